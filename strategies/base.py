@@ -1,0 +1,166 @@
+"""What every fault-tolerance scheme answers, and nothing of clocks or networks.
+
+A scheme is one module in this package with one `Strategy` subclass; the registry finds it by its
+`name`. Its life in a job::
+
+    restart()                 all groups are up, the state is as at the start
+      plan()                  what the next step computes, and who takes part
+      on_failures(groups)     an all-reduce found these members missing: go on, or restart?
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from strategies.checkpoint_period import Costs, best_period_s
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What the next steps look like, until a failure changes it.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Groups in the communicator, in ascending order.
+    stacks : int
+        Stacks that each member computes before the all-reduce.
+    stack_size : int
+        Shard types in a stack that are computed in one go, as one larger batch.
+    """
+
+    members: tuple[int, ...]
+    stacks: int
+    stack_size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The step can be saved without a restart.
+
+    Attributes
+    ----------
+    dropped : tuple of int
+        Members that leave the communicator.
+    patch : dict of int to int
+        Shard types that each group has to compute before the all-reduce is repeated; empty where
+        nothing of the step was lost.
+    moved_types : int
+        Shard types that changed their place.
+    """
+
+    dropped: tuple[int, ...]
+    patch: dict[int, int] = field(default_factory=dict)
+    moved_types: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WipeOut:
+    """Work of the step is lost for good: the job must restart from the last checkpoint."""
+
+    missing: tuple[int, ...]
+
+
+Verdict = Continue | WipeOut
+
+
+class StrategyOptions(BaseModel):
+    """Named choices of a scheme; a scheme adds its own by a subclass."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Strategy(ABC):
+    """A fault-tolerance scheme for `groups` data-parallel groups.
+
+    Parameters
+    ----------
+    groups : int
+        Number of data-parallel groups N.
+    redundancy : int
+        Redundancy r: copies of each shard type (SPARe) or groups a replica set (replication).
+    options : StrategyOptions
+        An instance of the class's own `Options`.
+
+    Raises
+    ------
+    StrategyError
+        If the scheme cannot be built for these numbers.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    Options: ClassVar[type[StrategyOptions]] = StrategyOptions
+
+    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
+        self.groups = groups
+        self.redundancy = redundancy
+
+    @abstractmethod
+    def restart(self) -> None:
+        """All groups are back and up; forget every failure."""
+
+    @abstractmethod
+    def plan(self) -> StepPlan:
+        """Return what the next step computes; the same object until something changes."""
+
+    @abstractmethod
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        """Decide what becomes of a step whose all-reduce found `missing` members (ascending).
+
+        Members that a scheme does not drop stay in the communicator and are missing again in the
+        next all-reduce.
+        """
+
+    @property
+    def checkpoint_waits(self) -> bool:
+        """Whether all groups wait while one writes the checkpoint."""
+        return True
+
+    @classmethod
+    @abstractmethod
+    def masked_failures(cls, groups: int, redundancy: int) -> float:
+        """Mean number of failures up to and with the one that forces a restart (closed form)."""
+
+    @classmethod
+    @abstractmethod
+    def work_per_step(cls, groups: int, redundancy: int) -> float:
+        """Mean number of shard types that a group computes a step (closed form)."""
+
+    @classmethod
+    def redundancies(cls, groups: int) -> Sequence[int]:
+        """Redundancies that are worth considering for `groups` groups."""
+        return (1,)
+
+    @classmethod
+    def best_redundancy(cls, groups: int, costs: Costs) -> int:
+        """Return the redundancy with the least closed-form time to train.
+
+        The objective is J(r) = work per step / availability at the best checkpoint period
+        (Lee et al. 2026 (SPARe), normalised time-to-train).
+        """
+        return min(
+            cls.redundancies(groups), key=lambda r: cls.normalised_time_to_train(groups, r, costs)
+        )
+
+    @classmethod
+    def normalised_time_to_train(cls, groups: int, redundancy: int, costs: Costs) -> float:
+        """Return J(r), relative to a step without redundancy, failures and checkpoints."""
+        time_to_failure_s = cls.masked_failures(groups, redundancy) * costs.mtbf_s
+        period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
+        availability = costs.availability(period_s, time_to_failure_s)
+        step_s = cls.work_per_step(groups, redundancy) * costs.compute_s + costs.all_reduce_s
+        return step_s / (costs.compute_s + costs.all_reduce_s) / max(availability, 1e-9)
+
+    @classmethod
+    def best_interval_steps(cls, groups: int, redundancy: int, costs: Costs) -> int:
+        """Return the checkpoint interval in steps nearest to the best period; at least 1."""
+        time_to_failure_s = cls.masked_failures(groups, redundancy) * costs.mtbf_s
+        period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
+        step_s = cls.work_per_step(groups, redundancy) * costs.compute_s + costs.all_reduce_s
+        return max(1, round(period_s / step_s))

@@ -1,0 +1,45 @@
+"""Checkpoint and restart only: every failure sends the job back to its last checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from strategies.base import StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from strategies.errors import StrategyError
+
+
+class Checkpoint(Strategy):
+    """Plain data parallelism with periodic checkpoints."""
+
+    name: ClassVar[str] = "checkpoint"
+    summary: ClassVar[str] = "Checkpoint and restart only: no redundancy"
+
+    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
+        super().__init__(groups, redundancy, options)
+        if redundancy != 1:
+            raise StrategyError(
+                "strategy.redundancy",
+                f"checkpoint-only has no redundancy, it was given {redundancy}",
+                "leave it unset or use 1",
+            )
+        self._plan = StepPlan(tuple(range(groups)), 1)
+
+    def restart(self) -> None:
+        """Nothing is kept between failures."""
+
+    def plan(self) -> StepPlan:
+        return self._plan
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        return WipeOut(tuple(missing))
+
+    @classmethod
+    def masked_failures(cls, groups: int, redundancy: int) -> float:
+        """Return 1: the first failure forces a restart."""
+        return 1.0
+
+    @classmethod
+    def work_per_step(cls, groups: int, redundancy: int) -> float:
+        """Each group computes its one shard type."""
+        return 1.0

@@ -1,0 +1,46 @@
+"""Finds the schemes of this package by name."""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+import strategies
+from strategies.base import Strategy, StrategyOptions
+from strategies.errors import StrategyError
+
+
+@cache
+def all_strategies() -> dict[str, type[Strategy]]:
+    """Return every `Strategy` subclass with a `name` in the modules of this package, by name."""
+    found: dict[str, type[Strategy]] = {}
+    for module in pkgutil.iter_modules(strategies.__path__, "strategies."):
+        for value in vars(import_module(module.name)).values():
+            if isinstance(value, type) and issubclass(value, Strategy) and "name" in vars(value):
+                found[value.name] = value
+    return dict(sorted(found.items()))
+
+
+def strategy_class(name: str) -> type[Strategy]:
+    """Return the scheme called `name`.
+
+    Raises
+    ------
+    StrategyError
+        If there is none.
+    """
+    known = all_strategies()
+    if name not in known:
+        raise StrategyError(
+            "strategy.name", f"there is no scheme {name!r}", f"use one of {', '.join(known)}"
+        )
+    return known[name]
+
+
+def build_strategy(
+    name: str, groups: int, redundancy: int, options: StrategyOptions | None = None
+) -> Strategy:
+    """Return a scheme ready for its first step; default options where none are given."""
+    scheme = strategy_class(name)
+    return scheme(groups, redundancy, options if options is not None else scheme.Options())

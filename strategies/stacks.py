@@ -1,0 +1,316 @@
+"""The stacks of a SPARe job and the matching that keeps every shard type covered.
+
+Vocabulary (Lee et al. 2026 (SPARe)): N groups, N shard types, r types hosted by each group in an
+ordered *stack*; in a step each surviving group computes the first S types of its stack. A type is
+*covered* where it stands among the first S of a survivor.
+
+An *entry* is one (group, mark) pair, that is one copy of a type: entry ``e = group * r + mark``
+holds the type ``(group + offset[mark]) mod N``. Entries never change; their slots do.
+
+RECTLR asks three things after failures, and all three are answered from one assignment of types to
+survivors that is kept from step to step:
+
+phase 0 (HK-Fixed)
+    Does every type still stand among the first S of some survivor? Only types that were assigned
+    to a failed group can have lost their place, so only those are looked at.
+phase 1 (HK-Free)
+    The smallest S* >= S at which every type fits on a survivor that hosts it, with at most S*
+    types a group. Types that are covered where they stand fit by definition (their slots are their
+    own), so feasibility is a question of augmenting paths from the few uncovered ones.
+phase 2 (min-cost max-flow)
+    Among the matchings at S*, one that moves fewest types. Covered types in their own slots are a
+    matching of cost 0; adding the uncovered types one by one along *shortest* augmenting paths
+    keeps it of minimum cost (successive shortest paths, Ahuja, Magnanti & Orlin 1993, section 9.7).
+    A path that cannot be found proves that S* is too small, so phases 1 and 2 are one search.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from strategies.golomb import ruler_for
+
+_UNREACHED = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Reordering:
+    """What RECTLR decided after a set of failures.
+
+    Attributes
+    ----------
+    stacks : int
+        All-reduce stack S from now on.
+    grew_by : int
+        By how much S grew; 0 where it stayed.
+    placed : dict of int to int
+        For each group whose order changed: how many types were placed among its first S slots.
+    moved_types : int
+        Number of types that no longer stand in a slot they stood in before (the cost that phase 2
+        minimises).
+    """
+
+    stacks: int
+    grew_by: int
+    placed: dict[int, int]
+    moved_types: int
+
+    @property
+    def fixed(self) -> bool:
+        """Whether phase 0 was enough: nothing moved and S stayed."""
+        return not self.placed and self.grew_by == 0
+
+
+class StackedShards:
+    """Stacks of N groups over N shard types, kept covered through failures.
+
+    Parameters
+    ----------
+    groups : int
+        Number of groups N.
+    redundancy : int
+        Types hosted by a group, r.
+
+    Raises
+    ------
+    StrategyError
+        If there is no ruler for (N, r).
+    """
+
+    def __init__(self, groups: int, redundancy: int) -> None:
+        self.groups = groups
+        self.redundancy = redundancy
+        offsets = ruler_for(groups, redundancy)
+        self._type_of = [(u + offset) % groups for u in range(groups) for offset in offsets]
+        self._entries_of_type = [
+            [((i - offset) % groups) * redundancy + mark for mark, offset in enumerate(offsets)]
+            for i in range(groups)
+        ]
+        self._group_of = [u for u in range(groups) for _ in range(redundancy)]
+        self.reset()
+
+    def reset(self) -> None:
+        """Bring all groups back, with the stacks in their first order and S = 1."""
+        groups, redundancy = self.groups, self.redundancy
+        self.stacks = 1
+        self.survivors = groups
+        self._alive = [True] * groups
+        self._slot_of = list(range(redundancy)) * groups
+        self._entry_at = list(range(groups * redundancy))
+        # The type in a group's first slot is that group's own: offset 0.
+        self._assigned = [self._entries_of_type[i][0] for i in range(groups)]
+        self._served: list[list[int]] = [[i] for i in range(groups)]
+
+    def alive(self, group: int) -> bool:
+        """Whether `group` has survived since the last reset."""
+        return self._alive[group]
+
+    def stack(self, group: int) -> list[int]:
+        """Return the types of a group in the order of its stack."""
+        first = group * self.redundancy
+        return [self._type_of[e] for e in self._entry_at[first : first + self.redundancy]]
+
+    def assignment(self) -> list[int]:
+        """Return the group that answers for each type; an all-reduce counts its gradient once."""
+        return [self._group_of[entry] for entry in self._assigned]
+
+    def fail(self, failed: Iterable[int]) -> Reordering | None:
+        """Take groups out and reorder the survivors' stacks so that every type is covered.
+
+        Parameters
+        ----------
+        failed : iterable of int
+            Groups that failed, all of them alive until now.
+
+        Returns
+        -------
+        Reordering or None
+            None for a wipe-out: some type has lost all its hosts. The stacks are then of no more
+            use until `reset`.
+        """
+        orphans: list[int] = []
+        for group in failed:
+            self._alive[group] = False
+            self.survivors -= 1
+            orphans += self._served[group]
+            self._served[group] = []
+        uncovered = self._cover_in_place(orphans, self.stacks)
+        if not uncovered:
+            return Reordering(self.stacks, 0, {}, 0)
+        if any(not self._has_host(i) for i in uncovered):
+            return None
+        before = self.stacks
+        moved = self._place(uncovered)
+        placed = self._swap_into_slots(moved)
+        return Reordering(self.stacks, self.stacks - before, placed, len(moved))
+
+    def _has_host(self, shard_type: int) -> bool:
+        alive, group_of = self._alive, self._group_of
+        return any(alive[group_of[entry]] for entry in self._entries_of_type[shard_type])
+
+    def _cover_in_place(self, types: list[int], stacks: int) -> list[int]:
+        """Assign each type to a survivor that has it among its first `stacks`; return the rest."""
+        alive, group_of, slot_of = self._alive, self._group_of, self._slot_of
+        uncovered = []
+        for shard_type in types:
+            for entry in self._entries_of_type[shard_type]:
+                if slot_of[entry] < stacks and alive[group_of[entry]]:
+                    self._assigned[shard_type] = entry
+                    self._served[group_of[entry]].append(shard_type)
+                    break
+            else:
+                uncovered.append(shard_type)
+        return uncovered
+
+    def _place(self, uncovered: list[int]) -> set[int]:
+        """Phases 1 and 2: raise S as far as needed, then place `uncovered` with fewest moves."""
+        stacks = self.stacks
+        while True:
+            if self.groups <= stacks * self.survivors:
+                search = _FewestMoves(self, stacks, uncovered)
+                if all(search.add(shard_type) for shard_type in uncovered):
+                    self.stacks = stacks
+                    return search.moved
+                search.undo()
+            stacks += 1
+            uncovered = self._cover_in_place(uncovered, stacks)
+
+    def _swap_into_slots(self, moved: set[int]) -> dict[int, int]:
+        """Give each moved type a free slot among the first S of its group; count them a group.
+
+        The type that stood in the slot takes the moved type's old one, so that a stack stays a
+        permutation. Slots are filled from the back: the later a stack changes, the less of it has
+        to be computed again.
+        """
+        placed: dict[int, int] = {}
+        slot_of, entry_at, type_of = self._slot_of, self._entry_at, self._type_of
+        for shard_type in sorted(moved):
+            entry = self._assigned[shard_type]
+            group = self._group_of[entry]
+            first = group * self.redundancy
+            slot = self.stacks - 1
+            while self._assigned[type_of[entry_at[first + slot]]] == entry_at[first + slot]:
+                slot -= 1
+            evicted, old_slot = entry_at[first + slot], slot_of[entry]
+            entry_at[first + slot], entry_at[first + old_slot] = entry, evicted
+            slot_of[entry], slot_of[evicted] = slot, old_slot
+            placed[group] = placed.get(group, 0) + 1
+        return placed
+
+
+class _FewestMoves:
+    """Successive shortest augmenting paths over (types, survivors with S* places each).
+
+    A type costs 0 on a group that has it among its first S* slots, else 1. An uncovered type has
+    no such place, so it costs 1 wherever it goes; that constant is left out here, which makes
+    every step between two hosts of an uncovered type free. What remains is the number of covered
+    types that have to leave their place. It cannot fall when a type is added (leave the type out
+    of the larger matching and a matching of the smaller set is left, at no more cost), therefore a
+    path of cost 0 is a shortest one, and the search stops at the first it meets.
+    """
+
+    def __init__(self, shards: StackedShards, stacks: int, uncovered: Iterable[int]) -> None:
+        self._shards = shards
+        self._stacks = stacks
+        self._free_to_move = frozenset(uncovered)
+        self._undo: dict[int, int] = {}
+        self._displaced: set[int] = set()
+        self._placed: list[int] = []
+
+    @property
+    def moved(self) -> set[int]:
+        """Types that ended up in a slot of a group where they did not stand."""
+        return self._displaced | set(self._placed)
+
+    def add(self, shard_type: int) -> bool:
+        """Match one more uncovered type; False if no augmenting path exists."""
+        end, arrived_by = self._shortest_path(shard_type)
+        if end is None:
+            return False
+        self._shift_along(end, arrived_by)
+        self._placed.append(shard_type)
+        return True
+
+    def undo(self) -> None:
+        """Take back every change made to the assignment."""
+        shards = self._shards
+        for shard_type in self._placed:
+            shards._served[shards._group_of[shards._assigned[shard_type]]].remove(shard_type)
+        for shard_type, entry in self._undo.items():
+            shards._served[shards._group_of[shards._assigned[shard_type]]].remove(shard_type)
+            shards._assigned[shard_type] = entry
+            shards._served[shards._group_of[entry]].append(shard_type)
+
+    def _shortest_path(self, source: int) -> tuple[int | None, dict[int, int]]:
+        """Label-correcting search; returns the group with a free place and the way to each group.
+
+        ``arrived_by[group]`` is the entry by which the path enters the group.
+        """
+        shards, stacks = self._shards, self._stacks
+        alive, group_of, slot_of = shards._alive, shards._group_of, shards._slot_of
+        served, entries_of_type = shards._served, shards._entries_of_type
+        free_to_move, displaced = self._free_to_move, self._displaced
+        distance: dict[int, int] = {}
+        arrived_by: dict[int, int] = {}
+        queue: deque[int] = deque()
+        best, best_distance = None, _UNREACHED
+        for entry in entries_of_type[source]:
+            group = group_of[entry]
+            if alive[group]:
+                distance[group] = 0
+                arrived_by[group] = entry
+                if len(served[group]) < stacks:
+                    return group, arrived_by
+                queue.append(group)
+        while queue:
+            group = queue.popleft()
+            here = distance[group]
+            if here >= best_distance and not displaced:
+                break  # no step costs less than 0, and the queue is sorted by distance
+            for shard_type in served[group]:
+                fixed_cost = shard_type not in free_to_move
+                leaving = here - 1 if shard_type in displaced else here
+                for entry in entries_of_type[shard_type]:
+                    neighbour = group_of[entry]
+                    if neighbour == group or not alive[neighbour]:
+                        continue
+                    reached = leaving + (fixed_cost and slot_of[entry] >= stacks)
+                    if reached >= distance.get(neighbour, _UNREACHED):
+                        continue
+                    distance[neighbour] = reached
+                    arrived_by[neighbour] = entry
+                    if len(served[neighbour]) >= stacks:
+                        if reached > here:
+                            queue.append(neighbour)
+                        else:
+                            queue.appendleft(neighbour)
+                    elif reached < best_distance:
+                        if reached == 0:
+                            return neighbour, arrived_by
+                        best, best_distance = neighbour, reached
+        return best, arrived_by
+
+    def _shift_along(self, end: int, arrived_by: dict[int, int]) -> None:
+        """Move every type on the path one group further, from the free place back to the source."""
+        shards = self._shards
+        group = end
+        while True:
+            entry = arrived_by[group]
+            shard_type = shards._type_of[entry]
+            is_source = shard_type in self._free_to_move and shard_type not in self._placed
+            previous = None if is_source else shards._group_of[shards._assigned[shard_type]]
+            if previous is not None:
+                shards._served[previous].remove(shard_type)
+                if shard_type not in self._free_to_move:
+                    self._undo.setdefault(shard_type, shards._assigned[shard_type])
+                    if shards._slot_of[entry] >= self._stacks:
+                        self._displaced.add(shard_type)
+                    else:
+                        self._displaced.discard(shard_type)
+            shards._assigned[shard_type] = entry
+            shards._served[group].append(shard_type)
+            if previous is None:
+                return
+            group = previous
