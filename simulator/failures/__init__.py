@@ -1,0 +1,1 @@
+"""When components fail: distributions, and the clocks that draw from them."""

@@ -1,0 +1,120 @@
+"""A training job as the simulator knows it: what is computed, and under which rules it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from simulator.failures.clocks import ClockRule
+from simulator.failures.distributions import Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The work of a job.
+
+    Attributes
+    ----------
+    groups : int
+        Data-parallel groups N.
+    steps : int
+        Steps to complete.
+    compute_s : float
+        Seconds to compute one shard type on one group.
+    compute_jitter : float
+        Standard deviation of the factor on `compute_s`, drawn anew a group and shard type from a
+        normal distribution of mean 1.
+    minimum_factor : float
+        The factor is never below this.
+    checkpoint_interval_steps : int
+        Steps between two checkpoints; one more is written after the last step.
+    time_limit_s : float or None
+        Give up after this much simulated time, in seconds.
+    """
+
+    groups: int
+    steps: int
+    compute_s: float
+    compute_jitter: float
+    minimum_factor: float
+    checkpoint_interval_steps: int
+    time_limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How failures show and what they cost: the named choices of a scenario.
+
+    Attributes
+    ----------
+    clock : {"from-detection", "renewal"}
+        When a group's next failure comes (`simulator.failures.clocks`).
+    detection : {"all-reduce", "watchdog"}
+        Whether an all-reduce that lacks a member fails after a fraction of its time, or hangs until
+        a watchdog fires.
+    failed_all_reduce_fraction : float
+        Cost of an all-reduce that lacked a member from the start, as a fraction of a good one.
+    watchdog_s : float
+        Time-out of the watchdog, from the start of the all-reduce, in seconds.
+    failure_in_all_reduce : {"next-step", "fails-it"}
+        Whether a failure after a group has finished its compute shows in this all-reduce or only in
+        the next step.
+    fixed_step : {"commits", "retries"}
+        Whether a step that lost nothing by its failures commits at once, or repeats its all-reduce.
+    failure_in_restart : {"begins-anew", "absorbed"}
+        Whether a group that fails during its own restart begins it anew, while all wait for the
+        slowest; or the failure is repaired within the restart.
+    failure_while_waiting : {"surfaces", "absorbed"}
+        Whether a group that fails after its own restart, while it waits for others, is found down
+        by the first step; or the failure is repaired within the restart.
+    resume : {"redo", "after"}
+        Whether the job, restarted, repeats the step it had checkpointed, or goes on after it.
+    failed_writer : {"skips", "replaced"}
+        Whether the checkpoint is left out when its writer is found down, or the next member writes.
+    """
+
+    clock: ClockRule
+    detection: Literal["all-reduce", "watchdog"]
+    failed_all_reduce_fraction: float
+    watchdog_s: float
+    failure_in_all_reduce: Literal["next-step", "fails-it"]
+    fixed_step: Literal["commits", "retries"]
+    failure_in_restart: Literal["begins-anew", "absorbed"]
+    failure_while_waiting: Literal["surfaces", "absorbed"]
+    resume: Literal["redo", "after"]
+    failed_writer: Literal["skips", "replaced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """How long phases take that the scenario states or a probe has measured; all in seconds.
+
+    Attributes
+    ----------
+    all_reduce_s : callable
+        Time of an all-reduce, by the number of its members.
+    save_s, load_s : float
+        Time to write a checkpoint, and to load one after a restart (0 if that is part of it).
+    restart_s : float
+        Time of one group's restart.
+    controller_s : float
+        Time of a controller's decision and the shrinking of the communicator.
+    """
+
+    all_reduce_s: Callable[[int], float]
+    save_s: float
+    load_s: float
+    restart_s: float
+    controller_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Everything an engine has to know about a run, but for the scheme."""
+
+    work: Work
+    rules: Rules
+    durations: Durations
+    failures: Distribution
+    seed: int

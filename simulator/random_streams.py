@@ -1,0 +1,36 @@
+"""One random stream a component, none of them shared, none of them global.
+
+A stream is named by the run's seed, a purpose and an index. It depends on nothing else, so that
+all schemes live through the same failures, and a run gives the same result on any machine and with
+any number of workers.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Purpose(IntEnum):
+    """What a stream is for; the numbers are part of what a seed means and never change."""
+
+    GROUP_FAILURES = 1
+    COMPUTE_JITTER = 2
+    RANK_COMPUTE_JITTER = 3
+
+
+def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
+    """Return the random stream of one component.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the run; not negative.
+    purpose : Purpose
+        What the stream is for.
+    index : int
+        Number of the component.
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=(int(purpose), index))
+    return np.random.Generator(np.random.PCG64(sequence))

@@ -1,0 +1,48 @@
+"""What happened when: the events of a run."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class EventKind(str, Enum):
+    """Kinds of events, in the words of the field."""
+
+    STEP = "step"
+    MISSING = "missing"
+    REORDERED = "reordered"
+    CHECKPOINT = "checkpoint"
+    CHECKPOINT_SKIPPED = "checkpoint-skipped"
+    WIPE_OUT = "wipe-out"
+    FAILURE_IN_RESTART = "failure-in-restart"
+    RESTARTED = "restarted"
+    LOADED = "loaded"
+
+
+class Event(NamedTuple):
+    """One event.
+
+    Attributes
+    ----------
+    time_s : float
+        Simulated time, in seconds. A failure during a restart carries the moment it happened, all
+        others the end of their phase.
+    kind : EventKind
+        What happened.
+    step : int
+        Steps completed by then.
+    groups : tuple of int
+        Groups concerned: found missing, failed, or writing.
+    stacks : int
+        Shard types a group computes a step from now on.
+    moved_types : int
+        Shard types that changed their place.
+    """
+
+    time_s: float
+    kind: EventKind
+    step: int
+    groups: tuple[int, ...] = ()
+    stacks: int = 0
+    moved_types: int = 0

@@ -1,0 +1,239 @@
+"""The training loop: one generator, played by any engine.
+
+It knows steps, checkpoints and the scheme's verdicts. It knows neither a clock nor a random number
+nor SimGrid: it yields phases and is sent back what became of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+
+from simulator.job import Rules, Work
+from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
+from simulator.timeline import Event, EventKind
+from strategies.base import Continue, Strategy, WipeOut
+
+TrainingLoop = Generator[Phase, Outcome, None]
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts and times of a run, kept up to date while it goes on.
+
+    Attributes
+    ----------
+    completed_steps : int
+        Steps done that no restart can take back any more, or that none has taken back yet.
+    played_steps : int
+        All-reduced steps, those that were lost and repeated included.
+    stack_computations : int
+        Shard types a group computed, patch compute included, summed over played steps.
+    now_s : float
+        Simulated time, in seconds.
+    seconds : dict of str to float
+        Simulated time by kind of phase, in seconds; the sum is `now_s`.
+    """
+
+    completed_steps: int = 0
+    played_steps: int = 0
+    stack_computations: int = 0
+    failures: int = 0
+    failures_while_down: int = 0
+    restarts: int = 0
+    reorderings: int = 0
+    moved_types: int = 0
+    checkpoints: int = 0
+    now_s: float = 0.0
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(
+            (
+                "compute",
+                "patch_compute",
+                "all_reduce",
+                "failed_all_reduce",
+                "reconfigure",
+                "checkpoint",
+                "restart",
+                "load",
+            ),
+            0.0,
+        )
+    )
+
+    @property
+    def downtime_s(self) -> float:
+        """Time in which nothing was trained, saved or reduced: restarts and reconfigurations."""
+        return self.seconds["restart"] + self.seconds["load"] + self.seconds["reconfigure"]
+
+
+class Training:
+    """A job under a scheme.
+
+    Parameters
+    ----------
+    work : Work
+        What is to be trained.
+    rules : Rules
+        The scenario's choices.
+    strategy : Strategy
+        The scheme.
+    record : callable, optional
+        Called with every `Event`; leave it out to run faster.
+    on_checkpoint : callable, optional
+        Called with the completed steps and the simulated time after every checkpoint; for progress
+        displays.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        rules: Rules,
+        strategy: Strategy,
+        record: Callable[[Event], None] | None = None,
+        on_checkpoint: Callable[[int, float], None] | None = None,
+    ) -> None:
+        self.work = work
+        self.rules = rules
+        self.strategy = strategy
+        self.progress = Progress()
+        self._record = record
+        self._on_checkpoint = on_checkpoint
+        self._saved_steps = 0
+        # A failed group is missing until it is dropped, but it has failed only once.
+        self._known_missing: set[int] = set()
+
+    def loop(self) -> TrainingLoop:
+        """Return the generator of phases; it ends when the job is done or out of time."""
+        work, progress, interval = self.work, self.progress, self.work.checkpoint_interval_steps
+        limit_s = work.time_limit_s if work.time_limit_s is not None else float("inf")
+        seconds = progress.seconds
+        plan = None
+        while progress.completed_steps < work.steps and progress.now_s < limit_s:
+            if plan is not self.strategy.plan():
+                plan = self.strategy.plan()
+                compute, all_reduce = (
+                    Compute(plan.members, plan.stacks, plan.stack_size),
+                    AllReduce(plan.members),
+                )
+            outcome = yield compute
+            reduced = yield all_reduce
+            seconds["compute"] += outcome.now_s - progress.now_s
+            progress.played_steps += 1
+            progress.stack_computations += plan.stacks * plan.stack_size
+            if reduced.missing:
+                progress.now_s = outcome.now_s
+                if not (yield from self._repair(reduced)):
+                    yield from self._restart()
+                    continue
+            else:
+                seconds["all_reduce"] += reduced.now_s - outcome.now_s
+                progress.now_s = reduced.now_s
+            progress.completed_steps += 1
+            if self._record:
+                self._log(EventKind.STEP, stacks=plan.stacks)
+            if progress.completed_steps % interval == 0 or progress.completed_steps == work.steps:
+                yield from self._save()
+
+    def _repair(self, outcome: Outcome) -> Generator[Phase, Outcome, bool]:
+        """Bring a step with missing members to its end; False if it is lost."""
+        progress, seconds = self.progress, self.progress.seconds
+        while True:
+            self._spend("failed_all_reduce", outcome)
+            self._count_failures(outcome.missing)
+            verdict = self.strategy.on_failures(outcome.missing)
+            if isinstance(verdict, WipeOut):
+                return False
+            plan = self.strategy.plan()
+            self._spend("reconfigure", (yield Reconfigure(plan.members, verdict.dropped)))
+            self._known_missing.difference_update(verdict.dropped)
+            if verdict.patch:
+                yield from self._patch(verdict)
+            elif self.rules.fixed_step == "commits":
+                return True
+            outcome = yield AllReduce(plan.members)
+            if not outcome.missing:
+                seconds["all_reduce"] += outcome.now_s - progress.now_s
+                progress.now_s = outcome.now_s
+                return True
+
+    def _patch(self, verdict: Continue) -> Generator[Phase, Outcome, None]:
+        plan = self.strategy.plan()
+        self.progress.reorderings += 1
+        self.progress.moved_types += verdict.moved_types
+        self.progress.stack_computations += max(verdict.patch.values())
+        if self._record:
+            self._log(
+                EventKind.REORDERED,
+                groups=tuple(sorted(verdict.patch)),
+                stacks=plan.stacks,
+                moved_types=verdict.moved_types,
+            )
+        outcome = yield Compute(plan.members, 0, plan.stack_size, verdict.patch)
+        self._spend("patch_compute", outcome)
+
+    def _save(self) -> Generator[Phase, Outcome, None]:
+        progress = self.progress
+        members = self.strategy.plan().members
+        last = progress.completed_steps == self.work.steps
+        waits = self.strategy.checkpoint_waits or last
+        for writer in members:
+            outcome = yield Save(members, writer, waits)
+            self._spend("checkpoint", outcome)
+            if not outcome.missing:
+                progress.checkpoints += 1
+                self._saved_steps = progress.completed_steps
+                if self._record:
+                    self._log(EventKind.CHECKPOINT, groups=(writer,))
+                break
+            if self._record:
+                self._log(EventKind.CHECKPOINT_SKIPPED, groups=(writer,))
+            if self.rules.failed_writer == "skips" and not last:
+                break
+        if self._on_checkpoint:
+            self._on_checkpoint(progress.completed_steps, progress.now_s)
+
+    def _restart(self) -> Generator[Phase, Outcome, None]:
+        progress = self.progress
+        progress.restarts += 1
+        if self._record:
+            self._log(EventKind.WIPE_OUT)
+        outcome = yield Restart(self.work.groups)
+        self._spend("restart", outcome)
+        progress.failures += len(outcome.failures)
+        progress.failures_while_down += outcome.failures_while_down
+        if self._record:
+            for time_s, group in outcome.failures:
+                self._log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
+            self._log(EventKind.RESTARTED)
+        self._known_missing.clear()
+        self.strategy.restart()
+        redone = self.rules.resume == "redo" and self._saved_steps > 0
+        progress.completed_steps = self._saved_steps - 1 if redone else self._saved_steps
+        self._spend("load", (yield Load(self.work.groups)))
+        if self._record:
+            self._log(EventKind.LOADED)
+
+    def _count_failures(self, missing: tuple[int, ...]) -> None:
+        new = [group for group in missing if group not in self._known_missing]
+        self.progress.failures += len(new)
+        self._known_missing.update(new)
+        if self._record:
+            self._log(EventKind.MISSING, groups=missing)
+
+    def _spend(self, kind: str, outcome: Outcome) -> None:
+        self.progress.seconds[kind] += outcome.now_s - self.progress.now_s
+        self.progress.now_s = outcome.now_s
+
+    def _log(
+        self,
+        kind: EventKind,
+        *,
+        time_s: float | None = None,
+        groups: tuple[int, ...] = (),
+        stacks: int = 0,
+        moved_types: int = 0,
+    ) -> None:
+        assert self._record is not None
+        now_s = self.progress.now_s if time_s is None else time_s
+        self._record(Event(now_s, kind, self.progress.completed_steps, groups, stacks, moved_types))
