@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from simulator.durations import AllReduceTime
 from simulator.failures.clocks import ClockRule
 from simulator.failures.distributions import Distribution
 
@@ -92,7 +92,7 @@ class Durations:
 
     Attributes
     ----------
-    all_reduce_s : callable
+    all_reduce_s : AllReduceTime
         Time of an all-reduce, by the number of its members.
     save_s, load_s : float
         Time to write a checkpoint, and to load one after a restart (0 if that is part of it).
@@ -102,7 +102,7 @@ class Durations:
         Time of a controller's decision and the shrinking of the communicator.
     """
 
-    all_reduce_s: Callable[[int], float]
+    all_reduce_s: AllReduceTime
     save_s: float
     load_s: float
     restart_s: float

@@ -86,11 +86,8 @@ class Outcome:
         was down and nothing was written.
     failures : tuple of (float, int)
         Restart: time and group of the failures that happened during it.
-    failures_while_down : int
-        Restart: failures since the last one that struck groups which were down already.
     """
 
     now_s: float
     missing: tuple[int, ...] = ()
     failures: tuple[tuple[float, int], ...] = ()
-    failures_while_down: int = 0

@@ -38,11 +38,12 @@ class ReplayEngine:
         work = job.work
         self.now_s = 0.0
         self._job = job
-        self._clocks = FailureClocks(job.failures, work.groups, job.seed, job.rules.clock)
-        self._next_failure_s = self._clocks.next_failure_s
+        self.clocks = FailureClocks(job.failures, work.groups, job.seed, job.rules.clock)
+        self._next_failure_s = self.clocks.next_failure_s
         self._upcoming: list[tuple[float, int]] = []
         self._watch_all_groups()
         self._down: set[int] = set()
+        self._dropped: set[int] = set()
         self._busy_until_s: dict[int, float] = {}
         self._pace = _Pace(work.compute_s, work.compute_jitter, work.minimum_factor, job.seed)
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
@@ -143,8 +144,9 @@ class ReplayEngine:
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
         for group in phase.dropped:
-            self._clocks.take(group, self.now_s)
+            self.clocks.take(group, self.now_s)
         self._down.difference_update(phase.dropped)
+        self._dropped.update(phase.dropped)
         self.now_s += self._job.durations.controller_s
         return Outcome(self.now_s)
 
@@ -164,15 +166,14 @@ class ReplayEngine:
 
     def _restart(self, phase: Restart) -> Outcome:
         rules, restart_s, start_s = self._job.rules, self._job.durations.restart_s, self.now_s
-        clocks, next_failure_s = self._clocks, self._next_failure_s
+        clocks, next_failure_s = self.clocks, self._next_failure_s
         begins_anew = rules.failure_in_restart == "begins-anew"
         failures: list[tuple[float, int]] = []
-        while_down = 0
         end_s = start_s + restart_s
         for group in range(phase.groups):
-            if group in self._down:
+            if group not in self._dropped and next_failure_s[group] <= start_s:
                 clocks.take(group, start_s)
-            while_down += clocks.take_while_down(group, start_s)
+            clocks.take_while_down(group, start_s)
             begun_s = start_s
             while begins_anew and next_failure_s[group] <= begun_s + restart_s:
                 begun_s = clocks.take_at_occurrence(group)
@@ -184,9 +185,10 @@ class ReplayEngine:
                     failures.append((clocks.take_at_occurrence(group), group))
         self.now_s = end_s
         self._down.clear()
+        self._dropped.clear()
         self._busy_until_s.clear()
         self._watch_all_groups()
-        return Outcome(end_s, (), tuple(sorted(failures)), while_down)
+        return Outcome(end_s, (), tuple(sorted(failures)))
 
     def _load(self, phase: Load) -> Outcome:
         self.now_s += self._job.durations.load_s

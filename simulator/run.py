@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from simulator.failures.clocks import FailureClocks
 from simulator.phases import Outcome, Phase
 from simulator.training import Training
 
 
 class Engine(Protocol):
     """Something that plays phases."""
+
+    clocks: FailureClocks
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
@@ -24,4 +27,5 @@ def play(training: Training, engine: Engine) -> None:
         while True:
             phase = loop.send(engine.execute(phase))
     except StopIteration:
-        return
+        training.progress.failures = engine.clocks.failures
+        training.progress.failures_while_down = engine.clocks.failures_while_down

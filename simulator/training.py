@@ -29,6 +29,8 @@ class Progress:
         All-reduced steps, those that were lost and repeated included.
     stack_computations : int
         Shard types a group computed, patch compute included, summed over played steps.
+    failures, failures_while_down : int
+        Failures of groups, and those among them that struck a group which was down already.
     now_s : float
         Simulated time, in seconds.
     seconds : dict of str to float
@@ -100,8 +102,6 @@ class Training:
         self._record = record
         self._on_checkpoint = on_checkpoint
         self._saved_steps = 0
-        # A failed group is missing until it is dropped, but it has failed only once.
-        self._known_missing: set[int] = set()
 
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
@@ -140,13 +140,13 @@ class Training:
         progress, seconds = self.progress, self.progress.seconds
         while True:
             self._spend("failed_all_reduce", outcome)
-            self._count_failures(outcome.missing)
+            if self._record:
+                self._log(EventKind.MISSING, groups=outcome.missing)
             verdict = self.strategy.on_failures(outcome.missing)
             if isinstance(verdict, WipeOut):
                 return False
             plan = self.strategy.plan()
             self._spend("reconfigure", (yield Reconfigure(plan.members, verdict.dropped)))
-            self._known_missing.difference_update(verdict.dropped)
             if verdict.patch:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
@@ -200,26 +200,16 @@ class Training:
             self._log(EventKind.WIPE_OUT)
         outcome = yield Restart(self.work.groups)
         self._spend("restart", outcome)
-        progress.failures += len(outcome.failures)
-        progress.failures_while_down += outcome.failures_while_down
         if self._record:
             for time_s, group in outcome.failures:
                 self._log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
             self._log(EventKind.RESTARTED)
-        self._known_missing.clear()
         self.strategy.restart()
         redone = self.rules.resume == "redo" and self._saved_steps > 0
         progress.completed_steps = self._saved_steps - 1 if redone else self._saved_steps
         self._spend("load", (yield Load(self.work.groups)))
         if self._record:
             self._log(EventKind.LOADED)
-
-    def _count_failures(self, missing: tuple[int, ...]) -> None:
-        new = [group for group in missing if group not in self._known_missing]
-        self.progress.failures += len(new)
-        self._known_missing.update(new)
-        if self._record:
-            self._log(EventKind.MISSING, groups=missing)
 
     def _spend(self, kind: str, outcome: Outcome) -> None:
         self.progress.seconds[kind] += outcome.now_s - self.progress.now_s

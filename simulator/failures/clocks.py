@@ -37,6 +37,10 @@ class FailureClocks:
     ----------
     next_failure_s : list of float
         Time of each group's next failure, in seconds of simulated time.
+    failures : int
+        Failures taken so far.
+    failures_while_down : int
+        Those among them that struck groups which were down already.
     """
 
     def __init__(
@@ -47,27 +51,30 @@ class FailureClocks:
         self._streams = [stream(seed, Purpose.GROUP_FAILURES, group) for group in range(groups)]
         self._blocks: list[list[float]] = [[] for _ in range(groups)]
         self.next_failure_s = [self._interval(group) for group in range(groups)]
+        self.failures = 0
+        self.failures_while_down = 0
 
     def take(self, group: int, noticed_s: float) -> None:
         """Take a due failure, noticed at `noticed_s`, and set the clock to the next one."""
+        self.failures += 1
         if self._from_detection:
             self.next_failure_s[group] = noticed_s + self._interval(group)
         else:
             self.next_failure_s[group] += self._interval(group)
 
-    def take_while_down(self, group: int, until_s: float) -> int:
-        """Take the failures of a group that is down anyway, up to `until_s`; count them.
+    def take_while_down(self, group: int, until_s: float) -> None:
+        """Take the failures of a group that is down anyway, up to `until_s`.
 
         A failure of what is down changes nothing, but the clock runs on.
         """
-        taken = 0
         while self.next_failure_s[group] <= until_s:
             self.next_failure_s[group] += self._interval(group)
-            taken += 1
-        return taken
+            self.failures += 1
+            self.failures_while_down += 1
 
     def take_at_occurrence(self, group: int) -> float:
         """Take the next failure at the moment it happens; return that moment."""
+        self.failures += 1
         happened_s = self.next_failure_s[group]
         self.next_failure_s[group] = happened_s + self._interval(group)
         return happened_s

@@ -1,0 +1,45 @@
+"""How long an all-reduce takes, as a function of its members: stated, or measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantTime:
+    """The same time for any number of members, in seconds."""
+
+    time_s: float
+
+    def __call__(self, members: int) -> float:
+        """Return the time of an all-reduce, in seconds."""
+        return self.time_s
+
+
+@dataclass(frozen=True, slots=True)
+class RingTime:
+    """Alpha-beta time of a ring all-reduce.
+
+    ``2 (n - 1) hop_s + 2 (n - 1)/n * bytes / bandwidth`` for n members: 2 (n - 1) rounds, in each of
+    which every member sends the n-th part of its bytes to its successor (Patarasu & Yuan 2009).
+
+    Attributes
+    ----------
+    hop_s : float
+        Latency of one round, in seconds.
+    transfer_s : float
+        Time to send all bytes of a member once, in seconds.
+    """
+
+    hop_s: float
+    transfer_s: float
+
+    def __call__(self, members: int) -> float:
+        """Return the time of an all-reduce, in seconds."""
+        if members < 2:
+            return 0.0
+        rounds = 2 * (members - 1)
+        return rounds * self.hop_s + rounds / members * self.transfer_s
+
+
+AllReduceTime = ConstantTime | RingTime

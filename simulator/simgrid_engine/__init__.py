@@ -1,0 +1,5 @@
+"""The SimGrid engine: ranks are actors on the hosts of a platform, failures turn hosts off.
+
+SimGrid allows one engine a process, so `process.py` plays every run in a process of its own;
+nothing outside this package imports simgrid.
+"""

@@ -1,0 +1,45 @@
+"""Mail that takes no simulated time.
+
+The control plane of a job (who is to do what, who is ready) is not what Faultline studies: its cost
+is the scenario's controller time. What ranks exchange as data goes through SimGrid's network.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+from typing import Generic, TypeVar
+
+import simgrid
+
+Message = TypeVar("Message")
+
+
+class Channel(Generic[Message]):
+    """An unbounded queue between actors; `get` blocks the actor that calls it."""
+
+    def __init__(self) -> None:
+        self._messages: deque[Message] = deque()
+        self._count = simgrid.Semaphore(0)
+
+    def put(self, message: Message) -> None:
+        """Add a message; never blocks."""
+        self._messages.append(message)
+        self._count.release()
+
+    def get(self) -> Message:
+        """Wait for the next message."""
+        self._count.acquire()
+        return self._messages.popleft()
+
+    def get_before(self, time_s: float) -> Message | None:
+        """Wait for the next message until `time_s`, in simulated seconds; None if none came."""
+        timeout_s = time_s - simgrid.Engine.clock
+        if timeout_s > 0.0:
+            if timeout_s != inf and self._count.acquire_timeout(timeout_s):
+                return None
+            if timeout_s == inf:
+                self._count.acquire()
+            return self._messages.popleft()
+        # SimGrid takes a time-out of 0 for none at all.
+        return self.get() if self._messages else None

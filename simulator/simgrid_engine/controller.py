@@ -1,0 +1,220 @@
+"""The controller: plays a job's phases by giving orders to ranks and waiting for their reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from math import inf
+from typing import Any
+
+import simgrid
+
+from simulator.collectives.ring import RingAllReduce
+from simulator.failures.clocks import FailureClocks
+from simulator.job import Job
+from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
+from simulator.simgrid_engine.channel import Channel
+from simulator.simgrid_engine.machine_room import MachineRoom
+from simulator.simgrid_engine.rank import (
+    ComputeOrder,
+    Died,
+    News,
+    Order,
+    Pace,
+    Rank,
+    Ready,
+    ReduceOrder,
+    Report,
+    SleepOrder,
+    WriteOrder,
+)
+from simulator.simgrid_engine.storage_traffic import load_checkpoint
+from simulator.simgrid_engine.traffic import Traffic
+
+
+class SimgridEngine:
+    """Plays phases on a loaded platform; its `execute` is called from within an actor.
+
+    Parameters
+    ----------
+    job : Job
+        The job. Its `durations` time what is not played as messages, and tell ranks how long to
+        wait for a collective that does not end.
+    traffic : Traffic
+        What is played as messages, and between which hosts.
+    """
+
+    def __init__(self, job: Job, traffic: Traffic) -> None:
+        work = job.work
+        self._job = job
+        self._traffic = traffic
+        self._news: Channel[News] = Channel()
+        self._activities = [0]
+        paces = [
+            Pace(group, work.compute_jitter, work.minimum_factor, job.seed)
+            for group in range(work.groups)
+        ]
+        self.clocks = FailureClocks(job.failures, work.groups, job.seed, job.rules.clock)
+        self.machine_room = MachineRoom(
+            [simgrid.Host.by_name(name) for name in traffic.hosts],
+            self.clocks,
+            job.rules,
+            job.durations.restart_s,
+            self._news,
+            lambda group: Rank(group, work.compute_s, paces[group], self._news, self._activities),
+        )
+        self._arrived: set[int] = set()
+        self._all_reduces = 0
+        self._play: dict[type, Callable[[Any], Outcome]] = {
+            Compute: self._compute,
+            AllReduce: self._all_reduce,
+            Reconfigure: self._reconfigure,
+            Save: self._save,
+            Restart: self._restart,
+            Load: self._load,
+        }
+
+    @property
+    def activities(self) -> int:
+        """Activities started so far: computations, messages, waits."""
+        return self._activities[0]
+
+    def execute(self, phase: Phase) -> Outcome:
+        """Play one phase and return what came of it."""
+        return self._play[type(phase)](phase)
+
+    def _compute(self, phase: Compute) -> Outcome:
+        down = self.machine_room.down
+        if phase.patch is None:
+            orders = {
+                group: ComputeOrder(phase.stacks, phase.stack_size) for group in phase.members
+            }
+        else:
+            orders = {
+                group: ComputeOrder(stacks, phase.stack_size)
+                for group, stacks in phase.patch.items()
+            }
+        idle = {group for group in phase.members if group not in orders and group not in down}
+        self._arrived = idle | self._carry_out(orders)
+        return Outcome(simgrid.Engine.clock)
+
+    def _carry_out(self, orders: dict[int, Order] | dict[int, ComputeOrder]) -> set[int]:
+        """Give orders; return those who carried them out, once all have or are down."""
+        waiting = set()
+        for group, order in orders.items():
+            if group not in self.machine_room.down:
+                self.machine_room.ranks[group].orders.put(order)
+                waiting.add(group)
+        done: set[int] = set()
+        while waiting:
+            news = self._news.get()
+            if isinstance(news, Died):
+                waiting.discard(news.group)
+            elif isinstance(news, Report) and news.order is orders.get(news.group):
+                waiting.discard(news.group)
+                done.add(news.group)
+        return done
+
+    def _all_reduce(self, phase: AllReduce) -> Outcome:
+        job, down = self._job, self.machine_room.down
+        fails_within = job.rules.failure_in_all_reduce == "fails-it"
+        start_s = simgrid.Engine.clock
+        whole_s = job.durations.all_reduce_s(len(phase.members))
+        absent = self._absent(phase.members, fails_within)
+        if job.rules.detection == "watchdog" and (absent or fails_within):
+            failed_s = job.rules.watchdog_s
+        elif absent:
+            failed_s = whole_s * job.rules.failed_all_reduce_fraction
+        else:
+            failed_s = whole_s
+        present = [group for group in phase.members if group not in down]
+        if self._traffic.all_reduce:
+            self._reduce_by_messages(phase.members, present, start_s + failed_s)
+        else:
+            duration_s = failed_s if absent else whole_s
+            self._carry_out({group: SleepOrder(duration_s) for group in present})
+        if fails_within:
+            absent = self._absent(phase.members, fails_within)
+        if absent:
+            self._sleep_until(start_s + failed_s)
+            absent = self._absent(phase.members, fails_within)
+        return Outcome(simgrid.Engine.clock, tuple(absent))
+
+    def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
+        """Members that a running all-reduce lacks, in ascending order."""
+        down = self.machine_room.down
+        return [
+            group
+            for group in members
+            if group not in self._arrived or (fails_within and group in down)
+        ]
+
+    def _reduce_by_messages(
+        self, members: Collection[int], present: Iterable[int], failure_shows_s: float
+    ) -> None:
+        hosts = self._traffic.hosts
+        self._all_reduces += 1
+        collective = RingAllReduce(
+            [hosts[group] for group in members],
+            self._traffic.bytes_per_rank,
+            # Two names in turn: a message left over from a failed one finds nobody in the next.
+            f"all-reduce-{self._all_reduces}" if self.machine_room.down else "all-reduce",
+            self._traffic.fidelity,
+        )
+        position = {group: index for index, group in enumerate(members)}
+        self._carry_out(
+            {
+                group: ReduceOrder(collective, position[group], failure_shows_s)
+                for group in present
+            }
+        )
+
+    def _reconfigure(self, phase: Reconfigure) -> Outcome:
+        for group in phase.dropped:
+            self.machine_room.notice(group)
+        self._arrived.difference_update(phase.dropped)
+        simgrid.this_actor.sleep_for(self._job.durations.controller_s)
+        return Outcome(simgrid.Engine.clock)
+
+    def _save(self, phase: Save) -> Outcome:
+        writer, start_s = phase.writer, simgrid.Engine.clock
+        if writer in self.machine_room.down:
+            return Outcome(start_s, (writer,))
+        traffic, save_s = self._traffic, self._job.durations.save_s
+        order: Order = (
+            WriteOrder(traffic.storage, traffic.bytes_per_rank)
+            if traffic.save
+            else SleepOrder(save_s)
+        )
+        if not phase.waits:
+            self.machine_room.ranks[writer].orders.put(order)
+            return Outcome(start_s)
+        if not self._carry_out({writer: order}):
+            if self._job.rules.failed_writer == "replaced":
+                return Outcome(simgrid.Engine.clock, (writer,))
+            self._sleep_until(start_s + save_s)
+        return Outcome(simgrid.Engine.clock)
+
+    def _restart(self, phase: Restart) -> Outcome:
+        self.machine_room.begin_restart()
+        up: set[int] = set()
+        while len(up) < phase.groups:
+            news = self._news.get()
+            if isinstance(news, Ready):
+                up.add(news.group)
+        self._arrived.clear()
+        failures = self.machine_room.end_restart()
+        return Outcome(simgrid.Engine.clock, (), failures)
+
+    def _load(self, phase: Load) -> Outcome:
+        traffic, load_s = self._traffic, self._job.durations.load_s
+        start_s = simgrid.Engine.clock
+        if not traffic.load or not load_checkpoint(
+            traffic.hosts[: phase.groups], traffic.storage, traffic.bytes_per_rank
+        ):
+            self._sleep_until(start_s + load_s)
+        return Outcome(simgrid.Engine.clock)
+
+    @staticmethod
+    def _sleep_until(time_s: float) -> None:
+        if time_s > simgrid.Engine.clock and time_s != inf:
+            simgrid.this_actor.sleep_until(time_s)

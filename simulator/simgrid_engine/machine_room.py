@@ -1,0 +1,160 @@
+"""The machine room: where hosts are turned off by failures and turned on by restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+
+import simgrid
+
+from simulator.failures.clocks import FailureClocks
+from simulator.job import Rules
+from simulator.simgrid_engine.channel import Channel
+from simulator.simgrid_engine.rank import Died, News, Rank
+
+
+@dataclass(slots=True)
+class Booting:
+    """A restart under way.
+
+    Attributes
+    ----------
+    started_s : float
+        When it began, in simulated seconds.
+    end_s : dict of int to float
+        When each group comes up, as it looks now.
+    failures : list of (float, int)
+        Time and group of the failures since it began.
+    """
+
+    started_s: float
+    end_s: dict[int, float] = field(default_factory=dict)
+    failures: list[tuple[float, int]] = field(default_factory=list)
+
+
+class MachineRoom:
+    """Hosts of all groups, their ranks, and the actor that makes them fail.
+
+    Parameters
+    ----------
+    hosts : list of simgrid.Host
+        The host of each group.
+    clocks : FailureClocks
+        When each group fails.
+    rules : Rules
+        What a failure during a restart does.
+    restart_s : float
+        Seconds that a group's restart takes.
+    news : Channel
+        Where deaths are announced.
+    new_rank : callable
+        Makes the rank of a group.
+    """
+
+    def __init__(
+        self,
+        hosts: list[simgrid.Host],
+        clocks: FailureClocks,
+        rules: Rules,
+        restart_s: float,
+        news: Channel[News],
+        new_rank: Callable[[int], Rank],
+    ) -> None:
+        self._hosts = hosts
+        self._clocks = clocks
+        self._rules = rules
+        self._restart_s = restart_s
+        self._news = news
+        self._new_rank = new_rank
+        self._wake: Channel[bool] = Channel()
+        self._booting: Booting | None = None
+        self.ranks: dict[int, Rank] = {}
+        self.down: set[int] = set()
+        self._unnoticed: set[int] = set()
+
+    def power_on(self) -> None:
+        """Start the rank of every group."""
+        for group in range(len(self._hosts)):
+            self._start(group, 0.0, announce=False)
+
+    def notice(self, group: int) -> None:
+        """The job has learnt of a failure; under some rules the next one is counted from here."""
+        self._clocks.take(group, simgrid.Engine.clock)
+        self._unnoticed.discard(group)
+
+    def begin_restart(self) -> None:
+        """Bring every group up anew."""
+        now_s = simgrid.Engine.clock
+        self._booting = Booting(now_s)
+        for group, host in enumerate(self._hosts):
+            if group in self._unnoticed:
+                self._clocks.take(group, now_s)
+            self._clocks.take_while_down(group, now_s)
+            if host.is_on:
+                host.turn_off()
+            self._boot(group, now_s)
+        self._unnoticed.clear()
+        self._wake.put(True)
+
+    def end_restart(self) -> tuple[tuple[float, int], ...]:
+        """All groups are up; returns time and group of the failures since the restart began."""
+        assert self._booting is not None
+        failures = tuple(sorted(self._booting.failures))
+        self._booting = None
+        return failures
+
+    def inject(self) -> None:
+        """Turn hosts off when their clocks say so; the body of an actor."""
+        while True:
+            due_s, group = min(
+                (
+                    (time_s, group)
+                    for group, time_s in enumerate(self._clocks.next_failure_s)
+                    if group not in self.down
+                ),
+                default=(inf, -1),
+            )
+            if self._wake.get_before(due_s) is None:
+                self._strike(group, due_s)
+
+    def _strike(self, group: int, due_s: float) -> None:
+        booting = self._booting
+        if booting is None:
+            self._take_down(group)
+            self._news.put(Died(group, due_s))
+            return
+        in_own_restart = due_s <= booting.end_s[group]
+        if in_own_restart and self._rules.failure_in_restart == "begins-anew":
+            self._record_and_clear(group)
+            self._boot(group, due_s)
+        elif in_own_restart or self._rules.failure_while_waiting == "absorbed":
+            self._record_and_clear(group)
+            self._start(group, booting.end_s[group], announce=in_own_restart)
+        else:
+            self._take_down(group)
+
+    def _take_down(self, group: int) -> None:
+        self._hosts[group].turn_off()
+        self.down.add(group)
+        self._unnoticed.add(group)
+
+    def _record_and_clear(self, group: int) -> None:
+        assert self._booting is not None
+        self._booting.failures.append((self._clocks.take_at_occurrence(group), group))
+        self._hosts[group].turn_off()
+
+    def _boot(self, group: int, from_s: float) -> None:
+        assert self._booting is not None
+        self._booting.end_s[group] = from_s + self._restart_s
+        self._start(group, from_s + self._restart_s, announce=True)
+
+    def _start(self, group: int, up_at_s: float, *, announce: bool) -> None:
+        host = self._hosts[group]
+        if not host.is_on:
+            host.turn_on()
+        self.down.discard(group)
+        rank = self._new_rank(group)
+        rank.boot_until_s, rank.announce = up_at_s, announce
+        self.ranks[group] = rank
+        host.add_actor(f"rank-{group}", rank).daemonize()

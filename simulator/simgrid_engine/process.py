@@ -1,0 +1,117 @@
+"""Plays simulations in processes of their own: SimGrid allows one engine a process, for good."""
+
+from __future__ import annotations
+
+import multiprocessing
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import ParamSpec, TypeVar
+
+from simulator.job import Job
+from simulator.run import play
+from simulator.simgrid_engine.traffic import Traffic
+from simulator.timeline import Event
+from simulator.training import Progress, Training
+from strategies.base import Strategy
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class SimulationError(RuntimeError):
+    """SimGrid stopped a simulation; the message says why in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimgridResult:
+    """What came of a job on the SimGrid engine.
+
+    Attributes
+    ----------
+    progress : Progress
+        Counts and times.
+    events : list of Event
+        What happened, if asked for.
+    activities : int
+        SimGrid activities started.
+    wall_s : float
+        Seconds of real time that the simulation took, without loading the platform.
+    """
+
+    progress: Progress
+    events: list[Event]
+    activities: int
+    wall_s: float
+
+
+def in_own_process(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """Call a module-level function in a fresh process and return what it returns.
+
+    Raises
+    ------
+    SimulationError
+        If the process died, as it does where SimGrid aborts.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+        try:
+            return pool.submit(function, *args, **kwargs).result()
+        except BrokenProcessPool as error:
+            raise SimulationError("SimGrid aborted the simulation") from error
+
+
+def run_on_simgrid(
+    job: Job, strategy: Strategy, platform: Path, traffic: Traffic, *, events: bool = False
+) -> SimgridResult:
+    """Play a job on the SimGrid engine, in a process of its own.
+
+    Parameters
+    ----------
+    job, strategy
+        The job and its scheme, at its start.
+    platform : Path
+        Platform XML.
+    traffic : Traffic
+        What is played as messages.
+    events : bool
+        Whether to keep the timeline.
+    """
+    return in_own_process(_simulate, job, strategy, platform, traffic, events)
+
+
+def _simulate(
+    job: Job, strategy: Strategy, platform: Path, traffic: Traffic, keep_events: bool
+) -> SimgridResult:
+    from platforms.xml_names import CONTROLLER_HOST
+    from simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+
+    engine = load_engine(platform)
+    from simulator.simgrid_engine.controller import SimgridEngine
+
+    events: list[Event] = []
+    training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
+    player = SimgridEngine(job, traffic)
+    player.machine_room.power_on()
+    failure: list[str] = []
+
+    def control() -> None:
+        try:
+            play(training, player)
+        except Exception:
+            failure.append(traceback.format_exc())
+            raise
+
+    started = perf_counter()
+    actor_on(CONTROLLER_HOST, "failures", player.machine_room.inject, daemon=True)
+    actor_on(CONTROLLER_HOST, "controller", control)
+    run_to_the_end(engine)
+    if failure:
+        raise SimulationError(failure[0])
+    return SimgridResult(training.progress, events, player.activities, perf_counter() - started)

@@ -1,0 +1,160 @@
+"""A rank: the actor that does a group's work, on a host that may be turned off at any moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import simgrid
+
+from simulator.collectives.ring import RingAllReduce
+from simulator.random_streams import Purpose, stream
+from simulator.simgrid_engine.channel import Channel
+from simulator.simgrid_engine.storage_traffic import write_checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeOrder:
+    """Compute `stacks` stacks of `stack_size` shard types each, then say so."""
+
+    stacks: int
+    stack_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SleepOrder:
+    """Be busy for a while, then say so: a phase whose length the scenario states."""
+
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceOrder:
+    """Take part in an all-reduce; report at its end, or when its failure shows.
+
+    Attributes
+    ----------
+    collective : RingAllReduce
+        The all-reduce.
+    position : int
+        The rank's place in the ring.
+    failure_shows_s : float
+        When the rank reports, if the all-reduce does not come to an end: simulated seconds.
+    """
+
+    collective: RingAllReduce
+    position: int
+    failure_shows_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOrder:
+    """Write bytes to the storage host."""
+
+    storage: str
+    size_bytes: float
+
+
+Order = ComputeOrder | SleepOrder | ReduceOrder | WriteOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A rank has carried out an order."""
+
+    group: int
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A rank has come up."""
+
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """A group's host went down at `time_s`, in simulated seconds."""
+
+    group: int
+    time_s: float
+
+
+News = Report | Ready | Died
+
+
+class Pace:
+    """The compute times of one rank: one factor N(1, jitter^2) a stack, none below a minimum."""
+
+    def __init__(self, group: int, jitter: float, minimum_factor: float, seed: int) -> None:
+        self._jitter = jitter
+        self._minimum = minimum_factor
+        self._normals = stream(seed, Purpose.RANK_COMPUTE_JITTER, group)
+
+    def factor(self) -> float:
+        """Draw the factor of the next stack."""
+        if self._jitter == 0.0:
+            return 1.0
+        return max(self._minimum, 1.0 + self._jitter * float(self._normals.standard_normal()))
+
+
+@dataclass(slots=True)
+class Rank:
+    """A callable that SimGrid runs as an actor; its life ends with its host's.
+
+    Attributes
+    ----------
+    group : int
+        The group it works for.
+    compute_s : float
+        Seconds for one shard type at a factor of 1.
+    pace : Pace
+        Draws its compute times; outlives the actor.
+    news : Channel
+        Where it reports.
+    boot_until_s : float
+        Simulated time at which it has come up.
+    announce : bool
+        Whether it says so.
+    orders : Channel
+        Where it is told what to do.
+    activities : list of int
+        One counter, shared by all ranks: activities started.
+    """
+
+    group: int
+    compute_s: float
+    pace: Pace
+    news: Channel[News]
+    activities: list[int]
+    boot_until_s: float = 0.0
+    announce: bool = False
+    orders: Channel[Order] = field(default_factory=Channel)
+
+    def __call__(self) -> None:
+        """Come up, then carry out orders for ever."""
+        if self.boot_until_s > simgrid.Engine.clock:
+            self.activities[0] += 1
+            simgrid.this_actor.sleep_until(self.boot_until_s)
+        if self.announce:
+            self.news.put(Ready(self.group))
+        while True:
+            order = self.orders.get()
+            self._carry_out(order)
+            self.news.put(Report(self.group, order))
+
+    def _carry_out(self, order: Order) -> None:
+        self.activities[0] += 1
+        if isinstance(order, ComputeOrder):
+            speed = simgrid.this_actor.get_host().speed
+            for _ in range(order.stacks):
+                seconds = self.compute_s * order.stack_size * self.pace.factor()
+                simgrid.this_actor.execute(seconds * speed)
+        elif isinstance(order, SleepOrder):
+            simgrid.this_actor.sleep_for(order.duration_s)
+        elif isinstance(order, ReduceOrder):
+            self.activities[0] += 1
+            if not order.collective.take_part(order.position, order.failure_shows_s):
+                simgrid.this_actor.sleep_until(order.failure_shows_s)
+        else:
+            write_checkpoint(simgrid.this_actor.get_host().name, order.storage, order.size_bytes)
