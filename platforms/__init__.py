@@ -1,0 +1,40 @@
+"""Where a job runs: cluster specs, and SimGrid platforms made from them and read back.
+
+Nothing here imports SimGrid; `check_in_simgrid`, `play_flows` and `single_flow` start it in
+processes of their own.
+"""
+
+from platforms.errors import PlatformError
+from platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
+from platforms.platform_data import GpuHost, Link, LinkClass, Platform, Route
+from platforms.preset_library import load_preset, preset_names
+from platforms.rail_plane import rail_plane
+from platforms.selftest import FlowCheck, single_flow
+from platforms.simgrid_check import check_in_simgrid, play_flows
+from platforms.spec import ClusterSpec
+from platforms.spec_file import load_spec, parse_spec
+from platforms.xml_reader import read_platform
+from platforms.xml_writer import write_xml
+
+__all__ = [
+    "ENGINE_CONFIGURATION",
+    "ClusterSpec",
+    "FlowCheck",
+    "GpuHost",
+    "Link",
+    "LinkClass",
+    "Platform",
+    "PlatformError",
+    "Route",
+    "check_in_simgrid",
+    "engine_arguments",
+    "load_preset",
+    "load_spec",
+    "parse_spec",
+    "play_flows",
+    "preset_names",
+    "rail_plane",
+    "read_platform",
+    "single_flow",
+    "write_xml",
+]

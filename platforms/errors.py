@@ -1,0 +1,35 @@
+"""The one exception that this package raises for anything a user can get wrong."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PlatformError(ValueError):
+    """A quantity, a cluster spec or a platform file is wrong.
+
+    The message is a single line: where it is, what is wrong, and what would be right.
+
+    Parameters
+    ----------
+    what
+        What is wrong and what would be right.
+    where
+        The place, for example ``"cluster.toml:12: scale_up.bandwidth"``; empty if unknown.
+    """
+
+    def __init__(self, what: str, where: str = "") -> None:
+        line = f"{where}: {what}" if where else what
+        super().__init__(" ".join(line.split()))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `` (did you mean 'x'?)`` for the known name closest to `name`, or nothing."""
+    candidates = sorted(known)
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    if close:
+        return f" (did you mean {close[0]!r}?)"
+    # A forgotten or an added word ("latency" for "link_latency") scores low as a spelling.
+    longer = [known_name for known_name in candidates if name in known_name or known_name in name]
+    return f" (did you mean {longer[0]!r}?)" if longer else ""

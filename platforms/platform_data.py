@@ -1,0 +1,178 @@
+"""A platform as read back from its XML: plain data, and the route between any two hosts."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from platforms import xml_names
+from platforms.errors import PlatformError
+from platforms.spec import ClusterSpec
+from platforms.spec_properties import spec_from_properties
+
+Hop = tuple[str, tuple[str, ...]]
+"""A neighbour, and the names of the links of the cable to it."""
+
+
+@dataclass(frozen=True)
+class GpuHost:
+    """A GPU host: name, speed in FLOP/s, and place (-1 or empty where the file says nothing)."""
+
+    name: str
+    speed_flop_per_s: float
+    domain: int
+    position: int
+    leaf: str
+    pod: int
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link; bandwidth in bytes/s (each way if it is split), latency in s."""
+
+    name: str
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    sharing: str
+
+    @property
+    def link_class(self) -> str:
+        """The kind of link by its name, for example ``nic``."""
+        return xml_names.link_class(self.name)
+
+
+@dataclass(frozen=True)
+class LinkClass:
+    """All links of one class: how many, and the range of their values (bytes/s, s)."""
+
+    name: str
+    count: int
+    bandwidth_bytes_per_s: tuple[float, float]
+    latency_s: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Route:
+    """What a single flow takes: its links, in order."""
+
+    links: tuple[Link, ...]
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """Bandwidth of the narrowest link."""
+        return min(link.bandwidth_bytes_per_s for link in self.links)
+
+    @property
+    def latency_s(self) -> float:
+        """Sum of the links' latencies."""
+        return sum(link.latency_s for link in self.links)
+
+    def seconds(self, size_bytes: float) -> float:
+        """Return how long one flow alone takes here: latency + size / bandwidth."""
+        return self.latency_s + size_bytes / self.bandwidth_bytes_per_s
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What a platform file says. GPU hosts are in the order of their ranks: sorted by name."""
+
+    path: Path
+    gpus: tuple[GpuHost, ...]
+    switches: tuple[str, ...]
+    links: Mapping[str, Link]
+    storage: str | None
+    controller: str | None
+    properties: Mapping[str, str]
+    edges: Mapping[str, tuple[Hop, ...]] = field(repr=False)
+    """From each host or switch, the neighbours and the links of the cable to them."""
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """Names of the GPU hosts, in order."""
+        return tuple(gpu.name for gpu in self.gpus)
+
+    @property
+    def domains(self) -> dict[int, tuple[GpuHost, ...]]:
+        """The GPU hosts of every scale-up domain."""
+        found: dict[int, list[GpuHost]] = {}
+        for gpu in self.gpus:
+            found.setdefault(gpu.domain, []).append(gpu)
+        return {domain: tuple(gpus) for domain, gpus in found.items()}
+
+    @property
+    def gpus_per_rank(self) -> int:
+        """How many GPUs of the cluster a GPU host stands for; 1 unless this is a plane."""
+        text = self.properties.get(xml_names.GPUS_PER_RANK_PROPERTY, "1")
+        if not text.isdigit() or int(text) == 0:
+            raise PlatformError(
+                f"property {xml_names.GPUS_PER_RANK_PROPERTY} is {text!r}: "
+                "write a whole number above 0",
+                str(self.path),
+            )
+        return int(text)
+
+    @property
+    def spec(self) -> ClusterSpec | None:
+        """The spec that the file was made from, if it says. Where they differ, the links count."""
+        return spec_from_properties(self.properties, str(self.path))
+
+    @property
+    def link_classes(self) -> dict[str, LinkClass]:
+        """Number and values of the links, by class."""
+        members: dict[str, list[Link]] = {}
+        for link in self.links.values():
+            members.setdefault(link.link_class, []).append(link)
+        return {name: _summary(name, links) for name, links in sorted(members.items())}
+
+    def route(self, source: str, destination: str) -> Route:
+        """Return the route inside the fabric that SimGrid takes: the one of fewest links.
+
+        Raises
+        ------
+        PlatformError
+            A host is not in the fabric, or there is no way.
+        """
+        for name in (source, destination):
+            if name not in self.edges:
+                raise PlatformError(f"{name!r} has no cable in the fabric", str(self.path))
+        if source == destination:
+            raise PlatformError(f"{source!r} has no route to itself", str(self.path))
+        costs = {source: 0}
+        before: dict[str, tuple[str, tuple[str, ...]]] = {}
+        queue = [(0, source)]
+        while queue:
+            cost, here = heapq.heappop(queue)
+            if here == destination:
+                return self._walk(before, source, destination)
+            if cost > costs[here]:
+                continue
+            for neighbour, cable in self.edges[here]:
+                if cost + len(cable) < costs.get(neighbour, 1 << 60):
+                    costs[neighbour] = cost + len(cable)
+                    before[neighbour] = (here, cable)
+                    heapq.heappush(queue, (costs[neighbour], neighbour))
+        raise PlatformError(f"no way leads from {source!r} to {destination!r}", str(self.path))
+
+    def _walk(
+        self, before: Mapping[str, tuple[str, tuple[str, ...]]], source: str, destination: str
+    ) -> Route:
+        cables: list[tuple[str, ...]] = []
+        here = destination
+        while here != source:
+            here, cable = before[here]
+            cables.append(cable)
+        return Route(tuple(self.links[name] for cable in reversed(cables) for name in cable))
+
+
+def _summary(name: str, links: Iterable[Link]) -> LinkClass:
+    members = list(links)
+    bandwidths = [link.bandwidth_bytes_per_s for link in members]
+    latencies = [link.latency_s for link in members]
+    return LinkClass(
+        name,
+        len(members),
+        (min(bandwidths), max(bandwidths)),
+        (min(latencies), max(latencies)),
+    )

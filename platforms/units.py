@@ -1,0 +1,242 @@
+"""Quantities as people write them: ``"400Gbps"``, ``"50GB/s"``, ``"1us"``, ``"80GB"``.
+
+Everything inside Faultline is in SI units without a prefix: bytes, bytes/s, seconds, FLOP and
+FLOP/s. Only here do units exist as text. Three rules keep a factor of eight or a thousand from
+slipping in:
+
+* bits (``b``, ``bit``) and bytes (``B``) are different units, never guessed from context;
+* SI prefixes (``GB`` = 10^9) and binary ones (``GiB`` = 2^30) are both understood and differ;
+* a number without a unit is refused, unless it is zero.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from platforms.errors import PlatformError
+
+_SI = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50}
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.S)
+
+_Units = dict[str, Fraction]
+
+
+def _scaled(spellings: dict[str, Fraction], binary: bool) -> _Units:
+    units: _Units = {}
+    for spelling, size in spellings.items():
+        for prefix, exponent in _SI.items():
+            units[prefix + spelling] = size * 10**exponent
+        if binary:
+            for prefix, exponent in _BINARY.items():
+                units[prefix + spelling] = size * 2**exponent
+    return units
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of quantity: its units, how it is written out, and an example for error messages.
+
+    Attributes
+    ----------
+    name
+        What the quantity is, with an article: ``"a bandwidth"``.
+    units
+        Size of every accepted unit in the SI unit of the kind, exact.
+    written
+        The units used by `format_quantity`, largest first.
+    example
+        A correct value, for error messages.
+    """
+
+    name: str
+    units: _Units = field(repr=False)
+    written: tuple[str, ...]
+    example: str
+
+
+_BIT = Fraction(1, 8)
+_BYTE = Fraction(1)
+
+SIZE = Kind(
+    "a size in bytes",
+    _scaled({"B": _BYTE}, binary=True),
+    ("EB", "PB", "TB", "GB", "MB", "kB", "B"),
+    "80GB",
+)
+BANDWIDTH = Kind(
+    "a bandwidth",
+    _scaled(
+        {"B/s": _BYTE, "Bps": _BYTE, "b/s": _BIT, "bps": _BIT, "bit/s": _BIT},
+        binary=True,
+    ),
+    ("EB/s", "PB/s", "TB/s", "GB/s", "MB/s", "kB/s", "B/s"),
+    "400Gbps or 50GB/s",
+)
+TIME = Kind(
+    "a time",
+    {
+        "ps": Fraction(1, 10**12),
+        "ns": Fraction(1, 10**9),
+        "us": Fraction(1, 10**6),
+        "µs": Fraction(1, 10**6),  # micro sign
+        "μs": Fraction(1, 10**6),  # Greek mu: what many keyboards give instead
+        "ms": Fraction(1, 1000),
+        "s": Fraction(1),
+        "min": Fraction(60),
+        "h": Fraction(3600),
+        "d": Fraction(86400),
+    },
+    ("s", "ms", "us", "ns", "ps"),
+    "1us",
+)
+WORK = Kind(
+    "an amount of work",
+    _scaled({"FLOP": Fraction(1), "flop": Fraction(1)}, binary=False),
+    ("EFLOP", "PFLOP", "TFLOP", "GFLOP", "MFLOP", "kFLOP", "FLOP"),
+    "25.6PFLOP",
+)
+SPEED = Kind(
+    "a speed",
+    _scaled(
+        {"FLOP/s": Fraction(1), "flop/s": Fraction(1), "FLOPS": Fraction(1)},
+        binary=False,
+    ),
+    ("EFLOP/s", "PFLOP/s", "TFLOP/s", "GFLOP/s", "MFLOP/s", "kFLOP/s", "FLOP/s"),
+    "400TFLOP/s",
+)
+
+
+def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
+    """Read a quantity and return it in the SI unit of its kind.
+
+    Parameters
+    ----------
+    text
+        A string with a unit, or the number zero.
+    kind
+        What is expected: `SIZE` (bytes), `BANDWIDTH` (bytes/s), `TIME` (s), `WORK` (FLOP),
+        `SPEED` (FLOP/s).
+    where
+        The place, for error messages.
+
+    Raises
+    ------
+    PlatformError
+        No number, no unit, a unit of another kind, a negative or an infinite value.
+
+    Examples
+    --------
+    >>> parse_quantity("400Gbps", BANDWIDTH)
+    50000000000.0
+    >>> parse_quantity("1GiB", SIZE)
+    1073741824.0
+    """
+    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
+        raise PlatformError(f"{text!r} is not {kind.name}: write for example {kind.example}", where)
+    match = _NUMBER.fullmatch(str(text))
+    if match is None:
+        raise PlatformError(
+            f"{text!r} is not {kind.name}: write a number and a unit, for example {kind.example}",
+            where,
+        )
+    number, unit = match.groups()
+    value = exact_number(number)
+    if value is None:
+        raise PlatformError(f"{text!r} is out of range for {kind.name}", where)
+    if value < 0:
+        raise PlatformError(f"{text!r} is negative: {kind.name} is zero or more", where)
+    if unit in kind.units:
+        return float(value * kind.units[unit])
+    if unit == "" and value == 0:
+        return 0.0
+    raise PlatformError(_wrong_unit(str(text), number, unit, kind), where)
+
+
+def exact_number(text: str) -> Fraction | None:
+    """Return a decimal number exactly, or None if it is too large or too small for a quantity.
+
+    The bounds leave room for any unit, and keep ``1e999999999`` from filling the memory.
+    """
+    rounded = abs(float(text))
+    if rounded > 1e200 or 0 < rounded < 1e-200:
+        return None
+    digits = text.lower().partition("e")[0]
+    if rounded == 0 and any(digit in digits for digit in "123456789"):
+        return None
+    return Fraction(text.replace("_", "")) if rounded else Fraction(0)
+
+
+def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
+    if unit == "":
+        return f"{text!r} has no unit: {kind.name} is written like {kind.example}"
+    if kind is SIZE and unit[-1:] == "b":
+        return f"{text!r} is in bits: sizes are in bytes, written like {number}{unit[:-1]}B"
+    by_lower = {known.lower(): known for known in reversed(kind.units)}
+    # The case of b and B tells bits from bytes, so it is never guessed.
+    if kind in (TIME, WORK, SPEED) and unit.lower() in by_lower:
+        return f"{text!r} has an unknown unit: write {number}{by_lower[unit.lower()]}"
+    for other in (SIZE, BANDWIDTH, TIME, WORK, SPEED):
+        if unit in other.units:
+            return f"{text!r} is {other.name}, not {kind.name} (written like {kind.example})"
+    return f"{text!r} has an unknown unit {unit!r}: {kind.name} is written like {kind.example}"
+
+
+def format_quantity(value: float, kind: Kind) -> str:
+    """Write a quantity so that `parse_quantity` gives back exactly the same number.
+
+    The largest unit that leaves a number of at least one is taken, if it is exact.
+
+    Examples
+    --------
+    >>> format_quantity(50e9, BANDWIDTH)
+    '50GB/s'
+    """
+    if not math.isfinite(value) or value < 0:
+        raise PlatformError(f"{value!r} cannot be written as {kind.name}: it is zero or more")
+    if value == 0:
+        return f"0{_base_unit(kind)}"
+    candidates = [unit for unit in kind.written if float(kind.units[unit]) <= value]
+    # A value below the smallest unit is still written in it: 0.5B/s.
+    for unit in candidates or [kind.written[-1]]:
+        number = _shortest(float(Fraction(value) / kind.units[unit]))
+        if float(Fraction(number) * kind.units[unit]) == value:
+            return number + unit
+    return _shortest(value) + _base_unit(kind)
+
+
+def _base_unit(kind: Kind) -> str:
+    return next(unit for unit in kind.written if kind.units[unit] == 1)
+
+
+def _shortest(number: float) -> str:
+    text = repr(number)
+    return text.removesuffix(".0")
+
+
+def parse_bandwidth_bytes_per_s(text: object, where: str = "") -> float:
+    """Read a bandwidth (``"400Gbps"``, ``"50GB/s"``) in bytes/s."""
+    return parse_quantity(text, BANDWIDTH, where)
+
+
+def parse_size_bytes(text: object, where: str = "") -> float:
+    """Read a size (``"80GB"``, ``"1GiB"``) in bytes."""
+    return parse_quantity(text, SIZE, where)
+
+
+def parse_time_s(text: object, where: str = "") -> float:
+    """Read a time (``"1us"``, ``"2h"``) in seconds."""
+    return parse_quantity(text, TIME, where)
+
+
+def parse_work_flop(text: object, where: str = "") -> float:
+    """Read an amount of work (``"25.6PFLOP"``) in FLOP."""
+    return parse_quantity(text, WORK, where)
+
+
+def parse_speed_flop_per_s(text: object, where: str = "") -> float:
+    """Read a speed (``"400TFLOP/s"``) in FLOP/s."""
+    return parse_quantity(text, SPEED, where)

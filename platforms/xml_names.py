@@ -1,0 +1,44 @@
+"""Names that the writer gives and the reader knows again: hosts, switches, links, properties.
+
+A link's class is its name up to the first hyphen (``nic-000017`` is of class ``nic``), so that an
+edited or added link needs no further mark.
+"""
+
+from __future__ import annotations
+
+ROOT_ZONE = "faultline"
+FABRIC_ZONE = "fabric"
+MANAGEMENT_ZONE = "management"
+STORAGE_HOST = "storage"
+CONTROLLER_HOST = "controller"
+TOP_SWITCH = "core"
+
+FORMAT_VERSION = "1"
+PROPERTY_PREFIX = "faultline:"
+VERSION_PROPERTY = PROPERTY_PREFIX + "version"
+SPEC_PROPERTY_PREFIX = PROPERTY_PREFIX + "spec."
+"""Before the dotted key of a spec's field: ``faultline:spec.nic.bandwidth``."""
+GPUS_PER_RANK_PROPERTY = PROPERTY_PREFIX + "gpus_per_rank"
+"""How many GPUs of the cluster a GPU host stands for."""
+
+DOMAIN_PROPERTY = "domain"
+POSITION_PROPERTY = "position"
+LEAF_PROPERTY = "leaf"
+POD_PROPERTY = "pod"
+ROLE_PROPERTY = "role"
+"""On every host: ``gpu``, ``storage`` or ``controller``."""
+
+
+def gpu(index: int) -> str:
+    """Return the host name of a GPU, sortable as text: ``gpu-000017``."""
+    return f"gpu-{index:06d}"
+
+
+def leaf(group: int, rail: int | None) -> str:
+    """Return the name of the leaf switch of a rail in a group of domains, or of the whole group."""
+    return f"leaf-{group:05d}" if rail is None else f"leaf-{group:05d}-{rail:02d}"
+
+
+def link_class(link: str) -> str:
+    """Return the class of a link by its name."""
+    return link.split("-", 1)[0]

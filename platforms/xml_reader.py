@@ -1,0 +1,183 @@
+"""Read a platform file without SimGrid, and find what is wrong in it beforehand.
+
+SimGrid ends the whole process at many mistakes, and at some it never ends. What `write_xml` writes,
+edited or not, is understood here in full: zones of hosts, routers, links and one-cable routes.
+`check_in_simgrid` then asks SimGrid itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.parsers import expat
+
+from platforms import xml_names
+from platforms.errors import PlatformError
+from platforms.platform_data import GpuHost, Link, Platform
+from platforms.xml_routes import RouteReader
+from platforms.xml_tree import Element, parse_xml
+from platforms.xml_units import BANDWIDTH_UNITS, SPEED_UNITS, TIME_UNITS, parse_simgrid
+
+_SHARING = ("SHARED", "SPLITDUPLEX", "FATPIPE")
+_NOT_UNDERSTOOD = ("cluster", "cabinet", "peer", "AS", "include", "bypassRoute", "bypassZoneRoute")
+
+
+def read_platform(path: str | Path) -> Platform:
+    """Read a platform file.
+
+    Raises
+    ------
+    PlatformError
+        The file is missing, no XML, has no GPU hosts, or its routes do not hold together. The
+        message is one line, and names the line of the file.
+    """
+    where = str(path)
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise PlatformError(f"cannot be read: {error.strerror or error}", where) from None
+    try:
+        root = parse_xml(content)
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code)
+        raise PlatformError(f"is no well-formed XML: {reason}", f"{where}:{error.lineno}") from None
+    return _Reader(where, root).platform()
+
+
+class _Reader:
+    """One pass over the elements of a file; keeps what has been seen."""
+
+    def __init__(self, where: str, root: Element) -> None:
+        self.where = where
+        self.root = root
+        self.gpus: list[GpuHost] = []
+        self.roles: dict[str, str] = {}
+        self.switches: list[str] = []
+        self.links: dict[str, Link] = {}
+        self.lines: dict[tuple[str, str], int] = {}
+
+    def platform(self) -> Platform:
+        """Return the platform, after all checks."""
+        if self.root.tag != "platform":
+            raise PlatformError(
+                f"starts with <{self.root.tag}>: a SimGrid platform starts with <platform>",
+                self.where,
+            )
+        root_zone = next((child for child in self.root.children if child.tag == "zone"), None)
+        for tag in _NOT_UNDERSTOOD:
+            for element in self.root.all(tag):
+                raise PlatformError(
+                    f"<{tag}> is not understood: write out its hosts, links and routes",
+                    self._place(element),
+                )
+        if root_zone is None:
+            raise PlatformError("has no <zone>", self.where)
+        self._declarations()
+        if not self.gpus:
+            raise PlatformError(
+                f"has no GPU hosts: a GPU is a <host> with the property {xml_names.ROLE_PROPERTY} "
+                "= gpu, or whose name starts with gpu-",
+                self.where,
+            )
+        hosts = set(self.roles)
+        gpu_names = {gpu.name for gpu in self.gpus}
+        routes = RouteReader(self.where, self.root, self.links, hosts, gpu_names)
+        platform = Platform(
+            path=Path(self.where),
+            gpus=tuple(sorted(self.gpus, key=lambda gpu: gpu.name)),
+            switches=tuple(self.switches),
+            links=self.links,
+            storage=self._host_of_role("storage"),
+            controller=self._host_of_role("controller"),
+            properties=self._properties(root_zone),
+            edges=routes.edges(),
+        )
+        # Properties that make no sense show now and not in the middle of a run.
+        _ = platform.gpus_per_rank, platform.spec
+        return platform
+
+    def _declarations(self) -> None:
+        for zone in self.root.all("zone"):
+            self._once(zone)
+        for host in self.root.all("host"):
+            self._once(host)
+            self._host(host, host.attributes["id"])
+        for router in self.root.all("router"):
+            self._once(router)
+            self.switches.append(router.attributes["id"])
+        for link in self.root.all("link"):
+            name = self._once(link)
+            self.links[name] = self._link(link, name)
+
+    def _place(self, element: Element) -> str:
+        return f"{self.where}:{element.line}"
+
+    def _once(self, element: Element) -> str:
+        """Return the name of a declared thing, which nothing else of its kind may have."""
+        name = element.attribute("id", self.where)
+        # Hosts, routers and zones share one space of names in SimGrid, links have another.
+        key = ("link" if element.tag == "link" else "point", name)
+        if key in self.lines:
+            raise PlatformError(
+                f"{element.tag} {name!r} has the name of line {self.lines[key]} again",
+                self._place(element),
+            )
+        self.lines[key] = element.line
+        return name
+
+    def _properties(self, element: Element) -> dict[str, str]:
+        return {
+            prop.attribute("id", self.where): prop.attribute("value", self.where)
+            for prop in element.children
+            if prop.tag == "prop"
+        }
+
+    def _host(self, element: Element, name: str) -> None:
+        where = f"{self._place(element)}: host {name!r}"
+        properties = self._properties(element)
+        by_name = "gpu" if name.startswith("gpu-") else name
+        role = properties.get(xml_names.ROLE_PROPERTY, by_name)
+        self.roles[name] = role
+        # A list holds the speeds of the host's power states; it starts in the first.
+        text = element.attribute("speed", self.where).split(",")[0].strip()
+        speed_flop_per_s = parse_simgrid(text, SPEED_UNITS, "989Tf", f"{where}: speed")
+        if role != "gpu":
+            return
+        if speed_flop_per_s == 0:
+            raise PlatformError("is zero: it would never compute anything", f"{where}: speed")
+        self.gpus.append(
+            GpuHost(
+                name=name,
+                speed_flop_per_s=speed_flop_per_s,
+                domain=_whole(properties, xml_names.DOMAIN_PROPERTY, where),
+                position=_whole(properties, xml_names.POSITION_PROPERTY, where),
+                leaf=properties.get(xml_names.LEAF_PROPERTY, ""),
+                pod=_whole(properties, xml_names.POD_PROPERTY, where),
+            )
+        )
+
+    def _link(self, element: Element, name: str) -> Link:
+        where = f"{self._place(element)}: link {name!r}"
+        text = element.attribute("bandwidth", self.where)
+        bandwidth = parse_simgrid(text, BANDWIDTH_UNITS, "50GBps", f"{where}: bandwidth")
+        if bandwidth == 0:
+            raise PlatformError("is zero: nothing would ever arrive", f"{where}: bandwidth")
+        latency_text = element.attributes.get("latency", "0")
+        latency_s = parse_simgrid(latency_text, TIME_UNITS, "1us", f"{where}: latency")
+        sharing = element.attributes.get("sharing_policy", "SHARED")
+        if sharing not in _SHARING:
+            raise PlatformError(
+                f"sharing_policy is {sharing!r}: write one of {', '.join(_SHARING)}", where
+            )
+        return Link(name, bandwidth, latency_s, sharing)
+
+    def _host_of_role(self, role: str) -> str | None:
+        return next((name for name, of_host in self.roles.items() if of_host == role), None)
+
+
+def _whole(properties: dict[str, str], key: str, where: str) -> int:
+    text = properties.get(key)
+    if text is None:
+        return -1
+    if not (text.isascii() and text.isdigit()):
+        raise PlatformError(f"property {key!r} is {text!r}: write a whole number", where)
+    return int(text)

@@ -1,0 +1,26 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from platforms import ClusterSpec, load_preset, write_xml
+
+Write = Callable[[ClusterSpec], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a spec to a fresh platform file and return its path."""
+
+    def write_fresh(spec: ClusterSpec) -> Path:
+        path = tmp_path / f"platform-{len(list(tmp_path.iterdir()))}.xml"
+        write_xml(spec, path)
+        return path
+
+    return write_fresh
+
+
+@pytest.fixture
+def small() -> ClusterSpec:
+    """Four domains of four GPUs, two domains a leaf, rail-optimised, non-blocking."""
+    return load_preset("hgx-h100", domains=4, gpus_per_domain=4, domains_per_leaf=2)

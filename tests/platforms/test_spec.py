@@ -1,0 +1,173 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import platforms
+from platforms import PlatformError, load_preset, load_spec, parse_spec, preset_names
+from platforms.toml_lines import line_of
+
+HGX = (Path(platforms.__file__).parent / "presets" / "hgx-h100.toml").read_text(encoding="utf-8")
+
+
+def line(text: str) -> int:
+    return next(n for n, found in enumerate(HGX.splitlines(), 1) if found.startswith(text))
+
+
+def test_a_spec_is_in_si_units() -> None:
+    spec = parse_spec(HGX)
+    assert spec.scale_up.bandwidth_bytes_per_s == 450e9
+    assert spec.nic.bandwidth_bytes_per_s == 50e9
+    assert spec.nic.latency_s == 500e-9
+    assert spec.gpu.speed_flop_per_s == 989e12
+    assert spec.gpu.memory_bytes == 80e9
+    assert spec.gpus == 256
+    assert spec.gpus_per_rank == 1
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_spec_survives_being_written(name: str) -> None:
+    spec = load_preset(name)
+    assert type(spec).model_validate(spec.as_mapping()) == spec
+
+
+WRONG = [
+    ('flops = "989TFLOP/s"', 'flop = "989TFLOP/s"', "gpu.flop is unknown (did you mean 'flops'?)"),
+    (
+        'latency = "500ns"',
+        "latency = 5",
+        "nic.latency: '5' has no unit: a time is written like 1us",
+    ),
+    (
+        'bandwidth = "400Gbps"',
+        'bandwidth = "400Gb"',
+        "nic.bandwidth: '400Gb' has an unknown unit 'Gb'",
+    ),
+    ("domains = 32", "domains = 0", "scale_up.domains: 0 is wrong: input should be greater than"),
+    (
+        "domains = 32",
+        "domains = 2.5",
+        "scale_up.domains: 2.5 is wrong: input should be a valid int",
+    ),
+    ("rail_optimised = true", "rail_optimised = 1", "scale_out.rail_optimised: 1 is wrong"),
+    ("oversubscription = [1]", "oversubscription = [0.5]", "scale_out.oversubscription.0: 0.5 is"),
+    (
+        "oversubscription = [1]",
+        "oversubscription = [1, 2]",
+        "scale_out.oversubscription has 2 values: 2 levels need 1",
+    ),
+    ("levels = 2", "levels = 4", "scale_out.levels: 4 is wrong"),
+    (
+        "domains_per_leaf = 32",
+        "domains_per_leaf = 32\nleaves_per_pod = 2",
+        "scale_out.leaves_per_pod has no meaning with 2 levels",
+    ),
+    (
+        'memory = "80GB"',
+        'memory = "0GB"',
+        "gpu.memory: '0GB' is zero: write a size in bytes above zero, like 80GB",
+    ),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), WRONG)
+def test_an_error_names_file_line_and_key(
+    right: str, wrong: str, message: str, tmp_path: Path
+) -> None:
+    assert right in HGX
+    path = tmp_path / "cluster.toml"
+    path.write_text(HGX.replace(right, wrong), encoding="utf-8")
+    with pytest.raises(PlatformError) as caught:
+        load_spec(path)
+    number = line(right) + wrong.count("\n")
+    assert str(caught.value).startswith(f"{path}:{number}: {message}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("right", "table", "message"),
+    [
+        (
+            'bandwidth = "450GB/s"',
+            "[scale_up]",
+            'scale_up.bandwidth is missing: write it like "450',
+        ),
+        ('pcie_bandwidth = "64GB/s"', "[nic]", "nic.pcie_bandwidth is missing: domains of several"),
+        ('flops = "989TFLOP/s"', "[gpu]", "gpu.flops is missing"),
+    ],
+)
+def test_a_missing_key_is_looked_for_in_its_table(right: str, table: str, message: str) -> None:
+    text = HGX.replace(right, "")
+    with pytest.raises(PlatformError) as caught:
+        parse_spec(text, "c.toml")
+    assert str(caught.value).startswith(f"c.toml:{line(table)}: {message}")
+
+
+def test_a_missing_table_is_named() -> None:
+    start, end = HGX.index("[gpu]"), HGX.index("[scale_up]")
+    with pytest.raises(PlatformError, match="gpu is missing: the file needs a table of this name"):
+        parse_spec(HGX[:start] + HGX[end:])
+
+
+def test_three_levels_need_their_pods() -> None:
+    text = HGX.replace("levels = 2", "levels = 3").replace("= [1]", "= [1, 2]")
+    with pytest.raises(PlatformError, match="leaves_per_pod is missing: three levels need it"):
+        parse_spec(text)
+    spec = parse_spec(text.replace("levels = 3", "levels = 3\nleaves_per_pod = 2"))
+    assert spec.scale_out.leaves_per_pod == 2
+
+
+def test_a_file_that_is_no_toml_or_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PlatformError, match=r"none\.toml: cannot be read: No such file"):
+        load_spec(tmp_path / "none.toml")
+    path = tmp_path / "c.toml"
+    path.write_text("name =\n", encoding="utf-8")
+    with pytest.raises(PlatformError, match=r"c\.toml: is no TOML: .*line 1"):
+        load_spec(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(PlatformError, match="is no text in UTF-8"):
+        load_spec(path)
+
+
+def test_lines_of_keys() -> None:
+    text = 'a = 1\n[b]\nc = 2\n[b.d]\n"e" = 3\n[x]\ny.z = 4\n'
+    assert line_of(text, ["a"]) == 1
+    assert line_of(text, ["b", "c"]) == 3
+    assert line_of(text, ["b", "d", "e"]) == 5
+    assert line_of(text, ["x", "y", "z"]) == 7
+    assert line_of(text, ["b", "none"]) == 2
+    assert line_of(text, ["none"]) is None
+
+
+class TestPresets:
+    def test_overrides_are_short_or_dotted(self) -> None:
+        spec = load_preset("hgx-h100", domains=4, **{"nic.bandwidth": "800Gbps"})
+        assert spec.scale_up.domains == 4
+        assert spec.nic.bandwidth_bytes_per_s == 100e9
+
+    @pytest.mark.parametrize(("groups", "gpus"), [(200, 3000), (600, 1000), (1000, 600)])
+    def test_a_rank_of_the_plane_stands_for_its_group(self, groups: int, gpus: int) -> None:
+        spec = load_preset("spare-600k", groups=groups)
+        assert (spec.gpus, spec.gpus_per_rank) == (groups, gpus)
+
+    @pytest.mark.parametrize(
+        ("name", "overrides", "message"),
+        [
+            ("hgx-h10", {}, "no preset is called 'hgx-h10' (did you mean 'hgx-h100'?)"),
+            ("hgx-h100", {"domain": 4}, "key 'domain' is unknown (did you mean 'domains'?)"),
+            ("hgx-h100", {"groups": 4}, "key 'groups' is unknown"),
+            ("hgx-h100", {"latency": "1us"}, "key 'latency' is ambiguous: write scale_up.latency"),
+            ("spare-600k", {"groups": 7}, "7 groups do not divide plane.cluster_gpus = 600000"),
+            ("spare-600k", {"groups": 700_000}, "the nearest that do: 600000"),
+            (
+                "spare-600k",
+                {"gpus_per_domain": 8},
+                "scale_up.gpus_per_domain: must be 1 in a plane",
+            ),
+        ],
+    )
+    def test_wrong_overrides(self, name: str, overrides: dict[str, Any], message: str) -> None:
+        with pytest.raises(PlatformError) as caught:
+            load_preset(name, **overrides)
+        assert message in str(caught.value)
+        assert "\n" not in str(caught.value)

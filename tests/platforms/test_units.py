@@ -1,0 +1,126 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platforms import PlatformError
+from platforms.units import (
+    BANDWIDTH,
+    SIZE,
+    SPEED,
+    TIME,
+    WORK,
+    Kind,
+    format_quantity,
+    parse_bandwidth_bytes_per_s,
+    parse_quantity,
+    parse_size_bytes,
+    parse_speed_flop_per_s,
+    parse_time_s,
+    parse_work_flop,
+)
+
+KINDS = [SIZE, BANDWIDTH, TIME, WORK, SPEED]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("400Gbps", BANDWIDTH, 50e9),
+        ("400 Gb/s", BANDWIDTH, 50e9),
+        ("400Gbit/s", BANDWIDTH, 50e9),
+        ("50GB/s", BANDWIDTH, 50e9),
+        ("50GBps", BANDWIDTH, 50e9),
+        ("1GiB/s", BANDWIDTH, 2**30),
+        ("80GB", SIZE, 80e9),
+        ("80GiB", SIZE, 80 * 2**30),
+        ("1kB", SIZE, 1000),
+        ("1KiB", SIZE, 1024),
+        ("1us", TIME, 1e-6),
+        ("1µs", TIME, 1e-6),
+        ("0.5 h", TIME, 1800),
+        ("25.6PFLOP", WORK, 2.56e16),
+        ("2.56e16FLOP", WORK, 2.56e16),
+        ("400TFLOP/s", SPEED, 4e14),
+        ("400TFLOPS", SPEED, 4e14),
+        ("0", SIZE, 0),
+        (0, TIME, 0),
+        (0.0, BANDWIDTH, 0),
+    ],
+)
+def test_quantities_as_people_write_them(text: object, kind: Kind, value: float) -> None:
+    assert parse_quantity(text, kind) == value
+
+
+def test_a_function_for_each_kind() -> None:
+    assert parse_bandwidth_bytes_per_s("8bps") == 1
+    assert parse_size_bytes("1MB") == 1e6
+    assert parse_time_s("2min") == 120
+    assert parse_work_flop("3GFLOP") == 3e9
+    assert parse_speed_flop_per_s("3GFLOP/s") == 3e9
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (400, BANDWIDTH, "'400' has no unit: a bandwidth is written like 400Gbps or 50GB/s"),
+        ("5", TIME, "'5' has no unit: a time is written like 1us"),
+        ("80Gb", SIZE, "'80Gb' is in bits: sizes are in bytes, written like 80GB"),
+        ("80GB", BANDWIDTH, "'80GB' is a size in bytes, not a bandwidth"),
+        ("80GB/s", SIZE, "'80GB/s' is a bandwidth, not a size in bytes"),
+        ("4TFLOP", SPEED, "'4TFLOP' is an amount of work, not a speed"),
+        ("1US", TIME, "'1US' has an unknown unit: write 1us"),
+        ("4tflop/s", SPEED, "'4tflop/s' has an unknown unit: write 4TFLOP/s"),
+        ("400gbps", BANDWIDTH, "'400gbps' has an unknown unit 'gbps'"),
+        ("-1us", TIME, "'-1us' is negative"),
+        ("1e999B", SIZE, "'1e999B' is out of range"),
+        ("1e308GB", SIZE, "'1e308GB' is out of range"),
+        ("1e999999999B", SIZE, "'1e999999999B' is out of range"),
+        ("1e-999999999B", SIZE, "'1e-999999999B' is out of range"),
+        ("fast", BANDWIDTH, "'fast' is not a bandwidth: write a number and a unit"),
+        ("infB", SIZE, "'infB' is not a size in bytes"),
+        (True, SIZE, "True is not a size in bytes"),
+        (None, SIZE, "None is not a size in bytes"),
+    ],
+)
+def test_what_is_wrong_is_refused_in_one_line(text: object, kind: Kind, message: str) -> None:
+    with pytest.raises(PlatformError) as caught:
+        parse_quantity(text, kind, where="here")
+    assert str(caught.value).startswith(f"here: {message}")
+    assert "\n" not in str(caught.value)
+
+
+@given(
+    st.sampled_from(KINDS),
+    st.just(0.0) | st.floats(min_value=1e-30, max_value=1e25),
+)
+def test_what_is_written_is_read_back_exactly(kind: Kind, value: float) -> None:
+    assert parse_quantity(format_quantity(value, kind), kind) == value
+
+
+@given(st.integers(min_value=1, max_value=10**6))
+def test_a_bit_is_an_eighth_of_a_byte(number: int) -> None:
+    bits = parse_quantity(f"{number}Gbps", BANDWIDTH)
+    assert bits * 8 == parse_quantity(f"{number}GB/s", BANDWIDTH)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (50e9, BANDWIDTH, "50GB/s"),
+        (6.25e9, BANDWIDTH, "6.25GB/s"),
+        (1e-6, TIME, "1us"),
+        (0, TIME, "0s"),
+        (0, SIZE, "0B"),
+        (80e9, SIZE, "80GB"),
+        (2.56e16, WORK, "25.6PFLOP"),
+        (0.5, SIZE, "0.5B"),
+    ],
+)
+def test_what_is_written_reads_well(value: float, kind: Kind, text: str) -> None:
+    assert format_quantity(value, kind) == text
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_only_real_quantities_are_written(value: float) -> None:
+    with pytest.raises(PlatformError, match="cannot be written as a time"):
+        format_quantity(value, TIME)

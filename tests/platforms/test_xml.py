@@ -1,0 +1,238 @@
+"""Platform files: written, read back, edited, broken."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from platforms import (
+    ClusterSpec,
+    PlatformError,
+    check_in_simgrid,
+    load_preset,
+    preset_names,
+    rail_plane,
+    read_platform,
+    write_xml,
+)
+from platforms.examples import EXAMPLE_DIRECTORY, examples
+from platforms.xml_writer import xml_text
+
+Write = Callable[[ClusterSpec], Path]
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_platform_keeps_its_spec(name: str, write: Write) -> None:
+    spec = load_preset(name)
+    platform = read_platform(write(spec))
+    assert platform.spec == spec
+    assert len(platform.gpus) == spec.gpus
+    assert len(platform.domains) == spec.scale_up.domains
+    assert platform.gpus_per_rank == spec.gpus_per_rank
+    assert (platform.storage, platform.controller) == ("storage", "controller")
+    assert {gpu.speed_flop_per_s for gpu in platform.gpus} == {spec.gpu.speed_flop_per_s}
+
+
+def test_link_classes(small: ClusterSpec, write: Write) -> None:
+    classes = read_platform(write(small)).link_classes
+    assert {name: found.count for name, found in classes.items()} == {
+        "management": 3,
+        "nic": 16,
+        "nvlink": 16,
+        "nvswitch": 4,
+        "pcie": 16,
+        "storage": 3,
+        "up_leaf": 8,
+    }
+    assert classes["nic"].bandwidth_bytes_per_s == (50e9, 50e9)
+    assert classes["nvlink"].latency_s == (250e-9, 250e-9)
+
+
+def test_the_plane_states_its_scale(write: Write) -> None:
+    platform = read_platform(write(load_preset("spare-600k", groups=600)))
+    assert platform.gpus_per_rank == 1000
+    assert platform.properties["faultline:gpus_per_rank"] == "1000"
+    assert platform.properties["faultline:spec.plane.cluster_gpus"] == "600000"
+    assert platform.links["storage-write"].bandwidth_bytes_per_s == 340e9 / 1000
+    assert platform.links["up_leaf-00000-00"].bandwidth_bytes_per_s == 6.25e9
+
+
+def test_writing_is_repeatable_and_linear(small: ClusterSpec) -> None:
+    assert xml_text(small) == xml_text(small)
+    sizes = [len(xml_text(load_preset("hgx-h100", domains=n))) for n in (32, 64, 96)]
+    assert sizes[2] - sizes[1] == pytest.approx(sizes[1] - sizes[0], rel=0.01)
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    small: ClusterSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "p.xml"
+    path.write_text("old", encoding="utf-8")
+
+    def full(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(PlatformError, match=r"p\.xml: cannot be written: No space left"):
+        write_xml(small, path)
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_directory_that_is_not_there(small: ClusterSpec, tmp_path: Path) -> None:
+    with pytest.raises(PlatformError, match="cannot be written: No such file or directory"):
+        write_xml(small, tmp_path / "none" / "p.xml")
+
+
+@pytest.mark.parametrize("name", list(examples()))
+def test_the_tracked_examples_are_what_the_writer_writes(name: str) -> None:
+    path = EXAMPLE_DIRECTORY / name
+    assert path.read_text(encoding="utf-8") == xml_text(examples()[name])
+    assert check_in_simgrid(path) is None
+
+
+BROKEN = [
+    (r'bandwidth="50GBps"', 'bandwidth="50GB/s"', "bandwidth: '50GB/s' has no unit that SimGrid"),
+    (r'bandwidth="50GBps"', 'bandwidth="0Bps"', "bandwidth: is zero: nothing would ever arrive"),
+    (r'latency="600ns"', 'latency="-1us"', "latency: '-1us' is negative"),
+    (r'speed="989Tf"', 'speed="1e999Tf"', "speed: '1e999Tf' is out of range"),
+    (r'speed="989Tf"', 'speed="fast"', "speed: 'fast' is no number with a unit"),
+    (r'speed="989Tf"', 'speed="0f"', "speed: is zero: it would never compute anything"),
+    (
+        r'<link_ctn id="nic-000000"',
+        '<link_ctn id="nic-00000"',
+        "route takes link 'nic-00000', which is not there (did you mean 'nic-",
+    ),
+    (
+        r'dst="leaf-00000-00"',
+        'dst="leaf-0"',
+        "route names 'leaf-0', which is no host or router of zone 'fabric'",
+    ),
+    (r'gw_dst="controller"', 'gw_dst="control"', "zoneRoute names 'control' as gw_dst"),
+    (
+        r'<link_ctn id="nic-000000" direction="UP" />',
+        '<link_ctn id="nic-000000" />',
+        "link 'nic-000000' has two directions: write direction=",
+    ),
+    (
+        r'<link_ctn id="storage-read" />',
+        '<link_ctn id="storage-read" direction="UP" />',
+        "link 'storage-read' is SHARED and has no directions",
+    ),
+    (r'direction="UP"', 'direction="SIDEWAYS"', "direction is 'SIDEWAYS': write UP or DOWN"),
+    (r'sharing_policy="SPLITDUPLEX"', 'sharing_policy="OPEN"', "sharing_policy is 'OPEN': write"),
+    (r'id="gpu-000001"', 'id="gpu-000000"', "host 'gpu-000000' has the name of line"),
+    (r'<prop id="domain" value="0" />', '<prop id="domain" value="x" />', "property 'domain' is"),
+    (r'<prop id="domain" value="0" />', '<prop id="domain" />', "<prop> has no 'value'"),
+    (r'<route src="gpu-000000" dst="leaf', '<route src="gpu-000004" dst="leaf', "is there already"),
+    (r"</zone>", "</zon>", "is no well-formed XML: mismatched tag"),
+    (r'<router id="core" />', '<router id="core" /><router id="lost" />', "no route leads from"),
+    (r"<platform", "<platforms", "is no well-formed XML: mismatched tag"),
+    (
+        r'id="faultline:gpus_per_rank" value="1"',
+        'id="faultline:gpus_per_rank" value="one"',
+        "property faultline:gpus_per_rank is 'one': write a whole number",
+    ),
+    (
+        r'id="faultline:spec.nic.latency" value="500ns"',
+        'id="faultline:spec.nic.latency" value="500"',
+        "nic.latency: '500' has no unit",
+    ),
+    (
+        r'(<zone id="management".*\n)',
+        r'<cluster id="c"/>\1',
+        "<cluster> is not understood: write out its hosts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), BROKEN)
+def test_a_broken_file_is_explained_in_one_line(
+    right: str, wrong: str, message: str, small: ClusterSpec, write: Write
+) -> None:
+    path = write(small)
+    text, count = re.subn(right, wrong, path.read_text(encoding="utf-8"), count=1)
+    assert count == 1
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PlatformError) as caught:
+        read_platform(path)
+    assert str(caught.value).startswith(str(path))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_line_of_a_mistake_is_named(small: ClusterSpec, write: Write) -> None:
+    path = write(small)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    number = next(n for n, line in enumerate(lines) if '<link id="nic-000003"' in line)
+    lines[number] = lines[number].replace("50GBps", "50")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(PlatformError, match=rf":{number + 1}: link 'nic-000003': bandwidth: '50'"):
+        read_platform(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is no well-formed XML: no element found"),
+        ("<html/>", "starts with <html>: a SimGrid platform starts with <platform>"),
+        ('<platform version="4.1"/>', "has no <zone>"),
+        ('<platform version="4.1"><zone id="z" routing="Full"/></platform>', "has no GPU hosts"),
+    ],
+)
+def test_a_file_that_is_no_platform(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.xml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PlatformError) as caught:
+        read_platform(path)
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PlatformError, match=r"none\.xml: cannot be read: No such file"):
+        read_platform(tmp_path / "none.xml")
+
+
+def test_an_edited_file_without_its_spec_is_enough(small: ClusterSpec, write: Write) -> None:
+    path = write(small)
+    text = re.sub(r'\s*<prop id="faultline:.*', "", path.read_text(encoding="utf-8"))
+    path.write_text(text, encoding="utf-8")
+    platform = read_platform(path)
+    assert platform.spec is None
+    assert platform.gpus_per_rank == 1
+    assert len(platform.domains) == 4
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        (r'bandwidth="50GBps"', 'bandwidth="50GB/s"', "unknown unit"),
+        (r"</zone>", "</zon>", "SimGrid rejects it"),
+        (r'dst="leaf-00000-00"', 'dst="leaf-0"', "leaf-0"),
+    ],
+)
+def test_what_simgrid_says_comes_as_one_line(
+    right: str, wrong: str, message: str, small: ClusterSpec, write: Write
+) -> None:
+    path = write(small)
+    path.write_text(re.sub(right, wrong, path.read_text(encoding="utf-8"), count=1))
+    complaint = check_in_simgrid(path)
+    assert complaint is not None
+    assert complaint.startswith(f"{path}: SimGrid rejects it: ")
+    assert message in complaint
+    assert "\n" not in complaint
+
+
+def test_simgrid_that_does_not_end_is_cut_short(small: ClusterSpec, write: Write) -> None:
+    complaint = check_in_simgrid(write(small), timeout_s=0.01)
+    assert complaint is not None
+    assert complaint.endswith("SimGrid did not come to an end in 0.01 s")
+
+
+def test_only_rail_optimised_clusters_have_planes(small: ClusterSpec) -> None:
+    with pytest.raises(PlatformError, match="only a rail-optimised fabric has rail planes"):
+        rail_plane(load_preset("hgx-h100", rail_optimised=False))
+    with pytest.raises(PlatformError, match="is a rail plane already"):
+        rail_plane(rail_plane(small))
