@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from math import inf
 
 import simgrid
 
-Fidelity = Literal["flow", "chunk"]
+from simulator.simgrid_engine.traffic import Fidelity
 
 _BROKEN_OFF = (
     simgrid.TimeoutException,
@@ -76,9 +76,12 @@ class RingAllReduce:
         try:
             for exchange in (received, sent):
                 left_s = deadline_s - simgrid.Engine.clock
-                if left_s <= 0.0:
+                if left_s == inf:
+                    exchange.wait()
+                elif left_s > 0.0:
+                    exchange.wait_for(left_s)
+                else:
                     return False
-                exchange.wait_for(left_s)
         except _BROKEN_OFF:
             received.cancel()
             sent.cancel()

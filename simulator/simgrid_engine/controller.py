@@ -55,7 +55,7 @@ class SimgridEngine:
         ]
         self.clocks = FailureClocks(job.failures, work.groups, job.seed, job.rules.clock)
         self.machine_room = MachineRoom(
-            [simgrid.Host.by_name(name) for name in traffic.hosts],
+            [simgrid.Host.by_name(hosts[0]) for hosts in traffic.hosts],
             self.clocks,
             job.rules,
             job.durations.restart_s,
@@ -154,7 +154,7 @@ class SimgridEngine:
         hosts = self._traffic.hosts
         self._all_reduces += 1
         collective = RingAllReduce(
-            [hosts[group] for group in members],
+            [hosts[group][0] for group in members],
             self._traffic.bytes_per_rank,
             # Two names in turn: a message left over from a failed one finds nobody in the next.
             f"all-reduce-{self._all_reduces}" if self.machine_room.down else "all-reduce",
@@ -181,7 +181,7 @@ class SimgridEngine:
             return Outcome(start_s, (writer,))
         traffic, save_s = self._traffic, self._job.durations.save_s
         order: Order = (
-            WriteOrder(traffic.storage, traffic.bytes_per_rank)
+            WriteOrder(traffic.hosts[writer], traffic.storage, traffic.bytes_per_rank)
             if traffic.save
             else SleepOrder(save_s)
         )

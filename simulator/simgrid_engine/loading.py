@@ -12,7 +12,7 @@ from platforms.network_model import engine_arguments
 
 def load_engine(platform: Path) -> simgrid.Engine:
     """Create this process's engine and load a platform XML; possible once a process."""
-    engine = simgrid.Engine(["faultline", *engine_arguments()])
+    engine = simgrid.Engine(["faultline", "--log=root.thres:error", *engine_arguments()])
     engine.load_platform(str(platform))
     return engine
 

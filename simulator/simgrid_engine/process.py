@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import sys
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -60,11 +62,24 @@ def in_own_process(
         If the process died, as it does where SimGrid aborts.
     """
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+    with ProcessPoolExecutor(1, mp_context=context, initializer=_import_simgrid) as pool:
         try:
             return pool.submit(function, *args, **kwargs).result()
         except BrokenProcessPool as error:
             raise SimulationError("SimGrid aborted the simulation") from error
+
+
+def _import_simgrid() -> None:
+    """Import SimGrid without the line it prints about its thread contexts."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        import simgrid  # noqa: F401
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def run_on_simgrid(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import simgrid
@@ -48,8 +49,9 @@ class ReduceOrder:
 
 @dataclass(frozen=True, slots=True)
 class WriteOrder:
-    """Write bytes to the storage host."""
+    """Write bytes from each host of the group to the storage host."""
 
+    hosts: Sequence[str]
     storage: str
     size_bytes: float
 
@@ -157,4 +159,4 @@ class Rank:
             if not order.collective.take_part(order.position, order.failure_shows_s):
                 simgrid.this_actor.sleep_until(order.failure_shows_s)
         else:
-            write_checkpoint(simgrid.this_actor.get_host().name, order.storage, order.size_bytes)
+            write_checkpoint(order.hosts, order.storage, order.size_bytes)

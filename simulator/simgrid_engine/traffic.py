@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from simulator.collectives.ring import Fidelity
+Fidelity = Literal["flow", "chunk"]
+"""How exactly collectives are played: a flow an edge, or every message of the algorithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,19 +16,21 @@ class Traffic:
 
     Attributes
     ----------
-    hosts : sequence of str
-        The host of each group's rank.
+    hosts : sequence of sequence of str
+        The GPU hosts of each group. The group's rank runs on the first; the others play the same
+        part on their own rails, so only where all of them share something, as they do the
+        storage, they appear.
     storage : str
         The host behind which the file system lies.
     bytes_per_rank : float
-        Bytes of gradients, and of a checkpoint, that a rank carries for its group.
+        Bytes of gradients, and of a checkpoint, that each GPU host carries for its group.
     all_reduce, save, load : bool
         Whether the phase is played as messages; else it takes its stated time.
     fidelity : {"flow", "chunk"}
         How exactly collectives are played (`simulator.collectives.ring`).
     """
 
-    hosts: Sequence[str]
+    hosts: Sequence[Sequence[str]]
     storage: str
     bytes_per_rank: float
     all_reduce: bool

@@ -1,0 +1,1 @@
+"""What is asked: scenarios, runs, reproductions, figures, and the command line `faultline`."""

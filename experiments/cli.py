@@ -1,0 +1,48 @@
+"""The command line ``faultline``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from experiments.commands import bench, doctor, reproduce, run
+from experiments.errors import UserError
+from platforms.errors import PlatformError
+from simulator.failures.distributions import DistributionError
+from simulator.simgrid_engine.process import SimulationError
+from strategies.errors import StrategyError
+
+_COMMANDS = (run, reproduce, doctor, bench)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status: 0, or 2 for bad input, told in one line."""
+    parser = argparse.ArgumentParser(
+        prog="faultline",
+        description="Which fault-tolerance scheme trains this model soonest on this cluster?",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.add_parser(commands)
+    parsed = parser.parse_args(arguments)
+    try:
+        status: int = parsed.execute(parsed)
+    except (UserError, PlatformError, StrategyError, DistributionError, SimulationError) as error:
+        print(f"faultline: {_one_line(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("faultline: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return status
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,4 @@
+"""``faultline doctor``."""
+from typing import Any
+def add_parser(commands: Any) -> None:
+    """Declare."""

@@ -1,0 +1,4 @@
+"""``faultline reproduce``."""
+from typing import Any
+def add_parser(commands: Any) -> None:
+    """Declare."""

@@ -1,0 +1,185 @@
+"""``faultline run``: one scenario, one seed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from experiments.errors import UserError
+from experiments.scenario import Scenario
+from experiments.scenario_file import load_scenario, shipped_scenarios
+from experiments.single_run import Record, run
+from simulator.timeline import Event
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command and its arguments."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "run",
+        help="play one scenario and print what came of it",
+        description="Play one scenario with one seed and print its record.",
+        epilog="example: faultline run spare-study --set job.groups=600 "
+        "--set strategy.name=replication --set strategy.redundancy=3",
+    )
+    parser.add_argument(
+        "scenario",
+        metavar="SCENARIO",
+        help=f"a TOML file, or one of: {', '.join(shipped_scenarios())}",
+    )
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change one dotted key of the scenario; may be given more than once",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("replay", "simgrid"),
+        default="replay",
+        help="replay jumps from event to event (default); simgrid plays every rank and message",
+    )
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="default: 0")
+    parser.add_argument("--json", action="store_true", help="print the record as one JSON object")
+    parser.add_argument(
+        "--timeline", type=Path, metavar="FILE", help="write the events of the run to a CSV file"
+    )
+    parser.set_defaults(execute=execute)
+
+
+def seed(text: str) -> int:
+    """Read a seed: a whole number, not negative."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed: use a whole number from 0")
+    return int(text)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    scenario = load_scenario(arguments.scenario, arguments.settings)
+    events: list[Event] | None = None if arguments.timeline is None else []
+    if arguments.timeline is not None:
+        _check_writable(arguments.timeline)
+    record = _run_with_progress(scenario, arguments, events)
+    if events is not None:
+        write_timeline(events, arguments.timeline)
+    if arguments.json:
+        print(json.dumps(_finite(record), allow_nan=False))
+    else:
+        _print_record(record)
+    return 0
+
+
+def _run_with_progress(
+    scenario: Scenario, arguments: argparse.Namespace, events: list[Event] | None
+) -> Record:
+    append = None if events is None else events.append
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("steps, {task.fields[days]:.0f} simulated days"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        total = scenario.job.steps if arguments.engine == "replay" else None
+        task = progress.add_task(scenario.strategy.name, total=total, days=0.0)
+        return run(
+            scenario,
+            arguments.seed,
+            arguments.engine,
+            append,
+            lambda steps, now_s: progress.update(task, completed=steps, days=now_s / 86400),
+        )
+
+
+def _check_writable(path: Path) -> None:
+    """Find out before a long run, and not after it, that its timeline has no place to go."""
+    try:
+        with path.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise UserError(f"--timeline {path}: {error.strerror}; name a file that can be written") from error
+
+
+def write_timeline(events: list[Event], path: Path) -> None:
+    """Write a run's events as CSV, a row an event; groups are separated by blanks."""
+    import csv
+
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(Event._fields)
+        for event in events:
+            rows.writerow(
+                (
+                    repr(event.time_s),
+                    event.kind.value,
+                    event.step,
+                    " ".join(map(str, event.groups)),
+                    event.stacks,
+                    event.moved_types,
+                )
+            )
+
+
+def _finite(record: Record) -> Record:
+    """JSON knows no infinity: a ratio over no step at all is null."""
+    return {
+        key: None if isinstance(value, float) and value == float("inf") else value
+        for key, value in record.items()
+    }
+
+
+def _print_record(record: Record) -> None:
+    console = Console(file=sys.stdout)
+    job = f"{record['strategy']}, r = {record['redundancy']}, {record['groups']} groups"
+    table = Table(title=f"{record['scenario']}: {job}", title_justify="left", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for name, text in _readable(record):
+        table.add_row(name, text)
+    console.print(table)
+    if record["completed_steps"] < record["steps"]:
+        console.print("The job gave up at its time limit.", style="yellow")
+
+
+def _readable(record: Record) -> list[tuple[str, str]]:
+    seconds = record["time_s"]
+    spent = [
+        (f"  {kind.replace('_', ' ')}", f"{record[f'{kind}_s'] / seconds:.2%}" if seconds else "-")
+        for kind in (
+            "compute",
+            "patch_compute",
+            "all_reduce",
+            "failed_all_reduce",
+            "checkpoint",
+            "restart",
+            "load",
+            "reconfigure",
+        )
+        if record[f"{kind}_s"]
+    ]
+    return [
+        ("engine, seed", f"{record['engine']}, {record['seed']}"),
+        ("steps", f"{record['completed_steps']:,} of {record['steps']:,}"),
+        ("checkpoint every", f"{record['checkpoint_interval_steps']} steps"),
+        ("time", f"{seconds / 86400:.2f} days"),
+        ("time-to-train ratio", f"{record['time_to_train_ratio']:.3f}"),
+        ("availability", f"{record['availability']:.2%}"),
+        ("mean stacks", f"{record['mean_stacks']:.3f}"),
+        ("failures", f"{record['failures']:,}"),
+        ("restarts", f"{record['restarts']:,}"),
+        ("where the time went", ""),
+        *spent,
+    ]

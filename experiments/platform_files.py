@@ -1,0 +1,103 @@
+"""From a scenario's ``platform.file`` to a platform XML and the hosts of each group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments.errors import UserError
+from experiments.scenario import Scenario
+from platforms.platform_data import Platform
+from platforms.preset_library import load_preset, preset_names
+from platforms.xml_reader import read_platform
+from platforms.xml_writer import write_xml
+from simulator.probe_cache import cache_directory
+from simulator.simgrid_engine.traffic import Traffic
+
+
+def platform_file(scenario: Scenario) -> Path:
+    """Return the platform XML of a scenario, generating it where the scenario names a preset.
+
+    Raises
+    ------
+    UserError
+        If there is no such file or preset.
+    PlatformError
+        If the preset does not fit the job.
+    """
+    name = scenario.platform.file
+    if name not in preset_names():
+        path = Path(name)
+        if not path.is_file():
+            raise UserError(
+                f"platform.file = {name!r}: no such file; name a platform XML or a shipped "
+                f"cluster ({', '.join(preset_names())})"
+            )
+        return path
+    return generate_preset(name, scenario.job.groups, cache_directory() / "platforms")
+
+
+def generate_preset(name: str, groups: int, directory: Path) -> Path:
+    """Write the XML of a shipped cluster; a rail plane is made for the given number of groups."""
+    spec = load_preset(name)
+    if spec.plane is not None:
+        spec = load_preset(name, groups=groups)
+        name = f"{name}-{groups}"
+    path = directory / f"{name}.xml"
+    directory.mkdir(parents=True, exist_ok=True)
+    write_xml(spec, path)
+    return path
+
+
+def traffic_of(scenario: Scenario, path: Path) -> Traffic:
+    """Place the job's groups on the platform's GPUs, in order.
+
+    Raises
+    ------
+    UserError
+        If the platform is too small for the job, or lacks what the scenario wants measured.
+    PlatformError
+        If the platform file is broken.
+    """
+    job, platform = scenario.job, read_platform(path)
+    hosts_per_group, left_over = divmod(len(platform.gpus), job.groups)
+    if hosts_per_group == 0:
+        raise UserError(
+            f"{path}: has {len(platform.gpus)} GPU hosts for job.groups = {job.groups}; "
+            "use a larger platform or fewer groups"
+        )
+    measured = (
+        scenario.all_reduce.time == "measured",
+        scenario.checkpoint.write == "measured",
+        scenario.restart.load == "measured",
+    )
+    if any(measured):
+        _check_measurable(scenario, platform, hosts_per_group, left_over)
+    names = platform.gpu_names
+    return Traffic(
+        [
+            names[group * hosts_per_group : (group + 1) * hosts_per_group]
+            for group in range(job.groups)
+        ],
+        platform.storage or "",
+        job.parameter_bytes / job.gpus_of_group,
+        *measured,
+        scenario.all_reduce.fidelity,
+    )
+
+
+def _check_measurable(
+    scenario: Scenario, platform: Platform, hosts_per_group: int, left_over: int
+) -> None:
+    job = scenario.job
+    gpus_of_group = hosts_per_group * platform.gpus_per_rank
+    if left_over or gpus_of_group != job.gpus_of_group:
+        total = len(platform.gpus) * platform.gpus_per_rank
+        raise UserError(
+            f"{platform.path}: stands for {total} GPUs, the job has {job.groups} groups of "
+            f"{job.gpus_of_group}; set job.gpus = {total} and groups that divide it"
+        )
+    if platform.storage is None:
+        raise UserError(
+            f"{platform.path}: has no storage host to write a checkpoint to; add one, or set "
+            'checkpoint.write = "stated" and restart.load = "included"'
+        )

@@ -1,0 +1,132 @@
+"""From a scenario to a job, a scheme and a platform: every unset value filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from experiments.platform_files import platform_file, traffic_of
+from experiments.scenario import Scenario
+from simulator.durations import AllReduceTime, ConstantTime
+from simulator.failures.distributions import Distribution, Exponential, Weibull
+from simulator.job import Durations, Job, Rules, Work
+from simulator.probe_cache import cached_probe
+from simulator.simgrid_engine.probes import ProbeResult
+from strategies.base import Strategy
+from strategies.checkpoint_period import Costs
+from strategies.registry import strategy_class
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A scenario with every value filled in.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        What was asked.
+    redundancy, interval_steps : int
+        Stated, or the best by the scheme's closed forms.
+    durations : Durations
+        Stated, or measured on the platform.
+    """
+
+    scenario: Scenario
+    redundancy: int
+    interval_steps: int
+    durations: Durations
+
+    def strategy(self) -> Strategy:
+        """Return the scheme at its start.
+
+        Raises
+        ------
+        StrategyError
+            If it cannot be built for this job.
+        """
+        chosen = self.scenario.strategy
+        scheme = strategy_class(chosen.name)
+        options = getattr(chosen, chosen.name, None) or scheme.Options()
+        return scheme(self.scenario.job.groups, self.redundancy, options)
+
+    def job(self, seed: int) -> Job:
+        """Return the job for one seed."""
+        table = self.scenario.job
+        work = Work(
+            table.groups,
+            table.steps,
+            table.compute_s,
+            table.compute_jitter,
+            table.minimum_compute_factor,
+            self.interval_steps,
+            table.time_limit_s,
+        )
+        return Job(work, rules_of(self.scenario), self.durations, failures_of(self.scenario), seed)
+
+
+def resolve(scenario: Scenario) -> Question:
+    """Fill in what a scenario leaves open; measures on the platform where it asks for that."""
+    durations = durations_of(scenario)
+    job, chosen = scenario.job, scenario.strategy
+    costs = Costs(
+        mtbf_s=scenario.failures.mtbf_s,
+        save_s=durations.save_s,
+        restart_s=durations.restart_s + durations.load_s,
+        compute_s=job.compute_s,
+        all_reduce_s=durations.all_reduce_s(job.groups),
+    )
+    scheme = strategy_class(chosen.name)
+    redundancy = chosen.redundancy or scheme.best_redundancy(job.groups, costs)
+    interval = scenario.checkpoint.interval_steps or scheme.best_interval_steps(
+        job.groups, redundancy, costs
+    )
+    return Question(scenario, redundancy, interval, durations)
+
+
+def rules_of(scenario: Scenario) -> Rules:
+    """Return the scenario's named choices as the engines know them."""
+    return Rules(
+        clock=scenario.failures.clock,
+        detection=scenario.detection.mode,
+        failed_all_reduce_fraction=scenario.all_reduce.failed_fraction,
+        watchdog_s=scenario.detection.watchdog_s,
+        failure_in_all_reduce=scenario.detection.failure_in_all_reduce,
+        fixed_step=scenario.all_reduce.fixed_step,
+        failure_in_restart=scenario.restart.failure_during,
+        failure_while_waiting=scenario.restart.failure_while_waiting,
+        resume=scenario.restart.resume,
+        failed_writer=scenario.checkpoint.failed_writer,
+    )
+
+
+def failures_of(scenario: Scenario) -> Distribution:
+    """Return the distribution of one group's time between failures."""
+    table = scenario.failures
+    mean_s = table.mtbf_s * scenario.job.groups
+    if table.distribution == "exponential":
+        return Exponential(mean_s)
+    return Weibull.from_mean(table.shape, mean_s)
+
+
+def durations_of(scenario: Scenario) -> Durations:
+    """Return the times of the job's phases, measured where the scenario says so."""
+    reduce, checkpoint, restart = scenario.all_reduce, scenario.checkpoint, scenario.restart
+    stated_s = reduce.time_s
+    if stated_s is None:
+        stated_s = reduce.time_per_group_s * scenario.job.groups
+    all_reduce_s: AllReduceTime = ConstantTime(stated_s)
+    save_s, load_s = checkpoint.write_s, 0.0
+    if "measured" in (reduce.time, checkpoint.write, restart.load):
+        measured = measure(scenario)
+        if reduce.time == "measured":
+            all_reduce_s = measured.ring_time()
+        if checkpoint.write == "measured":
+            save_s = measured.save_s
+        if restart.load == "measured":
+            load_s = measured.load_s
+    return Durations(all_reduce_s, save_s, load_s, restart.duration_s, restart.controller_s)
+
+
+def measure(scenario: Scenario) -> ProbeResult:
+    """Return what SimGrid measures for this job on its platform."""
+    path = platform_file(scenario)
+    return cached_probe(path, traffic_of(scenario, path))

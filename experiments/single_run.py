@@ -1,0 +1,118 @@
+"""One run: a scenario and a seed in, one flat record out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, Literal
+
+from experiments.platform_files import platform_file, traffic_of
+from experiments.resolve import Question, resolve
+from experiments.scenario import Scenario
+from simulator.replay import ReplayEngine
+from simulator.run import play
+from simulator.simgrid_engine.process import run_on_simgrid
+from simulator.timeline import Event
+from simulator.training import Progress, Training
+
+EngineName = Literal["replay", "simgrid"]
+Record = dict[str, Any]
+
+
+def run(
+    scenario: Scenario,
+    seed: int,
+    engine: EngineName = "replay",
+    record_event: Callable[[Event], None] | None = None,
+    on_checkpoint: Callable[[int, float], None] | None = None,
+) -> Record:
+    """Play a scenario with one seed.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is asked.
+    seed : int
+        Names the random numbers; one seed, one record.
+    engine : {"replay", "simgrid"}
+        Which engine plays.
+    record_event : callable, optional
+        Called with every event of the run's timeline.
+    on_checkpoint : callable, optional
+        Called with completed steps and simulated seconds now and then (replay engine only).
+
+    Returns
+    -------
+    dict
+        The record: names, settings and metrics, all of them scalars.
+    """
+    question = resolve(scenario)
+    if engine == "replay":
+        job = question.job(seed)
+        training = Training(job.work, job.rules, question.strategy(), record_event, on_checkpoint)
+        play(training, ReplayEngine(job))
+        return make_record(question, training.progress, seed, engine)
+    path = platform_file(scenario)
+    result = run_on_simgrid(
+        question.job(seed),
+        question.strategy(),
+        path,
+        traffic_of(scenario, path),
+        events=record_event is not None,
+    )
+    if record_event is not None:
+        for event in result.events:
+            record_event(event)
+    return make_record(question, result.progress, seed, engine)
+
+
+def make_record(
+    question: Question, progress: Progress, seed: int, engine: EngineName
+) -> Record:
+    """Boil a run down to its record.
+
+    ``time_to_train_ratio`` is the simulated time over that of as many steps without redundancy,
+    failures, jitter and checkpoints (T_0 of Lee et al. 2026 (SPARe)); where the job gave up before
+    its last step, only the steps it has done count, and the ratio is infinite where there is none.
+    """
+    scenario = question.scenario
+    job = scenario.job
+    ideal_s = progress.completed_steps * (
+        job.compute_s + question.durations.all_reduce_s(job.groups)
+    )
+    now_s = progress.now_s
+    return {
+        "scenario": scenario.name,
+        "scenario_hash": scenario_hash(scenario),
+        "version": version("faultline"),
+        "strategy": scenario.strategy.name,
+        "engine": engine,
+        "seed": seed,
+        "groups": job.groups,
+        "gpus": job.gpus_of_group * job.groups,
+        "redundancy": question.redundancy,
+        "checkpoint_interval_steps": question.interval_steps,
+        "distribution": scenario.failures.distribution,
+        "steps": job.steps,
+        "completed_steps": progress.completed_steps,
+        "time_s": now_s,
+        "time_to_train_ratio": now_s / ideal_s if ideal_s else float("inf"),
+        "availability": 1.0 - progress.downtime_s / now_s if now_s else 1.0,
+        "downtime_s": progress.downtime_s,
+        "restarts": progress.restarts,
+        "failures": progress.failures,
+        "failures_while_down": progress.failures_while_down,
+        "reorderings": progress.reorderings,
+        "moved_types": progress.moved_types,
+        "checkpoints": progress.checkpoints,
+        "played_steps": progress.played_steps,
+        "mean_stacks": progress.stack_computations / max(1, progress.played_steps),
+        **{f"{kind}_s": seconds for kind, seconds in progress.seconds.items()},
+    }
+
+
+def scenario_hash(scenario: Scenario) -> str:
+    """Return a short digest of everything a scenario says but its name and description."""
+    said = scenario.model_dump_json(exclude={"name", "description"})
+    return hashlib.sha256(said.encode()).hexdigest()[:12]

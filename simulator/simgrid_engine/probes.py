@@ -1,0 +1,110 @@
+"""What SimGrid measures once on a platform, so that the replay engine need not guess."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.durations import RingTime
+from simulator.simgrid_engine.process import in_own_process
+from simulator.simgrid_engine.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """Times of a job's collective phases on an idle platform, all groups up; in seconds.
+
+    Attributes
+    ----------
+    all_reduce_s : float
+        One all-reduce of all groups.
+    empty_all_reduce_s : float
+        The same with a single byte a message: latencies alone.
+    save_s, load_s : float
+        Writing a checkpoint, and loading it into all groups.
+    groups : int
+        Number of groups.
+    """
+
+    all_reduce_s: float
+    empty_all_reduce_s: float
+    save_s: float
+    load_s: float
+    groups: int
+
+    def ring_time(self) -> RingTime:
+        """Return the all-reduce time by members that agrees with both measurements."""
+        if self.groups < 2:
+            return RingTime(0.0, 0.0)
+        rounds = 2 * (self.groups - 1)
+        transfer_s = (self.all_reduce_s - self.empty_all_reduce_s) * self.groups / rounds
+        return RingTime(self.empty_all_reduce_s / rounds, transfer_s)
+
+
+def probe(platform: Path, traffic: Traffic) -> ProbeResult:
+    """Measure a job's collective phases on a platform, in a process of its own.
+
+    Parameters
+    ----------
+    platform : Path
+        Platform XML.
+    traffic : Traffic
+        Whose bytes, between which hosts.
+    """
+    return in_own_process(_measure, platform, traffic)
+
+
+def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
+    import simgrid
+
+    from platforms.xml_names import CONTROLLER_HOST
+    from simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from simulator.simgrid_engine.storage_traffic import load_checkpoint, write_checkpoint
+
+    engine = load_engine(platform)
+    measured: list[float] = []
+
+    def timed(act: Callable[[], object]) -> None:
+        start_s = simgrid.Engine.clock
+        act()
+        measured.append(simgrid.Engine.clock - start_s)
+
+    def measure() -> None:
+        timed(lambda: _all_reduce(traffic, traffic.bytes_per_rank))
+        timed(lambda: _all_reduce(traffic, 0.0))
+        timed(
+            lambda: write_checkpoint(traffic.hosts[0], traffic.storage, traffic.bytes_per_rank)
+        )
+        timed(lambda: load_checkpoint(traffic.hosts, traffic.storage, traffic.bytes_per_rank))
+
+    actor_on(CONTROLLER_HOST, "probe", measure)
+    run_to_the_end(engine)
+    return ProbeResult(*measured, groups=len(traffic.hosts))
+
+
+def _all_reduce(traffic: Traffic, bytes_per_rank: float) -> None:
+    """Let the first host of every group take part in an all-reduce, and wait for all."""
+    from math import inf
+
+    import simgrid
+
+    from simulator.collectives.ring import RingAllReduce
+    from simulator.simgrid_engine.channel import Channel
+
+    collective = RingAllReduce(
+        [hosts[0] for hosts in traffic.hosts], bytes_per_rank, "probe", traffic.fidelity
+    )
+    done: Channel[int] = Channel()
+
+    def member(position: int) -> Callable[[], None]:
+        def body() -> None:
+            collective.take_part(position, inf)
+            done.put(position)
+
+        return body
+
+    for position, host in enumerate(collective.hosts):
+        simgrid.Host.by_name(host).add_actor(f"probe-{position}", member(position))
+    for _ in collective.hosts:
+        done.get()
