@@ -1,0 +1,61 @@
+# `make` alone lists what there is. Everything below looks after its own set-up.
+
+ARGS ?=
+# Test processes; pytest-xdist takes `auto` as one for each processor.
+JOBS ?= auto
+
+# Figures are drawn into files: no display is needed, nor used where there is one.
+export MPLBACKEND := Agg
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+.DEFAULT_GOAL := help
+.PHONY: help setup ready reproduce reproduce-full bench doctor test test-full lint format clean distclean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  Arguments are passed on with ARGS, as in: make reproduce ARGS=--help"
+
+setup: ## make .venv ready (compiles SimGrid the first time: 5 to 9 minutes)
+	@bash .ci/setup
+
+# Like setup, but without a word when there is nothing to do.
+ready:
+	@bash .ci/setup --quiet
+
+reproduce: ready ## reproduce the published SPARe results, the quick way
+	@$(BIN)/faultline reproduce spare $(ARGS)
+
+reproduce-full: ready ## reproduce them at full scale
+	@$(BIN)/faultline reproduce spare --full $(ARGS)
+
+bench: ready ## measure the speed of the simulator
+	@$(BIN)/faultline bench $(ARGS)
+
+doctor: ready ## print versions, limits of this machine, and a self-test
+	@$(BIN)/faultline doctor $(ARGS)
+
+test: lint ## lint, then run the tests in parallel, without the slow ones
+	@$(PYTEST) -m "not slow" $(ARGS)
+
+test-full: lint ## lint, then run all tests, heavy reproductions included
+	@$(PYTEST) $(ARGS)
+
+lint: ready ## check style, formatting and types
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/python -m mypy
+
+format: ready ## format the code and mend what the linter can
+	@$(BIN)/ruff check --fix-only
+	@$(BIN)/ruff format
+
+clean: ## remove what runs and tools have written (published results and .venv stay)
+	@find results -mindepth 1 -maxdepth 1 ! -name README.md ! -name published -exec rm -rf {} + 2>/dev/null || true
+	@find platforms simulator strategies experiments tests -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	@rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage
+
+distclean: clean ## remove .venv too (the compiled SimGrid stays in the user's cache)
+	@rm -rf .venv
