@@ -6,14 +6,12 @@ choices hold that decide how a simulator treats a failure. Fields are in SI unit
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from strategies.base import StrategyOptions
 from strategies.registry import all_strategies
-
-SCHEMA_VERSION = 1
 
 
 class _Table(BaseModel):
@@ -164,46 +162,51 @@ class RestartTable(_Table):
 class PlatformTable(_Table):
     """``[platform]``: where the job runs."""
 
-    file: str = Field(
-        "spare-600k", description="A platform XML, or the name of a shipped cluster."
+    file: str = Field("spare-600k", description="A platform XML, or the name of a shipped cluster.")
+
+
+class _StrategyTable(_Table):
+    """``[strategy]``: the scheme, and a table of named choices for each scheme that has any."""
+
+    name: str = "spare"
+    redundancy: int | None = Field(
+        None, ge=1, description="Redundancy r; default: the closed form's best."
     )
 
+    def options(self) -> StrategyOptions:
+        """Return the named choices of the chosen scheme."""
+        stated = getattr(self, self.name, None)
+        return stated if isinstance(stated, StrategyOptions) else StrategyOptions()
 
-def _strategy_table() -> type[_Table]:
-    """Build ``[strategy]`` from the registry: a table of options for every scheme there is."""
-    options: dict[str, Any] = {
+
+def _strategy_table() -> type[_StrategyTable]:
+    """Complete ``[strategy]`` from the registry, so that a scheme joins by its own file alone."""
+    fields: dict[str, Any] = {
         name: (scheme.Options, Field(default_factory=scheme.Options, description=scheme.summary))
         for name, scheme in all_strategies().items()
         if scheme.Options is not StrategyOptions
     }
-    table: type[_Table] = create_model(
-        "StrategyTable",
-        __base__=_Table,
-        __doc__="``[strategy]``: the scheme, and the named choices of each scheme.",
-        name=(
-            Literal[tuple(all_strategies())],
-            Field("spare", description="The fault-tolerance scheme."),
-        ),
-        redundancy=(
-            int | None,
-            Field(None, ge=1, description="Redundancy r; default: the closed form's best."),
-        ),
-        **options,
+    fields["name"] = (
+        Literal[tuple(all_strategies())],
+        Field("spare", description="The fault-tolerance scheme."),
     )
-    return table
+    return create_model("StrategyTable", __base__=_StrategyTable, __module__=__name__, **fields)
 
 
-StrategyTable = _strategy_table()
+if TYPE_CHECKING:
+    StrategyTable = _StrategyTable
+else:
+    StrategyTable = _strategy_table()
 
 
 class Scenario(_Table):
     """One question: a job, its failures, a scheme, and the rules of the game."""
 
-    version: Literal[1] = Field(SCHEMA_VERSION, description="Version of this schema.")
+    version: Literal[1] = Field(1, description="Version of this schema.")
     name: str = Field("unnamed", description="Name of the scenario.")
     description: str = Field("", description="What it is for, and where its numbers come from.")
     job: JobTable = Field(default_factory=JobTable)
-    strategy: StrategyTable = Field(default_factory=StrategyTable)  # type: ignore[valid-type]
+    strategy: StrategyTable = Field(default_factory=StrategyTable)
     failures: FailuresTable = Field(default_factory=FailuresTable)
     detection: DetectionTable = Field(default_factory=DetectionTable)
     all_reduce: AllReduceTable = Field(default_factory=AllReduceTable)

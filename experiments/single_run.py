@@ -47,7 +47,18 @@ def run(
     dict
         The record: names, settings and metrics, all of them scalars.
     """
-    question = resolve(scenario)
+    return run_question(resolve(scenario), seed, engine, record_event, on_checkpoint)
+
+
+def run_question(
+    question: Question,
+    seed: int,
+    engine: EngineName = "replay",
+    record_event: Callable[[Event], None] | None = None,
+    on_checkpoint: Callable[[int, float], None] | None = None,
+) -> Record:
+    """Play a question with every value filled in; otherwise as `run`."""
+    scenario = question.scenario
     if engine == "replay":
         job = question.job(seed)
         training = Training(job.work, job.rules, question.strategy(), record_event, on_checkpoint)
@@ -67,9 +78,7 @@ def run(
     return make_record(question, result.progress, seed, engine)
 
 
-def make_record(
-    question: Question, progress: Progress, seed: int, engine: EngineName
-) -> Record:
+def make_record(question: Question, progress: Progress, seed: int, engine: EngineName) -> Record:
     """Boil a run down to its record.
 
     ``time_to_train_ratio`` is the simulated time over that of as many steps without redundancy,

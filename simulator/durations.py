@@ -20,8 +20,8 @@ class ConstantTime:
 class RingTime:
     """Alpha-beta time of a ring all-reduce.
 
-    ``2 (n - 1) hop_s + 2 (n - 1)/n * bytes / bandwidth`` for n members: 2 (n - 1) rounds, in each of
-    which every member sends the n-th part of its bytes to its successor (Patarasu & Yuan 2009).
+    ``2 (n - 1) hop_s + 2 (n - 1)/n * bytes / bandwidth`` for n members: 2 (n - 1) rounds, in each
+    of which every member sends an n-th of its bytes to its successor (Patarasu & Yuan 2009).
 
     Attributes
     ----------

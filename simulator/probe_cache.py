@@ -56,14 +56,13 @@ def _key(platform: Path, traffic: Traffic) -> str:
 
 def _read(entry: Path, groups: int) -> ProbeResult | None:
     try:
-        known = ProbeResult(**json.loads(entry.read_text(encoding="utf-8")))
-        times = (known.all_reduce_s, known.empty_all_reduce_s, known.save_s, known.load_s)
-        believable = known.groups == groups and all(
-            isinstance(time_s, float) and time_s >= 0.0 for time_s in times
-        )
-    except (OSError, ValueError, TypeError):
+        stored = json.loads(entry.read_text(encoding="utf-8"))
+        known = ProbeResult(**stored)
+        stored.pop("groups")
+        believable = all(isinstance(time_s, float) and time_s >= 0.0 for time_s in stored.values())
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None
-    return known if believable else None
+    return known if believable and known.groups == groups else None
 
 
 def _write(entry: Path, measured: ProbeResult) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
-from math import inf, sqrt
+from math import sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -101,7 +101,9 @@ class ReplayEngine:
         for failure_s, group in candidates:
             stacks = phase.stacks if phase.patch is None else phase.patch.get(group, 0)
             apart[group] = stacks
-            arrival_s = max(start_s, busy.get(group, 0.0)) + self._pace.own_s(stacks) * phase.stack_size
+            arrival_s = (
+                max(start_s, busy.get(group, 0.0)) + self._pace.own_s(stacks) * phase.stack_size
+            )
             if failure_s <= arrival_s:
                 self._down.add(group)
             else:

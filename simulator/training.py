@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from simulator.job import Rules, Work
 from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
 from simulator.timeline import Event, EventKind
-from strategies.base import Continue, Strategy, WipeOut
+from strategies.base import Continue, StepPlan, Strategy, WipeOut
 
 TrainingLoop = Generator[Phase, Outcome, None]
 
@@ -108,14 +108,12 @@ class Training:
         work, progress, interval = self.work, self.progress, self.work.checkpoint_interval_steps
         limit_s = work.time_limit_s if work.time_limit_s is not None else float("inf")
         seconds = progress.seconds
-        plan = None
+        plan = self.strategy.plan()
+        compute, all_reduce = _phases_of(plan)
         while progress.completed_steps < work.steps and progress.now_s < limit_s:
             if plan is not self.strategy.plan():
                 plan = self.strategy.plan()
-                compute, all_reduce = (
-                    Compute(plan.members, plan.stacks, plan.stack_size),
-                    AllReduce(plan.members),
-                )
+                compute, all_reduce = _phases_of(plan)
             outcome = yield compute
             reduced = yield all_reduce
             seconds["compute"] += outcome.now_s - progress.now_s
@@ -227,3 +225,7 @@ class Training:
         assert self._record is not None
         now_s = self.progress.now_s if time_s is None else time_s
         self._record(Event(now_s, kind, self.progress.completed_steps, groups, stacks, moved_types))
+
+
+def _phases_of(plan: StepPlan) -> tuple[Compute, AllReduce]:
+    return Compute(plan.members, plan.stacks, plan.stack_size), AllReduce(plan.members)

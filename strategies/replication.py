@@ -85,7 +85,7 @@ class Replication(Strategy):
         The N/r sets of r groups give the integral of exp(-(N/r) (k/N)^r), that is this form times
         r^(1/r); the paper's plain form is kept here because its checkpoint intervals follow it.
         """
-        return gamma(1.0 / redundancy) / redundancy * groups ** (1.0 - 1.0 / redundancy)
+        return float(gamma(1.0 / redundancy) / redundancy * groups ** (1.0 - 1.0 / redundancy))
 
     @classmethod
     def work_per_step(cls, groups: int, redundancy: int) -> float:

@@ -65,10 +65,8 @@ class Spare(Strategy):
         if reordering.fixed:
             return Continue(tuple(missing))
         grew_by, placed = reordering.grew_by, reordering.placed
-        if grew_by:
-            patch = {group: grew_by + placed.get(group, 0) for group in members}
-        else:
-            patch = placed
+        computing = members if grew_by else placed
+        patch = {group: grew_by + placed.get(group, 0) for group in computing}
         if self._one_stack:
             patch = dict.fromkeys(patch, 1)
         return Continue(tuple(missing), patch, reordering.moved_types)
@@ -81,7 +79,7 @@ class Spare(Strategy):
         (k/N)^r, and none of N types has with probability exp(-N (k/N)^r); mu is the integral of
         that over k from 0 to infinity.
         """
-        return gamma(1.0 / redundancy) / redundancy * groups ** (1.0 - 1.0 / redundancy)
+        return float(gamma(1.0 / redundancy) / redundancy * groups ** (1.0 - 1.0 / redundancy))
 
     @classmethod
     def work_per_step(cls, groups: int, redundancy: int) -> float:

@@ -252,18 +252,15 @@ class _FewestMoves:
         alive, group_of, slot_of = shards._alive, shards._group_of, shards._slot_of
         served, entries_of_type = shards._served, shards._entries_of_type
         free_to_move, displaced = self._free_to_move, self._displaced
-        distance: dict[int, int] = {}
-        arrived_by: dict[int, int] = {}
-        queue: deque[int] = deque()
+        arrived_by = {
+            group_of[entry]: entry for entry in entries_of_type[source] if alive[group_of[entry]]
+        }
+        distance = dict.fromkeys(arrived_by, 0)
+        for group in arrived_by:
+            if len(served[group]) < stacks:
+                return group, arrived_by
+        queue = deque(arrived_by)
         best, best_distance = None, _UNREACHED
-        for entry in entries_of_type[source]:
-            group = group_of[entry]
-            if alive[group]:
-                distance[group] = 0
-                arrived_by[group] = entry
-                if len(served[group]) < stacks:
-                    return group, arrived_by
-                queue.append(group)
         while queue:
             group = queue.popleft()
             here = distance[group]
@@ -282,10 +279,7 @@ class _FewestMoves:
                     distance[neighbour] = reached
                     arrived_by[neighbour] = entry
                     if len(served[neighbour]) >= stacks:
-                        if reached > here:
-                            queue.append(neighbour)
-                        else:
-                            queue.appendleft(neighbour)
+                        (queue.append if reached > here else queue.appendleft)(neighbour)
                     elif reached < best_distance:
                         if reached == 0:
                             return neighbour, arrived_by

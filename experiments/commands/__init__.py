@@ -1,1 +1,1 @@
-"""The commands of ``faultline``, a module each: `add_parser` declares one, its `execute` runs it."""
+"""The commands of ``faultline``, a module each, with `add_parser` and `execute`."""

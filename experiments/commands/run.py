@@ -110,7 +110,9 @@ def _check_writable(path: Path) -> None:
         with path.open("a", encoding="utf-8"):
             pass
     except OSError as error:
-        raise UserError(f"--timeline {path}: {error.strerror}; name a file that can be written") from error
+        raise UserError(
+            f"--timeline {path}: {error.strerror}; name a file that can be written"
+        ) from error
 
 
 def write_timeline(events: list[Event], path: Path) -> None:

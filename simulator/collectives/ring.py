@@ -58,7 +58,9 @@ class RingAllReduce:
         successor = (position + 1) % members
         if self.fidelity == "chunk":
             chunk = self.bytes_per_rank / members
-            return all(self._exchange(position, successor, chunk, deadline_s) for _ in range(rounds))
+            return all(
+                self._exchange(position, successor, chunk, deadline_s) for _ in range(rounds)
+            )
         volume = self.bytes_per_rank * rounds / members
         if not self._exchange(position, successor, volume, deadline_s):
             return False

@@ -43,9 +43,7 @@ class FailureClocks:
         Those among them that struck groups which were down already.
     """
 
-    def __init__(
-        self, distribution: Distribution, groups: int, seed: int, rule: ClockRule
-    ) -> None:
+    def __init__(self, distribution: Distribution, groups: int, seed: int, rule: ClockRule) -> None:
         self._distribution = distribution
         self._from_detection = rule == "from-detection"
         self._streams = [stream(seed, Purpose.GROUP_FAILURES, group) for group in range(groups)]

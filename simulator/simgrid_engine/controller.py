@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from typing import Any
 
@@ -97,7 +97,7 @@ class SimgridEngine:
         self._arrived = idle | self._carry_out(orders)
         return Outcome(simgrid.Engine.clock)
 
-    def _carry_out(self, orders: dict[int, Order] | dict[int, ComputeOrder]) -> set[int]:
+    def _carry_out(self, orders: Mapping[int, Order]) -> set[int]:
         """Give orders; return those who carried them out, once all have or are down."""
         waiting = set()
         for group, order in orders.items():
@@ -162,10 +162,7 @@ class SimgridEngine:
         )
         position = {group: index for index, group in enumerate(members)}
         self._carry_out(
-            {
-                group: ReduceOrder(collective, position[group], failure_shows_s)
-                for group in present
-            }
+            {group: ReduceOrder(collective, position[group], failure_shows_s) for group in present}
         )
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:

@@ -73,14 +73,13 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     def measure() -> None:
         timed(lambda: _all_reduce(traffic, traffic.bytes_per_rank))
         timed(lambda: _all_reduce(traffic, 0.0))
-        timed(
-            lambda: write_checkpoint(traffic.hosts[0], traffic.storage, traffic.bytes_per_rank)
-        )
+        timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, traffic.bytes_per_rank))
         timed(lambda: load_checkpoint(traffic.hosts, traffic.storage, traffic.bytes_per_rank))
 
     actor_on(CONTROLLER_HOST, "probe", measure)
     run_to_the_end(engine)
-    return ProbeResult(*measured, groups=len(traffic.hosts))
+    all_reduce_s, empty_all_reduce_s, save_s, load_s = measured
+    return ProbeResult(all_reduce_s, empty_all_reduce_s, save_s, load_s, len(traffic.hosts))
 
 
 def _all_reduce(traffic: Traffic, bytes_per_rank: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import simgrid
 
@@ -33,7 +34,8 @@ def load_checkpoint(groups: Sequence[Sequence[str]], storage: str, size_bytes: f
     nodes = [[simgrid.Host.by_name(name) for name in hosts] for hosts in groups]
     size = round(size_bytes)
     source = simgrid.Host.by_name(storage)
-    edges = [edge for near, far in zip(nodes[:-1], nodes[1:]) for edge in zip(near, far)]
+    chain = list(pairwise(nodes))
+    edges = [edge for near, far in chain for edge in zip(near, far, strict=True)]
     try:
         for transfers in ([(source, node) for node in nodes[0]], edges):
             # SimGrid aborts where a transfer to a host begins that is off.
@@ -41,10 +43,7 @@ def load_checkpoint(groups: Sequence[Sequence[str]], storage: str, size_bytes: f
                 return False
             for flow in [simgrid.Comm.sendto_async(near, far, size) for near, far in transfers]:
                 flow.wait()
-        chain = list(zip(nodes[:-1], nodes[1:]))
-        simgrid.this_actor.sleep_for(
-            sum(near[0].route_to(far[0])[1] for near, far in chain[1:])
-        )
+        simgrid.this_actor.sleep_for(sum(near[0].route_to(far[0])[1] for near, far in chain[1:]))
     except (simgrid.NetworkFailureException, simgrid.HostFailureException):
         return False
     return True

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from strategies.errors import StrategyError
+from strategies.golomb import largest_redundancy, optimal_rulers, ruler_for
+from strategies.stacks import StackedShards
 from tests.strategies.oracles import (
     covered,
     feasible,
@@ -14,10 +18,6 @@ from tests.strategies.oracles import (
     smallest_stack,
     stacks_of_survivors,
 )
-
-from strategies.errors import StrategyError
-from strategies.golomb import largest_redundancy, optimal_rulers, ruler_for
-from strategies.stacks import StackedShards
 
 
 def fail_and_compare(shards: StackedShards, failed: list[int]) -> bool:

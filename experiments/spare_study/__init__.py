@@ -1,0 +1,1 @@
+"""The parts of the SPARe reproduction: published numbers, cells, fabric, tables, figures."""
