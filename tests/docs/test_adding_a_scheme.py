@@ -1,0 +1,41 @@
+"""The example of the page on adding a scheme is real: it runs on the replay engine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from experiments.resolve import resolve
+from experiments.scenario_file import load_scenario
+from simulator.replay import ReplayEngine
+from simulator.run import play
+from simulator.training import Training
+from strategies.base import Continue, StrategyOptions, WipeOut
+
+PAGE = Path(__file__).parents[2] / "docs" / "adding-a-scheme.md"
+
+
+def example_scheme() -> Any:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    namespace: dict[str, Any] = {}
+    exec(blocks[0], namespace)
+    return namespace["Buddies"]
+
+
+def test_the_example_decides_as_its_docstring_says() -> None:
+    buddies = example_scheme()(6, 2, StrategyOptions())
+    assert buddies.on_failures((2,)) == Continue((2,), patch={3: 1})
+    assert buddies.plan().members == (0, 1, 3, 4, 5)
+    assert buddies.on_failures((3,)) == WipeOut((3,))
+
+
+def test_the_example_trains_through_failures() -> None:
+    settings = ["job.groups=24", "job.steps=200", "all_reduce.time=stated", "restart.load=included"]
+    question = resolve(load_scenario("spare-sound", [*settings, "checkpoint.write=stated"]))
+    job = question.job(seed=0)
+    training = Training(job.work, job.rules, example_scheme()(24, 2, StrategyOptions()))
+    play(training, ReplayEngine(job))
+    assert training.progress.completed_steps == 200
+    assert training.progress.restarts > 0
+    assert training.progress.reorderings > 0
