@@ -82,6 +82,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         job.parameter_bytes / job.gpus_of_group,
         *measured,
         scenario.all_reduce.fidelity,
+        scenario.restart.load_by,
     )
 
 

@@ -131,7 +131,24 @@ def durations_of(scenario: Scenario) -> Durations:
             save_s = measured.save_s
         if restart.load == "measured":
             load_s = measured.load_s
-    return Durations(all_reduce_s, save_s, load_s, restart.duration_s, restart.controller_s)
+    return Durations(
+        all_reduce_s,
+        save_s,
+        load_s,
+        restart_time_s(scenario),
+        restart.controller_s,
+        restart.shrink_per_member_s,
+    )
+
+
+def restart_time_s(scenario: Scenario) -> float:
+    """Return the seconds of a group's restart without loading: stated, or modelled by GPUs."""
+    restart = scenario.restart
+    if restart.time == "stated":
+        return restart.duration_s
+    gpus = scenario.job.gpus_of_group * scenario.job.groups
+    growth = (gpus / restart.initialisation_gpus) ** restart.initialisation_exponent
+    return float(restart.scheduling_s + restart.initialisation_s * growth)
 
 
 def measure(scenario: Scenario) -> ProbeResult:

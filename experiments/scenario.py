@@ -132,7 +132,28 @@ class CheckpointTable(_Table):
 class RestartTable(_Table):
     """``[restart]``: bringing the whole job back after a wipe-out."""
 
+    time: Literal["stated", "modelled"] = Field(
+        "stated",
+        description="'stated': duration_s. 'modelled': scheduling_s + initialisation_s * "
+        "(GPUs / initialisation_gpus) ^ initialisation_exponent.",
+    )
     duration_s: float = Field(3600.0, gt=0, description="Seconds until a group is up again.")
+    scheduling_s: float = Field(
+        0.0, ge=0, description="Seconds until the job has its machines again."
+    )
+    initialisation_s: float = Field(
+        454.0,
+        ge=0,
+        description="Seconds to start processes and communicators on initialisation_gpus GPUs; "
+        "454 s on 2,048 GPUs as ByteRobust (arXiv 2509.16293) measured restarts by requeue.",
+    )
+    initialisation_gpus: int = Field(2048, ge=1, description="GPUs that initialisation_s is of.")
+    initialisation_exponent: float = Field(
+        0.25,
+        ge=0,
+        description="How initialisation grows with GPUs: 454, 545, 635, 768 s on 2,048 to 16,384 "
+        "GPUs (ByteRobust) grow by 2^0.25 a doubling.",
+    )
     failure_during: Literal["begins-anew", "absorbed"] = Field(
         "absorbed",
         description="'begins-anew': a group that fails during its restart starts over, and all "
@@ -152,10 +173,18 @@ class RestartTable(_Table):
         description="Whether loading the checkpoint is part of duration_s, or comes on top as "
         "measured on the platform.",
     )
+    load_by: Literal["one-group", "every-group"] = Field(
+        "one-group",
+        description="Measured loads: 'one-group' reads from storage and passes the checkpoint on; "
+        "'every-group' reads at once, and all share the storage's bandwidth.",
+    )
     controller_s: float = Field(
         0.1,
         ge=0,
         description="Seconds of the controller's decision and the shrinking of the communicator.",
+    )
+    shrink_per_member_s: float = Field(
+        0.0, ge=0, description="What the shrinking takes on top for each member that is left."
     )
 
 

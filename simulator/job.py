@@ -99,7 +99,9 @@ class Durations:
     restart_s : float
         Time of one group's restart.
     controller_s : float
-        Time of a controller's decision and the shrinking of the communicator.
+        Time of a controller's decision, and of the shrinking of a communicator of any size.
+    shrink_per_member_s : float
+        What the shrinking takes on top for each member that is left.
     """
 
     all_reduce_s: AllReduceTime
@@ -107,6 +109,11 @@ class Durations:
     load_s: float
     restart_s: float
     controller_s: float
+    shrink_per_member_s: float = 0.0
+
+    def reconfigure_s(self, members: int) -> float:
+        """Return the time to decide and to shrink the communicator to `members`, in seconds."""
+        return self.controller_s + self.shrink_per_member_s * members
 
 
 @dataclass(frozen=True, slots=True)

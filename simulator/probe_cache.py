@@ -50,7 +50,7 @@ def cached_probe(platform: Path, traffic: Traffic, directory: Path | None = None
 def _key(platform: Path, traffic: Traffic) -> str:
     asked = [list(map(list, traffic.hosts)), traffic.storage, traffic.bytes_per_rank]
     digest = hashlib.sha256(platform.read_bytes())
-    digest.update(json.dumps([_PROBE_VERSION, traffic.fidelity, *asked]).encode())
+    digest.update(json.dumps([_PROBE_VERSION, traffic.fidelity, traffic.readers, *asked]).encode())
     return digest.hexdigest()
 
 

@@ -149,7 +149,7 @@ class ReplayEngine:
             self.clocks.take(group, self.now_s)
         self._down.difference_update(phase.dropped)
         self._dropped.update(phase.dropped)
-        self.now_s += self._job.durations.controller_s
+        self.now_s += self._job.durations.reconfigure_s(len(phase.members))
         return Outcome(self.now_s)
 
     def _save(self, phase: Save) -> Outcome:

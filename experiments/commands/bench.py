@@ -1,4 +1,7 @@
 """``faultline bench``."""
+
 from typing import Any
+
+
 def add_parser(commands: Any) -> None:
     """Declare."""

@@ -169,7 +169,7 @@ class SimgridEngine:
         for group in phase.dropped:
             self.machine_room.notice(group)
         self._arrived.difference_update(phase.dropped)
-        simgrid.this_actor.sleep_for(self._job.durations.controller_s)
+        simgrid.this_actor.sleep_for(self._job.durations.reconfigure_s(len(phase.members)))
         return Outcome(simgrid.Engine.clock)
 
     def _save(self, phase: Save) -> Outcome:
@@ -206,7 +206,7 @@ class SimgridEngine:
         traffic, load_s = self._traffic, self._job.durations.load_s
         start_s = simgrid.Engine.clock
         if not traffic.load or not load_checkpoint(
-            traffic.hosts[: phase.groups], traffic.storage, traffic.bytes_per_rank
+            traffic.hosts[: phase.groups], traffic.storage, traffic.bytes_per_rank, traffic.readers
         ):
             self._sleep_until(start_s + load_s)
         return Outcome(simgrid.Engine.clock)

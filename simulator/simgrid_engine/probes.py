@@ -74,7 +74,11 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
         timed(lambda: _all_reduce(traffic, traffic.bytes_per_rank))
         timed(lambda: _all_reduce(traffic, 0.0))
         timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, traffic.bytes_per_rank))
-        timed(lambda: load_checkpoint(traffic.hosts, traffic.storage, traffic.bytes_per_rank))
+        timed(
+            lambda: load_checkpoint(
+                traffic.hosts, traffic.storage, traffic.bytes_per_rank, traffic.readers
+            )
+        )
 
     actor_on(CONTROLLER_HOST, "probe", measure)
     run_to_the_end(engine)

@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import simgrid
 
+from simulator.simgrid_engine.traffic import Readers
+
 
 def write_checkpoint(hosts: Sequence[str], storage: str, size_bytes: float) -> None:
     """Write bytes from each of some hosts to the storage at once; blocks the calling actor.
@@ -15,35 +17,50 @@ def write_checkpoint(hosts: Sequence[str], storage: str, size_bytes: float) -> N
     max-min fairness gives each flow.
     """
     target = simgrid.Host.by_name(storage)
-    flows = [
-        simgrid.Comm.sendto_async(simgrid.Host.by_name(host), target, round(size_bytes))
-        for host in hosts
-    ]
-    for flow in flows:
-        flow.wait()
+    _transfer([(simgrid.Host.by_name(host), target) for host in hosts], size_bytes)
 
 
-def load_checkpoint(groups: Sequence[Sequence[str]], storage: str, size_bytes: float) -> bool:
-    """Read bytes from the storage to the first group and pass them on from group to group.
+def load_checkpoint(
+    groups: Sequence[Sequence[str]], storage: str, size_bytes: float, readers: Readers
+) -> bool:
+    """Bring a checkpoint from the storage to every host of every group.
 
-    Every host of the first group reads its part; then each sends it along a chain of the hosts at
-    its position. A chain is a pipelined broadcast of many small pieces: all its edges carry the
-    bytes at the same time, and the last host has them one latency an edge later. Blocks the calling
-    actor; returns False if a host was down or went down.
+    Every host needs `size_bytes`, its share of the state. With ``every-group`` all hosts read at
+    once and share the storage's bandwidth. With ``one-group`` the hosts of the first group read,
+    then each passes its share on along a chain of the hosts at its position: a pipelined broadcast
+    of many small pieces, in which all edges carry the bytes at the same time and the last host has
+    them one latency an edge later. Blocks the calling actor; returns False if a host was down or
+    went down.
     """
     nodes = [[simgrid.Host.by_name(name) for name in hosts] for hosts in groups]
-    size = round(size_bytes)
     source = simgrid.Host.by_name(storage)
-    chain = list(pairwise(nodes))
-    edges = [edge for near, far in chain for edge in zip(near, far, strict=True)]
-    try:
-        for transfers in ([(source, node) for node in nodes[0]], edges):
-            # SimGrid aborts where a transfer to a host begins that is off.
-            if not all(node.is_on for hosts in nodes for node in hosts):
-                return False
-            for flow in [simgrid.Comm.sendto_async(near, far, size) for near, far in transfers]:
-                flow.wait()
-        simgrid.this_actor.sleep_for(sum(near[0].route_to(far[0])[1] for near, far in chain[1:]))
-    except (simgrid.NetworkFailureException, simgrid.HostFailureException):
-        return False
+    chain = list(pairwise(nodes)) if readers == "one-group" else []
+    reading = nodes[:1] if readers == "one-group" else nodes
+    stages = [
+        [(source, node) for hosts in reading for node in hosts],
+        [edge for near, far in chain for edge in zip(near, far, strict=True)],
+    ]
+    for transfers in stages:
+        # SimGrid aborts where a transfer to a host begins that is off.
+        if not all(node.is_on for hosts in nodes for node in hosts):
+            return False
+        if not _transfer(transfers, size_bytes):
+            return False
+    simgrid.this_actor.sleep_for(sum(near[0].route_to(far[0])[1] for near, far in chain[1:]))
     return True
+
+
+def _transfer(transfers: Sequence[tuple[simgrid.Host, simgrid.Host]], size_bytes: float) -> bool:
+    """Send the same bytes between all pairs at once; False if one of the flows broke off.
+
+    All flows are waited for, also after one has failed: SimGrid does not survive that a flow is
+    forgotten while it runs.
+    """
+    flows = [simgrid.Comm.sendto_async(near, far, round(size_bytes)) for near, far in transfers]
+    unbroken = True
+    for flow in flows:
+        try:
+            flow.wait()
+        except (simgrid.NetworkFailureException, simgrid.HostFailureException):
+            unbroken = False
+    return unbroken

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+Readers = Literal["one-group", "every-group"]
+"""Who reads a checkpoint from the storage: one group, which passes it on, or all at once."""
+
 Fidelity = Literal["flow", "chunk"]
 """How exactly collectives are played: a flow an edge, or every message of the algorithm."""
 
@@ -27,7 +30,9 @@ class Traffic:
     all_reduce, save, load : bool
         Whether the phase is played as messages; else it takes its stated time.
     fidelity : {"flow", "chunk"}
-        How exactly collectives are played (`simulator.collectives.ring`).
+        How exactly collectives are played.
+    readers : {"one-group", "every-group"}
+        Who reads a checkpoint from the storage.
     """
 
     hosts: Sequence[Sequence[str]]
@@ -37,3 +42,4 @@ class Traffic:
     save: bool
     load: bool
     fidelity: Fidelity = "flow"
+    readers: Readers = "one-group"
