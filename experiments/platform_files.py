@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from experiments.errors import UserError
 from experiments.scenario import Scenario
 from platforms.platform_data import Platform
 from platforms.preset_library import load_preset, preset_names
+from platforms.simgrid_check import check_in_simgrid
 from platforms.xml_reader import read_platform
 from platforms.xml_writer import write_xml
 from simulator.probe_cache import cache_directory
+from simulator.simgrid_engine.process import SimulationError
 from simulator.simgrid_engine.traffic import Traffic
 
 
@@ -34,6 +38,30 @@ def platform_file(scenario: Scenario) -> Path:
             )
         return path
     return generate_preset(name, scenario.job.groups, cache_directory() / "platforms")
+
+
+def check_platform(scenario: Scenario) -> None:
+    """Refuse a platform file that is missing or broken, also where a run would not need it.
+
+    Raises
+    ------
+    UserError, PlatformError
+        Says what is wrong with it.
+    """
+    if scenario.platform.file not in preset_names():
+        read_platform(platform_file(scenario))
+
+
+@contextmanager
+def explaining_aborts(path: Path) -> Iterator[None]:
+    """Where SimGrid aborts, ask it what it has against the platform, and say so."""
+    try:
+        yield
+    except SimulationError as error:
+        complaint = check_in_simgrid(path)
+        if complaint is None:
+            raise
+        raise UserError(f"{path}: SimGrid rejects this platform: {complaint}") from error
 
 
 def generate_preset(name: str, groups: int, directory: Path) -> Path:

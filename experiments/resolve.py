@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from experiments.platform_files import platform_file, traffic_of
+from experiments.platform_files import (
+    check_platform,
+    explaining_aborts,
+    platform_file,
+    traffic_of,
+)
 from experiments.scenario import Scenario
 from simulator.durations import AllReduceTime, ConstantTime
 from simulator.failures.distributions import Distribution, Exponential, Weibull
@@ -73,6 +78,7 @@ def resolve(scenario: Scenario, known: Durations | None = None) -> Question:
         What `durations_of` returned for a scenario that differs in nothing it depends on; by
         default they are looked up, and measured on the platform where the scenario asks for that.
     """
+    check_platform(scenario)
     durations = known or durations_of(scenario)
     job, chosen = scenario.job, scenario.strategy
     costs = Costs(
@@ -154,4 +160,5 @@ def restart_time_s(scenario: Scenario) -> float:
 def measure(scenario: Scenario) -> ProbeResult:
     """Return what SimGrid measures for this job on its platform."""
     path = platform_file(scenario)
-    return cached_probe(path, traffic_of(scenario, path))
+    with explaining_aborts(path):
+        return cached_probe(path, traffic_of(scenario, path))

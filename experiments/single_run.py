@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, Literal
 
-from experiments.platform_files import platform_file, traffic_of
+from experiments.platform_files import explaining_aborts, platform_file, traffic_of
 from experiments.resolve import Question, resolve
 from experiments.scenario import Scenario
 from simulator.replay import ReplayEngine
@@ -65,13 +65,15 @@ def run_question(
         play(training, ReplayEngine(job))
         return make_record(question, training.progress, seed, engine)
     path = platform_file(scenario)
-    result = run_on_simgrid(
-        question.job(seed),
-        question.strategy(),
-        path,
-        traffic_of(scenario, path),
-        events=record_event is not None,
-    )
+    traffic = traffic_of(scenario, path)
+    with explaining_aborts(path):
+        result = run_on_simgrid(
+            question.job(seed),
+            question.strategy(),
+            path,
+            traffic,
+            events=record_event is not None,
+        )
     if record_event is not None:
         for event in result.events:
             record_event(event)
