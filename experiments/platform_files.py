@@ -71,8 +71,14 @@ def generate_preset(name: str, groups: int, directory: Path) -> Path:
         spec = load_preset(name, groups=groups)
         name = f"{name}-{groups}"
     path = directory / f"{name}.xml"
-    directory.mkdir(parents=True, exist_ok=True)
-    write_xml(spec, path)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        write_xml(spec, path)
+    except OSError as error:
+        raise UserError(
+            f"{path}: {error.strerror}; make the folder writable, or set XDG_CACHE_HOME to one "
+            "that is"
+        ) from error
     return path
 
 

@@ -213,6 +213,7 @@ class _Pace:
         self._normals = stream(seed, Purpose.COMPUTE_JITTER, 0)
         self._uniforms = stream(seed, Purpose.COMPUTE_JITTER, 1)
         self._block: list[float] = []
+        self._normal_block: list[float] = []
 
     def longest_s(self, stacks: int) -> float:
         """Return a bound that no draw exceeds."""
@@ -220,8 +221,11 @@ class _Pace:
 
     def own_s(self, stacks: int) -> float:
         """Draw the time of one group."""
-        if self._jitter == 0.0:
+        if self._jitter == 0.0 or stacks == 0:
             return self._unit_s * stacks
+        if self._closed_form:
+            # The sum of normal variates is one, too.
+            return self._unit_s * (stacks + self._jitter * sqrt(stacks) * self._normal())
         factors = 1.0 + self._jitter * self._normals.standard_normal(stacks)
         return self._unit_s * float(factors.clip(min=self._minimum).sum())
 
@@ -237,6 +241,11 @@ class _Pace:
             return self._unit_s * (stacks + self._jitter * sqrt(stacks) * largest)
         factors = 1.0 + self._jitter * self._normals.standard_normal((groups, stacks))
         return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
+
+    def _normal(self) -> float:
+        if not self._normal_block:
+            self._normal_block = self._normals.standard_normal(_BLOCK).tolist()
+        return self._normal_block.pop()
 
 
 def _groups_by_stacks(

@@ -39,6 +39,14 @@ class StepPlan:
     stack_size: int = 1
 
 
+def without(members: tuple[int, ...], dropped: Sequence[int]) -> tuple[int, ...]:
+    """Return the members that are left when some are dropped; few are, so each is looked for."""
+    left = list(members)
+    for group in dropped:
+        left.remove(group)
+    return tuple(left)
+
+
 @dataclass(frozen=True, slots=True)
 class Continue:
     """The step can be saved without a restart.

@@ -12,7 +12,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from strategies.base import Continue, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from strategies.base import (
+    Continue,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+    without,
+)
 from strategies.errors import StrategyError
 
 
@@ -73,9 +81,7 @@ class Replication(Strategy):
             lost_a_set |= self._up_in_set[group // self.redundancy] == 0
         if lost_a_set:
             return WipeOut(seen)
-        gone = set(seen)
-        members = tuple(group for group in self._plan.members if group not in gone)
-        self._plan = StepPlan(members, 1, self.redundancy)
+        self._plan = StepPlan(without(self._plan.members, seen), 1, self.redundancy)
         return Continue(seen)
 
     @classmethod

@@ -13,7 +13,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from strategies.base import Continue, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from strategies.base import (
+    Continue,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+    without,
+)
 from strategies.checkpoint_period import Costs
 from strategies.golomb import largest_redundancy
 from strategies.stacks import StackedShards
@@ -59,8 +67,7 @@ class Spare(Strategy):
         reordering = self._shards.fail(missing)
         if reordering is None:
             return WipeOut(tuple(missing))
-        gone = set(missing)
-        members = tuple(group for group in self._plan.members if group not in gone)
+        members = without(self._plan.members, missing)
         self._plan = StepPlan(members, reordering.stacks)
         if reordering.fixed:
             return Continue(tuple(missing))

@@ -261,11 +261,13 @@ class _FewestMoves:
                 return group, arrived_by
         queue = deque(arrived_by)
         best, best_distance = None, _UNREACHED
+        # Only leaving a displaced type gains anything, and a path leaves each at most once.
+        gains = len(displaced)
         while queue:
             group = queue.popleft()
             here = distance[group]
-            if here >= best_distance and not displaced:
-                break  # no step costs less than 0, and the queue is sorted by distance
+            if here - gains >= best_distance:
+                continue
             for shard_type in served[group]:
                 fixed_cost = shard_type not in free_to_move
                 leaving = here - 1 if shard_type in displaced else here

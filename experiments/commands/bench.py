@@ -1,7 +1,114 @@
-"""``faultline bench``."""
+"""``faultline bench``: measure how fast Faultline is on this machine."""
 
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from dataclasses import asdict
 from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from experiments.benchmarks.fresh_process import BenchmarkError
+from experiments.benchmarks.matching_speed import matching_cases
+from experiments.benchmarks.measurement import Case, Measurement
+from experiments.benchmarks.platform_speed import platform_cases
+from experiments.benchmarks.replay_speed import replay_cases
+from experiments.benchmarks.simgrid_speed import simgrid_cases
+from experiments.errors import UserError
+from experiments.parallel import cores
 
 
 def add_parser(commands: Any) -> None:
-    """Declare."""
+    """Declare the command and its arguments."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "bench",
+        help="measure how fast the engines, the matching and the platforms are",
+        description="Measure the speed and memory of Faultline on this machine, one case after "
+        "the other, each in a process of its own. Nothing else should run meanwhile.",
+    )
+    parser.add_argument("--json", action="store_true", help="print the numbers as a JSON object")
+    parser.add_argument("--quick", action="store_true", help="the smallest case of each kind")
+    parser.set_defaults(execute=execute)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command; 1 if something could not be measured."""
+    quick = arguments.quick
+    cases = [
+        *replay_cases(quick),
+        *matching_cases(quick),
+        *simgrid_cases(quick),
+        *platform_cases(quick),
+    ]
+    measurements = _measure(cases)
+    if arguments.json:
+        rows = [{**asdict(row), "met": row.met} for row in measurements]
+        told = {"machine": platform.machine(), "cores": cores(), "quick": quick, "rows": rows}
+        print(json.dumps(told, allow_nan=False))
+    else:
+        _print_measurements(measurements)
+    return 1 if any(row.error for row in measurements) else 0
+
+
+def _measure(cases: list[Case]) -> list[Measurement]:
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    measurements: list[Measurement] = []
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task("", total=len(cases))
+        for case in cases:
+            progress.update(task, description=f"{case.section}: {case.what}")
+            try:
+                measurements += case.measure()
+            except BenchmarkError as error:
+                measurements.append(case.failed(error))
+            except OSError as error:
+                raise UserError(
+                    f"{error}; name a directory that can be written in TMPDIR"
+                ) from error
+            progress.advance(task)
+    return measurements
+
+
+def _print_measurements(measurements: list[Measurement]) -> None:
+    table = Table(title=f"Faultline on {cores()} cores", title_justify="left")
+    table.add_column("what")
+    table.add_column("measured", justify="right")
+    table.add_column("target", justify="right")
+    table.add_column("met?")
+    table.add_column("ratio: so many times as fast as")
+    section = title = ""
+    for row in measurements:
+        if row.section != section:
+            section = row.section
+            table.add_section()
+            table.add_row(f"[bold]{escape(section)}[/]")
+        same_title = title
+        title, _, detail = row.what.partition(": ")
+        what = f"  {detail}" if title == same_title else row.what
+        table.add_row(*(escape(text) for text in (what, *_cells(row))))
+    Console().print(table)
+
+
+def _cells(row: Measurement) -> tuple[str, str, str, str]:
+    if row.measured is None:
+        return "failed", "", "", row.error
+    measured = f"{_readable(row.measured)} {row.unit}"
+    if row.minimum is not None:
+        measured += f" (min {_readable(row.minimum)})"
+    target = "" if row.target is None else f"<= {_readable(row.target)} {row.unit}"
+    met = "" if row.met is None else "yes" if row.met else "no"
+    ratio = "" if row.ratio is None else f"{_readable(row.ratio)} x {row.ratio_to}"
+    return measured, target, met, ratio
+
+
+def _readable(number: float) -> str:
+    """Three digits, more before the point."""
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"

@@ -1,0 +1,1 @@
+"""How fast Faultline is; each case is measured in a process of its own."""

@@ -1,0 +1,192 @@
+"""The limits of this machine that decide how large a simulation may be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from experiments.health.check import Check, State
+from experiments.parallel import cores
+from simulator.probe_cache import cache_directory
+
+_SECTION = "limits"
+_MEGABYTE = 1e6
+
+# A rank is a SimGrid actor, an actor is a thread, and each thread's stack, guard page and
+# bookkeeping are memory maps of their own: counted in /proc/self/maps with 3,000 to 21,000 actors.
+MAPS_PER_ACTOR = 3
+# Maps of Python, SimGrid and numpy before the first actor, with room to spare.
+_OTHER_MAPS = 1_000
+# Threads and processes of everything else on the machine.
+_OTHER_THREADS = 500
+
+_MEMORY_OF_A_RUN_BYTES = 200 * _MEGABYTE
+_LEAST_DISK_BYTES = 100 * _MEGABYTE
+_COMFORTABLE_DISK_BYTES = 1_000 * _MEGABYTE
+_LARGEST_STUDY_RANKS = 1_000
+
+_CGROUP = Path("/sys/fs/cgroup")
+_MEMORY_LIMITS = (_CGROUP / "memory.max", _CGROUP / "memory/memory.limit_in_bytes")
+_KERNEL_THREAD_LIMITS = {
+    "kernel.threads-max": Path("/proc/sys/kernel/threads-max"),
+    "kernel.pid_max": Path("/proc/sys/kernel/pid_max"),
+    "the container's pids.max": _CGROUP / "pids.max",
+}
+
+
+def limit_checks() -> list[Check]:
+    """Look at processors, memory, memory maps, threads and disk space."""
+    return [
+        _cores_check(),
+        _memory_check(),
+        maps_check(_number_in(Path("/proc/sys/vm/max_map_count"))),
+        threads_check(_thread_limits()),
+        disk_check("results", Path("results"), "choose another place with -o DIR"),
+        _cache_check(),
+    ]
+
+
+def _cores_check() -> Check:
+    count = cores()
+    return Check(
+        _SECTION,
+        "cores available",
+        str(count),
+        "ok",
+        f"reproduce plays {count} run{'s' if count > 1 else ''} at a time; one run uses one core",
+        count,
+    )
+
+
+def _memory_check() -> Check:
+    available_bytes = _available_memory_bytes()
+    if available_bytes is None:
+        return _unknown("memory available", "a run on the replay engine needs up to 200 MB")
+    runs = int(available_bytes // _MEMORY_OF_A_RUN_BYTES)
+    meaning = f"room for {runs:,} runs at once on the replay engine, at most 200 MB each"
+    state: State = "ok"
+    if runs == 0:
+        state, meaning = "failed", "less than the 200 MB that one run may need; free some"
+    elif runs < cores():
+        state, meaning = "warning", f"{meaning}; give reproduce --workers {runs}"
+    return Check(
+        _SECTION,
+        "memory available",
+        f"{available_bytes / 1e9:.1f} GB",
+        state,
+        meaning,
+        available_bytes,
+    )
+
+
+def _available_memory_bytes() -> int | None:
+    """Return what is left of the machine's memory, or of the container's where that is less."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        kibibytes = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, ValueError, StopIteration):
+        return None
+    limits = [number for path in _MEMORY_LIMITS if (number := _number_in(path)) is not None]
+    return min([kibibytes * 1024, *limits])
+
+
+def maps_check(maps: int | None) -> Check:
+    """Say how many rank actors ``vm.max_map_count`` leaves room for."""
+    name = "vm.max_map_count"
+    if maps is None:
+        return _unknown(name, "it limits the ranks of the SimGrid engine")
+    actors = max(0, (maps - _OTHER_MAPS) // MAPS_PER_ACTOR)
+    meaning = (
+        f"about {_rounded(actors):,} rank actors on the SimGrid engine, estimated as "
+        f"(vm.max_map_count - {_OTHER_MAPS:,}) / {MAPS_PER_ACTOR} maps a thread; raise it with "
+        "sysctl -w vm.max_map_count=262144. The replay engine has no such limit"
+    )
+    return Check(_SECTION, name, f"{maps:,}", _state_for_ranks(actors), meaning, maps)
+
+
+def threads_check(limits: dict[str, int]) -> Check:
+    """Say how many rank actors the tightest limit on threads leaves room for."""
+    name = "threads allowed"
+    if not limits:
+        return _unknown(name, "each rank actor of the SimGrid engine is a thread")
+    tightest = min(limits, key=lambda limit: limits[limit])
+    threads = limits[tightest]
+    actors = max(0, threads - _OTHER_THREADS)
+    others = ", ".join(f"{other} {limits[other]:,}" for other in limits if other != tightest)
+    meaning = (
+        f"about {_rounded(actors):,} rank actors, a thread each: {tightest} is the tightest limit"
+        + (f" ({others})" if others else "")
+    )
+    return Check(_SECTION, name, f"{threads:,}", _state_for_ranks(actors), meaning, threads)
+
+
+def _thread_limits() -> dict[str, int]:
+    limits = {
+        name: number
+        for name, path in _KERNEL_THREAD_LIMITS.items()
+        if (number := _number_in(path)) is not None
+    }
+    try:
+        import resource
+    except ImportError:  # no POSIX system
+        return limits
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if soft_limit != resource.RLIM_INFINITY:
+        limits["ulimit -u"] = soft_limit
+    return limits
+
+
+def _state_for_ranks(actors: int) -> State:
+    return "ok" if actors >= _LARGEST_STUDY_RANKS else "warning"
+
+
+def disk_check(what: str, directory: Path, remedy: str) -> Check:
+    """Say how much can be written below a directory, which need not exist yet."""
+    name = f"free disk, {what}"
+    try:
+        place = _nearest_existing(directory.absolute())
+        free_bytes = shutil.disk_usage(place).free
+        writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    except OSError as error:
+        return Check(_SECTION, name, "unknown", "failed", f"{directory}: {error.strerror}")
+    meaning = f"{directory}: a reproduction writes some 10 MB, a platform up to some MB"
+    state: State = "ok"
+    if not writable:
+        state, meaning = "failed", f"{directory}: cannot be written; {remedy}"
+    elif free_bytes < _LEAST_DISK_BYTES:
+        state, meaning = "failed", f"{directory}: less than 100 MB; {remedy}"
+    elif free_bytes < _COMFORTABLE_DISK_BYTES:
+        state = "warning"
+    return Check(_SECTION, name, f"{free_bytes / 1e9:.1f} GB", state, meaning, free_bytes)
+
+
+def _cache_check() -> Check:
+    remedy = "choose another place with XDG_CACHE_HOME"
+    try:
+        return disk_check("cache", cache_directory(), remedy)
+    except RuntimeError:  # no home directory
+        return Check(_SECTION, "free disk, cache", "unknown", "failed", f"no home; {remedy}")
+
+
+def _nearest_existing(directory: Path) -> Path:
+    places: Iterable[Path] = (directory, *directory.parents)
+    return next(place for place in places if place.exists())
+
+
+def _number_in(path: Path) -> int | None:
+    """Return the number in a file of the kernel; None where there is none, or no limit."""
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _unknown(what: str, meaning: str) -> Check:
+    return Check(_SECTION, what, "unknown", "warning", f"this system does not tell; {meaning}")
+
+
+def _rounded(actors: int) -> int:
+    """Two digits: it is an estimate."""
+    return int(float(f"{actors:.2g}"))
