@@ -18,7 +18,7 @@ _SEEDS = 3
 _TITLES = {"spare": "SPARe", "replication": "replication"}
 
 # Seconds of one run of 10,000 steps of the C++ simulator that Lee et al. 2026 (SPARe, arXiv
-# 2603.00357) published with their paper, built as it comes, measured on a machine of this kind
+# 2603.00357) published with their paper, measured on a machine of this kind
 # (2 cores); by scheme, redundancy and groups.
 PUBLISHED_SIMULATOR_S = {
     ("spare", 9, 200): 25.0,
