@@ -106,6 +106,8 @@ class ReplayEngine:
             )
             if failure_s <= arrival_s:
                 self._down.add(group)
+                # The others cannot know that it will not arrive before it has died.
+                end_s = max(end_s, failure_s)
             else:
                 end_s = max(end_s, arrival_s)
                 if group not in busy:
@@ -157,13 +159,13 @@ class ReplayEngine:
         fails_s = self._next_failure_s[writer]
         if writer in self._down or fails_s <= self.now_s:
             return Outcome(self.now_s, (writer,))
-        if self._job.rules.failed_writer == "replaced" and fails_s <= self.now_s + save_s:
+        if not phase.waits:
+            self._busy_until_s[writer] = self.now_s + save_s
+        elif self._job.rules.failed_writer == "replaced" and fails_s <= self.now_s + save_s:
             self.now_s = fails_s
             return Outcome(self.now_s, (writer,))
-        if phase.waits:
-            self.now_s += save_s
         else:
-            self._busy_until_s[writer] = self.now_s + save_s
+            self.now_s += save_s
         return Outcome(self.now_s)
 
     def _restart(self, phase: Restart) -> Outcome:

@@ -146,7 +146,8 @@ def _finite(record: Record) -> Record:
 def _print_record(record: Record) -> None:
     console = Console(file=sys.stdout)
     job = f"{record['strategy']}, r = {record['redundancy']}, {record['groups']} groups"
-    table = Table(title=f"{record['scenario']}: {job}", title_justify="left", show_header=False)
+    console.print(f"{record['scenario']}: {job}", style="bold")
+    table = Table(show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
     for name, text in _readable(record):
