@@ -21,12 +21,14 @@ class _Table(BaseModel):
 class JobTable(_Table):
     """``[job]``: what is trained."""
 
-    groups: int = Field(200, ge=1, description="Data-parallel groups N; each holds one replica.")
+    groups: int = Field(
+        200, ge=1, le=100_000, description="Data-parallel groups N; each holds one replica."
+    )
     gpus: int = Field(600_000, ge=1, description="GPUs of the whole job.")
     gpus_per_group: int | None = Field(
         None, ge=1, description="GPUs of a group; default: gpus / groups."
     )
-    steps: int = Field(10_000, ge=1, description="Training steps to complete.")
+    steps: int = Field(10_000, ge=1, le=10**9, description="Training steps to complete.")
     compute_s: float = Field(
         64.0, gt=0, description="Seconds a group computes one shard type (one stack)."
     )
