@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from experiments.errors import UserError
 from experiments.platform_files import (
     check_platform,
     explaining_aborts,
@@ -63,6 +64,7 @@ class Question:
             table.minimum_compute_factor,
             self.interval_steps,
             table.time_limit_s,
+            table.give_up_after_restarts,
         )
         return Job(work, rules_of(self.scenario), self.durations, failures_of(self.scenario), seed)
 
@@ -88,12 +90,38 @@ def resolve(scenario: Scenario, known: Durations | None = None) -> Question:
         compute_s=job.compute_s,
         all_reduce_s=durations.all_reduce_s(job.groups),
     )
+    _check_possible(scenario, durations)
     scheme = strategy_class(chosen.name)
     redundancy = chosen.redundancy or scheme.best_redundancy(job.groups, costs)
     interval = scenario.checkpoint.interval_steps or scheme.best_interval_steps(
         job.groups, redundancy, costs
     )
     return Question(scenario, redundancy, interval, durations)
+
+
+def _check_possible(scenario: Scenario, durations: Durations) -> None:
+    """Refuse what would never end, or what has no meaning.
+
+    Raises
+    ------
+    UserError
+        If no group would ever come up again, or the watchdog fires in a sound all-reduce.
+    """
+    restart_s = durations.restart_s
+    if scenario.restart.failure_during == "begins-anew":
+        unharmed = failures_of(scenario).survival(restart_s)
+        if unharmed < 1e-3:
+            raise UserError(
+                f"failures.mtbf_s = {scenario.failures.mtbf_s:g}: a restart of {restart_s:g} s "
+                f"gets through without another failure with probability {unharmed:.1g} only; "
+                'raise it, or set restart.failure_during = "absorbed"'
+            )
+    all_reduce_s = durations.all_reduce_s(scenario.job.groups)
+    if scenario.detection.mode == "watchdog" and scenario.detection.watchdog_s <= all_reduce_s:
+        raise UserError(
+            f"detection.watchdog_s = {scenario.detection.watchdog_s:g}: fires in a sound "
+            f"all-reduce, which takes {all_reduce_s:g} s; use more than that"
+        )
 
 
 def rules_of(scenario: Scenario) -> Rules:

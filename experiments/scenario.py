@@ -44,6 +44,9 @@ class JobTable(_Table):
     time_limit_s: float | None = Field(
         None, gt=0, description="Give up after this many simulated seconds."
     )
+    give_up_after_restarts: int = Field(
+        1000, ge=1, description="Give up after this many restarts without a new checkpoint."
+    )
 
     @property
     def gpus_of_group(self) -> int:
@@ -57,10 +60,11 @@ class FailuresTable(_Table):
     distribution: Literal["weibull", "exponential"] = Field(
         "weibull", description="Distribution of the time between two failures of a group."
     )
-    shape: float = Field(0.78, gt=0, description="Shape of the Weibull distribution.")
+    shape: float = Field(0.78, ge=0.05, le=1000, description="Shape of the Weibull distribution.")
     mtbf_s: float = Field(
         300.0,
         gt=0,
+        le=1e15,
         description="Mean seconds between failures of the whole system, all groups up; a group's "
         "own mean is groups times that.",
     )
@@ -123,7 +127,7 @@ class CheckpointTable(_Table):
     write: Literal["stated", "measured"] = Field(
         "stated", description="'stated': write_s. 'measured': a flow to the platform's storage."
     )
-    write_s: float = Field(58.8, gt=0, description="Seconds to write: 2e13 B at 340 GB/s.")
+    write_s: float = Field(58.8, gt=0, le=1e15, description="Seconds to write: 2e13 B at 340 GB/s.")
     failed_writer: Literal["skips", "replaced"] = Field(
         "replaced",
         description="Whether a checkpoint whose writer is down is left out, or the next member "

@@ -87,11 +87,17 @@ def _read(name_or_path: str) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: this is no TOML: it is not UTF-8 text") from error
     except (OSError, ValueError) as error:
-        reason = "no such file" if not path.exists() else getattr(error, "strerror", str(error))
+        reason = _reason(error)
         raise UserError(
             f"{path}: {reason}; name a TOML file or a shipped scenario "
             f"({', '.join(shipped_scenarios())})"
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _apply(table: dict[str, Any], setting: str) -> None:

@@ -31,6 +31,8 @@ class Work:
         Steps between two checkpoints; one more is written after the last step.
     time_limit_s : float or None
         Give up after this much simulated time, in seconds.
+    give_up_after_restarts : int
+        Give up after this many restarts without a new checkpoint between them.
     """
 
     groups: int
@@ -40,6 +42,7 @@ class Work:
     minimum_factor: float
     checkpoint_interval_steps: int
     time_limit_s: float | None = None
+    give_up_after_restarts: int = 1000
 
 
 @dataclass(frozen=True, slots=True)

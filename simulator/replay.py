@@ -66,7 +66,8 @@ class ReplayEngine:
             most_stacks, computing = phase.stacks, len(phase.members) - len(self._down)
         else:
             most_stacks, computing = max(patch.values()), 0
-        latest_s = start_s + self._pace.longest_s(most_stacks) * size
+        latest_s = max((start_s, *self._busy_until_s.values()))
+        latest_s += self._pace.longest_s(most_stacks) * size
         end_s = start_s
         apart: dict[int, int] = {}
         if self._busy_until_s or self._upcoming[0][0] <= latest_s:

@@ -35,7 +35,7 @@ class Event(NamedTuple):
     groups : tuple of int
         Groups concerned: found missing, failed, or writing.
     stacks : int
-        Shard types a group computes a step from now on.
+        Stacks that a group computes: in the step just done, or from now on after a reordering.
     moved_types : int
         Shard types that changed their place.
     """

@@ -102,6 +102,7 @@ class Training:
         self._record = record
         self._on_checkpoint = on_checkpoint
         self._saved_steps = 0
+        self._restarts_since_save = 0
 
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
@@ -110,7 +111,11 @@ class Training:
         seconds = progress.seconds
         plan = self.strategy.plan()
         compute, all_reduce = _phases_of(plan)
-        while progress.completed_steps < work.steps and progress.now_s < limit_s:
+        while (
+            progress.completed_steps < work.steps
+            and progress.now_s < limit_s
+            and self._restarts_since_save < work.give_up_after_restarts
+        ):
             if plan is not self.strategy.plan():
                 plan = self.strategy.plan()
                 compute, all_reduce = _phases_of(plan)
@@ -181,6 +186,7 @@ class Training:
             if not outcome.missing:
                 progress.checkpoints += 1
                 self._saved_steps = progress.completed_steps
+                self._restarts_since_save = 0
                 if self._record:
                     self._log(EventKind.CHECKPOINT, groups=(writer,))
                 break
@@ -194,6 +200,7 @@ class Training:
     def _restart(self) -> Generator[Phase, Outcome, None]:
         progress = self.progress
         progress.restarts += 1
+        self._restarts_since_save += 1
         if self._record:
             self._log(EventKind.WIPE_OUT)
         outcome = yield Restart(self.work.groups)

@@ -154,7 +154,9 @@ def _print_record(record: Record) -> None:
         table.add_row(name, text)
     console.print(table)
     if record["completed_steps"] < record["steps"]:
-        console.print("The job gave up at its time limit.", style="yellow")
+        console.print(
+            "The job gave up: see job.time_limit_s and job.give_up_after_restarts.", style="yellow"
+        )
 
 
 def _readable(record: Record) -> list[tuple[str, str]]:

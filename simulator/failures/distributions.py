@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gamma, isfinite
+from math import exp, gamma, isfinite
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +29,10 @@ class Distribution(Protocol):
     @property
     def variance_s2(self) -> float:
         """Variance, in seconds squared."""
+        ...
+
+    def survival(self, time_s: float) -> float:
+        """Return the probability of no failure until `time_s`, in seconds."""
         ...
 
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
@@ -60,6 +64,10 @@ class Exponential:
     def variance_s2(self) -> float:
         """Variance, in seconds squared."""
         return self.mean_s**2
+
+    def survival(self, time_s: float) -> float:
+        """Return the probability of no failure until `time_s`, in seconds."""
+        return exp(-time_s / self.mean_s)
 
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
         """Draw `size` independent times, in seconds."""
@@ -107,6 +115,10 @@ class Weibull:
     def variance_s2(self) -> float:
         """Variance, in seconds squared."""
         return self.scale_s**2 * (gamma(1.0 + 2.0 / self.shape)) - self.mean_s**2
+
+    def survival(self, time_s: float) -> float:
+        """Return the probability of no failure until `time_s`, in seconds."""
+        return exp(-((time_s / self.scale_s) ** self.shape))
 
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
         """Draw `size` independent times, in seconds."""

@@ -1,0 +1,20 @@
+"""What all tests share: a cache of their own, and examples that are the same on every run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("same examples every time", derandomize=True, deadline=None)
+settings.load_profile("same examples every time")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keep generated platforms and measurements away from the user's; child processes inherit."""
+    cache = tmp_path_factory.mktemp("cache")
+    os.environ["XDG_CACHE_HOME"] = str(cache)
+    return cache

@@ -1,0 +1,146 @@
+"""Small worlds in which everything is known: failures written down, rules spelled out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from simulator.durations import ConstantTime
+from simulator.failures.distributions import Distribution
+from simulator.job import Durations, Job, Rules, Work
+from simulator.timeline import Event
+from strategies.base import (
+    Continue,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+)
+
+NEVER_S = 1e15
+
+SOUND = Rules(
+    clock="renewal",
+    detection="all-reduce",
+    failed_all_reduce_fraction=1.0,
+    watchdog_s=600.0,
+    failure_in_all_reduce="fails-it",
+    fixed_step="retries",
+    failure_in_restart="absorbed",
+    failure_while_waiting="absorbed",
+    resume="after",
+    failed_writer="replaced",
+)
+STUDY = Rules(
+    clock="from-detection",
+    detection="all-reduce",
+    failed_all_reduce_fraction=0.5,
+    watchdog_s=600.0,
+    failure_in_all_reduce="next-step",
+    fixed_step="commits",
+    failure_in_restart="begins-anew",
+    failure_while_waiting="surfaces",
+    resume="redo",
+    failed_writer="skips",
+)
+
+
+class Scripted:
+    """Times between failures as written down for each group, and after them: never.
+
+    Parameters
+    ----------
+    intervals_s : mapping of int to sequence of float
+        The intervals of each group that fails at all, at most 8 of them, in seconds. Groups ask in
+        ascending order, each with a random generator of its own; that is how they are told apart.
+    """
+
+    mean_s = NEVER_S
+    variance_s2 = 0.0
+
+    def __init__(self, intervals_s: Mapping[int, Sequence[float]]) -> None:
+        self._intervals_s = intervals_s
+        self._known: list[np.random.Generator] = []
+
+    def sample(self, rng: np.random.Generator, size: int) -> list[float]:
+        """Return the intervals of the group that asks."""
+        asked_before = any(rng is known for known in self._known)
+        written = [] if asked_before else list(self._intervals_s.get(len(self._known), ()))
+        self._known.append(rng)
+        assert len(written) <= size
+        return written + [NEVER_S] * (size - len(written))
+
+
+class Obedient(Strategy):
+    """A scheme that says what it was told to, one verdict a failure; it drops who is missing."""
+
+    def __init__(
+        self,
+        groups: int,
+        patches: Sequence[dict[int, int] | None],
+        *,
+        stack_size: int = 1,
+        checkpoint_waits: bool = True,
+    ) -> None:
+        super().__init__(groups, 1, StrategyOptions())
+        self._patches = list(patches)
+        self._stack_size = stack_size
+        self._checkpoint_waits = checkpoint_waits
+        self.restart()
+
+    def restart(self) -> None:
+        self._plan = StepPlan(tuple(range(self.groups)), 1, self._stack_size)
+
+    def plan(self) -> StepPlan:
+        return self._plan
+
+    @property
+    def checkpoint_waits(self) -> bool:
+        return self._checkpoint_waits
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        """Wipe-out where the script says None, else its patch."""
+        patch = self._patches.pop(0)
+        if patch is None:
+            return WipeOut(tuple(missing))
+        members = tuple(group for group in self._plan.members if group not in missing)
+        self._plan = StepPlan(members, 1, self._stack_size)
+        return Continue(tuple(missing), patch, len(patch))
+
+    @classmethod
+    def masked_failures(cls, groups: int, redundancy: int) -> float:
+        return 1.0
+
+    @classmethod
+    def work_per_step(cls, groups: int, redundancy: int) -> float:
+        return 1.0
+
+
+def small_job(
+    failures: Distribution, rules: Rules = SOUND, *, groups: int = 3, **changes: Any
+) -> Job:
+    """Return a job of round numbers.
+
+    Computing a type takes 10 s, an all-reduce 2 s, a checkpoint 5 s every 2 steps, a restart 100 s,
+    a load 3 s, the controller 1 s; nothing jitters. `changes` go to its work, durations or rules.
+    """
+    parts: dict[str, Any] = {
+        "work": Work(groups, 4, 10.0, 0.0, 0.1, 2),
+        "durations": Durations(ConstantTime(2.0), 5.0, 3.0, 100.0, 1.0),
+        "rules": rules,
+    }
+    for name, value in changes.items():
+        part = next(part for part in parts if hasattr(parts[part], name))
+        parts[part] = replace(parts[part], **{name: value})
+    return Job(**parts, failures=failures, seed=0)
+
+
+def log_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """Shorten events to what a reader can check by hand: time, kind, steps done, groups."""
+    return [
+        (round(event.time_s, 6), event.kind.value, event.step, *event.groups) for event in events
+    ]

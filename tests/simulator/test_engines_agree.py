@@ -1,0 +1,211 @@
+"""SimGrid and replay tell the same story: the same events in the same order at the same times.
+
+Checkpoint-only makes no progress at these failure rates (a failure every 300 s, a restart of an
+hour), so it runs against a time limit; what it does until then must agree all the same.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from statistics import mean, variance
+from typing import Any
+
+import pytest
+
+from experiments.scenario_file import load_scenario
+from experiments.single_run import Record, run
+from simulator.timeline import Event, EventKind
+
+SCHEMES = ["checkpoint", "replication", "spare"]
+COUNTS = [
+    "completed_steps",
+    "played_steps",
+    "restarts",
+    "failures",
+    "failures_while_down",
+    "reorderings",
+    "moved_types",
+    "checkpoints",
+    "mean_stacks",
+    "redundancy",
+    "checkpoint_interval_steps",
+]
+
+
+def settings_of(scheme: str, groups: int, redundancy: int, steps: int, *more: str) -> list[str]:
+    settings = [
+        f"job.groups={groups}",
+        f"job.steps={steps}",
+        "job.compute_jitter=0",
+        f"strategy.name={scheme}",
+    ]
+    if scheme == "checkpoint":
+        settings.append("job.time_limit_s=40000")
+    else:
+        settings.append(f"strategy.redundancy={redundancy}")
+    return [*settings, *more]
+
+
+def compare(scenario: str, settings: list[str], seed: int) -> tuple[Record, list[Event]]:
+    """Play on both engines, assert that they agree, and return what came of it."""
+    asked = load_scenario(scenario, settings)
+    events: dict[str, list[Event]] = {"replay": [], "simgrid": []}
+    replayed = run(asked, seed, "replay", events["replay"].append)
+    simulated = run(asked, seed, "simgrid", events["simgrid"].append)
+    for ours, theirs in zip(events["replay"], events["simgrid"], strict=False):
+        assert ours[1:] == theirs[1:]
+        assert ours.time_s == pytest.approx(theirs.time_s, rel=1e-6)
+    assert len(events["replay"]) == len(events["simgrid"])
+    assert [replayed[key] for key in COUNTS] == [simulated[key] for key in COUNTS]
+    for key, value in replayed.items():
+        if isinstance(value, float):
+            assert simulated[key] == pytest.approx(value, rel=1e-6, abs=1e-3), key
+    assert replayed["failures"] > 0
+    return replayed, events["replay"]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("groups", "redundancy"), [(24, 3), (60, 4)])
+@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
+def test_a_few_dozen_steps(scenario: str, groups: int, redundancy: int, scheme: str) -> None:
+    record, events = compare(scenario, settings_of(scheme, groups, redundancy, 40), seed=1)
+    kinds = {event.kind for event in events}
+    assert EventKind.MISSING in kinds
+    if scheme == "checkpoint":
+        assert record["completed_steps"] < 40
+        assert record["restarts"] > 1
+    else:
+        assert record["completed_steps"] == 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("groups", "redundancy"), [(24, 3), (60, 4)])
+@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
+def test_three_hundred_steps(
+    scenario: str, groups: int, redundancy: int, scheme: str, seed: int
+) -> None:
+    record, _ = compare(scenario, settings_of(scheme, groups, redundancy, 300), seed)
+    assert record["restarts"] > 1
+    assert scheme == "checkpoint" or record["completed_steps"] == 300
+
+
+# Each option by itself, turned to its other side: on top of the study, or of the sound scenario.
+STUDY_BUT = {
+    "watchdog": ["detection.mode=watchdog", "detection.watchdog_s=300"],
+    "a failure in the all-reduce fails it": ["detection.failure_in_all_reduce=fails-it"],
+    "and it is long": ["detection.failure_in_all_reduce=fails-it", "all_reduce.time_s=60"],
+    "a fixed step retries": ["all_reduce.fixed_step=retries"],
+    "a failed all-reduce costs all": ["all_reduce.failed_fraction=1"],
+    "a failed writer is replaced": ["checkpoint.failed_writer=replaced"],
+    "writing takes long": ["checkpoint.write_s=400", "checkpoint.interval_steps=2"],
+    "a restart absorbs failures": ["restart.failure_during=absorbed"],
+    "waiting absorbs failures": ["restart.failure_while_waiting=absorbed"],
+    "resumes after the checkpoint": ["restart.resume=after"],
+    "renewal": ["failures.clock=renewal"],
+    "exponential": ["failures.distribution=exponential"],
+    "measured all-reduce": ["all_reduce.time=measured"],
+    "measured write": ["checkpoint.write=measured"],
+    "measured load": ["restart.load=measured"],
+}
+SOUND_BUT = {
+    "watchdog": ["detection.mode=watchdog", "detection.watchdog_s=300"],
+    "next step": ["detection.failure_in_all_reduce=next-step"],
+    "a failed all-reduce is free": ["all_reduce.failed_fraction=0"],
+    "a restart begins anew": ["restart.failure_during=begins-anew"],
+    "waiting surfaces": [
+        "restart.failure_during=begins-anew",
+        "restart.failure_while_waiting=surfaces",
+    ],
+    "from detection": ["failures.clock=from-detection"],
+    "every message": ["all_reduce.fidelity=chunk", "job.groups=8"],
+}
+
+
+@pytest.mark.parametrize("option", STUDY_BUT)
+def test_the_study_with_one_option_changed(option: str) -> None:
+    settings = settings_of("spare", 24, 3, 25, *STUDY_BUT[option])
+    compare("spare-study", settings, seed=2)
+
+
+@pytest.mark.parametrize("option", SOUND_BUT)
+def test_the_sound_scenario_with_one_option_changed(option: str) -> None:
+    settings = settings_of("spare", 24, 3, 40, *SOUND_BUT[option])
+    compare("spare-sound", settings, seed=2)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["strategy.replication.checkpoint_waits=true"],
+        ["strategy.replication.controller_sees=all"],
+        ["checkpoint.write_s=400"],
+        ["checkpoint.failed_writer=replaced"],
+    ],
+    ids=str,
+)
+def test_replication_with_one_option_changed(option: list[str], seed: int) -> None:
+    compare("spare-study", settings_of("replication", 24, 3, 40, *option), seed)
+
+
+@pytest.mark.parametrize("patch", ["one-stack", "as-needed"])
+def test_patch_compute_of_either_kind(patch: str) -> None:
+    settings = settings_of("spare", 24, 4, 60, f"strategy.spare.patch_compute={patch}")
+    record, _ = compare("spare-sound", settings, seed=3)
+    assert record["moved_types"] > 0
+
+
+def test_replication_is_held_up_by_a_writer_that_dies_at_its_own_pace() -> None:
+    """Seeds 0 and 1 of this job have writers that fail while the others are through already."""
+    for seed in (0, 1):
+        compare("spare-study", settings_of("replication", 24, 3, 80), seed)
+
+
+def means_agree(scenario: str, settings: list[str], seeds: int, keys: list[str]) -> None:
+    """Means over independent seeds differ by less than 4 standard errors of their difference.
+
+    Seeds are shared, but the paces are drawn in another order by each engine; shared failures only
+    make the difference smaller.
+    """
+    asked = load_scenario(scenario, settings)
+    replayed: list[dict[str, Any]] = [run(asked, seed) for seed in range(seeds)]
+    simulated: list[dict[str, Any]] = [run(asked, seed, "simgrid") for seed in range(seeds)]
+    assert all(record["failures"] > 0 for record in replayed + simulated)
+    for key in keys:
+        ours, theirs = ([record[key] for record in records] for records in (replayed, simulated))
+        error = sqrt((variance(ours) + variance(theirs)) / seeds)
+        assert abs(mean(ours) - mean(theirs)) <= 4 * error + 1e-9, key
+
+
+JITTER = ["job.compute_jitter=0.05"]
+MEANS = ["time_to_train_ratio", "availability", "mean_stacks", "compute_s", "failures"]
+
+
+@pytest.mark.parametrize("scheme", ["replication", "spare"])
+def test_with_jitter_means_agree(scheme: str) -> None:
+    settings = settings_of(scheme, 24, 4, 30, *JITTER, "failures.mtbf_s=1000")
+    means_agree("spare-sound", settings, 5, MEANS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["replication", "spare"])
+@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
+def test_with_jitter_means_over_many_seeds_agree(scenario: str, scheme: str) -> None:
+    means_agree(scenario, settings_of(scheme, 60, 4, 100, *JITTER), 20, MEANS)
+
+
+def test_without_failures_jitter_alone_slows_both_engines_alike() -> None:
+    """A step lasts as long as the slowest of 24: 64 s * (1 + 0.05 * 1.948), E[max] of 24 normals.
+
+    The largest of 24 has a standard deviation of about 0.5: over 100 steps the mean of a step's
+    time is within 4 * 64 * 0.05 * 0.5 / 10 = 0.64 s of that.
+    """
+    settings = settings_of("spare", 24, 3, 100, *JITTER, "failures.mtbf_s=1e9")
+    asked = load_scenario("spare-study", settings)
+    for engine in ("replay", "simgrid"):
+        record = run(asked, 0, engine)
+        assert record["failures"] == 0
+        step_s = record["compute_s"] / 100
+        assert step_s == pytest.approx(64 * (1 + 0.05 * 1.948), abs=0.64), engine

@@ -1,0 +1,79 @@
+"""The replay engine draws the slowest of n groups at once: the same as drawing all n of them."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from simulator.replay import _Pace
+
+# Chance alone yields a smaller p-value once in a thousand seeds; the seeds are fixed.
+SIGNIFICANCE = 0.001
+
+
+def explicit_maxima(
+    groups: int, stacks: int, jitter: float, minimum: float, draws: int
+) -> np.ndarray:
+    """Draw every factor of every group; the phase lasts as long as the slowest group's sum."""
+    rng = np.random.default_rng(99)
+    factors = 1.0 + jitter * rng.standard_normal((draws, groups, stacks))
+    return 64.0 * factors.clip(min=minimum).sum(axis=2).max(axis=1)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 24, 200, 1000])
+@pytest.mark.parametrize("stacks", [1, 3])
+def test_one_draw_is_distributed_as_the_explicit_maximum(groups: int, stacks: int) -> None:
+    pace = _Pace(64.0, 0.05, 0.1, seed=groups + stacks)
+    drawn = [pace.slowest_s(groups, stacks) for _ in range(4000)]
+    explicit = explicit_maxima(groups, stacks, 0.05, 0.1, 4000)
+    assert stats.ks_2samp(drawn, explicit).pvalue > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("groups", [1, 200])
+def test_one_draw_is_distributed_as_the_theory_says(groups: int) -> None:
+    """The largest of n standard normal variates is below x with probability Phi(x)^n."""
+    pace = _Pace(64.0, 0.05, 0.1, seed=7)
+    standardised = [(pace.slowest_s(groups, 4) / 64.0 - 4.0) / 0.05 / 2.0 for _ in range(20_000)]
+    test = stats.kstest(standardised, lambda x: stats.norm.cdf(x) ** groups)
+    assert test.pvalue > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("jitter", [0.3, 1.0])
+def test_large_jitter_is_cut_off_at_the_minimum(jitter: float) -> None:
+    """Here the minimum is within reach, and both ways of drawing respect it."""
+    pace = _Pace(64.0, jitter, 0.1, seed=3)
+    alone = [pace.own_s(1) for _ in range(4000)]
+    assert min(alone) == pytest.approx(6.4)
+    slowest = [pace.slowest_s(3, 2) for _ in range(4000)]
+    explicit = explicit_maxima(3, 2, jitter, 0.1, 4000)
+    assert stats.ks_2samp(slowest, explicit).pvalue > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("stacks", [1, 4])
+def test_one_group_s_own_time_is_normal_with_the_stated_spread(stacks: int) -> None:
+    pace = _Pace(64.0, 0.05, 0.1, seed=5)
+    own = [pace.own_s(stacks) for _ in range(10_000)]
+    reference = stats.norm(64.0 * stacks, 64.0 * 0.05 * sqrt(stacks))
+    assert stats.kstest(own, reference.cdf).pvalue > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.05, 0.3])
+def test_no_draw_exceeds_the_bound(jitter: float) -> None:
+    pace = _Pace(64.0, jitter, 0.1, seed=6)
+    bound = pace.longest_s(2)
+    assert all(pace.own_s(2) <= bound and pace.slowest_s(500, 2) <= bound for _ in range(3000))
+
+
+def test_without_jitter_everybody_takes_the_stated_time() -> None:
+    pace = _Pace(64.0, 0.0, 0.1, seed=1)
+    assert pace.own_s(3) == pace.slowest_s(200, 3) == pace.longest_s(3) == 192.0
+
+
+def test_the_slowest_of_200_takes_a_seventh_longer() -> None:
+    """E[max of 200 standard normals] = 2.746, times 0.05; the standard error of 4,000 draws."""
+    pace = _Pace(1.0, 0.05, 0.1, seed=8)
+    drawn = np.array([pace.slowest_s(200, 1) for _ in range(4000)])
+    assert abs(drawn.mean() - (1 + 0.05 * 2.746)) < 4 * drawn.std() / sqrt(4000) + 1e-4

@@ -1,0 +1,198 @@
+"""What SimGrid measures on the paper's rail plane, and the cache that keeps it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+import simulator.probe_cache as cache
+from platforms import load_preset, read_platform, write_xml
+from simulator.durations import ConstantTime, RingTime
+from simulator.probe_cache import cached_probe
+from simulator.simgrid_engine.probes import ProbeResult, probe
+from simulator.simgrid_engine.traffic import Fidelity, Traffic
+
+GPUS = 600_000
+REPLICA_BYTES = 2e13
+CORE_BYTES_PER_S = 6.25e9
+"""A NIC of 12.5 GB/s behind a core that is oversubscribed 2:1."""
+
+
+def plane(groups: int, directory: Path, fidelity: Fidelity = "flow") -> tuple[Path, Traffic]:
+    path = directory / f"plane-{groups}.xml"
+    write_xml(load_preset("spare-600k", groups=groups), path)
+    platform = read_platform(path)
+    traffic = Traffic(
+        [[name] for name in platform.gpu_names],
+        platform.storage or "",
+        REPLICA_BYTES / (GPUS / groups),
+        all_reduce=True,
+        save=True,
+        load=True,
+        fidelity=fidelity,
+    )
+    return path, traffic
+
+
+@pytest.mark.parametrize("groups", [4, 8, 24])
+def test_a_ring_all_reduce_takes_what_its_closed_form_says(groups: int, tmp_path: Path) -> None:
+    """2 (n - 1)/n of a group's share of 2e13 B over 6.25 GB/s, and latencies well below 1 ms."""
+    measured = probe(*plane(groups, tmp_path))
+    transfer_s = REPLICA_BYTES / (GPUS / groups) / CORE_BYTES_PER_S
+    assert measured.all_reduce_s == pytest.approx(RingTime(0.0, transfer_s)(groups), rel=1e-3)
+    hop_s = measured.empty_all_reduce_s / (2 * (groups - 1))
+    assert 2e-6 < hop_s < 20e-6
+    assert measured.all_reduce_s == pytest.approx(
+        RingTime(hop_s, transfer_s)(groups), abs=groups * 1e-6
+    )
+
+
+def test_every_message_takes_as_long_as_steady_flows(tmp_path: Path) -> None:
+    flows = probe(*plane(8, tmp_path, "flow"))
+    messages = probe(*plane(8, tmp_path, "chunk"))
+    assert messages.all_reduce_s == pytest.approx(flows.all_reduce_s, rel=1e-6)
+    assert messages.empty_all_reduce_s == pytest.approx(flows.empty_all_reduce_s, rel=1e-3)
+
+
+def test_a_checkpoint_takes_what_the_storage_s_bandwidth_says(tmp_path: Path) -> None:
+    """One replica of 2e13 B at 340 GB/s is 58.8 s; loading passes it on along a chain at once."""
+    measured = probe(*plane(8, tmp_path))
+    assert measured.save_s == pytest.approx(REPLICA_BYTES / 340e9, rel=1e-3)
+    assert measured.load_s >= measured.save_s
+
+
+def test_the_fitted_ring_time_agrees_with_both_measurements() -> None:
+    measured = ProbeResult(2.5, 0.5, 1.0, 1.0, groups=6)
+    fitted = measured.ring_time()
+    assert fitted(6) == pytest.approx(2.5)
+    assert RingTime(fitted.hop_s, 0.0)(6) == pytest.approx(0.5)
+
+
+def test_an_all_reduce_among_one_takes_no_time() -> None:
+    assert RingTime(1.0, 1.0)(1) == RingTime(1.0, 1.0)(0) == 0.0
+    assert ProbeResult(0.0, 0.0, 1.0, 1.0, groups=1).ring_time()(1) == 0.0
+    assert ConstantTime(2.0)(1) == 2.0
+
+
+def test_a_ring_of_the_survivors_takes_the_time_of_a_smaller_ring(tmp_path: Path) -> None:
+    """Fitted on 8 and asked for 5, it foretells what a ring of the first 5 hosts measures."""
+    path, traffic = plane(8, tmp_path)
+    fitted = probe(path, traffic).ring_time()
+    survivors = replace(traffic, hosts=traffic.hosts[:5])
+    assert fitted(5) == pytest.approx(probe(path, survivors).all_reduce_s, rel=1e-6)
+
+
+KNOWN = ProbeResult(2.0, 0.001, 58.8, 60.0, groups=4)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Replace the measurement by one that takes no time and is written down."""
+    measured: list[Path] = []
+
+    def pretend(platform: Path, traffic: Traffic) -> ProbeResult:
+        measured.append(platform)
+        return KNOWN
+
+    monkeypatch.setattr(cache, "probe", pretend)
+    return measured
+
+
+def test_a_platform_is_measured_once(counted: list[Path], tmp_path: Path) -> None:
+    path, traffic = plane(4, tmp_path)
+    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
+    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
+    assert len(counted) == 1
+
+
+def test_a_copy_of_a_platform_is_known_already(counted: list[Path], tmp_path: Path) -> None:
+    path, traffic = plane(4, tmp_path)
+    cached_probe(path, traffic, tmp_path / "probes")
+    copy = tmp_path / "copy.xml"
+    copy.write_bytes(path.read_bytes())
+    cached_probe(copy, traffic, tmp_path / "probes")
+    assert len(counted) == 1
+
+
+def test_an_edited_platform_or_other_traffic_is_measured_anew(
+    counted: list[Path], tmp_path: Path
+) -> None:
+    path, traffic = plane(4, tmp_path)
+    for asked in (
+        traffic,
+        replace(traffic, bytes_per_rank=1.0),
+        replace(traffic, fidelity="chunk"),
+        replace(traffic, hosts=traffic.hosts[::-1]),
+    ):
+        cached_probe(path, asked, tmp_path / "probes")
+    path.write_text(path.read_text(encoding="utf-8") + "<!-- edited -->", encoding="utf-8")
+    cached_probe(path, traffic, tmp_path / "probes")
+    assert len(counted) == 5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "7",
+        "{}",
+        '{"all_reduce_s": 1.0}',
+        json.dumps({**asdict(KNOWN), "all_reduce_s": -1.0}),
+        json.dumps({**asdict(KNOWN), "save_s": float("nan")}),
+        json.dumps({**asdict(KNOWN), "load_s": "1"}),
+        json.dumps({**asdict(KNOWN), "groups": 5}),
+        json.dumps({**asdict(KNOWN), "more": 1.0}),
+    ],
+)
+def test_a_damaged_entry_is_measured_again_and_mended(
+    damage: str, counted: list[Path], tmp_path: Path
+) -> None:
+    path, traffic = plane(4, tmp_path)
+    cached_probe(path, traffic, tmp_path / "probes")
+    (entry,) = (tmp_path / "probes").iterdir()
+    entry.write_text(damage, encoding="utf-8")
+    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
+    assert len(counted) == 2
+    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
+    assert len(counted) == 2
+
+
+def test_an_entry_of_binary_rubbish_is_measured_again(counted: list[Path], tmp_path: Path) -> None:
+    path, traffic = plane(4, tmp_path)
+    cached_probe(path, traffic, tmp_path / "probes")
+    (entry,) = (tmp_path / "probes").iterdir()
+    entry.write_bytes(b"\xff\x00\xfe")
+    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    counted: list[Path], tmp_path: Path
+) -> None:
+    path, traffic = plane(4, tmp_path)
+    in_the_way = tmp_path / "a-file"
+    in_the_way.write_text("", encoding="utf-8")
+    assert cached_probe(path, traffic, in_the_way / "probes") == KNOWN
+
+
+def test_two_processes_may_fill_the_cache_at_once(tmp_path: Path) -> None:
+    """Both measure, both get the same numbers, and one whole entry is left."""
+    path, traffic = plane(4, tmp_path)
+    tasks = [(path, traffic, tmp_path / "probes")] * 2
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        # Pool workers may not have children of their own: the measurement needs a process.
+        first, second = pool.starmap(_probe_as_a_process_of_its_own, tasks)
+    assert first == second
+    assert [entry.suffix for entry in (tmp_path / "probes").iterdir()] == [".json"]
+    assert cached_probe(path, traffic, tmp_path / "probes") == first
+
+
+def _probe_as_a_process_of_its_own(path: Path, traffic: Traffic, directory: Path) -> ProbeResult:
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    return cached_probe(path, traffic, directory)

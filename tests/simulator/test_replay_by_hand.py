@@ -1,0 +1,403 @@
+"""Failures at written-down moments, and times derived by hand; played by both engines.
+
+Unless a test says otherwise: 10 s to compute a type, 2 s an all-reduce, 5 s a checkpoint every 2 of
+4 steps, 100 s a restart, 3 s a load, 1 s the controller. So the first two steps are done at 24, the
+checkpoint at 29, and step 3 computes until 39 and all-reduces until 41.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from platforms import load_preset, read_platform, write_xml
+from simulator.job import Rules
+from simulator.replay import ReplayEngine
+from simulator.run import play
+from simulator.simgrid_engine.process import run_on_simgrid
+from simulator.simgrid_engine.traffic import Traffic
+from simulator.timeline import Event
+from simulator.training import Progress, Training
+from strategies.base import Strategy
+from strategies.registry import build_strategy
+from tests.simulator.helpers import SOUND, STUDY, Obedient, Scripted, log_of, small_job
+
+Log = list[tuple[Any, ...]]
+Play = Callable[..., tuple[Log, Progress]]
+
+TWO_STEPS: Log = [(12, "step", 1), (24, "step", 2), (29, "checkpoint", 2, 0)]
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    directory = tmp_path_factory.mktemp("platforms")
+
+    @cache
+    def of(groups: int) -> Path:
+        path = directory / f"{groups}.xml"
+        write_xml(load_preset("spare-600k", groups=groups), path)
+        return path
+
+    return of
+
+
+@pytest.fixture(params=["replay", "simgrid"])
+def played(request: pytest.FixtureRequest, platform: Callable[[int], Path]) -> Play:
+    """Play a small job with failures after these intervals, by group; all of them must happen."""
+
+    def on_engine(
+        strategy: Strategy,
+        intervals_s: Mapping[int, Sequence[float]],
+        rules: Rules = SOUND,
+        **changes: Any,
+    ) -> tuple[Log, Progress]:
+        groups = strategy.groups
+        job = small_job(Scripted(intervals_s), rules, groups=groups, **changes)
+        if request.param == "replay":
+            events: list[Event] = []
+            training = Training(job.work, job.rules, strategy, events.append)
+            play(training, ReplayEngine(job))
+            progress = training.progress
+        else:
+            path = platform(groups)
+            hosts = [[name] for name in read_platform(path).gpu_names]
+            traffic = Traffic(hosts, "", 0.0, all_reduce=False, save=False, load=False)
+            result = run_on_simgrid(job, strategy, path, traffic, events=True)
+            events, progress = result.events, result.progress
+        assert progress.failures == sum(map(len, intervals_s.values()))
+        assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
+        return log_of(events), progress
+
+    return on_engine
+
+
+def checkpoint_only() -> Strategy:
+    return build_strategy("checkpoint", 3, 1)
+
+
+def test_one_failure_costs_a_restart_and_the_work_since_the_checkpoint(played: Play) -> None:
+    """Group 1 fails at 35, while it computes; it is missed at 41.
+
+    Restart until 141, load until 144, steps 3 and 4 until 168, checkpoint until 173.
+    """
+    log, progress = played(checkpoint_only(), {1: [35.0]})
+    assert log == [
+        *TWO_STEPS,
+        (41, "missing", 2, 1),
+        (41, "wipe-out", 2),
+        (141, "restarted", 2),
+        (144, "loaded", 2),
+        (156, "step", 3),
+        (168, "step", 4),
+        (173, "checkpoint", 4, 0),
+    ]
+    assert progress.seconds == {
+        "compute": 50,
+        "patch_compute": 0,
+        "all_reduce": 8,
+        "failed_all_reduce": 2,
+        "reconfigure": 0,
+        "checkpoint": 10,
+        "restart": 100,
+        "load": 3,
+    }
+
+
+@pytest.mark.parametrize(("fraction", "shows_s"), [(0.0, 39), (0.5, 40), (1.0, 41)])
+def test_a_failed_all_reduce_costs_its_fraction(
+    fraction: float, shows_s: float, played: Play
+) -> None:
+    rules = replace(SOUND, failed_all_reduce_fraction=fraction)
+    log, progress = played(checkpoint_only(), {1: [35.0]}, rules)
+    assert log[3] == (shows_s, "missing", 2, 1)
+    assert progress.seconds["failed_all_reduce"] == pytest.approx(2 * fraction)
+
+
+@pytest.mark.parametrize("failing_s", [35.0, 40.0])
+def test_a_watchdog_fires_its_time_out_after_the_all_reduce_began(
+    failing_s: float, played: Play
+) -> None:
+    """It began at 39 and lasts 2 s; who is missing from its start, or dies in it, shows at 69."""
+    rules = replace(SOUND, detection="watchdog", watchdog_s=30.0)
+    log, progress = played(checkpoint_only(), {1: [failing_s]}, rules)
+    assert log[3:6] == [(69, "missing", 2, 1), (69, "wipe-out", 2), (169, "restarted", 2)]
+    assert progress.seconds["failed_all_reduce"] == 30
+
+
+@pytest.mark.parametrize("fraction", [0.5, 1.0])
+def test_a_failure_in_an_all_reduce_fails_it_at_its_end(fraction: float, played: Play) -> None:
+    """At 40, between 39 and 41; the fraction is for those that lacked somebody from the start."""
+    rules = replace(SOUND, failed_all_reduce_fraction=fraction)
+    log, _ = played(checkpoint_only(), {1: [40.0]}, rules)
+    assert log[3] == (41, "missing", 2, 1)
+
+
+def test_a_failure_in_an_all_reduce_shows_in_the_next_step(played: Play) -> None:
+    """Step 3 is done at 41; step 4 computes until 51 and fails at 53, without a checkpoint."""
+    rules = replace(SOUND, failure_in_all_reduce="next-step")
+    log, _ = played(checkpoint_only(), {1: [40.0]}, rules)
+    assert log[3:6] == [(41, "step", 3), (53, "missing", 3, 1), (53, "wipe-out", 3)]
+    assert log[7] == (156, "loaded", 2)
+
+
+def test_two_failures_of_one_step_show_together(played: Play) -> None:
+    log, progress = played(checkpoint_only(), {2: [30.0], 0: [38.0]})
+    assert log[3] == (41, "missing", 2, 0, 2)
+    assert progress.restarts == 1
+
+
+def test_a_failure_in_the_restart_begins_it_anew_and_all_wait(played: Play) -> None:
+    """The restart begins at 41. Group 2 fails at 80 and is up at 180, the others at 141."""
+    rules = replace(SOUND, failure_in_restart="begins-anew")
+    log, progress = played(checkpoint_only(), {1: [35.0], 2: [80.0]}, rules)
+    assert log[3:8] == [
+        (41, "missing", 2, 1),
+        (41, "wipe-out", 2),
+        (80, "failure-in-restart", 2, 2),
+        (180, "restarted", 2),
+        (183, "loaded", 2),
+    ]
+    assert progress.seconds["restart"] == 139
+    assert progress.restarts == 1
+
+
+def test_a_restart_that_keeps_failing_begins_anew_each_time(played: Play) -> None:
+    """Group 2 at 80, 170 and 250, each within 100 s of the last: up at 350."""
+    rules = replace(SOUND, failure_in_restart="begins-anew")
+    log, _ = played(checkpoint_only(), {1: [35.0], 2: [80.0, 90.0, 80.0]}, rules)
+    assert log[5:9] == [
+        (80, "failure-in-restart", 2, 2),
+        (170, "failure-in-restart", 2, 2),
+        (250, "failure-in-restart", 2, 2),
+        (350, "restarted", 2),
+    ]
+
+
+def test_a_failure_in_the_restart_is_repaired_within_it(played: Play) -> None:
+    log, progress = played(checkpoint_only(), {1: [35.0], 2: [80.0]})
+    assert log[5:8] == [
+        (80, "failure-in-restart", 2, 2),
+        (141, "restarted", 2),
+        (144, "loaded", 2),
+    ]
+    assert progress.seconds["restart"] == 100
+
+
+def test_a_failure_while_waiting_surfaces_in_the_first_step(played: Play) -> None:
+    """Group 0 is up at 141, waits for group 2 until 180 and fails at 160, which nobody sees.
+
+    Loaded at 183, computed until 193, missed at 195.
+    """
+    rules = replace(SOUND, failure_in_restart="begins-anew", failure_while_waiting="surfaces")
+    log, progress = played(checkpoint_only(), {0: [160.0], 1: [35.0], 2: [80.0]}, rules)
+    assert log[5:10] == [
+        (80, "failure-in-restart", 2, 2),
+        (180, "restarted", 2),
+        (183, "loaded", 2),
+        (195, "missing", 2, 0),
+        (195, "wipe-out", 2),
+    ]
+    assert progress.restarts == 2
+
+
+def test_a_failure_while_waiting_is_repaired_within_the_wait(played: Play) -> None:
+    rules = replace(SOUND, failure_in_restart="begins-anew", failure_while_waiting="absorbed")
+    log, progress = played(checkpoint_only(), {0: [160.0], 1: [35.0], 2: [80.0]}, rules)
+    assert log[5:10] == [
+        (80, "failure-in-restart", 2, 2),
+        (160, "failure-in-restart", 2, 0),
+        (180, "restarted", 2),
+        (183, "loaded", 2),
+        (195, "step", 3),
+    ]
+    assert progress.restarts == 1
+
+
+@pytest.mark.parametrize(("clock", "second_s"), [("renewal", 85.0), ("from-detection", 91.0)])
+def test_the_next_interval_begins_with_the_failure_or_with_its_notice(
+    clock: Any, second_s: float, played: Play
+) -> None:
+    """Group 1 fails at 35, which is noticed at 41; its next interval is 50 s."""
+    rules = replace(SOUND, clock=clock)
+    log, progress = played(checkpoint_only(), {1: [35.0, 50.0]}, rules)
+    assert log[5] == (second_s, "failure-in-restart", 2, 1)
+    assert progress.failures_while_down == 0
+
+
+def test_a_writer_that_fails_in_its_write_is_replaced_at_once(played: Play) -> None:
+    """Group 0 writes from 24 and fails at 26; group 1 writes until 31. Step 3 shows it at 43."""
+    log, _ = played(checkpoint_only(), {0: [26.0]})
+    assert log[2:5] == [
+        (26, "checkpoint-skipped", 2, 0),
+        (31, "checkpoint", 2, 1),
+        (43, "missing", 2, 0),
+    ]
+
+
+def test_a_writer_that_fails_in_its_write_has_written_in_the_study(played: Play) -> None:
+    log, _ = played(checkpoint_only(), {0: [26.0]}, replace(SOUND, failed_writer="skips"))
+    assert log[2:4] == [(29, "checkpoint", 2, 0), (41, "missing", 2, 0)]
+
+
+def replication(**options: Any) -> Strategy:
+    from strategies.replication import Replication
+
+    return Replication(4, 2, Replication.Options(**options))
+
+
+def test_only_the_writer_is_held_up_where_the_others_do_not_wait(played: Play) -> None:
+    """A step computes 2 types as one batch of 20 s. Step 1 is done at 22, and 0 writes until 27.
+
+    Step 2: 0 computes until 47, the others until 42; all-reduced at 49, and 0 writes until 54.
+    Step 3: until 74, all-reduced at 76; all wait for the last checkpoint, until 81.
+    """
+    log, progress = played(
+        replication(checkpoint_waits=False), {}, steps=3, checkpoint_interval_steps=1
+    )
+    assert log == [
+        (22, "step", 1),
+        (22, "checkpoint", 1, 0),
+        (49, "step", 2),
+        (49, "checkpoint", 2, 0),
+        (76, "step", 3),
+        (81, "checkpoint", 3, 0),
+    ]
+    assert progress.seconds["checkpoint"] == 5
+    assert progress.seconds["compute"] == 20 + 25 + 25
+
+
+def test_a_writer_that_dies_when_the_others_are_done_is_waited_for_until_then(
+    played: Play,
+) -> None:
+    """Group 0 wrote until 27 and would compute until 47; the others are done at 42; 0 dies at 45.
+
+    Missed at 47, dropped at 48, all-reduced again at 50: it is missed once and never again. Group 1
+    writes until 55 and computes until 75; step 3 at 77, the last checkpoint at 82.
+    """
+    log, progress = played(
+        replication(checkpoint_waits=False), {0: [45.0]}, steps=3, checkpoint_interval_steps=1
+    )
+    assert log[2:] == [
+        (47, "missing", 1, 0),
+        (50, "step", 2),
+        (50, "checkpoint", 2, 1),
+        (77, "step", 3),
+        (82, "checkpoint", 3, 1),
+    ]
+    assert progress.restarts == 0
+
+
+@pytest.mark.parametrize("failed_writer", ["skips", "replaced"])
+def test_nobody_waits_to_see_whether_a_writer_gets_through(
+    failed_writer: Any, played: Play
+) -> None:
+    """Group 0 dies at 24, in its write from 22; the others go on, and miss it in step 2, at 44."""
+    log, _ = played(
+        replication(checkpoint_waits=False),
+        {0: [24.0]},
+        replace(SOUND, failed_writer=failed_writer),
+        steps=2,
+        checkpoint_interval_steps=1,
+    )
+    assert log[:3] == [(22, "step", 1), (22, "checkpoint", 1, 0), (44, "missing", 1, 0)]
+
+
+def test_the_study_s_controller_sees_one_failure_a_step(played: Play) -> None:
+    """Groups 0 and 2 fail at 5. Missed at 20 + 1 together; 0 is dropped, the step commits at 22.
+
+    In the next step 2 is still missing: 22 + 20 + 1, committed at 44. The next is done at 66.
+    """
+    log, progress = played(
+        replication(controller_sees="lowest"), {0: [5.0], 2: [5.0]}, STUDY, steps=3
+    )
+    assert log[:5] == [
+        (21, "missing", 0, 0, 2),
+        (22, "step", 1),
+        (43, "missing", 1, 2),
+        (44, "step", 2),
+        (49, "checkpoint", 2, 1),
+    ]
+    assert log[5] == (71, "step", 3)
+    assert progress.restarts == 0
+
+
+def spare() -> Strategy:
+    return build_strategy("spare", 4, 2)
+
+
+def test_a_lost_type_is_computed_by_the_group_that_hosts_it_too(played: Play) -> None:
+    """Group w hosts the types w and w + 1. Group 1 fails at 5 and is missed at 12.
+
+    Three groups cannot hold four types with one each, so S grows to 2: controller until 13, every
+    survivor computes its second type until 23, all-reduce until 25. Step 2 takes 20 + 2.
+    """
+    log, progress = played(spare(), {1: [5.0]}, steps=2)
+    assert log == [
+        (12, "missing", 0, 1),
+        (13, "reordered", 0, 0, 2, 3),
+        (25, "step", 1),
+        (47, "step", 2),
+        (52, "checkpoint", 2, 0),
+    ]
+    assert progress.stack_computations == 2 + 2
+
+
+def test_a_failure_in_patch_compute_fails_the_retried_all_reduce(played: Play) -> None:
+    """As above, and group 3 fails at 15, in its patch compute: missed at 25.
+
+    Its type 3 is the second of group 2, which has just computed it: nothing is lost, the controller
+    drops group 3 until 26, and the all-reduce is repeated until 28.
+    """
+    log, progress = played(spare(), {1: [5.0], 3: [15.0]}, steps=1)
+    assert log == [
+        (12, "missing", 0, 1),
+        (13, "reordered", 0, 0, 2, 3),
+        (25, "missing", 0, 3),
+        (28, "step", 1),
+        (33, "checkpoint", 1, 0),
+    ]
+    assert progress.seconds["failed_all_reduce"] == 4
+
+
+def test_a_type_without_hosts_is_a_wipe_out(played: Play) -> None:
+    """Groups 1 and 2 are the hosts of type 2."""
+    log, progress = played(spare(), {1: [5.0], 2: [15.0]}, steps=1)
+    assert log[2:4] == [(25, "missing", 0, 2), (25, "wipe-out", 0)]
+    assert log[-2:] == [(140, "step", 1), (145, "checkpoint", 1, 0)]
+    assert progress.restarts == 1
+
+
+def test_a_phase_ends_with_the_death_of_the_last_who_computes(played: Play) -> None:
+    """Only group 0 has to patch, from 13 to 23, and dies at 18: its peers learn of it at 20.
+
+    The all-reduce must not be over before the death that fails it.
+    """
+    log, _ = played(Obedient(3, [{0: 1}, {}]), {1: [5.0], 0: [18.0]}, steps=1)
+    assert log == [
+        (12, "missing", 0, 1),
+        (13, "reordered", 0, 0),
+        (20, "missing", 0, 0),
+        (23, "step", 1),
+        (28, "checkpoint", 1, 2),
+    ]
+
+
+def test_failures_of_groups_that_are_dropped_count_but_change_nothing(played: Play) -> None:
+    """Group 1 fails at 5 and is dropped; its failure at 15 strikes what is down.
+
+    Step 1 is done at 12 + 1 + 2; group 2 fails at 20, in step 2, and is missed at 27.
+    """
+    log, progress = played(Obedient(3, [{}, None]), {1: [5.0, 10.0], 2: [20.0]}, steps=2)
+    assert log[:4] == [
+        (12, "missing", 0, 1),
+        (15, "step", 1),
+        (27, "missing", 1, 2),
+        (27, "wipe-out", 1),
+    ]
+    assert progress.failures_while_down == 1
+    assert progress.restarts == 1

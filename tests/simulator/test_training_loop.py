@@ -1,0 +1,355 @@
+"""The training loop, played by an engine that answers from a script: whole event logs, by hand.
+
+In all of them a type takes 10 s to compute, an all-reduce 2 s, a checkpoint 5 s, a restart 100 s, a
+load 3 s and the controller 1 s, so a step without failures takes 12 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.job import Rules
+from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
+from simulator.run import play
+from simulator.timeline import Event, EventKind
+from simulator.training import Progress, Training
+from strategies.base import Strategy
+from strategies.registry import build_strategy
+from tests.simulator.helpers import SOUND, Obedient, Scripted, log_of, small_job
+
+Missing = Sequence[int]
+
+
+class ScriptedEngine:
+    """Answers the n-th all-reduce (and the n-th save) with the n-th entry of a list.
+
+    An entry names the members that are missing; after the last entry nobody is missing any more.
+    """
+
+    def __init__(
+        self,
+        all_reduces: Sequence[Missing] = (),
+        saves: Sequence[Missing] = (),
+        restart_failures: Sequence[tuple[float, int]] = (),
+    ) -> None:
+        self.clocks: Any = SimpleNamespace(failures=0, failures_while_down=0)
+        self.phases: list[Phase] = []
+        self.now_s = 0.0
+        self._scripts = {AllReduce: list(all_reduces), Save: list(saves)}
+        self._restart_failures = tuple(restart_failures)
+
+    def execute(self, phase: Phase) -> Outcome:
+        self.phases.append(phase)
+        script = self._scripts.get(type(phase), [])
+        missing = tuple(script.pop(0)) if script else ()
+        self.now_s += self._time_s(phase, missing)
+        failures = self._restart_failures if isinstance(phase, Restart) else ()
+        return Outcome(self.now_s, missing, failures)
+
+    @staticmethod
+    def _time_s(phase: Phase, missing: Missing) -> float:
+        if isinstance(phase, Compute):
+            stacks = max(phase.patch.values()) if phase.patch else phase.stacks
+            return 10.0 * stacks * phase.stack_size
+        if isinstance(phase, Save):
+            return 0.0 if missing or not phase.waits else 5.0
+        return {AllReduce: 2.0, Reconfigure: 1.0, Restart: 100.0, Load: 3.0}[type(phase)]
+
+
+def log_and_progress(
+    strategy: Strategy, engine: ScriptedEngine, rules: Rules = SOUND, **work: Any
+) -> tuple[list[Event], Progress]:
+    job = small_job(Scripted({}), rules, groups=strategy.groups, **work)
+    events: list[Event] = []
+    training = Training(job.work, job.rules, strategy, events.append)
+    play(training, engine)
+    progress = training.progress
+    assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
+    assert progress.now_s == engine.now_s
+    return events, progress
+
+
+def test_a_checkpoint_every_other_step_and_one_after_the_last() -> None:
+    events, progress = log_and_progress(Obedient(3, []), ScriptedEngine(), steps=5)
+    assert log_of(events) == [
+        (12, "step", 1),
+        (24, "step", 2),
+        (29, "checkpoint", 2, 0),
+        (41, "step", 3),
+        (53, "step", 4),
+        (58, "checkpoint", 4, 0),
+        (70, "step", 5),
+        (75, "checkpoint", 5, 0),
+    ]
+    assert progress.seconds["compute"] == 50
+    assert progress.seconds["all_reduce"] == 10
+    assert progress.seconds["checkpoint"] == 15
+    assert progress.downtime_s == 0
+    assert (progress.completed_steps, progress.played_steps, progress.checkpoints) == (5, 5, 3)
+
+
+def test_the_phases_of_a_step_go_to_all_members() -> None:
+    engine = ScriptedEngine()
+    log_and_progress(Obedient(2, []), engine, steps=2)
+    assert engine.phases == [
+        Compute((0, 1), 1),
+        AllReduce((0, 1)),
+        Compute((0, 1), 1),
+        AllReduce((0, 1)),
+        Save((0, 1), 0, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resume", "log_after_loading"),
+    [
+        ("after", [(156, "step", 3), (168, "step", 4), (173, "checkpoint", 4, 0)]),
+        (
+            "redo",
+            [
+                (156, "step", 2),
+                (161, "checkpoint", 2, 0),
+                (173, "step", 3),
+                (185, "step", 4),
+                (190, "checkpoint", 4, 0),
+            ],
+        ),
+    ],
+)
+def test_a_restarted_job_goes_on_after_its_checkpoint_or_redoes_that_step(
+    resume: Any, log_after_loading: list[tuple[Any, ...]]
+) -> None:
+    """The third step is lost at 29 + 10 + 2 = 41; restart and load end at 144."""
+    engine = ScriptedEngine([(), (), (1,)])
+    rules = replace(SOUND, resume=resume)
+    events, progress = log_and_progress(Obedient(3, [None]), engine, rules)
+    assert engine.phases[7:9] == [Restart(3), Load(3)]
+    lost = log_of(events)[3:7]
+    assert lost[:3] == [(41, "missing", 2, 1), (41, "wipe-out", 2), (141, "restarted", 2)]
+    assert lost[3] == (144, "loaded", 1 if resume == "redo" else 2)
+    assert log_of(events)[7:] == log_after_loading
+    assert progress.restarts == 1
+    assert progress.downtime_s == 103
+
+
+@pytest.mark.parametrize("resume", ["after", "redo"])
+def test_a_job_that_fails_before_its_first_checkpoint_begins_at_step_0(resume: Any) -> None:
+    engine = ScriptedEngine([(), (0,)])
+    rules = replace(SOUND, resume=resume)
+    events, progress = log_and_progress(Obedient(3, [None]), engine, rules, steps=2)
+    assert log_of(events) == [
+        (12, "step", 1),
+        (24, "missing", 1, 0),
+        (24, "wipe-out", 1),
+        (124, "restarted", 1),
+        (127, "loaded", 0),
+        (139, "step", 1),
+        (151, "step", 2),
+        (156, "checkpoint", 2, 0),
+    ]
+    assert progress.played_steps == 4
+
+
+def test_failures_of_a_restart_are_told_with_their_own_times() -> None:
+    engine = ScriptedEngine([(0,)], restart_failures=[(40.0, 2), (77.0, 1)])
+    events, _ = log_and_progress(Obedient(3, [None]), engine, steps=1)
+    assert log_of(events)[2:5] == [
+        (40, "failure-in-restart", 0, 2),
+        (77, "failure-in-restart", 0, 1),
+        (112, "restarted", 0),
+    ]
+
+
+def test_a_step_that_lost_nothing_commits_at_once() -> None:
+    """10 + 2 until the failure shows, 1 for the controller, and the step is done at 13."""
+    engine = ScriptedEngine([(2,)])
+    rules = replace(SOUND, fixed_step="commits")
+    events, progress = log_and_progress(Obedient(3, [{}]), engine, rules, steps=2)
+    assert log_of(events) == [
+        (12, "missing", 0, 2),
+        (13, "step", 1),
+        (25, "step", 2),
+        (30, "checkpoint", 2, 0),
+    ]
+    assert engine.phases[2:4] == [Reconfigure((0, 1), (2,)), Compute((0, 1), 1)]
+    assert progress.seconds["failed_all_reduce"] == 2
+    assert progress.seconds["reconfigure"] == progress.downtime_s == 1
+
+
+def test_a_step_that_lost_nothing_repeats_its_all_reduce() -> None:
+    engine = ScriptedEngine([(2,)])
+    events, progress = log_and_progress(Obedient(3, [{}]), engine, steps=2)
+    assert log_of(events) == [
+        (12, "missing", 0, 2),
+        (15, "step", 1),
+        (27, "step", 2),
+        (32, "checkpoint", 2, 0),
+    ]
+    assert engine.phases[2:4] == [Reconfigure((0, 1), (2,)), AllReduce((0, 1))]
+    assert progress.seconds["all_reduce"] == 4
+    assert progress.reorderings == 0
+
+
+@pytest.mark.parametrize("fixed_step", ["commits", "retries"])
+def test_patch_compute_is_always_followed_by_an_all_reduce(fixed_step: Any) -> None:
+    """12 until the failure shows, 1 for the controller, 2 types of 10 s, 2 for the all-reduce."""
+    engine = ScriptedEngine([(2,)])
+    rules = replace(SOUND, fixed_step=fixed_step)
+    events, progress = log_and_progress(Obedient(3, [{0: 1, 1: 2}]), engine, rules, steps=1)
+    assert log_of(events) == [
+        (12, "missing", 0, 2),
+        (13, "reordered", 0, 0, 1),
+        (35, "step", 1),
+        (40, "checkpoint", 1, 0),
+    ]
+    assert engine.phases[3] == Compute((0, 1), 0, 1, {0: 1, 1: 2})
+    assert progress.seconds["patch_compute"] == 20
+    assert progress.stack_computations == 3
+    assert progress.reorderings == 1
+
+
+def test_a_second_failure_in_the_retried_all_reduce_is_patched_again() -> None:
+    engine = ScriptedEngine([(3,), (1,)])
+    events, progress = log_and_progress(Obedient(4, [{0: 1}, {2: 1}]), engine, steps=1)
+    assert log_of(events) == [
+        (12, "missing", 0, 3),
+        (13, "reordered", 0, 0),
+        (25, "missing", 0, 1),
+        (26, "reordered", 0, 2),
+        (38, "step", 1),
+        (43, "checkpoint", 1, 0),
+    ]
+    assert engine.phases[-2] == AllReduce((0, 2))
+    assert progress.seconds["failed_all_reduce"] == 4
+    assert progress.played_steps == 1
+
+
+def test_a_second_failure_in_the_retried_all_reduce_may_be_a_wipe_out() -> None:
+    engine = ScriptedEngine([(3,), (1,)])
+    events, progress = log_and_progress(Obedient(4, [{0: 1}, None]), engine, steps=1)
+    assert log_of(events)[2:6] == [
+        (25, "missing", 0, 1),
+        (25, "wipe-out", 0),
+        (125, "restarted", 0),
+        (128, "loaded", 0),
+    ]
+    assert progress.completed_steps == 1
+
+
+def test_a_restart_brings_every_group_back() -> None:
+    engine = ScriptedEngine([(3,), (), (1,)])
+    log_and_progress(Obedient(4, [{}, None]), engine, steps=2, checkpoint_interval_steps=9)
+    restart = engine.phases.index(Restart(4))
+    assert engine.phases[restart - 1] == AllReduce((0, 1, 2))
+    assert engine.phases[restart + 2] == Compute((0, 1, 2, 3), 1)
+
+
+def test_the_checkpoint_of_a_writer_that_is_down_is_left_out() -> None:
+    """So that the wipe-out in step 3 takes the job back to the start."""
+    engine = ScriptedEngine([(), (), (1,)], saves=[(0,)])
+    rules = replace(SOUND, failed_writer="skips")
+    events, progress = log_and_progress(Obedient(3, [None]), engine, rules, steps=3)
+    assert log_of(events)[:4] == [
+        (12, "step", 1),
+        (24, "step", 2),
+        (24, "checkpoint-skipped", 2, 0),
+        (36, "missing", 2, 1),
+    ]
+    assert log_of(events)[6] == (139, "loaded", 0)
+    assert progress.played_steps == 6
+
+
+def test_the_checkpoint_of_a_writer_that_is_down_is_written_by_the_next() -> None:
+    engine = ScriptedEngine([(), (), (2,)], saves=[(0,), (1,)])
+    events, progress = log_and_progress(Obedient(3, [None]), engine, steps=3)
+    assert log_of(events)[2:6] == [
+        (24, "checkpoint-skipped", 2, 0),
+        (24, "checkpoint-skipped", 2, 1),
+        (29, "checkpoint", 2, 2),
+        (41, "missing", 2, 2),
+    ]
+    assert log_of(events)[8] == (144, "loaded", 2)
+    assert progress.played_steps == 4
+
+
+def test_the_last_checkpoint_is_never_left_out_and_everybody_waits_for_it() -> None:
+    engine = ScriptedEngine(saves=[(), (0,)])
+    rules = replace(SOUND, failed_writer="skips")
+    strategy = Obedient(3, [], checkpoint_waits=False)
+    events, _ = log_and_progress(strategy, engine, rules, steps=3)
+    assert log_of(events) == [
+        (12, "step", 1),
+        (24, "step", 2),
+        (24, "checkpoint", 2, 0),
+        (36, "step", 3),
+        (36, "checkpoint-skipped", 3, 0),
+        (41, "checkpoint", 3, 1),
+    ]
+
+
+def test_a_job_gives_up_at_the_first_step_after_its_time_limit() -> None:
+    events, progress = log_and_progress(Obedient(3, []), ScriptedEngine(), time_limit_s=40.0)
+    assert log_of(events)[-1] == (41, "step", 3)
+    assert progress.completed_steps == 3
+    _, progress = log_and_progress(Obedient(3, []), ScriptedEngine(), time_limit_s=29.0)
+    assert progress.completed_steps == 2
+
+
+def test_every_checkpoint_is_reported_to_who_asked_for_progress() -> None:
+    job = small_job(Scripted({}))
+    told: list[tuple[int, float]] = []
+    training = Training(job.work, job.rules, Obedient(3, []), None, lambda *now: told.append(now))
+    play(training, ScriptedEngine())
+    assert told == [(2, 29.0), (4, 58.0)]
+
+
+@pytest.mark.parametrize("rule", ["sound", "study"])
+@given(data=st.data())
+def test_whatever_fails_time_is_accounted_for_and_the_job_is_done(
+    rule: str, data: st.DataObject
+) -> None:
+    """Up to six all-reduces lack somebody; then all goes well, and the job comes to its end.
+
+    The seconds by phase add up to the time, no event is earlier than the one before it, and steps
+    count up by one but for the leaps back that restarts make.
+    """
+    name = data.draw(st.sampled_from(["checkpoint", "replication", "spare"]))
+    groups = data.draw(st.integers(6, 14))
+    strategy = build_strategy(name, groups, 1 if name == "checkpoint" else 3)
+    failing = data.draw(st.lists(st.booleans(), max_size=6))
+    rules = SOUND
+    if rule == "study":
+        rules = replace(SOUND, fixed_step="commits", resume="redo", failed_writer="skips")
+
+    class Capricious(ScriptedEngine):
+        def execute(self, phase: Phase) -> Outcome:
+            if isinstance(phase, AllReduce) and failing and failing.pop():
+                missing = data.draw(st.sets(st.sampled_from(phase.members), min_size=1))
+                self._scripts[AllReduce] = [sorted(missing)]
+            return super().execute(phase)
+
+    events, progress = log_and_progress(strategy, Capricious(), rules, steps=7)
+    assert progress.completed_steps == 7
+    times = [event.time_s for event in events]
+    assert times == sorted(times)
+    done = 0
+    for event in events:
+        if event.kind is EventKind.STEP:
+            assert event.step == done + 1
+        if event.kind is EventKind.LOADED:
+            assert event.step <= done
+        done = event.step
+    assert progress.restarts == sum(event.kind is EventKind.WIPE_OUT for event in events)
+    assert progress.played_steps == 7 + sum(
+        before.step - after.step + 1
+        for before, after in pairwise(events)
+        if after.kind is EventKind.LOADED
+    )

@@ -1,0 +1,108 @@
+"""Replication: a set of r groups computes the same, and is lost when all of them are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.base import Continue, StepPlan, WipeOut
+from strategies.errors import StrategyError
+from strategies.replication import Replication
+
+
+def replication(groups: int, degree: int, **options: Any) -> Replication:
+    return Replication(groups, degree, Replication.Options(**options))
+
+
+def test_each_group_computes_its_set_s_types_in_one_go() -> None:
+    assert replication(6, 3).plan() == StepPlan((0, 1, 2, 3, 4, 5), 1, 3)
+
+
+def test_a_set_is_lost_with_its_last_group() -> None:
+    """Sets 0 1 2 and 3 4 5: groups 0 and 1, then 3, are masked; 2 is the last of its set."""
+    scheme = replication(6, 3)
+    assert scheme.on_failures([0, 1]) == Continue((0, 1))
+    assert scheme.plan() == StepPlan((2, 3, 4, 5), 1, 3)
+    assert scheme.on_failures([3]) == Continue((3,))
+    assert scheme.on_failures([2]) == WipeOut((2,))
+
+
+def test_nothing_has_to_be_computed_again() -> None:
+    verdict = replication(6, 3).on_failures([0])
+    assert isinstance(verdict, Continue)
+    assert (verdict.patch, verdict.moved_types) == ({}, 0)
+
+
+def test_a_whole_set_may_go_at_once() -> None:
+    assert replication(6, 3).on_failures([3, 4, 5]) == WipeOut((3, 4, 5))
+
+
+def test_the_last_set_is_smaller_where_the_degree_does_not_divide() -> None:
+    """Seven groups in sets of three: 0 1 2, 3 4 5, and 6 by itself."""
+    assert replication(7, 3).on_failures([6]) == WipeOut((6,))
+    assert replication(8, 3).on_failures([6]) == Continue((6,))
+
+
+def test_a_restart_brings_all_groups_back() -> None:
+    scheme = replication(6, 2)
+    scheme.on_failures([0])
+    scheme.restart()
+    assert scheme.plan() == StepPlan((0, 1, 2, 3, 4, 5), 1, 2)
+    assert scheme.on_failures([1]) == Continue((1,))
+
+
+def test_the_study_s_controller_sees_the_lowest_failure_only() -> None:
+    """The others stay members, are missing again in the next step, and are seen one by one."""
+    scheme = replication(6, 3, controller_sees="lowest")
+    assert scheme.on_failures([0, 1, 4]) == Continue((0,))
+    assert scheme.plan().members == (1, 2, 3, 4, 5)
+    assert scheme.on_failures([1, 4]) == Continue((1,))
+    assert scheme.on_failures([4]) == Continue((4,))
+    assert scheme.on_failures([2]) == WipeOut((2,))
+
+
+def test_who_waits_for_the_checkpoint_is_a_choice() -> None:
+    assert replication(6, 3).checkpoint_waits
+    assert not replication(6, 3, checkpoint_waits=False).checkpoint_waits
+
+
+@pytest.mark.parametrize("degree", [0, -1, 7])
+def test_a_degree_that_does_not_fit_is_refused(degree: int) -> None:
+    with pytest.raises(StrategyError, match="use a degree from 1 to 6"):
+        replication(6, degree)
+
+
+@given(data=st.data(), sees=st.sampled_from(["all", "lowest"]))
+def test_the_gradients_of_the_survivors_are_those_of_all_types(
+    data: st.DataObject, sees: str
+) -> None:
+    """Any failures until a wipe-out: one survivor a set answers for its types, each counted once.
+
+    A wipe-out comes exactly with the failure that takes the last group of a set.
+    """
+    groups = data.draw(st.integers(1, 20))
+    degree = data.draw(st.integers(1, groups))
+    scheme = replication(groups, degree, controller_sees=sees)
+    gradients = np.random.default_rng(0).standard_normal((groups, 5))
+    sets = [range(first, min(first + degree, groups)) for first in range(0, groups, degree)]
+    down: set[int] = set()
+    while True:
+        up = sorted(set(scheme.plan().members) - down)
+        if up:
+            down |= data.draw(st.sets(st.sampled_from(up), min_size=1, max_size=3))
+        missing = sorted(down & set(scheme.plan().members))
+        verdict = scheme.on_failures(missing)
+        members = set(scheme.plan().members)
+        seen = missing if sees == "all" else missing[:1]
+        lost = any(not (members - set(seen)) & set(one) for one in sets)
+        assert isinstance(verdict, WipeOut) == lost
+        if lost:
+            return
+        assert verdict.dropped == tuple(seen)
+        answering = [min(members & set(one)) for one in sets]
+        total = sum(gradients[list(sets[group // degree])].sum(axis=0) for group in answering)
+        np.testing.assert_allclose(total, gradients.sum(axis=0))
