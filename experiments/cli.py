@@ -6,14 +6,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from experiments.commands import bench, doctor, reproduce, run
+from experiments.commands import bench, doctor, platform, reproduce, run
 from experiments.errors import UserError
 from platforms.errors import PlatformError
 from simulator.failures.distributions import DistributionError
 from simulator.simgrid_engine.process import SimulationError
 from strategies.errors import StrategyError
 
-_COMMANDS = (run, reproduce, doctor, bench)
+_COMMANDS = (run, reproduce, platform, doctor, bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

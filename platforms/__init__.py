@@ -5,29 +5,41 @@ processes of their own.
 """
 
 from platforms.errors import PlatformError
+from platforms.fabric import Bisection, Layer, StorageRates, bisection, fabric_layers, storage_rates
+from platforms.failure_domains import FailureDomain, failure_domains
 from platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
 from platforms.platform_data import GpuHost, Link, LinkClass, Platform, Route
 from platforms.preset_library import load_preset, preset_names
 from platforms.rail_plane import rail_plane
 from platforms.selftest import FlowCheck, single_flow
-from platforms.simgrid_check import check_in_simgrid, play_flows
+from platforms.simgrid_check import Loaded, check_in_simgrid, load_in_simgrid, play_flows
 from platforms.spec import ClusterSpec
+from platforms.spec_differences import spec_differences
 from platforms.spec_file import load_spec, parse_spec
 from platforms.xml_reader import read_platform
 from platforms.xml_writer import write_xml
 
 __all__ = [
     "ENGINE_CONFIGURATION",
+    "Bisection",
     "ClusterSpec",
+    "FailureDomain",
     "FlowCheck",
     "GpuHost",
+    "Layer",
     "Link",
     "LinkClass",
+    "Loaded",
     "Platform",
     "PlatformError",
     "Route",
+    "StorageRates",
+    "bisection",
     "check_in_simgrid",
     "engine_arguments",
+    "fabric_layers",
+    "failure_domains",
+    "load_in_simgrid",
     "load_preset",
     "load_spec",
     "parse_spec",
@@ -36,5 +48,7 @@ __all__ = [
     "rail_plane",
     "read_platform",
     "single_flow",
+    "spec_differences",
+    "storage_rates",
     "write_xml",
 ]

@@ -26,6 +26,8 @@ class GpuHost:
     position: int
     leaf: str
     pod: int
+    host: int = -1
+    rack: int = -1
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Platform:
     properties: Mapping[str, str]
     edges: Mapping[str, tuple[Hop, ...]] = field(repr=False)
     """From each host or switch, the neighbours and the links of the cable to them."""
+    roles: Mapping[str, str] = field(repr=False, default_factory=dict)
+    """Role of every host: ``gpu``, ``memory``, ``disk``, ``storage``, ``controller``."""
 
     @property
     def gpu_names(self) -> tuple[str, ...]:
@@ -100,6 +104,26 @@ class Platform:
         for gpu in self.gpus:
             found.setdefault(gpu.domain, []).append(gpu)
         return {domain: tuple(gpus) for domain, gpus in found.items()}
+
+    @property
+    def hosts(self) -> dict[int, tuple[GpuHost, ...]]:
+        """The GPU hosts of every server; a file that names no servers has one a domain."""
+        found: dict[int, list[GpuHost]] = {}
+        for gpu in self.gpus:
+            found.setdefault(gpu.domain if gpu.host < 0 else gpu.host, []).append(gpu)
+        return {host: tuple(gpus) for host, gpus in found.items()}
+
+    def memory_of(self, gpu: str) -> str | None:
+        """Return the door of a GPU to the memory of its host, if the platform models it."""
+        return self._door(gpu, "memory")
+
+    def disk_of(self, gpu: str) -> str | None:
+        """Return the door of a GPU to the disks of its host, if the platform models them."""
+        return self._door(gpu, "disk")
+
+    def _door(self, gpu: str, role: str) -> str | None:
+        neighbours = (name for name, _ in self.edges.get(gpu, ()))
+        return next((name for name in neighbours if self.roles.get(name) == role), None)
 
     @property
     def gpus_per_rank(self) -> int:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,27 @@ def check_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> str | None:
     except PlatformError as error:
         return str(error)
     return None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A platform as SimGrid has loaded it: hosts of all roles, time in s, memory in bytes."""
+
+    hosts: int
+    load_s: float
+    peak_memory_bytes: int
+
+
+def load_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> Loaded:
+    """Load a platform file in SimGrid, up to the point where its routes exist.
+
+    Raises
+    ------
+    PlatformError
+        SimGrid rejects the platform, crashes, or takes longer than `timeout_s`.
+    """
+    answer = _ask(path, [], timeout_s)
+    return Loaded(answer["hosts"], answer["load_s"], answer["peak_memory_bytes"])
 
 
 def play_flows(path: str | Path, flows: Sequence[Flow], timeout_s: float = 120.0) -> list[float]:

@@ -8,7 +8,10 @@ input, and reads the answer as JSON from the last line of standard output.
 from __future__ import annotations
 
 import json
+import re
 import sys
+from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from platforms.network_model import engine_arguments
@@ -31,16 +34,34 @@ def _flow_seconds(engine: Any, flows: list[tuple[str, str, float]]) -> list[floa
     return seconds
 
 
+def _peak_memory_bytes() -> int:
+    """Return the most memory that this process has had, in bytes; 0 where it cannot be known.
+
+    The resource module would count what the parent had when it started this process.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    peak = re.search(r"VmHWM:\s*(\d+) kB", status)
+    return int(peak[1]) * 1024 if peak else 0
+
+
 def main() -> None:
     """Read the task, do it, print the answer."""
     from simgrid import Engine
 
     task = json.load(sys.stdin)
+    started = perf_counter()
     engine = Engine(["faultline", "--log=root.thres:error", "--log=no_loc", *engine_arguments()])
     engine.load_platform(task["platform"])
     # Routes exist from here on, and mistakes in them show.
     engine.netzone_root.seal()
-    answer: dict[str, Any] = {"hosts": len(engine.all_hosts)}
+    answer: dict[str, Any] = {
+        "hosts": len(engine.all_hosts),
+        "load_s": perf_counter() - started,
+        "peak_memory_bytes": _peak_memory_bytes(),
+    }
     if task["flows"]:
         answer["seconds"] = _flow_seconds(engine, task["flows"])
     sys.stdout.write(json.dumps(answer) + "\n")

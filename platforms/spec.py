@@ -7,58 +7,16 @@ A `ClusterSpec` is read from TOML by `load_spec`. In the file every quantity is 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    model_validator,
-)
+from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from platforms.units import BANDWIDTH, SIZE, SPEED, TIME, Kind, format_quantity, parse_quantity
+from platforms import spec_rules
+from platforms.nvlink import with_generation
+from platforms.quantity_fields import Bandwidth, Count, Latency, Memory, Ratio, Speed, Table
 
 
-class KeyedError(ValueError):
-    """A rule over several keys is broken; carries the key to blame. Internal to the package."""
-
-    def __init__(self, key: str, what: str) -> None:
-        super().__init__(what)
-        self.key = tuple(key.split("."))
-
-
-def _reader(kind: Kind, positive: bool) -> BeforeValidator:
-    def read(text: object) -> float:
-        value = parse_quantity(text, kind)
-        if positive and value == 0:
-            raise ValueError(f"{text!r} is zero: write {kind.name} above zero, like {kind.example}")
-        return value
-
-    return BeforeValidator(read)
-
-
-def _writer(kind: Kind) -> PlainSerializer:
-    return PlainSerializer(lambda value: format_quantity(value, kind), return_type=str)
-
-
-Bandwidth = Annotated[float, _reader(BANDWIDTH, positive=True), _writer(BANDWIDTH)]
-Latency = Annotated[float, _reader(TIME, positive=False), _writer(TIME)]
-Memory = Annotated[float, _reader(SIZE, positive=True), _writer(SIZE)]
-Speed = Annotated[float, _reader(SPEED, positive=True), _writer(SPEED)]
-Count = Annotated[StrictInt, Field(ge=1)]
-Ratio = Annotated[float, Field(ge=1)]
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Gpu(_Table):
+class Gpu(Table):
     """``[gpu]``: one accelerator.
 
     ``flops`` is what the simulator computes with: the dense peak unless the description says
@@ -70,43 +28,53 @@ class Gpu(_Table):
     memory_bytes: Memory = Field(alias="memory")
 
 
-class ScaleUp(_Table):
+class ScaleUp(Table):
     """``[scale_up]``: NVLink domains. Bandwidth is each way and per GPU; latency is per link.
 
     A flow inside a domain takes the source's link, the NVSwitch and the destination's link: its
     latency is ``2 * latency + switch_latency``. Domains of one GPU have no NVLink, and need no
-    values for it.
+    values for it. `nvlink` names a generation (`platforms.nvlink`) whose values hold where the
+    table says nothing itself.
     """
 
     domains: Count
     gpus_per_domain: Count
+    nvlink: StrictStr | None = None
     bandwidth_bytes_per_s: Bandwidth | None = Field(alias="bandwidth", default=None)
     latency_s: Latency = Field(alias="latency", default=0.0)
     switch_latency_s: Latency = Field(alias="switch_latency", default=0.0)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_generation(cls, table: object) -> object:
+        return with_generation(table)
 
-class Nic(_Table):
+
+class Nic(Table):
     """``[nic]``: the way from a GPU to its leaf switch, each way: PCIe, then the network adapter.
 
-    Several adapters of one GPU act as one with the sum of their rates. The PCIe link is left out of
-    the platform if it has no bandwidth; domains of several GPUs need it, as the route by number of
-    links then prefers NVLink inside a domain.
+    Several adapters of one GPU (`per_gpu`) act as one with the sum of their rates; with
+    `gpus_per_nic` above 1, neighbours in a host share one, which has a single link to its switch.
+    The PCIe link is left out of the platform if it has no bandwidth; domains of several GPUs need
+    it, as the route by number of links then prefers NVLink inside a domain.
     """
 
     per_gpu: Count = 1
+    gpus_per_nic: Count = 1
     bandwidth_bytes_per_s: Bandwidth = Field(alias="bandwidth")
     latency_s: Latency = Field(alias="latency")
     pcie_bandwidth_bytes_per_s: Bandwidth | None = Field(alias="pcie_bandwidth", default=None)
     pcie_latency_s: Latency = Field(alias="pcie_latency", default=0.0)
 
 
-class ScaleOut(_Table):
+class ScaleOut(Table):
     """``[scale_out]``: a fat-tree of two or three levels.
 
     Two levels: leaf switches under one spine layer. Three: leaf switches under the spine layer of
     their pod, pods under the core. `domains_per_leaf` domains share a leaf switch; in a
     rail-optimised fabric they share one per position in the domain (rail), so GPU k of each goes to
-    leaf switch k of the set.
+    leaf switch k of the set. Fewer `rails` than adapters in a domain are dealt in turn: with 4
+    rails and 18 hosts of 4 GPUs in a domain, GPU k of every host is on rail k.
 
     The spine layer is one switch in the platform, and the uplinks of a switch are one trunk whose
     bandwidth is the sum of the NICs below it over its oversubscription: ideal spraying, as adaptive
@@ -116,16 +84,55 @@ class ScaleOut(_Table):
     carries half a switch, so that a path counts each switch once.
     """
 
-    levels: Annotated[StrictInt, Field(ge=2, le=3)]
+    levels: StrictInt = Field(ge=2, le=3)
     domains_per_leaf: Count
     leaves_per_pod: Count | None = None
     oversubscription: tuple[Ratio, ...]
     rail_optimised: StrictBool
+    rails: Count | None = None
     link_latency_s: Latency = Field(alias="link_latency")
     switch_latency_s: Latency = Field(alias="switch_latency")
 
 
-class Storage(_Table):
+class Host(Table):
+    """``[host]``: the servers inside a domain, and the memory of one server.
+
+    `gpus_per_host` is the whole domain if it is left out. Memory and disks are kept as properties
+    of the platform. With `doors`, they can be simulated too: every GPU has a door to the memory of
+    its host (``memory-000017``) and to its disks (``disk-000017``). The way to memory is the GPU's
+    PCIe link, or a link of its own where it has one (`link_bandwidth`, NVLink-C2C), then the
+    memory, which the GPUs of the host share. Reading and writing share its bandwidth, as on a
+    memory bus. Doors triple the time that SimGrid takes to find routes, so they are off unless
+    asked for.
+    """
+
+    gpus_per_host: Count | None = None
+    memory_bytes: Memory | None = Field(alias="memory", default=None)
+    memory_bandwidth_bytes_per_s: Bandwidth | None = Field(alias="memory_bandwidth", default=None)
+    memory_latency_s: Latency = Field(alias="memory_latency", default=0.0)
+    link_bandwidth_bytes_per_s: Bandwidth | None = Field(alias="link_bandwidth", default=None)
+    doors: StrictBool = False
+
+
+class Disk(Table):
+    """``[disk]``: the local disks of a host, together; its GPUs share the two bandwidths.
+
+    With `Host.doors`, a GPU's way to them is its PCIe link and then the disks.
+    """
+
+    read_bandwidth_bytes_per_s: Bandwidth = Field(alias="read_bandwidth")
+    write_bandwidth_bytes_per_s: Bandwidth = Field(alias="write_bandwidth")
+    capacity_bytes: Memory | None = Field(alias="capacity", default=None)
+    latency_s: Latency = Field(alias="latency", default=0.0)
+
+
+class Rack(Table):
+    """``[rack]``: what shares a rack, and so its power and its switches, fails together."""
+
+    domains_per_rack: Count
+
+
+class Storage(Table):
     """``[storage]``: a parallel file system on the top layer of the fabric.
 
     Bandwidths are of the whole file system, shared by all clients; `client_bandwidth` caps each
@@ -138,7 +145,7 @@ class Storage(_Table):
     latency_s: Latency = Field(alias="latency", default=0.0)
 
 
-class Plane(_Table):
+class Plane(Table):
     """``[plane]``: the platform is one rail plane, standing for a cluster of `cluster_gpus`.
 
     Where all planes carry the same traffic at the same time, and no link is shared between planes
@@ -153,7 +160,7 @@ class Plane(_Table):
     cluster_gpus: Count
 
 
-class ClusterSpec(_Table):
+class ClusterSpec(Table):
     """A cluster, as its engineers would describe it. See the classes of its tables."""
 
     name: StrictStr
@@ -164,53 +171,15 @@ class ClusterSpec(_Table):
     nic: Nic
     scale_out: ScaleOut
     storage: Storage
+    host: Host = Field(default_factory=Host)
+    disk: Disk | None = None
+    rack: Rack | None = None
     plane: Plane | None = None
 
     @model_validator(mode="after")
     def _rules_over_several_keys(self) -> ClusterSpec:
-        up, out, nic = self.scale_up, self.scale_out, self.nic
-        if self.plane is not None:
-            self._check_plane(self.plane.cluster_gpus)
-        if up.gpus_per_domain > 1:
-            if up.bandwidth_bytes_per_s is None:
-                raise KeyedError("scale_up.bandwidth", 'is missing: write it like "450GB/s"')
-            if nic.pcie_bandwidth_bytes_per_s is None:
-                raise KeyedError(
-                    "nic.pcie_bandwidth",
-                    'is missing: domains of several GPUs need it, written like "64GB/s"',
-                )
-        if len(out.oversubscription) != out.levels - 1:
-            raise KeyedError(
-                "scale_out.oversubscription",
-                f"has {len(out.oversubscription)} values: {out.levels} levels need "
-                f"{out.levels - 1}, one a layer of uplinks, from the leaf switches up",
-            )
-        if out.levels == 3 and out.leaves_per_pod is None:
-            raise KeyedError("scale_out.leaves_per_pod", "is missing: three levels need it")
-        if out.levels == 2 and out.leaves_per_pod is not None:
-            raise KeyedError(
-                "scale_out.leaves_per_pod",
-                "has no meaning with 2 levels: remove it or write levels = 3",
-            )
+        spec_rules.check(self)
         return self
-
-    def _check_plane(self, cluster_gpus: int) -> None:
-        groups = self.scale_up.domains
-        if self.scale_up.gpus_per_domain != 1:
-            raise KeyedError("scale_up.gpus_per_domain", "must be 1 in a plane: one GPU a group")
-        if cluster_gpus % groups != 0:
-            fewer = range(min(groups, cluster_gpus), 0, -1)
-            more = range(groups, cluster_gpus + 1)
-            near = [
-                str(next(count for count in counts if cluster_gpus % count == 0))
-                for counts in (fewer, more)
-                if counts
-            ]
-            raise KeyedError(
-                "scale_up.domains",
-                f"{groups} groups do not divide plane.cluster_gpus = {cluster_gpus}: "
-                f"the nearest that do: {', '.join(near)}",
-            )
 
     @property
     def gpus(self) -> int:
@@ -222,7 +191,21 @@ class ClusterSpec(_Table):
         """How many GPUs of the cluster one GPU host stands for: 1, unless this is a plane."""
         return self.plane.cluster_gpus // self.gpus if self.plane else 1
 
+    @property
+    def gpus_per_host(self) -> int:
+        """GPUs of one server: the whole scale-up domain, unless the spec says otherwise."""
+        return self.host.gpus_per_host or self.scale_up.gpus_per_domain
+
+    @property
+    def rails(self) -> int:
+        """Leaf switches that the domains of one set share: 1 in a plain fat-tree."""
+        adapters = self.scale_up.gpus_per_domain // self.nic.gpus_per_nic
+        return (self.scale_out.rails or adapters) if self.scale_out.rail_optimised else 1
+
     def as_mapping(self) -> dict[str, Any]:
         """Return the spec as nested dictionaries with quantities as text, as in its TOML file."""
         mapping: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        # A host that says nothing but how many GPUs it has by default needs no table.
+        if self.host == Host():
+            del mapping["host"]
         return mapping

@@ -10,7 +10,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from platforms.errors import PlatformError, nearest
-from platforms.spec import ClusterSpec, KeyedError
+from platforms.quantity_fields import KeyedError
+from platforms.spec import ClusterSpec
 from platforms.toml_lines import line_of
 
 if sys.version_info >= (3, 11):
@@ -30,23 +31,38 @@ def load_spec(path: str | Path) -> ClusterSpec:
         The file is missing, is no TOML, or says something wrong; the message names file, line and
         key.
     """
+    mapping, text = read_toml(path)
+    return spec_from_mapping(mapping, str(path), text)
+
+
+def read_toml(path: str | Path) -> tuple[dict[str, Any], str]:
+    """Return the tables of a TOML file and its text.
+
+    Raises
+    ------
+    PlatformError
+        The file is missing or is no TOML.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise PlatformError(f"cannot be read: {reason}", str(path)) from None
     except UnicodeDecodeError:
         raise PlatformError("is no text in UTF-8", str(path)) from None
-    return parse_spec(text, str(path))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise PlatformError(f"cannot be read: {reason}", str(path)) from None
+    return _tables(text, str(path)), text
 
 
 def parse_spec(text: str, where: str = "spec") -> ClusterSpec:
     """Read a cluster spec from TOML text; `where` is its name in error messages."""
+    return spec_from_mapping(_tables(text, where), where, text)
+
+
+def _tables(text: str, where: str) -> dict[str, Any]:
     try:
-        mapping = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PlatformError(f"is no TOML: {error}", where) from None
-    return spec_from_mapping(mapping, where, text)
 
 
 def spec_from_mapping(mapping: Mapping[str, Any], where: str, text: str = "") -> ClusterSpec:
@@ -68,9 +84,9 @@ def spec_from_mapping(mapping: Mapping[str, Any], where: str, text: str = "") ->
     line = line_of(text, location)
     place = where if line is None else f"{where}:{line}"
     key = ".".join(str(part) for part in location)
-    raise PlatformError(
-        f"{key} {what}" if what.startswith(("is ", "has ")) else f"{key}: {what}", place
-    )
+    # A message that begins with a verb continues the key.
+    colon = "" if what.startswith(("is ", "has ", "makes ", "lead ")) else ":"
+    raise PlatformError(f"{key}{colon} {what}", place)
 
 
 def known_keys(

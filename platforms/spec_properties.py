@@ -10,14 +10,18 @@ from platforms.spec import ClusterSpec
 from platforms.spec_file import spec_from_mapping
 
 _LISTS = {"scale_out.oversubscription"}
-_BOOLEANS = {"scale_out.rail_optimised"}
+_BOOLEANS = {"scale_out.rail_optimised", "host.doors"}
 _WHOLE = {
     "scale_up.domains",
     "scale_up.gpus_per_domain",
     "nic.per_gpu",
+    "nic.gpus_per_nic",
+    "host.gpus_per_host",
+    "rack.domains_per_rack",
     "scale_out.levels",
     "scale_out.domains_per_leaf",
     "scale_out.leaves_per_pod",
+    "scale_out.rails",
     "plane.cluster_gpus",
 }
 

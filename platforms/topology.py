@@ -11,11 +11,18 @@ from platforms.spec import ClusterSpec
 
 @dataclass(frozen=True)
 class GpuPlace:
-    """The place of one GPU: index, domain, position in it (its rail), leaf switch, pod."""
+    """The place of one GPU: index, domain, position in it, host, rack, adapter, leaf switch, pod.
+
+    Hosts, racks and adapters are counted through the cluster; `rack` is None where the spec says
+    nothing of racks.
+    """
 
     index: int
     domain: int
     position: int
+    host: int
+    rack: int | None
+    nic: int
     leaf: str
     pod: int
 
@@ -36,7 +43,7 @@ class Trunk:
 
 
 def nic_bandwidth_bytes_per_s(spec: ClusterSpec) -> float:
-    """Return the bandwidth of all NICs of one GPU together, each way."""
+    """Return the bandwidth of a NIC link: all adapters of a GPU, or one that GPUs share."""
     return spec.nic.bandwidth_bytes_per_s * spec.nic.per_gpu
 
 
@@ -48,8 +55,17 @@ def gpu_places(spec: ClusterSpec) -> Iterator[GpuPlace]:
         pod = leaf_group // (out.leaves_per_pod or 1)
         for position in range(spec.scale_up.gpus_per_domain):
             index = domain * spec.scale_up.gpus_per_domain + position
-            leaf = xml_names.leaf(leaf_group, position if out.rail_optimised else None)
-            yield GpuPlace(index, domain, position, leaf, pod)
+            rail = position // spec.nic.gpus_per_nic % spec.rails
+            yield GpuPlace(
+                index=index,
+                domain=domain,
+                position=position,
+                host=index // spec.gpus_per_host,
+                rack=domain // spec.rack.domains_per_rack if spec.rack else None,
+                nic=index // spec.nic.gpus_per_nic,
+                leaf=xml_names.leaf(leaf_group, rail if out.rail_optimised else None),
+                pod=pod,
+            )
 
 
 def trunks(spec: ClusterSpec) -> list[Trunk]:
@@ -61,17 +77,17 @@ def trunks(spec: ClusterSpec) -> list[Trunk]:
     out = spec.scale_out
     three_levels = out.levels == 3
     leaf_pod: dict[str, int] = {}
-    gpus_below_leaf: dict[str, int] = {}
+    nics_below_leaf: dict[str, set[int]] = {}
     for place in gpu_places(spec):
         leaf_pod[place.leaf] = place.pod
-        gpus_below_leaf[place.leaf] = gpus_below_leaf.get(place.leaf, 0) + 1
+        nics_below_leaf.setdefault(place.leaf, set()).add(place.nic)
 
     nic = nic_bandwidth_bytes_per_s(spec)
     found: list[Trunk] = []
     into_pod: dict[int, float] = {}
-    for leaf, gpus in gpus_below_leaf.items():
+    for leaf, nics in nics_below_leaf.items():
         pod = leaf_pod[leaf]
-        width = gpus * nic / out.oversubscription[0]
+        width = len(nics) * nic / out.oversubscription[0]
         above = f"pod-{pod:05d}" if three_levels else xml_names.TOP_SWITCH
         found.append(Trunk(f"up_{leaf}", leaf, above, width))
         into_pod[pod] = into_pod.get(pod, 0.0) + width

@@ -23,10 +23,15 @@ GPUS_PER_RANK_PROPERTY = PROPERTY_PREFIX + "gpus_per_rank"
 
 DOMAIN_PROPERTY = "domain"
 POSITION_PROPERTY = "position"
+HOST_PROPERTY = "host"
+RACK_PROPERTY = "rack"
 LEAF_PROPERTY = "leaf"
 POD_PROPERTY = "pod"
 ROLE_PROPERTY = "role"
-"""On every host: ``gpu``, ``storage`` or ``controller``."""
+"""On every host: ``gpu``, ``memory``, ``disk``, ``storage`` or ``controller``."""
+
+NVSWITCH = "nvswitch"
+MANAGEMENT = "management"
 
 
 def gpu(index: int) -> str:
@@ -34,11 +39,21 @@ def gpu(index: int) -> str:
     return f"gpu-{index:06d}"
 
 
+def memory(index: int) -> str:
+    """Return the name of a GPU's door to the memory of its host."""
+    return f"memory-{index:06d}"
+
+
+def disk(index: int) -> str:
+    """Return the name of a GPU's door to the disks of its host."""
+    return f"disk-{index:06d}"
+
+
 def leaf(group: int, rail: int | None) -> str:
     """Return the name of the leaf switch of a rail in a group of domains, or of the whole group."""
     return f"leaf-{group:05d}" if rail is None else f"leaf-{group:05d}-{rail:02d}"
 
 
-def link_class(link: str) -> str:
-    """Return the class of a link by its name."""
-    return link.split("-", 1)[0]
+def link_class(name: str) -> str:
+    """Return the class of a link or the kind of a switch by its name."""
+    return name.split("-", 1)[0]

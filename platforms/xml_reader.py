@@ -33,8 +33,14 @@ def read_platform(path: str | Path) -> Platform:
     where = str(path)
     try:
         content = Path(path).read_bytes()
-    except OSError as error:
-        raise PlatformError(f"cannot be read: {error.strerror or error}", where) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise PlatformError(f"cannot be read: {reason}", where) from None
+    return platform_from_xml(content, where)
+
+
+def platform_from_xml(content: bytes, where: str) -> Platform:
+    """Read a platform from the content of a file; `where` is its name in error messages."""
     try:
         root = parse_xml(content)
     except expat.ExpatError as error:
@@ -90,6 +96,7 @@ class _Reader:
             controller=self._host_of_role("controller"),
             properties=self._properties(root_zone),
             edges=routes.edges(),
+            roles=self.roles,
         )
         # Properties that make no sense show now and not in the middle of a run.
         _ = platform.gpus_per_rank, platform.spec
@@ -152,6 +159,8 @@ class _Reader:
                 position=_whole(properties, xml_names.POSITION_PROPERTY, where),
                 leaf=properties.get(xml_names.LEAF_PROPERTY, ""),
                 pod=_whole(properties, xml_names.POD_PROPERTY, where),
+                host=_whole(properties, xml_names.HOST_PROPERTY, where),
+                rack=_whole(properties, xml_names.RACK_PROPERTY, where),
             )
         )
 

@@ -6,6 +6,8 @@ between two neighbours, so it grows linearly with the cluster, and a bandwidth s
     GPU -nvlink- NVSwitch in -nvswitch- NVSwitch out -nvlink- GPU        three links
     GPU -pcie, nic- leaf switch -nic, pcie- GPU                          four
     GPU -pcie, nic- leaf switch -up_leaf- core -up_leaf- ...             six
+    GPU -pcie, hostmemory- memory of its host                            two
+    GPU -pcie, disk_write- disks of its host                             two
 
 SimGrid's Dijkstra routing takes the path of the fewest links. Counting decides three things:
 
@@ -14,6 +16,9 @@ SimGrid's Dijkstra routing takes the path of the fewest links. Counting decides 
   neighbour's NIC (its NVLink costs 3);
 * nothing passes through the management network or the storage: the first has a router for each
   direction, and only a very long cable joins the two; the second has one cable.
+
+Memory and disks have a door for each GPU, which leads nowhere else: one door a host would be a way
+between its GPUs, and the way to it from afar would be ambiguous.
 
 That long cable has to be: SimGrid's Dijkstra does not end if some router cannot be reached.
 """
@@ -29,7 +34,8 @@ from platforms import topology, xml_names
 from platforms.errors import PlatformError
 from platforms.spec import ClusterSpec
 from platforms.spec_properties import spec_properties
-from platforms.units import BANDWIDTH, SPEED, TIME, format_quantity
+from platforms.units import SPEED, format_quantity
+from platforms.xml_elements import host, link, prop, route
 
 _HEADER = """<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
@@ -80,7 +86,7 @@ def xml_text(spec: ClusterSpec) -> str:
     platform = ET.Element("platform", version="4.1")
     root = ET.SubElement(platform, "zone", id=xml_names.ROOT_ZONE, routing="Full")
     for key, value in spec_properties(spec):
-        _prop(root, key, value)
+        prop(root, key, value)
     root.append(_Fabric(spec).zone)
     _add_management(root)
     ET.indent(platform, space=" ")
@@ -103,6 +109,8 @@ class _Fabric:
         self._add_gpus()
         self._add_nvlink()
         self._add_network()
+        self._add_host_memory()
+        self._add_disks()
         self._add_storage()
         self._add_management_ports()
         self.zone.extend(self.links)
@@ -115,10 +123,13 @@ class _Fabric:
                 xml_names.ROLE_PROPERTY: "gpu",
                 xml_names.DOMAIN_PROPERTY: str(place.domain),
                 xml_names.POSITION_PROPERTY: str(place.position),
+                xml_names.HOST_PROPERTY: str(place.host),
                 xml_names.LEAF_PROPERTY: place.leaf,
                 xml_names.POD_PROPERTY: str(place.pod),
             }
-            _host(self.zone, place.name, speed, properties)
+            if place.rack is not None:
+                properties[xml_names.RACK_PROPERTY] = str(place.rack)
+            host(self.zone, place.name, speed, properties)
 
     def _add_nvlink(self) -> None:
         up = self.spec.scale_up
@@ -137,31 +148,72 @@ class _Fabric:
             way_in, way_out = _nvswitch_ports(place.domain)
             name = f"nvlink-{place.index:06d}"
             self._link(name, up.bandwidth_bytes_per_s, up.latency_s)
-            self.routes.append(_route(place.name, way_in, [name], "UP", symmetrical=False))
-            self.routes.append(_route(way_out, place.name, [name], "DOWN", symmetrical=False))
+            self.routes.append(route(place.name, way_in, [name], "UP", symmetrical=False))
+            self.routes.append(route(way_out, place.name, [name], "DOWN", symmetrical=False))
 
     def _add_network(self) -> None:
         nic, out = self.spec.nic, self.spec.scale_out
         nic_latency_s = nic.latency_s + out.switch_latency_s / 2
         nic_bandwidth = topology.nic_bandwidth_bytes_per_s(self.spec)
         for place in self.places:
-            cable = [f"nic-{place.index:06d}"]
+            cable = [f"nic-{place.nic:06d}"]
             if nic.pcie_bandwidth_bytes_per_s is not None:
                 cable.insert(0, f"pcie-{place.index:06d}")
                 self._link(cable[0], nic.pcie_bandwidth_bytes_per_s, nic.pcie_latency_s)
-            self._link(cable[-1], nic_bandwidth, nic_latency_s)
-            self.routes.append(_route(place.name, place.leaf, cable, "UP"))
+            if place.index % nic.gpus_per_nic == 0:
+                self._link(cable[-1], nic_bandwidth, nic_latency_s)
+            self.routes.append(route(place.name, place.leaf, cable, "UP"))
         for trunk in topology.trunks(self.spec):
             self._router(trunk.below)
             latency_s = out.link_latency_s + out.switch_latency_s
             self._link(trunk.name, trunk.bandwidth_bytes_per_s, latency_s)
-            self.routes.append(_route(trunk.below, trunk.above, [trunk.name], "UP"))
+            self.routes.append(route(trunk.below, trunk.above, [trunk.name], "UP"))
         self._router(xml_names.TOP_SWITCH)
+
+    def _add_host_memory(self) -> None:
+        memory = self.spec.host
+        if memory.memory_bandwidth_bytes_per_s is None or not memory.doors:
+            return
+        for place in self.places:
+            bus = f"hostmemory-{place.host:05d}"
+            if place.index % self.spec.gpus_per_host == 0:
+                width = memory.memory_bandwidth_bytes_per_s
+                self._link(bus, width, memory.memory_latency_s, "SHARED")
+            way = self._way_to_host(place.index)
+            if memory.link_bandwidth_bytes_per_s is not None:
+                way = [f"hostlink-{place.index:06d}"]
+                self._link(way[0], memory.link_bandwidth_bytes_per_s, self.spec.nic.pcie_latency_s)
+            door = xml_names.memory(place.index)
+            host(self.zone, door, "1Gf", {xml_names.ROLE_PROPERTY: "memory"})
+            self.routes.append(route(place.name, door, [*way, bus], "UP", undirected=[bus]))
+
+    def _add_disks(self) -> None:
+        disk = self.spec.disk
+        if disk is None or not self.spec.host.doors:
+            return
+        for place in self.places:
+            reads, writes = (f"disk_{what}-{place.host:05d}" for what in ("read", "write"))
+            if place.index % self.spec.gpus_per_host == 0:
+                self._link(reads, disk.read_bandwidth_bytes_per_s, disk.latency_s, "SHARED")
+                self._link(writes, disk.write_bandwidth_bytes_per_s, disk.latency_s, "SHARED")
+            door = xml_names.disk(place.index)
+            host(self.zone, door, "1Gf", {xml_names.ROLE_PROPERTY: "disk"})
+            way = self._way_to_host(place.index)
+            for ends, cable, direction, shared in (
+                ((place.name, door), [*way, writes], "UP", writes),
+                ((door, place.name), [reads, *way], "DOWN", reads),
+            ):
+                self.routes.append(
+                    route(*ends, cable, direction, symmetrical=False, undirected=[shared])
+                )
+
+    def _way_to_host(self, index: int) -> list[str]:
+        return [f"pcie-{index:06d}"] if self.spec.nic.pcie_bandwidth_bytes_per_s else []
 
     def _add_storage(self) -> None:
         storage = self.spec.storage
-        host, top = xml_names.STORAGE_HOST, xml_names.TOP_SWITCH
-        _host(self.zone, host, "1Gf", {xml_names.ROLE_PROPERTY: "storage"})
+        name, top = xml_names.STORAGE_HOST, xml_names.TOP_SWITCH
+        host(self.zone, name, "1Gf", {xml_names.ROLE_PROPERTY: "storage"})
         latency_s = storage.latency_s + self.spec.scale_out.switch_latency_s / 2
         # A plane gets its part of what the whole cluster shares.
         planes = self.spec.gpus_per_rank
@@ -174,8 +226,8 @@ class _Fabric:
             # A fat pipe limits every transfer for itself.
             client = ["storage-client"]
             self._link(client[0], storage.client_bandwidth_bytes_per_s, 0.0, "FATPIPE")
-        self._one_way(host, top, *client, "storage-read")
-        self._one_way(top, host, "storage-write", *client)
+        self._one_way(name, top, *client, "storage-read")
+        self._one_way(top, name, "storage-write", *client)
 
     def _add_management_ports(self) -> None:
         self._router(_TO_MANAGEMENT)
@@ -193,10 +245,10 @@ class _Fabric:
     def _link(
         self, name: str, bandwidth: float, latency_s: float, sharing: str = "SPLITDUPLEX"
     ) -> None:
-        self.links.append(_link(name, bandwidth, latency_s, sharing))
+        self.links.append(link(name, bandwidth, latency_s, sharing))
 
     def _one_way(self, source: str, destination: str, *cable: str) -> None:
-        self.routes.append(_route(source, destination, list(cable), symmetrical=False))
+        self.routes.append(route(source, destination, list(cable), symmetrical=False))
 
 
 def _nvswitch_ports(domain: int) -> tuple[str, str]:
@@ -211,50 +263,13 @@ def _add_management(root: ET.Element) -> None:
     """
     zone = ET.SubElement(root, "zone", id=xml_names.MANAGEMENT_ZONE, routing="Full")
     controller = xml_names.CONTROLLER_HOST
-    _host(zone, controller, "1Gf", {xml_names.ROLE_PROPERTY: "controller"})
-    root.append(_link(_CONTROLLER_LINK, _MANAGEMENT_BANDWIDTH_BYTES_PER_S, 0.0, "FATPIPE"))
+    host(zone, controller, "1Gf", {xml_names.ROLE_PROPERTY: "controller"})
+    root.append(link(_CONTROLLER_LINK, _MANAGEMENT_BANDWIDTH_BYTES_PER_S, 0.0, "FATPIPE"))
     fabric, management = xml_names.FABRIC_ZONE, xml_names.MANAGEMENT_ZONE
     for source, destination, gateways in (
         (fabric, management, {"gw_src": _TO_MANAGEMENT, "gw_dst": controller}),
         (management, fabric, {"gw_src": controller, "gw_dst": _FROM_MANAGEMENT}),
     ):
-        route = ET.SubElement(root, "zoneRoute", {"src": source, "dst": destination} | gateways)
-        route.set("symmetrical", "NO")
-        ET.SubElement(route, "link_ctn", id=_CONTROLLER_LINK)
-
-
-def _host(zone: ET.Element, name: str, speed: str, properties: dict[str, str]) -> None:
-    host = ET.SubElement(zone, "host", id=name, speed=speed)
-    for key, value in properties.items():
-        _prop(host, key, value)
-
-
-def _prop(parent: ET.Element, key: str, value: str) -> None:
-    ET.SubElement(parent, "prop", id=key, value=value)
-
-
-def _link(name: str, bandwidth_bytes_per_s: float, latency_s: float, sharing: str) -> ET.Element:
-    return ET.Element(
-        "link",
-        id=name,
-        bandwidth=format_quantity(bandwidth_bytes_per_s, BANDWIDTH).replace("B/s", "Bps"),
-        latency=format_quantity(latency_s, TIME),
-        sharing_policy=sharing,
-    )
-
-
-def _route(
-    source: str,
-    destination: str,
-    cable: list[str],
-    direction: str = "",
-    symmetrical: bool = True,
-) -> ET.Element:
-    route = ET.Element("route", src=source, dst=destination)
-    if not symmetrical:
-        route.set("symmetrical", "NO")
-    for link in cable:
-        container = ET.SubElement(route, "link_ctn", id=link)
-        if direction:
-            container.set("direction", direction)
-    return route
+        between = ET.SubElement(root, "zoneRoute", {"src": source, "dst": destination} | gateways)
+        between.set("symmetrical", "NO")
+        ET.SubElement(between, "link_ctn", id=_CONTROLLER_LINK)

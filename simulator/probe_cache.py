@@ -11,14 +11,23 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from simulator.simgrid_engine.probes import ProbeResult, probe
 from simulator.simgrid_engine.traffic import Traffic
 
 # Raise it when a change to the probes changes what they measure.
 _PROBE_VERSION = 1
+
+
+class _Dataclass(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Measured = TypeVar("Measured", bound=_Dataclass)
 
 
 def cache_directory() -> Path:
@@ -39,33 +48,68 @@ def cached_probe(platform: Path, traffic: Traffic, directory: Path | None = None
     directory : Path, optional
         Where entries are kept; below `cache_directory` by default.
     """
-    entry = (directory or cache_directory() / "probes") / f"{_key(platform, traffic)}.json"
-    known = _read(entry, len(traffic.hosts))
+
+    def believable(stored: dict[str, Any]) -> ProbeResult:
+        known = ProbeResult(**stored)
+        if known.groups != len(traffic.hosts):
+            raise ValueError("was measured for other groups")
+        stored.pop("groups")
+        if not all(isinstance(time_s, float) and time_s >= 0.0 for time_s in stored.values()):
+            raise ValueError("has a time that is none")
+        return known
+
+    asked = [
+        _PROBE_VERSION,
+        traffic.fidelity,
+        traffic.readers,
+        list(map(list, traffic.hosts)),
+        traffic.storage,
+        traffic.bytes_per_rank,
+    ]
+    return cached(platform, asked, lambda: probe(platform, traffic), believable, directory)
+
+
+def cached(
+    platform: Path,
+    asked: object,
+    measure: Callable[[], Measured],
+    believable: Callable[[dict[str, Any]], Measured],
+    directory: Path | None = None,
+) -> Measured:
+    """Return a measurement of a platform, from the cache if it is there.
+
+    Parameters
+    ----------
+    platform : Path
+        Platform XML; its content is part of the key.
+    asked : object
+        What was measured, and in which version, as JSON can say it; the rest of the key.
+    measure : callable
+        Measures it; returns a dataclass of JSON values.
+    believable : callable
+        Makes that dataclass of an entry's values again; raises an error of a wrong value, type,
+        name or key where they cannot be what was measured.
+    directory : Path, optional
+        Where entries are kept; below `cache_directory` by default.
+    """
+    digest = hashlib.sha256(platform.read_bytes())
+    digest.update(json.dumps(asked).encode())
+    entry = (directory or cache_directory() / "probes") / f"{digest.hexdigest()}.json"
+    known = _read(entry, believable)
     if known is None:
-        known = probe(platform, traffic)
+        known = measure()
         _write(entry, known)
     return known
 
 
-def _key(platform: Path, traffic: Traffic) -> str:
-    asked = [list(map(list, traffic.hosts)), traffic.storage, traffic.bytes_per_rank]
-    digest = hashlib.sha256(platform.read_bytes())
-    digest.update(json.dumps([_PROBE_VERSION, traffic.fidelity, traffic.readers, *asked]).encode())
-    return digest.hexdigest()
-
-
-def _read(entry: Path, groups: int) -> ProbeResult | None:
+def _read(entry: Path, believable: Callable[[dict[str, Any]], Measured]) -> Measured | None:
     try:
-        stored = json.loads(entry.read_text(encoding="utf-8"))
-        known = ProbeResult(**stored)
-        stored.pop("groups")
-        believable = all(isinstance(time_s, float) and time_s >= 0.0 for time_s in stored.values())
+        return believable(json.loads(entry.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None
-    return known if believable and known.groups == groups else None
 
 
-def _write(entry: Path, measured: ProbeResult) -> None:
+def _write(entry: Path, measured: _Dataclass) -> None:
     """Put an entry in its place at once; a cache that cannot be written is done without."""
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,8 @@ from platforms.xml_writer import write_xml
 
 SECTION = "platform"
 _HGX_GPUS_PER_DOMAIN = 8
+_LOAD_TARGET_S = 5.0
+_MEMORY_TARGET_MB = 300.0
 _SIZES = (("hgx-h100", 4096), ("spare-600k", 1000))
 _QUICK_SIZES = (("hgx-h100", 256), ("spare-600k", 200))
 
@@ -41,8 +43,16 @@ def _measure(cluster: str, ranks: int) -> list[Measurement]:
     return [
         Measurement(SECTION, f"{what}: write ({size})", files["write_s"], "s"),
         Measurement(SECTION, f"{what}: read", files["read_s"], "s"),
-        Measurement(SECTION, f"{what}: load in SimGrid", loading["load_s"], "s"),
-        Measurement(SECTION, f"{what}: peak memory of it", loading["peak_mb"], "MB"),
+        Measurement(
+            SECTION, f"{what}: load in SimGrid", loading["load_s"], "s", target=_LOAD_TARGET_S
+        ),
+        Measurement(
+            SECTION,
+            f"{what}: peak memory of it",
+            loading["peak_mb"],
+            "MB",
+            target=_MEMORY_TARGET_MB,
+        ),
     ]
 
 

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from experiments.benchmarks.collective_speed import collective_cases
 from experiments.benchmarks.fresh_process import BenchmarkError
 from experiments.benchmarks.matching_speed import matching_cases
 from experiments.benchmarks.measurement import Case, Measurement
@@ -44,6 +45,7 @@ def execute(arguments: argparse.Namespace) -> int:
         *matching_cases(quick),
         *simgrid_cases(quick),
         *platform_cases(quick),
+        *collective_cases(quick),
     ]
     measurements = _measure(cases)
     if arguments.json:

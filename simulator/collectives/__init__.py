@@ -1,1 +1,1 @@
-"""Collectives as messages between rank actors."""
+"""Collectives: schedules of messages in plain Python, and the player that rank actors call."""

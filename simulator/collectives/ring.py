@@ -1,91 +1,143 @@
-"""Ring all-reduce, played by the rank actors that take part in it.
+"""Rings: every member sends to its successor and receives from its predecessor, round by round.
 
-On an uncontended fabric with route latency a and bandwidth b, n ranks with m bytes each take
-``2 (n - 1) a + 2 (n - 1)/n * m / b`` (Patarasu & Yuan 2009): a reduce-scatter and an all-gather of
-n - 1 rounds each, in every one of which a rank sends an n-th part to its successor.
+With latency a and bandwidth 1/b on every edge, n members and m bytes, a reduce-scatter or an
+all-gather takes ``(n - 1) a + (n - 1)/n m b`` and an all-reduce, which is one after the other,
+``2 (n - 1) a + 2 (n - 1)/n m b``. No all-reduce moves fewer bytes.
+
+References
+----------
+Patarasu and Yuan 2009, Bandwidth optimal all-reduce algorithms for clusters of workstations,
+J. Parallel Distrib. Comput. 69(2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
 
-import simgrid
-
-from simulator.simgrid_engine.traffic import Fidelity
-
-_BROKEN_OFF = (
-    simgrid.TimeoutException,
-    simgrid.NetworkFailureException,
-    simgrid.CancelException,
-)
+from simulator.collectives.schedule import Circle, Hop, Message, Round, Schedule, Share, Stage
 
 
 @dataclass(frozen=True, slots=True)
-class RingAllReduce:
-    """One all-reduce, as every member sees it.
+class Ring:
+    """A ring among some of the members of a collective, over a part of its buffer.
 
     Attributes
     ----------
-    hosts : sequence of str
-        Hosts of the members, in the order of the ring.
-    bytes_per_rank : float
-        Bytes that each member reduces.
-    tag : str
-        Names the mailboxes; members of one all-reduce share it, all others must not.
-    fidelity : {"flow", "chunk"}
-        "chunk" sends every message of the algorithm. "flow" sends all that crosses an edge of the
-        ring as one message and adds the latencies of the other rounds: 2 (n - 1) times fewer
-        messages, and the same time where the edges are equal.
+    ring : sequence of int
+        Positions of its members, in order.
+    place : int
+        Whose rounds these are: an index into `ring`.
+    first_piece : int
+        Where the ring's part of the buffer begins.
+    block : int
+        Pieces that travel in a message; the part has ``block * len(ring)``.
+    name : str
+        Tells this ring from others of the same stage.
     """
 
-    hosts: Sequence[str]
-    bytes_per_rank: float
-    tag: str
-    fidelity: Fidelity = "flow"
+    ring: Sequence[int]
+    place: int
+    first_piece: int
+    block: int
+    name: str
 
-    def take_part(self, position: int, deadline_s: float) -> bool:
-        """Play the member at `position`; blocks the calling actor.
+    def reduce_scatter(self) -> Stage:
+        """Return the stage after which each member holds the sum of the block of its place."""
+        return self._stage(scatters=True, gathers=False)
 
-        Returns False if its neighbours did not answer until `deadline_s` (simulated seconds), or
-        one of them died in the middle.
-        """
-        members = len(self.hosts)
-        if members < 2:
-            return True
-        rounds = 2 * (members - 1)
-        successor = (position + 1) % members
-        if self.fidelity == "chunk":
-            chunk = self.bytes_per_rank / members
-            return all(
-                self._exchange(position, successor, chunk, deadline_s) for _ in range(rounds)
+    def all_gather(self) -> Stage:
+        """Return the stage which gives everyone the block of each member's place."""
+        return self._stage(scatters=False, gathers=True)
+
+    def all_reduce(self) -> Stage:
+        """Return reduce-scatter and all-gather as one stage: they use the same edges."""
+        return self._stage(scatters=True, gathers=True)
+
+    def _stage(self, *, scatters: bool, gathers: bool) -> Stage:
+        count = len(self.ring)
+        rounds = (count - 1) * (scatters + gathers)
+        successor, predecessor = self._neighbours()
+        pieces = self.block * rounds
+
+        def play() -> Iterator[Round]:
+            if scatters:
+                yield from self._rounds(-1, adds=True)
+            if gathers:
+                yield from self._rounds(0, adds=False)
+
+        return Stage(
+            play,
+            (Share(successor, pieces),),
+            (Share(predecessor, pieces),),
+            latency_steps=rounds - 1,
+            circle=Circle(self.name, count),
+        )
+
+    def _neighbours(self) -> tuple[int, int]:
+        count = len(self.ring)
+        return self.ring[(self.place + 1) % count], self.ring[(self.place - 1) % count]
+
+    def _rounds(self, offset: int, *, adds: bool) -> Iterator[Round]:
+        """Yield a round a neighbour: the block sent is the one that came in the round before."""
+        count, block = len(self.ring), self.block
+        successor, predecessor = self._neighbours()
+        outgoing = (self.place + offset) % count
+        for _ in range(count - 1):
+            incoming = (outgoing - 1) % count
+            yield Round(
+                (Message(successor, self.first_piece + outgoing * block, block, adds),),
+                (Message(predecessor, self.first_piece + incoming * block, block, adds),),
             )
-        volume = self.bytes_per_rank * rounds / members
-        if not self._exchange(position, successor, volume, deadline_s):
-            return False
-        here, there = (simgrid.Host.by_name(self.hosts[p]) for p in (position, successor))
-        _, hop_s = here.route_to(there)
-        simgrid.this_actor.sleep_for((rounds - 1) * hop_s)
-        return True
+            outgoing = incoming
 
-    def _exchange(self, position: int, successor: int, size: float, deadline_s: float) -> bool:
-        """Send to the successor while receiving from the predecessor."""
-        # Messages of less than a byte would be lost by rounding; SimGrid counts whole bytes.
-        size_bytes = max(1, round(size))
-        received = simgrid.Mailbox.by_name(f"{self.tag}:{position}").get_async()
-        sent = simgrid.Mailbox.by_name(f"{self.tag}:{successor}").put_async(None, size_bytes)
-        try:
-            for exchange in (received, sent):
-                left_s = deadline_s - simgrid.Engine.clock
-                if left_s == inf:
-                    exchange.wait()
-                elif left_s > 0.0:
-                    exchange.wait_for(left_s)
-                else:
-                    return False
-        except _BROKEN_OFF:
-            received.cancel()
-            sent.cancel()
-            return False
-        return True
+
+@dataclass(frozen=True, slots=True)
+class _WholeRing(Schedule):
+    """All members in one ring, a piece a member."""
+
+    @property
+    def piece_count(self) -> int:
+        return self.members
+
+    def _ring(self, position: int) -> Ring:
+        return Ring(range(self.members), position, 0, 1, "ring")
+
+
+class RingAllReduce(_WholeRing):
+    """All-reduce: ``2 (n - 1) a + 2 (n - 1)/n m b`` (Patarasu and Yuan 2009)."""
+
+    __slots__ = ()
+
+    def stages(self, position: int) -> Iterator[Stage]:
+        if self.members > 1:
+            yield self._ring(position).all_reduce()
+
+    def alpha_beta_s(self, hop: Hop) -> float:
+        return 2 * (self.members - 1) * hop.seconds(self.piece_bytes)
+
+
+class RingReduceScatter(_WholeRing):
+    """Reduce-scatter: ``(n - 1) a + (n - 1)/n m b``; member p keeps the sum of piece p."""
+
+    __slots__ = ()
+
+    def stages(self, position: int) -> Iterator[Stage]:
+        if self.members > 1:
+            yield self._ring(position).reduce_scatter()
+
+    def alpha_beta_s(self, hop: Hop) -> float:
+        return (self.members - 1) * hop.seconds(self.piece_bytes)
+
+
+class RingAllGather(_WholeRing):
+    """All-gather: ``(n - 1) a + (n - 1)/n m b``; piece p comes from member p."""
+
+    __slots__ = ()
+
+    def stages(self, position: int) -> Iterator[Stage]:
+        if self.members > 1:
+            yield self._ring(position).all_gather()
+
+    def alpha_beta_s(self, hop: Hop) -> float:
+        return (self.members - 1) * hop.seconds(self.piece_bytes)

@@ -8,6 +8,7 @@ from typing import Any
 
 import simgrid
 
+from simulator.collectives.player import Collective
 from simulator.collectives.ring import RingAllReduce
 from simulator.failures.clocks import FailureClocks
 from simulator.job import Job
@@ -153,9 +154,9 @@ class SimgridEngine:
     ) -> None:
         hosts = self._traffic.hosts
         self._all_reduces += 1
-        collective = RingAllReduce(
+        collective = Collective(
+            RingAllReduce(len(members), self._traffic.bytes_per_rank),
             [hosts[group][0] for group in members],
-            self._traffic.bytes_per_rank,
             # Two names in turn: a message left over from a failed one finds nobody in the next.
             f"all-reduce-{self._all_reduces}" if self.machine_room.down else "all-reduce",
             self._traffic.fidelity,

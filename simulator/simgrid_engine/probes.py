@@ -92,11 +92,15 @@ def _all_reduce(traffic: Traffic, bytes_per_rank: float) -> None:
 
     import simgrid
 
+    from simulator.collectives.player import Collective
     from simulator.collectives.ring import RingAllReduce
     from simulator.simgrid_engine.channel import Channel
 
-    collective = RingAllReduce(
-        [hosts[0] for hosts in traffic.hosts], bytes_per_rank, "probe", traffic.fidelity
+    collective = Collective(
+        RingAllReduce(len(traffic.hosts), bytes_per_rank),
+        [hosts[0] for hosts in traffic.hosts],
+        "probe",
+        traffic.fidelity,
     )
     done: Channel[int] = Channel()
 

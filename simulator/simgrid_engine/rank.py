@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import simgrid
 
-from simulator.collectives.ring import RingAllReduce
+from simulator.collectives.player import Collective
 from simulator.random_streams import Purpose, stream
 from simulator.simgrid_engine.channel import Channel
 from simulator.simgrid_engine.storage_traffic import write_checkpoint
@@ -34,15 +34,15 @@ class ReduceOrder:
 
     Attributes
     ----------
-    collective : RingAllReduce
+    collective : Collective
         The all-reduce.
     position : int
-        The rank's place in the ring.
+        The rank's place in it.
     failure_shows_s : float
         When the rank reports, if the all-reduce does not come to an end: simulated seconds.
     """
 
-    collective: RingAllReduce
+    collective: Collective
     position: int
     failure_shows_s: float
 

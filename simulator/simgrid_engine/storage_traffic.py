@@ -57,10 +57,13 @@ def _transfer(transfers: Sequence[tuple[simgrid.Host, simgrid.Host]], size_bytes
     forgotten while it runs.
     """
     flows = [simgrid.Comm.sendto_async(near, far, round(size_bytes)) for near, far in transfers]
-    unbroken = True
-    for flow in flows:
-        try:
-            flow.wait()
-        except (simgrid.NetworkFailureException, simgrid.HostFailureException):
-            unbroken = False
-    return unbroken
+    arrived = [_arrives(flow) for flow in flows]
+    return all(arrived)
+
+
+def _arrives(flow: simgrid.Comm) -> bool:
+    try:
+        flow.wait()
+    except (simgrid.NetworkFailureException, simgrid.HostFailureException):
+        return False
+    return True

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,34 @@ WRONG = [
         "scale_out.leaves_per_pod has no meaning with 2 levels",
     ),
     (
+        'nvlink = "nvlink4"',
+        'nvlink = "nvlink44"',
+        "scale_up.nvlink: 'nvlink44' is no generation (did you mean 'nvlink4'?): there are",
+    ),
+    (
+        "[host]",
+        "[host]\ngpus_per_host = 3",
+        "host.gpus_per_host: 3 does not divide scale_up.gpus_per_domain = 8",
+    ),
+    ("per_gpu = 1", "gpus_per_nic = 3", "nic.gpus_per_nic: 3 does not divide the 8 GPUs of a host"),
+    (
+        "per_gpu = 1",
+        "per_gpu = 2\ngpus_per_nic = 2",
+        "nic.gpus_per_nic is above 1 and so is nic.per_gpu",
+    ),
+    (
+        "rail_optimised = true",
+        "rail_optimised = true\nrails = 3",
+        "scale_out.rails: 3 does not divide the 8 network adapters",
+    ),
+    (
+        "rail_optimised = true",
+        "rail_optimised = false\nrails = 4",
+        "scale_out.rails has no meaning in a fabric that is not",
+    ),
+    ("domains = 32", "domains = 30000", "scale_up.domains makes 240000 GPU hosts, more than"),
+    ("domains_per_rack = 4", "domains_per_rack = 0", "rack.domains_per_rack: 0 is wrong"),
+    (
         'memory = "80GB"',
         'memory = "0GB"',
         "gpu.memory: '0GB' is zero: write a size in bytes above zero, like 80GB",
@@ -88,7 +117,7 @@ def test_an_error_names_file_line_and_key(
     ("right", "table", "message"),
     [
         (
-            'bandwidth = "450GB/s"',
+            'nvlink = "nvlink4"',
             "[scale_up]",
             'scale_up.bandwidth is missing: write it like "450',
         ),
@@ -107,6 +136,19 @@ def test_a_missing_table_is_named() -> None:
     start, end = HGX.index("[gpu]"), HGX.index("[scale_up]")
     with pytest.raises(PlatformError, match="gpu is missing: the file needs a table of this name"):
         parse_spec(HGX[:start] + HGX[end:])
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ('link_bandwidth = "1GB/s"', "host.memory_bandwidth is missing: host.link_bandwidth leads"),
+        ("doors = true", "host.doors lead nowhere: state host.memory_bandwidth or the table"),
+    ],
+)
+def test_ways_to_memory_need_a_memory(key: str, message: str) -> None:
+    start, end = HGX.index("[host]"), HGX.index("[rack]")
+    with pytest.raises(PlatformError, match=re.escape(message)):
+        parse_spec(f"{HGX[:start]}[host]\n{key}\n{HGX[end:]}")
 
 
 def test_three_levels_need_their_pods() -> None:

@@ -1,0 +1,212 @@
+"""``faultline platform``: generate, check, draw, probe and list platform files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from experiments.commands import platform_probe
+from experiments.errors import UserError
+from platforms.check_report import check_report
+from platforms.errors import nearest
+from platforms.preset_library import load_preset, preset_names
+from platforms.rail_plane import rail_plane
+from platforms.spec import ClusterSpec
+from platforms.spec_overrides import load_spec_with, read_settings
+from platforms.units import BANDWIDTH, TIME, format_quantity
+from platforms.xml_reader import read_platform
+from platforms.xml_writer import write_xml
+
+_SET_HELP = "change one key of the spec, dotted or short; may be given more than once"
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command, its subcommands and their arguments."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "platform",
+        help="generate, check, draw, probe and list platforms",
+        description="Platforms are SimGrid XML files, generated from a cluster spec and made to "
+        "be edited. docs/modelling-a-cluster.md goes through it step by step.",
+    )
+    subcommands = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+    generate = subcommands.add_parser(
+        "generate",
+        help="write the XML of a cluster spec",
+        epilog="example: faultline platform generate hgx-h100 --set domains=4 "
+        "--set nic.bandwidth=800Gbps -o four-servers.xml",
+    )
+    generate.add_argument(
+        "spec", metavar="SPEC", help=f"a TOML file, or one of: {', '.join(preset_names())}"
+    )
+    generate.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    generate.add_argument(
+        "--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=_SET_HELP
+    )
+    generate.add_argument(
+        "--plane", action="store_true", help="only one rail plane, which stands for the cluster"
+    )
+    generate.set_defaults(execute=_generate)
+    check = subcommands.add_parser(
+        "check", help="load a platform in SimGrid and say what it is, or what is broken in it"
+    )
+    check.add_argument("file", type=Path, metavar="FILE")
+    check.add_argument("--json", action="store_true", help="print one JSON object, in SI units")
+    check.set_defaults(execute=_check)
+    draw = subcommands.add_parser("draw", help="draw the topology of a platform")
+    draw.add_argument("file", type=Path, metavar="FILE")
+    draw.add_argument("-o", "--output", type=Path, required=True, metavar="PNG")
+    draw.set_defaults(execute=_draw)
+    listing = subcommands.add_parser("list", help="list the clusters that come with Faultline")
+    listing.set_defaults(execute=_list)
+    platform_probe.add_parser(subcommands)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the subcommand."""
+    status: int = arguments.execute(arguments)
+    return status
+
+
+def _generate(arguments: argparse.Namespace) -> int:
+    spec = _spec(arguments.spec, read_settings(arguments.settings))
+    if arguments.plane:
+        spec = rail_plane(spec)
+    write_xml(spec, arguments.output)
+    stands = f", each standing for {spec.gpus_per_rank:,}" if spec.plane else ""
+    print(f"{arguments.output}: {spec.gpus:,} GPUs{stands}")
+    return 0
+
+
+def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
+    if name in preset_names():
+        return load_preset(name, **overrides)
+    if not Path(name).exists():
+        raise UserError(
+            f"{name}: no such file{nearest(name, preset_names())}; name a TOML file or a shipped "
+            f"cluster ({', '.join(preset_names())})"
+        )
+    return load_spec_with(name, overrides)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    report = check_report(arguments.file)
+    if arguments.json:
+        print(json.dumps(report, allow_nan=False))
+    else:
+        _print_report(report)
+    return 0
+
+
+def _draw(arguments: argparse.Namespace) -> int:
+    # Matplotlib takes its second to be imported: only where something is drawn.
+    from experiments.platform_drawing import draw_platform
+
+    if arguments.output.suffix.lower() != ".png":
+        raise UserError(
+            f"-o {arguments.output}: drawings are PNG files; name one that ends in .png"
+        )
+    platform = read_platform(arguments.file)
+    try:
+        draw_platform(platform, arguments.output)
+    except OSError as error:
+        raise UserError(f"-o {arguments.output}: cannot be written: {error.strerror}") from error
+    print(arguments.output)
+    return 0
+
+
+def _list(_arguments: argparse.Namespace) -> int:
+    for name in preset_names():
+        spec = load_preset(name)
+        print(f"{name:14} {spec.description}")
+    return 0
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    console = Console(highlight=False)
+    table = Table(title=report["file"], title_justify="left", show_header=False, box=None)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in _report_rows(report):
+        table.add_row(*row)
+    console.print(table)
+
+
+def _report_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
+    plane = report["gpus_per_rank"]
+    racks = f", {report['racks']:,} racks" if report["racks"] else ""
+    rows = [
+        (
+            "GPUs",
+            f"{report['gpus']:,} in {report['domains']:,} scale-up domains, "
+            f"{report['hosts']:,} hosts{racks}"
+            + (f"; each stands for {plane:,}" if plane > 1 else ""),
+        ),
+        ("switches", ", ".join(f"{count:,} {kind}" for kind, count in report["switches"].items())),
+    ]
+    for name, links in report["links"].items():
+        rates = _between(links["bandwidth_bytes_per_s"], _rate)
+        delays = _between(links["latency_s"], _delay)
+        rows.append((f"link {name}", f"{links['count']:,} of {rates}, {delays}"))
+    for layer in report["layers"]:
+        if layer["oversubscription"]:
+            ratio = _between(layer["oversubscription"], lambda value: f"{value:.4g}:1")
+            rows.append(
+                (
+                    f"layer {layer['name']}",
+                    f"oversubscribed {ratio}: {_rate(layer['down_bytes_per_s'])} down, "
+                    f"{_rate(layer['up_bytes_per_s'])} up",
+                )
+            )
+    if report["bisection"]:
+        width = report["bisection"]
+        rows.append(
+            (
+                "bisection",
+                f"{_rate(width['bandwidth_bytes_per_s'])} each way between the halves of the "
+                f"domains, {width['of_full']:.4g} of their adapters",
+            )
+        )
+    else:
+        rows.append(("bisection", "none: there is one domain"))
+    rows.append(("storage", _storage_text(report["storage"])))
+    simgrid = report["simgrid"]
+    memory_mb = simgrid["peak_memory_bytes"] / 1e6
+    rows.append(("SimGrid", f"loads it in {simgrid['load_s']:.2f} s and {memory_mb:.0f} MB"))
+    rows.extend(_difference_rows(report["differs_from_spec"]))
+    return rows
+
+
+def _storage_text(storage: dict[str, float | None] | None) -> str:
+    if storage is None:
+        return "none"
+    read, write = storage["read_bytes_per_s"] or 0.0, storage["write_bytes_per_s"] or 0.0
+    client = storage["client_bytes_per_s"]
+    limit = f", {_rate(client)} a client" if client else ""
+    return f"reads {_rate(read)}, writes {_rate(write)}{limit}"
+
+
+def _difference_rows(differences: list[str] | None) -> list[tuple[str, str]]:
+    if differences is None:
+        return [("spec", "the file keeps none: its links are all there is")]
+    if not differences:
+        return [("spec", "the file is as its spec says")]
+    first = "the file was edited, and its links count:"
+    return [("spec", first), *(("", difference) for difference in differences)]
+
+
+def _rate(bytes_per_s: float) -> str:
+    return format_quantity(float(f"{bytes_per_s:.4g}"), BANDWIDTH)
+
+
+def _delay(seconds: float) -> str:
+    return format_quantity(float(f"{seconds:.4g}"), TIME)
+
+
+def _between(ends: list[float], write: Any) -> str:
+    low, high = (write(end) for end in ends)
+    return str(low) if low == high else f"{low} to {high}"

@@ -1,0 +1,183 @@
+"""What the links of a platform file add up to: oversubscription, bisection, storage.
+
+Everything is computed from the links and cables of the file, never from the spec that it was made
+from, so that it is true of an edited file as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from platforms import xml_names
+from platforms.platform_data import Hop, Platform
+
+_NO_NETWORK = {xml_names.NVSWITCH, xml_names.MANAGEMENT}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The switches of one layer, and how their uplinks compare with what is below.
+
+    Attributes
+    ----------
+    name
+        What the switches are called: ``leaf``, ``pod``, ``core``.
+    switches
+        How many they are.
+    down_bytes_per_s, up_bytes_per_s
+        Bandwidth of all links down and up, each way. The top layer has no uplinks.
+    oversubscription
+        Of the best and the worst switch; None where a layer has no uplinks.
+    """
+
+    name: str
+    switches: int
+    down_bytes_per_s: float
+    up_bytes_per_s: float
+    oversubscription: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """Between the first half of the domains and the second, by network alone, each way.
+
+    `bandwidth_bytes_per_s` is the largest flow from half to half, `full_bytes_per_s` what the
+    network adapters of the smaller half carry.
+    """
+
+    bandwidth_bytes_per_s: float
+    full_bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class StorageRates:
+    """Aggregate bandwidths of the file system, and what one transfer gets at most (bytes/s)."""
+
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    client_bytes_per_s: float | None
+
+
+def network_switches(platform: Platform) -> list[str]:
+    """Return the switches of the scale-out network: no NVSwitches, no management."""
+    return [name for name in platform.switches if xml_names.link_class(name) not in _NO_NETWORK]
+
+
+def switch_levels(platform: Platform) -> dict[str, int]:
+    """Return the layer of every network switch, from 1 for those that GPUs are cabled to."""
+    network = set(network_switches(platform))
+    levels: dict[str, int] = {}
+    front: Iterable[str] = platform.gpu_names
+    level = 0
+    while front:
+        level += 1
+        found = {
+            hop for name in front for hop, _ in platform.edges.get(name, ()) if hop in network
+        } - levels.keys()
+        levels.update((name, level) for name in sorted(found))
+        front = found
+    return levels
+
+
+def fabric_layers(platform: Platform) -> list[Layer]:
+    """Return the layers of the network, from the leaf switches up."""
+    levels = switch_levels(platform)
+    layers = []
+    for level in sorted(set(levels.values())):
+        members = [name for name, of_switch in levels.items() if of_switch == level]
+        downs, ups = [], []
+        for name in members:
+            hops = platform.edges[name]
+            ups.append(_width(platform, (h for h in hops if levels.get(h[0], 0) > level)))
+            downs.append(
+                _width(platform, (h for h in hops if _is_below(platform, h, levels, level)))
+            )
+        ratios = [down / up for down, up in zip(downs, ups, strict=True) if up]
+        layers.append(
+            Layer(
+                xml_names.link_class(members[0]),
+                len(members),
+                sum(downs),
+                sum(ups),
+                (min(ratios), max(ratios)) if ratios else None,
+            )
+        )
+    return layers
+
+
+def bisection(platform: Platform) -> Bisection | None:
+    """Return the bandwidth between two halves of the domains, or None if there is one domain.
+
+    A maximum flow over the network's switches: neither NVLink nor other GPUs pass traffic on.
+    """
+    import networkx as nx
+
+    domains = list(platform.domains.values())
+    if len(domains) < 2:
+        return None
+    middle = len(domains) // 2
+    halves = [
+        [gpu.name for domain in part for gpu in domain]
+        for part in (domains[:middle], domains[middle:])
+    ]
+    network = set(network_switches(platform))
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(("first half", "second half"))
+    for switch in network:
+        for neighbour, cable in platform.edges.get(switch, ()):
+            if neighbour in network:
+                graph.add_edge(switch, neighbour, capacity=_narrowest(platform, cable))
+    totals = []
+    for half, is_source in ((halves[0], True), (halves[1], False)):
+        ports: dict[str, list[Hop]] = {}
+        for gpu in half:
+            for neighbour, cable in platform.edges.get(gpu, ()):
+                if neighbour in network:
+                    # As seen from the switch, whose port comes first.
+                    ports.setdefault(neighbour, []).append((gpu, cable[::-1]))
+        widths = {switch: _width(platform, cables) for switch, cables in ports.items()}
+        totals.append(sum(widths.values()))
+        for switch, width in widths.items():
+            ends = ("first half", switch) if is_source else (switch, "second half")
+            graph.add_edge(*ends, capacity=width)
+    flow = nx.maximum_flow_value(graph, "first half", "second half")
+    return Bisection(float(flow), min(totals))
+
+
+def storage_rates(platform: Platform) -> StorageRates | None:
+    """Return the rates of the file system, or None if the platform has no storage."""
+    if platform.storage is None:
+        return None
+    gpu = platform.gpu_names[0]
+    reads = platform.route(platform.storage, gpu).links
+    writes = platform.route(gpu, platform.storage).links
+    caps = [link.bandwidth_bytes_per_s for link in (*reads, *writes) if link.sharing == "FATPIPE"]
+    rates = []
+    for links in (reads, writes):
+        wide = [link for link in links if link.sharing != "FATPIPE"]
+        # A file system whose links have other names is as fast as the way to it.
+        own = [link for link in wide if link.link_class.startswith("storage")] or wide or links
+        rates.append(min(link.bandwidth_bytes_per_s for link in own))
+    return StorageRates(rates[0], rates[1], min(caps) if caps else None)
+
+
+def _is_below(platform: Platform, hop: Hop, levels: dict[str, int], level: int) -> bool:
+    name = hop[0]
+    if name in levels:
+        return levels[name] < level
+    return platform.roles.get(name) == "gpu"
+
+
+def _width(platform: Platform, hops: Iterable[Hop]) -> float:
+    """Return the bandwidth of the ports of a switch; the port is the first link of a cable.
+
+    A port that several cables share counts once.
+    """
+    return sum(
+        platform.links[port].bandwidth_bytes_per_s for port in {cable[0] for _, cable in hops}
+    )
+
+
+def _narrowest(platform: Platform, cable: Iterable[str]) -> float:
+    return min(platform.links[name].bandwidth_bytes_per_s for name in cable)

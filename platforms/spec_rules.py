@@ -1,0 +1,124 @@
+"""The rules of a spec that more than one key decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platforms.quantity_fields import KeyedError
+
+if TYPE_CHECKING:
+    from platforms.spec import ClusterSpec
+
+
+_MOST_GPUS = 200_000
+"""More GPU hosts fill the memory: their file alone is over 250 MB."""
+
+
+def check(spec: ClusterSpec) -> None:
+    """Check a spec whose keys are right each for itself.
+
+    Raises
+    ------
+    KeyedError
+        Two keys contradict each other, or one needs another that is missing.
+    """
+    if spec.plane is not None:
+        _plane(spec, spec.plane.cluster_gpus)
+    if spec.gpus > _MOST_GPUS:
+        raise KeyedError(
+            "scale_up.domains",
+            f"makes {spec.gpus} GPU hosts, more than {_MOST_GPUS}: simulate one rail plane",
+        )
+    _domain(spec)
+    _adapters(spec)
+    _levels(spec)
+
+
+def _plane(spec: ClusterSpec, cluster_gpus: int) -> None:
+    groups = spec.scale_up.domains
+    if spec.scale_up.gpus_per_domain != 1:
+        raise KeyedError("scale_up.gpus_per_domain", "must be 1 in a plane: one GPU a group")
+    if cluster_gpus % groups != 0:
+        fewer = range(min(groups, cluster_gpus), 0, -1)
+        more = range(groups, cluster_gpus + 1)
+        near = [
+            str(next(count for count in counts if cluster_gpus % count == 0))
+            for counts in (fewer, more)
+            if counts
+        ]
+        raise KeyedError(
+            "scale_up.domains",
+            f"{groups} groups do not divide plane.cluster_gpus = {cluster_gpus}: "
+            f"the nearest that do: {', '.join(near)}",
+        )
+
+
+def _domain(spec: ClusterSpec) -> None:
+    up, nic = spec.scale_up, spec.nic
+    if up.gpus_per_domain > 1:
+        if up.bandwidth_bytes_per_s is None:
+            raise KeyedError(
+                "scale_up.bandwidth", 'is missing: write it like "450GB/s", or nvlink = "nvlink4"'
+            )
+        if nic.pcie_bandwidth_bytes_per_s is None:
+            raise KeyedError(
+                "nic.pcie_bandwidth",
+                'is missing: domains of several GPUs need it, written like "64GB/s"',
+            )
+    if up.gpus_per_domain % spec.gpus_per_host:
+        raise KeyedError(
+            "host.gpus_per_host",
+            f"{spec.gpus_per_host} does not divide scale_up.gpus_per_domain = "
+            f"{up.gpus_per_domain}: a domain is made of whole hosts",
+        )
+    host = spec.host
+    if host.memory_bandwidth_bytes_per_s is None and host.link_bandwidth_bytes_per_s is not None:
+        raise KeyedError(
+            "host.memory_bandwidth",
+            'is missing: host.link_bandwidth leads to the memory, written like "500GB/s"',
+        )
+    if host.doors and host.memory_bandwidth_bytes_per_s is None and spec.disk is None:
+        raise KeyedError(
+            "host.doors", "lead nowhere: state host.memory_bandwidth or the table [disk]"
+        )
+
+
+def _adapters(spec: ClusterSpec) -> None:
+    nic, out = spec.nic, spec.scale_out
+    if nic.gpus_per_nic > 1:
+        if nic.per_gpu > 1:
+            raise KeyedError(
+                "nic.gpus_per_nic", "is above 1 and so is nic.per_gpu: only one of them can be"
+            )
+        if spec.gpus_per_host % nic.gpus_per_nic:
+            raise KeyedError(
+                "nic.gpus_per_nic",
+                f"{nic.gpus_per_nic} does not divide the {spec.gpus_per_host} GPUs of a host",
+            )
+    if out.rails is None:
+        return
+    if not out.rail_optimised:
+        raise KeyedError("scale_out.rails", "has no meaning in a fabric that is not rail-optimised")
+    adapters = spec.scale_up.gpus_per_domain // nic.gpus_per_nic
+    if adapters % out.rails:
+        raise KeyedError(
+            "scale_out.rails",
+            f"{out.rails} does not divide the {adapters} network adapters of a domain",
+        )
+
+
+def _levels(spec: ClusterSpec) -> None:
+    out = spec.scale_out
+    if len(out.oversubscription) != out.levels - 1:
+        raise KeyedError(
+            "scale_out.oversubscription",
+            f"has {len(out.oversubscription)} values: {out.levels} levels need "
+            f"{out.levels - 1}, one a layer of uplinks, from the leaf switches up",
+        )
+    if out.levels == 3 and out.leaves_per_pod is None:
+        raise KeyedError("scale_out.leaves_per_pod", "is missing: three levels need it")
+    if out.levels == 2 and out.leaves_per_pod is not None:
+        raise KeyedError(
+            "scale_out.leaves_per_pod",
+            "has no meaning with 2 levels: remove it or write levels = 3",
+        )

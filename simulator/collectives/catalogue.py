@@ -1,0 +1,141 @@
+"""All collectives and their algorithms by name, and how nccl-tests counts their bandwidth.
+
+References
+----------
+nccl-tests, doc/PERFORMANCE.md: algorithm bandwidth is size over time, bus bandwidth is that times
+the factor of `bus_factor`, so that it compares with the bandwidth of the links whatever the number
+of ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast, pipeline_pieces
+from simulator.collectives.double_tree import DoubleTreeAllReduce, double_tree
+from simulator.collectives.exchange import PairwiseAllToAll, PointToPoint
+from simulator.collectives.halving_doubling import HalvingDoublingAllReduce
+from simulator.collectives.hierarchical import HierarchicalAllReduce
+from simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
+from simulator.collectives.schedule import Hop, Schedule
+
+
+class CollectiveError(ValueError):
+    """No such collective or algorithm, or not for these ranks; told in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an algorithm may adapt to.
+
+    Attributes
+    ----------
+    members : int
+        How many take part.
+    size_bytes : float
+        Size of a member's buffer, as nccl-tests counts it.
+    domains : sequence of sequence of int
+        Positions of the members in each scale-up domain.
+    hop : Hop
+        An edge between distant members; pipelines are cut into pieces by it.
+    """
+
+    members: int
+    size_bytes: float
+    domains: Sequence[Sequence[int]]
+    hop: Hop
+
+
+def _chain(setting: Setting) -> Schedule:
+    pieces = pipeline_pieces(max(0, setting.members - 2), setting.size_bytes, setting.hop)
+    return ChainBroadcast(setting.members, setting.size_bytes, pieces)
+
+
+def _double_tree(setting: Setting) -> Schedule:
+    # A tree takes 2 (k - 1) + d rounds for its half of the bytes, so k + (d - 2)/2 double rounds.
+    trees = double_tree(setting.members)
+    hop = Hop(2 * setting.hop.latency_s, setting.hop.bandwidth_bytes_per_s)
+    pieces = pipeline_pieces(max(0, trees.depth - 2) / 2, setting.size_bytes, hop)
+    return DoubleTreeAllReduce(setting.members, setting.size_bytes, pieces)
+
+
+def _hierarchical(setting: Setting) -> Schedule:
+    sizes = sorted({len(domain) for domain in setting.domains})
+    if len(sizes) != 1:
+        raise CollectiveError(
+            f"hierarchical needs equally many ranks in every scale-up domain, not {sizes}: "
+            "choose a multiple of the domain's size"
+        )
+    return HierarchicalAllReduce(setting.members, setting.size_bytes, setting.domains)
+
+
+def _plain(kind: type[Schedule]) -> Callable[[Setting], Schedule]:
+    return lambda setting: kind(setting.members, setting.size_bytes)
+
+
+ALGORITHMS: Mapping[str, Mapping[str, Callable[[Setting], Schedule]]] = {
+    "all-reduce": {
+        "ring": _plain(RingAllReduce),
+        "halving-doubling": _plain(HalvingDoublingAllReduce),
+        "double-tree": _double_tree,
+        "hierarchical": _hierarchical,
+    },
+    "reduce-scatter": {"ring": _plain(RingReduceScatter)},
+    "all-gather": {"ring": _plain(RingAllGather)},
+    "broadcast": {"binomial": _plain(BinomialBroadcast), "chain": _chain},
+    "all-to-all": {"pairwise": _plain(PairwiseAllToAll)},
+    "point-to-point": {"direct": _plain(PointToPoint)},
+}
+"""Algorithms of each collective; the first is its default."""
+
+
+def algorithm_of(collective: str, algorithm: str | None) -> str:
+    """Return the name of the algorithm, the default one for None.
+
+    Raises
+    ------
+    CollectiveError
+        If there is no such collective, or it has no such algorithm.
+    """
+    if collective not in ALGORITHMS:
+        raise CollectiveError(
+            f"no collective is called {collective!r}: use one of {', '.join(ALGORITHMS)}"
+        )
+    known = ALGORITHMS[collective]
+    if algorithm is None:
+        return next(iter(known))
+    if algorithm not in known:
+        raise CollectiveError(
+            f"{collective} has no algorithm {algorithm!r}: use one of {', '.join(known)}"
+        )
+    return algorithm
+
+
+def schedule_of(collective: str, algorithm: str, setting: Setting) -> Schedule:
+    """Return the schedule of an algorithm.
+
+    Raises
+    ------
+    CollectiveError
+        If there is none, or not for this setting.
+    """
+    name = algorithm_of(collective, algorithm)
+    if setting.members < 2:
+        raise CollectiveError(f"{setting.members} ranks are too few: a collective needs 2")
+    if collective == "point-to-point" and setting.members != 2:
+        raise CollectiveError(f"point-to-point has 2 ranks, not {setting.members}")
+    return ALGORITHMS[collective][name](setting)
+
+
+def bus_factor(collective: str, members: int) -> float:
+    """Return bus bandwidth over algorithm bandwidth, as nccl-tests has it.
+
+    ``2 (n - 1)/n`` for an all-reduce, ``(n - 1)/n`` for reduce-scatter, all-gather and all-to-all,
+    1 for broadcast and point-to-point.
+    """
+    if collective == "all-reduce":
+        return 2 * (members - 1) / members
+    if collective in ("reduce-scatter", "all-gather", "all-to-all"):
+        return (members - 1) / members
+    return 1.0

@@ -1,0 +1,66 @@
+"""Exchanges without reduction: all-to-all, and one member to another.
+
+References
+----------
+Thakur, Rabenseifner and Gropp 2005, Optimization of collective communication operations in MPICH,
+Int. J. High Perform. Comput. Appl. 19(1), section 4.3 (pairwise exchange).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from simulator.collectives.schedule import Hop, Message, Schedule, Stage, single_round
+
+
+@dataclass(frozen=True, slots=True)
+class PairwiseAllToAll(Schedule):
+    """In round i every member sends to the one i further on: ``(n - 1) (a + m/n b)``.
+
+    m is what a member has for all n, itself included. Each edge carries one message, so flows are
+    the messages.
+    """
+
+    @property
+    def piece_count(self) -> int:
+        """One piece for each pair: piece ``i n + j`` goes from member i to member j."""
+        return self.members**2
+
+    @property
+    def piece_bytes(self) -> float:
+        """An n-th of a member's buffer, which holds n of the n^2 pieces."""
+        return self.size_bytes / self.members
+
+    def stages(self, position: int) -> Iterator[Stage]:
+        count = self.members
+        for step in range(1, count):
+            target, source = (position + step) % count, (position - step) % count
+            yield single_round(
+                (Message(target, position * count + target, 1),),
+                (Message(source, source * count + position, 1),),
+            )
+
+    def alpha_beta_s(self, hop: Hop) -> float:
+        return (self.members - 1) * hop.seconds(self.piece_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class PointToPoint(Schedule):
+    """One message from the first member to the last: ``a + m b``."""
+
+    @property
+    def piece_count(self) -> int:
+        return 1
+
+    def stages(self, position: int) -> Iterator[Stage]:
+        last = self.members - 1
+        if last < 1:
+            return
+        yield single_round(
+            (Message(last, 0, 1),) if position == 0 else (),
+            (Message(0, 0, 1),) if position == last else (),
+        )
+
+    def alpha_beta_s(self, hop: Hop) -> float:
+        return hop.seconds(self.size_bytes) if self.members > 1 else 0.0

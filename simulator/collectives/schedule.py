@@ -1,0 +1,147 @@
+"""What a collective algorithm is: for each member, stages of rounds of messages.
+
+A schedule knows no clock and no SimGrid: it says who sends which pieces of the buffer to whom, and
+in which order. That is enough to check with real numbers that an algorithm adds up, to play it as
+messages (`simulator.collectives.player`), and to count what it puts on each link.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Message(NamedTuple):
+    """Consecutive pieces of the buffer, to or from a peer.
+
+    Attributes
+    ----------
+    peer : int
+        Position of the other end.
+    first_piece, pieces : int
+        Which pieces, and how many.
+    adds : bool
+        Whether the receiver adds them to its own, or puts them in their place.
+    """
+
+    peer: int
+    first_piece: int
+    pieces: int
+    adds: bool = False
+
+
+class Round(NamedTuple):
+    """What a member sends and receives at the same time; the next round waits for all of it."""
+
+    sends: tuple[Message, ...]
+    receives: tuple[Message, ...]
+
+
+class Share(NamedTuple):
+    """Pieces that cross one edge of the algorithm in all rounds of a stage together.
+
+    Attributes
+    ----------
+    peer : int
+        Position of the other end.
+    pieces : float
+        How many.
+    lane : int
+        Edges of different lanes take turns: round by round, or a whole flow after the other.
+    """
+
+    peer: int
+    pieces: float
+    lane: int = 0
+
+
+class Circle(NamedTuple):
+    """Members who get through a stage together or not at all: a name, and how many they are."""
+
+    name: str
+    members: int
+
+
+class Hop(NamedTuple):
+    """An edge of an algorithm on an idle fabric: latency in s, bandwidth in bytes/s."""
+
+    latency_s: float
+    bandwidth_bytes_per_s: float
+
+    def seconds(self, size_bytes: float) -> float:
+        """Return alpha + size * beta: the time of one message, in seconds."""
+        return self.latency_s + size_bytes / self.bandwidth_bytes_per_s
+
+
+HopOf = Callable[[int, int], Hop]
+"""From sender to receiver, by their positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Rounds of one member over the same edges. All members of a schedule have the same stages.
+
+    Attributes
+    ----------
+    rounds : callable
+        Returns the rounds, for fidelity "chunk".
+    sends, receives : tuple of Share
+        The same as one steady flow an edge, for fidelity "flow".
+    latency_steps : int
+        Latencies that the rounds of each lane have beyond the one of its flow.
+    fill_s : callable, optional
+        Returns how long it takes until a pipeline is full, in seconds, from the hops of its edges;
+        None without a pipeline.
+    circle : Circle, optional
+        Whose flows must end before a flow counts. None where the stage is a single round: then the
+        flow is the message, and waits for nobody else.
+    """
+
+    rounds: Callable[[], Iterable[Round]]
+    sends: tuple[Share, ...]
+    receives: tuple[Share, ...]
+    latency_steps: int = 0
+    fill_s: Callable[[HopOf], float] | None = None
+    circle: Circle | None = None
+
+
+def single_round(sends: tuple[Message, ...] = (), receives: tuple[Message, ...] = ()) -> Stage:
+    """Return the stage of one round; without messages the member has nothing to do in it."""
+    only = Round(sends, receives)
+    return Stage(
+        lambda: (only,),
+        tuple(Share(message.peer, message.pieces) for message in sends),
+        tuple(Share(message.peer, message.pieces) for message in receives),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule(ABC):
+    """A collective by one algorithm, for `members` members and a buffer of `size_bytes` bytes.
+
+    The buffer is the larger one of a member's two, as nccl-tests counts it: an all-gather of n
+    members makes `size_bytes` out of n parts, a reduce-scatter leaves an n-th of it.
+    """
+
+    members: int
+    size_bytes: float
+
+    @property
+    @abstractmethod
+    def piece_count(self) -> int:
+        """Into how many equal pieces the buffer is cut."""
+
+    @property
+    def piece_bytes(self) -> float:
+        """Bytes of a piece."""
+        return self.size_bytes / self.piece_count
+
+    @abstractmethod
+    def stages(self, position: int) -> Iterator[Stage]:
+        """Yield the stages of the member at `position`; none if it is alone."""
+
+    @abstractmethod
+    def alpha_beta_s(self, hop: Hop) -> float:
+        """Return the time on an uncontended fabric whose edges all are `hop`, in seconds."""

@@ -1,0 +1,243 @@
+"""How long a collective takes on an idle platform, and what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from math import inf
+from pathlib import Path
+from typing import Any, Literal
+
+from platforms.errors import PlatformError
+from platforms.platform_data import GpuHost, Platform
+from platforms.xml_names import link_class
+from platforms.xml_reader import read_platform
+from simulator.collectives.catalogue import Setting, algorithm_of, bus_factor, schedule_of
+from simulator.collectives.hierarchical import HierarchicalAllReduce
+from simulator.collectives.schedule import Hop, Schedule
+from simulator.probe_cache import cached
+from simulator.simgrid_engine.process import in_own_process
+from simulator.simgrid_engine.traffic import Fidelity
+
+Placement = Literal["packed", "spread"]
+"""Which GPUs are the ranks: the first ones, or the first one of each scale-up domain."""
+
+# Raise it when a change to collectives or to this file changes what is measured.
+_VERSION = 1
+_TYPES: dict[str, type] = {"limited_by": str, "messages": int}
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveResult:
+    """What came of a collective on an idle platform.
+
+    Attributes
+    ----------
+    time_s : float
+        From its start until the last member is through, in seconds.
+    bus_bandwidth_bytes_per_s : float
+        Algorithm bandwidth times the factor of nccl-tests: 2 (n - 1)/n for an all-reduce,
+        (n - 1)/n for reduce-scatter, all-gather, all-to-all, 1 for broadcast, point-to-point.
+    algorithm_bandwidth_bytes_per_s : float
+        Size over time.
+    limited_by : str
+        The class of the links that take most of the time ("nic", "nvlink", "up_leaf", ...), or
+        "latency" where latencies, and filling pipelines, take more than any.
+    alpha_beta_s : float
+        The algorithm's formula, for the hops between the first and the last rank, and between
+        neighbours in a domain: what it would take if all edges were like those and nothing met.
+    messages : int
+        Messages that were played.
+    """
+
+    time_s: float
+    bus_bandwidth_bytes_per_s: float
+    algorithm_bandwidth_bytes_per_s: float
+    limited_by: str
+    alpha_beta_s: float
+    messages: int
+
+
+def probe_collective(
+    platform_xml: Path,
+    collective: str,
+    algorithm: str | None,
+    size_bytes: float,
+    ranks: int | None = None,
+    fidelity: Fidelity = "flow",
+    placement: Placement = "packed",
+    *,
+    directory: Path | None = None,
+) -> CollectiveResult:
+    """Measure a collective on a platform, in a process of its own, or look it up in the cache.
+
+    Parameters
+    ----------
+    platform_xml : Path
+        Platform XML.
+    collective, algorithm : str
+        Names from `simulator.collectives.catalogue`; None is the collective's first algorithm.
+    size_bytes : float
+        Size of a member's buffer as nccl-tests counts it: for reduce-scatter, all-gather and
+        all-to-all the parts of all members together.
+    ranks : int, optional
+        How many take part; all that the placement has by default.
+    fidelity : {"flow", "chunk"}
+        A flow an edge, or every message.
+    placement : {"packed", "spread"}
+        The first GPUs, or the first one of each scale-up domain.
+    directory : Path, optional
+        Where the cache is.
+
+    Raises
+    ------
+    CollectiveError
+        No such algorithm, or not for so many ranks or bytes.
+    PlatformError
+        The platform is broken or too small.
+    SimulationError
+        SimGrid aborts.
+    """
+    name = algorithm_of(collective, algorithm)
+    platform = read_platform(platform_xml)
+    gpus = _placed(platform, ranks, placement)
+    setting, inner = _setting(platform, gpus, size_bytes)
+    schedule = schedule_of(collective, name, setting)
+    hosts = [gpu.name for gpu in gpus]
+    if isinstance(schedule, HierarchicalAllReduce):
+        alpha_beta_s = schedule.alpha_beta_s(setting.hop, inner)
+    else:
+        alpha_beta_s = schedule.alpha_beta_s(setting.hop)
+
+    def measure() -> CollectiveResult:
+        time_s, messages, limited_by = in_own_process(
+            _measure, platform_xml, schedule, hosts, fidelity
+        )
+        speed = size_bytes / time_s if time_s > 0.0 else 0.0
+        factor = bus_factor(collective, len(hosts))
+        return CollectiveResult(time_s, factor * speed, speed, limited_by, alpha_beta_s, messages)
+
+    asked = ["collective", _VERSION, collective, name, size_bytes, fidelity, hosts]
+    return cached(platform_xml, asked, measure, _believable, directory)
+
+
+def _believable(stored: dict[str, Any]) -> CollectiveResult:
+    known = CollectiveResult(**stored)
+    for field in fields(known):
+        wanted = _TYPES.get(field.name, float)
+        if type(stored[field.name]) is not wanted:
+            raise TypeError(f"{field.name} is no {wanted.__name__}")
+        if wanted is not str and not 0 <= stored[field.name] < inf:
+            raise ValueError(f"{field.name} is not finite, or negative")
+    return known
+
+
+def _placed(platform: Platform, ranks: int | None, placement: Placement) -> Sequence[GpuHost]:
+    """Return the GPUs that take part, in the order of their ranks."""
+    gpus: Sequence[GpuHost] = platform.gpus
+    what = "GPUs"
+    if placement == "spread":
+        gpus = [domain[0] for domain in _by_domain(gpus)]
+        what = "scale-up domains, of which spread takes one GPU each"
+    if ranks is not None and ranks > len(gpus):
+        raise PlatformError(
+            f"has {len(gpus)} {what}: {ranks} ranks are too many", str(platform.path)
+        )
+    return gpus[:ranks]
+
+
+def _by_domain(gpus: Iterable[GpuHost]) -> list[list[GpuHost]]:
+    """Group GPUs by scale-up domain; one of which the file says nothing is alone in its own."""
+    domains: dict[object, list[GpuHost]] = {}
+    for gpu in gpus:
+        domains.setdefault(gpu.domain if gpu.domain >= 0 else gpu.name, []).append(gpu)
+    return list(domains.values())
+
+
+def _setting(
+    platform: Platform, gpus: Sequence[GpuHost], size_bytes: float
+) -> tuple[Setting, Hop | None]:
+    """Return what algorithms adapt to, and an edge inside a domain if there is one."""
+    domains = _by_domain(gpus)
+    position = {gpu.name: number for number, gpu in enumerate(gpus)}
+    inner = _hop(platform, domains[0][0], domains[0][1]) if len(domains[0]) > 1 else None
+    if len(gpus) < 2:
+        hop = Hop(0.0, inf)
+    elif len(domains) > 1 and len(domains) * len(domains[0]) == len(gpus):
+        # Between the first of the first domain and of the last: on one rail.
+        hop = _hop(platform, domains[0][0], domains[-1][0])
+    else:
+        hop = _hop(platform, gpus[0], gpus[-1])
+    members = [[position[gpu.name] for gpu in domain] for domain in domains]
+    return Setting(len(gpus), size_bytes, members, hop), inner
+
+
+def _hop(platform: Platform, source: GpuHost, destination: GpuHost) -> Hop:
+    route = platform.route(source.name, destination.name)
+    return Hop(route.latency_s, route.bandwidth_bytes_per_s)
+
+
+def _measure(
+    platform_xml: Path, schedule: Schedule, hosts: Sequence[str], fidelity: Fidelity
+) -> tuple[float, int, str]:
+    """Play the collective; return its time in s, its messages, and what limits it."""
+    import simgrid
+
+    from simulator.collectives.player import Collective
+    from simulator.simgrid_engine.loading import load_engine, run_to_the_end
+
+    engine = load_engine(platform_xml)
+    collective = Collective(schedule, hosts, "probe", fidelity)
+    ends_s: list[float] = []
+
+    def member(position: int) -> Callable[[], None]:
+        def body() -> None:
+            if collective.take_part(position, inf):
+                ends_s.append(simgrid.Engine.clock)
+
+        return body
+
+    for position, host in enumerate(hosts):
+        simgrid.Host.by_name(host).add_actor(f"rank-{position}", member(position))
+    run_to_the_end(engine)
+    time_s = max(ends_s)
+    return time_s, collective.messages, _bottleneck(schedule, hosts, time_s)
+
+
+def _bottleneck(schedule: Schedule, hosts: Sequence[str], time_s: float) -> str:
+    """Return the class of link that takes most of the time, or "latency".
+
+    In each stage the link with the most bytes for its bandwidth needs at least that long. Stages
+    follow each other, so these times add up, by class; what is left of `time_s` are latencies and
+    pipelines that are not full yet.
+    """
+    import simgrid
+
+    nodes = [simgrid.Host.by_name(host) for host in hosts]
+    busy_s: list[dict[str, float]] = []
+    for position, here in enumerate(nodes):
+        for number, stage in enumerate(schedule.stages(position)):
+            if number == len(busy_s):
+                busy_s.append({})
+            for peer, pieces, _ in stage.sends:
+                links, _ = here.route_to(nodes[peer])
+                for link in links:
+                    # A fat pipe limits each flow for itself.
+                    alone = link.get_sharing_policy() == simgrid.Link.SharingPolicy.FATPIPE
+                    name, seconds = link.name, pieces * schedule.piece_bytes / link.bandwidth
+                    before_s = busy_s[number].get(name, 0.0)
+                    busy_s[number][name] = max(before_s, seconds) if alone else before_s + seconds
+    by_class: dict[str, float] = {"latency": time_s}
+    for stage_busy_s in busy_s:
+        name = _largest(stage_busy_s)
+        # SimGrid names the directions of nic-000017 with _UP and _DOWN behind.
+        kind = link_class(name.removesuffix("_UP").removesuffix("_DOWN"))
+        by_class[kind] = by_class.get(kind, 0.0) + stage_busy_s[name]
+        by_class["latency"] -= stage_busy_s[name]
+    return _largest(by_class)
+
+
+def _largest(seconds: dict[str, float]) -> str:
+    """Return the key of the largest value; of equal ones the first, which is next to the sender."""
+    largest = max(seconds.values())
+    return next(key for key, value in seconds.items() if value >= largest * (1 - 1e-9))

@@ -1,0 +1,188 @@
+"""Schedules with real numbers: every algorithm computes what its collective promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast, pipeline_pieces
+from simulator.collectives.catalogue import (
+    ALGORITHMS,
+    CollectiveError,
+    Setting,
+    algorithm_of,
+    bus_factor,
+    schedule_of,
+)
+from simulator.collectives.double_tree import DoubleTreeAllReduce, double_tree
+from simulator.collectives.exchange import PairwiseAllToAll, PointToPoint
+from simulator.collectives.halving_doubling import HalvingDoublingAllReduce
+from simulator.collectives.hierarchical import HierarchicalAllReduce
+from simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
+from simulator.collectives.schedule import Hop, Schedule
+from tests.simulator.collectives.numeric_player import play
+
+MEMBERS = (2, 3, 4, 5, 6, 7, 8, 12, 16, 17, 33)
+
+
+def numbers(schedule: Schedule) -> np.ndarray:
+    random = np.random.default_rng(7)
+    return random.integers(0, 1000, (schedule.members, schedule.piece_count)).astype(float)
+
+
+def hierarchical(domains: int, rails: int) -> HierarchicalAllReduce:
+    """Members numbered rail after rail, so that position and place in the domain differ."""
+    members = domains * rails
+    return HierarchicalAllReduce(
+        members, 1e6, [range(number, members, domains) for number in range(domains)]
+    )
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        *(RingAllReduce(n, 1e6) for n in MEMBERS),
+        *(HalvingDoublingAllReduce(n, 1e6) for n in MEMBERS),
+        *(DoubleTreeAllReduce(n, 1e6, pieces) for n in MEMBERS for pieces in (1, 2, 5)),
+        *(hierarchical(*shape) for shape in ((1, 4), (4, 1), (2, 2), (3, 4), (5, 3))),
+    ],
+    ids=str,
+)
+def test_after_an_all_reduce_everybody_has_the_sum(schedule: Schedule) -> None:
+    buffers = numbers(schedule)
+    total = buffers.sum(axis=0)
+    play(schedule, buffers)
+    assert (buffers == total).all()
+
+
+@pytest.mark.parametrize("members", MEMBERS)
+def test_after_a_reduce_scatter_member_p_has_the_sum_of_piece_p(members: int) -> None:
+    schedule = RingReduceScatter(members, 1e6)
+    buffers = numbers(schedule)
+    total = buffers.sum(axis=0)
+    play(schedule, buffers)
+    assert (np.diagonal(buffers) == total).all()
+
+
+@pytest.mark.parametrize("members", MEMBERS)
+def test_after_an_all_gather_everybody_has_the_part_of_everybody(members: int) -> None:
+    schedule = RingAllGather(members, 1e6)
+    parts = np.arange(1.0, members + 1.0)
+    buffers = np.full((members, members), np.nan)
+    np.fill_diagonal(buffers, parts)
+    play(schedule, buffers)
+    assert (buffers == parts).all()
+
+
+@pytest.mark.parametrize("members", MEMBERS)
+@pytest.mark.parametrize("pieces", [0, 1, 4])
+def test_after_a_broadcast_everybody_has_what_the_first_one_had(members: int, pieces: int) -> None:
+    """0 pieces stand for the binomial tree."""
+    schedule: Schedule = BinomialBroadcast(members, 1e6)
+    if pieces:
+        schedule = ChainBroadcast(members, 1e6, pieces)
+    buffers = np.full((members, schedule.piece_count), np.nan)
+    buffers[0] = np.arange(schedule.piece_count)
+    play(schedule, buffers)
+    assert (buffers == np.arange(schedule.piece_count)).all()
+
+
+@pytest.mark.parametrize("members", MEMBERS)
+def test_after_an_all_to_all_everybody_has_what_was_meant_for_them(members: int) -> None:
+    schedule = PairwiseAllToAll(members, 1e6)
+    meant = np.arange(members**2, dtype=float).reshape(members, members)
+    buffers = np.full((members, members**2), np.nan)
+    for position in range(members):
+        buffers[position, position * members : (position + 1) * members] = meant[position]
+    play(schedule, buffers)
+    received = buffers.reshape(members, members, members)
+    for position in range(members):
+        assert (received[position, :, position] == meant[:, position]).all()
+
+
+def test_point_to_point_brings_the_buffer_from_the_first_to_the_last() -> None:
+    buffers = np.array([[3.0], [np.nan]])
+    play(PointToPoint(2, 1e6), buffers)
+    assert buffers[1, 0] == 3.0
+
+
+@pytest.mark.parametrize("members", [2, 3, 6, 8, 17])
+@pytest.mark.parametrize("collective", list(ALGORITHMS))
+def test_flows_carry_what_the_messages_carry(collective: str, members: int) -> None:
+    """Edge by edge and stage by stage, and senders and receivers speak of the same pieces."""
+    members = 2 if collective == "point-to-point" else members
+    setting = Setting(members, 1e7, [range(members)], Hop(1e-6, 50e9))
+    for algorithm in ALGORITHMS[collective]:
+        schedule = schedule_of(collective, algorithm, setting)
+        for position in range(members):
+            for stage in schedule.stages(position):
+                sent: Counter[int] = Counter()
+                received: Counter[int] = Counter()
+                for turn in stage.rounds():
+                    sent.update({m.peer: m.pieces for m in turn.sends})
+                    received.update({m.peer: m.pieces for m in turn.receives})
+                flows_out: Counter[int] = Counter()
+                flows_in: Counter[int] = Counter()
+                for share in stage.sends:
+                    flows_out[share.peer] += int(share.pieces)
+                for share in stage.receives:
+                    flows_in[share.peer] += int(share.pieces)
+                assert sent == flows_out
+                assert received == flows_in
+
+
+@pytest.mark.parametrize("members", range(2, 70))
+def test_no_member_of_the_double_tree_sends_or_receives_twice_in_a_round(members: int) -> None:
+    """And nobody is an inner member of both trees with two children in each."""
+    trees = double_tree(members)
+    for position, edges in enumerate(trees.edges):
+        for lane in range(trees.lanes):
+            of_lane = [edge for edge in edges if edge.first_round % trees.lanes == lane]
+            assert sum(edge.parent == position for edge in of_lane) <= 1
+            assert sum(edge.child == position for edge in of_lane) <= 1
+    assert trees.depth <= 2 * members.bit_length() + 1
+
+
+def test_pipelines_are_cut_into_the_best_number_of_pieces() -> None:
+    """By hand: sqrt(100 * 1 s / 1 s) = 10; brute force agrees; pieces are at least 4096 bytes."""
+    assert pipeline_pieces(100, 1e9, Hop(1.0, 1e9)) == 10
+    hop = Hop(3e-6, 25e9)
+    best = min(range(1, 3000), key=lambda k: (62 + k) * hop.seconds(1e8 / k))
+    assert pipeline_pieces(62, 1e8, hop) == pytest.approx(best, abs=1)
+    assert pipeline_pieces(62, 9000, Hop(0.0, 25e9)) == 2
+    assert pipeline_pieces(62, 1e12, Hop(0.0, 25e9)) == 4096
+    assert pipeline_pieces(62, 10, hop) == 1
+
+
+@pytest.mark.parametrize(
+    ("collective", "factor"),
+    [
+        ("all-reduce", 1.75),
+        ("reduce-scatter", 0.875),
+        ("all-gather", 0.875),
+        ("all-to-all", 0.875),
+        ("broadcast", 1.0),
+        ("point-to-point", 1.0),
+    ],
+)
+def test_bus_bandwidth_has_the_factors_of_nccl_tests(collective: str, factor: float) -> None:
+    assert bus_factor(collective, 8) == factor
+
+
+def test_wrong_requests_are_told_in_one_line() -> None:
+    setting = Setting(3, 1e6, [[0, 1], [2]], Hop(1e-6, 1e9))
+    with pytest.raises(CollectiveError, match=r"no collective is called 'all-reduse'.*all-gather"):
+        algorithm_of("all-reduse", None)
+    with pytest.raises(
+        CollectiveError, match=r"broadcast has no algorithm 'ring'.*binomial, chain"
+    ):
+        algorithm_of("broadcast", "ring")
+    with pytest.raises(CollectiveError, match="equally many ranks in every scale-up domain"):
+        schedule_of("all-reduce", "hierarchical", setting)
+    with pytest.raises(CollectiveError, match="point-to-point has 2 ranks, not 3"):
+        schedule_of("point-to-point", "direct", setting)
+    with pytest.raises(ValueError, match="equally many"):
+        HierarchicalAllReduce(3, 1e6, [[0, 1], [2]])
+    assert algorithm_of("all-reduce", None) == "ring"

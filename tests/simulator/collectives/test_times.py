@@ -1,0 +1,160 @@
+"""Simulated times against alpha-beta formulas, chunks against flows, and shares of links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from platforms import load_preset, write_xml
+from simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast
+from simulator.collectives.catalogue import ALGORITHMS, Setting, schedule_of
+from simulator.collectives.exchange import PointToPoint
+from simulator.collectives.hierarchical import HierarchicalAllReduce
+from simulator.collectives.ring import RingAllReduce
+from simulator.collectives.schedule import Hop
+from tests.simulator.collectives.stage_hand import Play, all_at_once, one_after_the_other
+
+NVLINK = Hop(2 * 250e-9 + 100e-9, 450e9)
+RAIL = Hop(2 * (0.5e-6 + 0.25e-6) + 0.2e-6, 50e9)
+"""PCIe, NIC and half a switch on either side: below one leaf switch."""
+SIZES = (64e3, 1e6, 256e6)
+
+
+def gpu(index: int) -> str:
+    return f"gpu-{index:06d}"
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """17 HGX servers below one leaf switch a rail: every edge of a rail is the same."""
+    path = tmp_path_factory.mktemp("platform") / "hgx.xml"
+    write_xml(load_preset("hgx-h100", domains=17), path)
+    return path
+
+
+@pytest.mark.parametrize("collective", list(ALGORITHMS))
+def test_each_algorithm_takes_its_alpha_beta_time(collective: str, servers: Path) -> None:
+    """On one rail, where nothing meets, within 1 %: at both fidelities, so those agree too."""
+    cases = []
+    for algorithm in ALGORITHMS[collective]:
+        for members in (2,) if collective == "point-to-point" else (2, 5, 8, 17):
+            for size in SIZES:
+                setting = Setting(members, size, [[n] for n in range(members)], RAIL)
+                schedule = schedule_of(collective, algorithm, setting)
+                cases.append((schedule, [gpu(8 * n) for n in range(members)]))
+    plays = [Play(*case, fidelity) for case in cases for fidelity in ("flow", "chunk")]
+    times_s = one_after_the_other(servers, plays)
+    for play, time_s in zip(plays, times_s, strict=True):
+        assert time_s == pytest.approx(play.schedule.alpha_beta_s(RAIL), rel=0.01), play
+
+
+def test_the_formulas_by_hand() -> None:
+    """1 GB among 8 at 1 us and 10 GB/s: a byte takes 0.1 ns, all bytes 0.1 s."""
+    hop = Hop(1e-6, 10e9)
+    setting = Setting(8, 1e9, [range(4), range(4, 8)], hop)
+    expected_s = {
+        ("all-reduce", "ring"): 14e-6 + 0.175,
+        ("all-reduce", "halving-doubling"): 6e-6 + 0.175,
+        ("all-reduce", "hierarchical"): 6e-6 + 0.15 + 2e-6 + 0.025,
+        ("reduce-scatter", "ring"): 7e-6 + 0.0875,
+        ("all-gather", "ring"): 7e-6 + 0.0875,
+        ("broadcast", "binomial"): 3e-6 + 0.3,
+        ("all-to-all", "pairwise"): 7e-6 + 0.0875,
+    }
+    for (collective, algorithm), time_s in expected_s.items():
+        schedule = schedule_of(collective, algorithm, setting)
+        assert schedule.alpha_beta_s(hop) == pytest.approx(time_s, rel=1e-12)
+    # 10 pieces of 10 ms: the last one enters after 9 rounds, and has 7 edges to go.
+    assert ChainBroadcast(8, 1e9, 10).alpha_beta_s(hop) == pytest.approx(16 * (1e-6 + 0.01))
+    assert BinomialBroadcast(9, 1e9).alpha_beta_s(hop) == pytest.approx(4 * (1e-6 + 0.1))
+    assert PointToPoint(2, 1e9).alpha_beta_s(hop) == pytest.approx(1e-6 + 0.1)
+    # Five members: one pair joins before and parts after, four do the work between.
+    five = schedule_of("all-reduce", "halving-doubling", Setting(5, 1e9, [], hop))
+    assert five.alpha_beta_s(hop) == pytest.approx(2 * (1e-6 + 0.1) + 4e-6 + 0.15)
+
+
+def test_hierarchical_all_reduce_uses_both_levels(servers: Path) -> None:
+    """Four servers of eight: 2 * 7 rounds of m/8 over NVLink, 2 * 3 of m/32 on every rail."""
+    hosts = [gpu(index) for index in range(32)]
+    plays = [
+        Play(
+            HierarchicalAllReduce(32, size, [range(8 * n, 8 * n + 8) for n in range(4)]),
+            hosts,
+            fidelity,
+        )
+        for size in SIZES
+        for fidelity in ("flow", "chunk")
+    ]
+    for play, time_s in zip(plays, one_after_the_other(servers, plays), strict=True):
+        schedule = play.schedule
+        assert isinstance(schedule, HierarchicalAllReduce)
+        by_hand_s = 14 * NVLINK.seconds(schedule.size_bytes / 8) + 6 * RAIL.seconds(
+            schedule.size_bytes / 32
+        )
+        assert time_s == pytest.approx(by_hand_s, rel=0.01)
+        assert schedule.alpha_beta_s(RAIL, NVLINK) == pytest.approx(by_hand_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("collective", ["all-reduce", "broadcast", "all-to-all"])
+def test_flows_and_chunks_agree_where_edges_differ(collective: str, servers: Path) -> None:
+    """Packed ranks: most edges are NVLink, some are not. From 1 MB a rank on, within 2 %."""
+    plays = []
+    for algorithm in ALGORITHMS[collective]:
+        for members in (16, 24):
+            domains = [range(first, first + 8) for first in range(0, members, 8)]
+            for size in (1e6, 32e6):
+                schedule = schedule_of(collective, algorithm, Setting(members, size, domains, RAIL))
+                hosts = [gpu(index) for index in range(members)]
+                plays += [Play(schedule, hosts, "flow"), Play(schedule, hosts, "chunk")]
+    times_s = one_after_the_other(servers, plays)
+    for play, flow_s, chunk_s in zip(plays[::2], times_s[::2], times_s[1::2], strict=True):
+        assert flow_s == pytest.approx(chunk_s, rel=0.02), play
+
+
+@pytest.mark.parametrize("fidelity", ["flow", "chunk"])
+def test_two_collectives_at_once_share_a_trunk_fairly(fidelity: str, tmp_path: Path) -> None:
+    """Two rings of two GPUs below the same two leaf switches, 1 GB and 3 GB.
+
+    Leaf switches 4:1: four GPUs of 50 GB/s get a trunk of 50 GB/s, so while both rings run each
+    flow gets 25 GB/s. A ring of two sends m in all. Ring A: 1 GB at 25 GB/s is through after 40 ms.
+    Ring B has sent 1 GB by then; 2 GB at the full 50 GB/s take another 40 ms: 80 ms. Messages of
+    ring B are cut in two (chunk), which changes nothing. Latencies: a few us.
+    """
+    path = tmp_path / "shared.xml"
+    write_xml(
+        load_preset(
+            "hgx-h100",
+            **{
+                "domains": 8,
+                "gpus_per_domain": 2,
+                "domains_per_leaf": 4,
+                "oversubscription": [4],
+            },
+        ),
+        path,
+    )
+    plays = [
+        Play(RingAllReduce(2, 1e9), [gpu(0), gpu(8)], fidelity),  # type: ignore[arg-type]
+        Play(RingAllReduce(2, 3e9), [gpu(2), gpu(10)], fidelity),  # type: ignore[arg-type]
+    ]
+    small, large = all_at_once(path, plays)
+    assert max(left.time_s for left in small.values()) == pytest.approx(0.040, rel=1e-3)
+    assert max(left.time_s for left in large.values()) == pytest.approx(0.080, rel=1e-3)
+
+
+def test_a_collective_waits_for_its_slowest_edge_only(tmp_path: Path, servers: Path) -> None:
+    """Edit one NIC to a tenth of its bandwidth: the formula holds with that bandwidth."""
+    text = servers.read_text(encoding="utf-8")
+    slow = tmp_path / "slow.xml"
+    line = next(row for row in text.splitlines() if 'link id="nic-000008"' in row)
+    slow.write_text(text.replace(line, line.replace("50GBps", "5GBps")), encoding="utf-8")
+    assert "5GBps" in slow.read_text(encoding="utf-8")
+    ring = RingAllReduce(4, 1e9)
+    hosts = [gpu(8 * n) for n in range(4)]
+    (flow_s, chunk_s) = one_after_the_other(
+        slow, [Play(ring, hosts, "flow"), Play(ring, hosts, "chunk")]
+    )
+    expected_s = ring.alpha_beta_s(Hop(RAIL.latency_s, 5e9))
+    assert flow_s == pytest.approx(expected_s, rel=1e-3)
+    assert chunk_s == pytest.approx(expected_s, rel=1e-3)
