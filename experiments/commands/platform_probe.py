@@ -71,7 +71,11 @@ def add_parser(subcommands: Any) -> None:
         default="packed",
         help="ranks on the first GPUs (default), or on one GPU of each scale-up domain",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object; times in seconds, bandwidths in bytes/s",
+    )
     parser.set_defaults(execute=execute)
 
 
@@ -95,10 +99,14 @@ def execute(arguments: argparse.Namespace) -> int:
     except CollectiveError as error:
         raise UserError(f"{arguments.file}: {error}") from error
     if arguments.json:
-        print(json.dumps(asdict(result), allow_nan=False))
+        print(json.dumps(_as_json(result), allow_nan=False))
     else:
         _print(arguments, result)
     return 0
+
+
+def _as_json(result: CollectiveResult) -> dict[str, float | int | str]:
+    return {key.removesuffix("_bytes_per_s"): value for key, value in asdict(result).items()}
 
 
 def _size(text: str) -> float:

@@ -31,7 +31,7 @@ def agreement_table(agreements: list[Agreement]) -> Table:
     table = _table("Engines: 24 groups, 100 steps, no jitter; SimGrid against replay")
     table.add_column("rules")
     table.add_column("scheme")
-    for name in ("failures", "events", "same events", "largest difference"):
+    for name in ("failures", "events", "same events", "times differ"):
         table.add_column(name, justify="right", no_wrap=True)
     for agreement in agreements:
         table.add_row(
@@ -48,7 +48,7 @@ def agreement_table(agreements: list[Agreement]) -> Table:
 def headline_table(rows: pd.DataFrame) -> Table:
     """Show the headline ratios beside the published ones, with the differences."""
     table = _table("Headline: time-to-train ratio")
-    _headline_columns(table, "simulated", "difference", "sound", "at best r")
+    _headline_columns(table, "simulated", "change", "sound", "at best r")
     for row in rows.itertuples():
         table.add_row(
             str(row.groups),
@@ -122,4 +122,6 @@ def checkpoint_table(rows: pd.DataFrame) -> Table:
 
 
 def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    return Table(
+        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
