@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from experiments.commands import platform_probe
+from experiments.commands import platform_break, platform_probe
 from experiments.errors import UserError
 from platforms.check_report import check_report
 from platforms.errors import nearest
@@ -64,6 +64,7 @@ def add_parser(commands: Any) -> None:
     listing = subcommands.add_parser("list", help="list the clusters that come with Faultline")
     listing.set_defaults(execute=_list)
     platform_probe.add_parser(subcommands)
+    platform_break.add_parser(subcommands)
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -38,6 +38,12 @@ def add_parser(subcommands: Any) -> None:
         epilog="example: faultline platform probe hgx-h100 --collective all-reduce "
         f"--algorithm ring --bytes 1GB --ranks 64. Algorithms: {algorithms}",
     )
+    add_collective_arguments(parser)
+    parser.set_defaults(execute=execute)
+
+
+def add_collective_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare which collective is meant, on which platform."""
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -76,15 +82,11 @@ def add_parser(subcommands: Any) -> None:
         action="store_true",
         help="print one JSON object; times in seconds, bandwidths in bytes/s",
     )
-    parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    size_bytes = _size(arguments.size)
-    if arguments.ranks is not None and arguments.ranks < 2:
-        raise UserError(f"--ranks {arguments.ranks}: a collective needs at least 2 ranks")
-    path = _platform(arguments.file, arguments.ranks)
+    path, size_bytes = collective_of(arguments)
     try:
         with explaining_aborts(path):
             result = probe_collective(
@@ -103,6 +105,20 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         _print(arguments, result)
     return 0
+
+
+def collective_of(arguments: argparse.Namespace) -> tuple[Path, float]:
+    """Return the platform XML and the bytes that are meant.
+
+    Raises
+    ------
+    UserError
+        If there is no such file, or a value is no good.
+    """
+    size_bytes = _size(arguments.size)
+    if arguments.ranks is not None and arguments.ranks < 2:
+        raise UserError(f"--ranks {arguments.ranks}: a collective needs at least 2 ranks")
+    return _platform(arguments.file, arguments.ranks), size_bytes
 
 
 def _as_json(result: CollectiveResult) -> dict[str, float | int | str]:

@@ -100,14 +100,9 @@ def probe_collective(
     """
     name = algorithm_of(collective, algorithm)
     platform = read_platform(platform_xml)
-    gpus = _placed(platform, ranks, placement)
-    setting, inner = _setting(platform, gpus, size_bytes)
-    schedule = schedule_of(collective, name, setting)
-    hosts = [gpu.name for gpu in gpus]
-    if isinstance(schedule, HierarchicalAllReduce):
-        alpha_beta_s = schedule.alpha_beta_s(setting.hop, inner)
-    else:
-        alpha_beta_s = schedule.alpha_beta_s(setting.hop)
+    schedule, hosts, alpha_beta_s = prepare(
+        platform, collective, name, size_bytes, ranks, placement
+    )
 
     def measure() -> CollectiveResult:
         time_s, messages, limited_by = in_own_process(
@@ -119,6 +114,31 @@ def probe_collective(
 
     asked = ["collective", _VERSION, collective, name, size_bytes, fidelity, hosts]
     return cached(platform_xml, asked, measure, _believable, directory)
+
+
+def prepare(
+    platform: Platform,
+    collective: str,
+    algorithm: str | None,
+    size_bytes: float,
+    ranks: int | None,
+    placement: Placement,
+) -> tuple[Schedule, list[str], float]:
+    """Return a collective's schedule, the hosts of its members, and its alpha-beta time in s.
+
+    Raises
+    ------
+    CollectiveError, PlatformError
+        As `probe_collective`.
+    """
+    gpus = _placed(platform, ranks, placement)
+    setting, inner = _setting(platform, gpus, size_bytes)
+    schedule = schedule_of(collective, algorithm_of(collective, algorithm), setting)
+    if isinstance(schedule, HierarchicalAllReduce):
+        alpha_beta_s = schedule.alpha_beta_s(setting.hop, inner)
+    else:
+        alpha_beta_s = schedule.alpha_beta_s(setting.hop)
+    return schedule, [gpu.name for gpu in gpus], alpha_beta_s
 
 
 def _believable(stored: dict[str, Any]) -> CollectiveResult:

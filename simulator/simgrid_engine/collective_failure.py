@@ -1,0 +1,130 @@
+"""What the members of a collective feel when something fails in the middle of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.collectives.schedule import Schedule
+from simulator.simgrid_engine.process import in_own_process
+from simulator.simgrid_engine.traffic import Fidelity
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A component goes down.
+
+    Attributes
+    ----------
+    at_s : float
+        When, in seconds after the start of the collective.
+    hosts, links : sequence of str
+        Hosts and links that are turned off.
+    """
+
+    at_s: float
+    hosts: Sequence[str]
+    links: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """How the members left a collective; their numbers are their positions in it.
+
+    Attributes
+    ----------
+    died : tuple of int
+        Went down with their hosts.
+    hung : tuple of int
+        Waited until their watchdog fired.
+    through : tuple of int
+        Had all they needed before.
+    end_s : float
+        When the last member that did not die was out, in seconds after the start.
+    """
+
+    died: tuple[int, ...]
+    hung: tuple[int, ...]
+    through: tuple[int, ...]
+    end_s: float
+
+
+def break_collective(
+    platform_xml: Path,
+    schedule: Schedule,
+    hosts: Sequence[str],
+    fidelity: Fidelity,
+    failure: Failure,
+    watchdog_s: float,
+) -> Aftermath:
+    """Play a collective in a process of its own while a component fails.
+
+    Parameters
+    ----------
+    platform_xml : Path
+        Platform XML.
+    schedule : Schedule
+        The collective.
+    hosts : sequence of str
+        Hosts of its members, in order.
+    fidelity : {"flow", "chunk"}
+        A flow an edge, or every message.
+    failure : Failure
+        What goes down, and when.
+    watchdog_s : float
+        Seconds after the start at which every member gives up.
+    """
+    return in_own_process(_play, platform_xml, schedule, hosts, fidelity, failure, watchdog_s)
+
+
+def _play(
+    platform_xml: Path,
+    schedule: Schedule,
+    hosts: Sequence[str],
+    fidelity: Fidelity,
+    failure: Failure,
+    watchdog_s: float,
+) -> Aftermath:
+    import simgrid
+
+    from platforms.xml_names import CONTROLLER_HOST
+    from simulator.collectives.player import Collective
+    from simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+
+    engine = load_engine(platform_xml)
+    collective = Collective(schedule, hosts, "collective", fidelity)
+    out: dict[int, tuple[bool, float]] = {}
+
+    def member(position: int) -> Callable[[], None]:
+        def body() -> None:
+            through = collective.take_part(position, watchdog_s)
+            out[position] = (through, simgrid.Engine.clock)
+
+        return body
+
+    def strike() -> None:
+        simgrid.this_actor.sleep_until(failure.at_s)
+        for name in failure.links:
+            _turn_off(simgrid, name)
+        for name in failure.hosts:
+            simgrid.Host.by_name(name).turn_off()
+
+    for position, host in enumerate(hosts):
+        simgrid.Host.by_name(host).add_actor(f"rank-{position}", member(position))
+    actor_on(CONTROLLER_HOST, "failure", strike)
+    run_to_the_end(engine)
+    return Aftermath(
+        died=tuple(position for position in range(len(hosts)) if position not in out),
+        hung=tuple(position for position, (through, _) in sorted(out.items()) if not through),
+        through=tuple(position for position, (through, _) in sorted(out.items()) if through),
+        end_s=max((time_s for _, time_s in out.values()), default=0.0),
+    )
+
+
+def _turn_off(simgrid: object, name: str) -> None:
+    """Turn off a link in both directions; SimGrid names those of a split one apart."""
+    for suffix in ("", "_UP", "_DOWN"):
+        link = simgrid.Link.by_name_or_null(name + suffix)  # type: ignore[attr-defined]
+        if link is not None:
+            link.turn_off()
