@@ -106,7 +106,7 @@ def _play(
     def strike() -> None:
         simgrid.this_actor.sleep_until(failure.at_s)
         for name in failure.links:
-            _turn_off(simgrid, name)
+            _turn_off(name)
         for name in failure.hosts:
             simgrid.Host.by_name(name).turn_off()
 
@@ -122,9 +122,11 @@ def _play(
     )
 
 
-def _turn_off(simgrid: object, name: str) -> None:
+def _turn_off(name: str) -> None:
     """Turn off a link in both directions; SimGrid names those of a split one apart."""
+    import simgrid
+
     for suffix in ("", "_UP", "_DOWN"):
-        link = simgrid.Link.by_name_or_null(name + suffix)  # type: ignore[attr-defined]
+        link = simgrid.Link.by_name_or_null(name + suffix)
         if link is not None:
             link.turn_off()
