@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from experiments.commands import bench, doctor, platform, reproduce, run
 from experiments.errors import UserError
@@ -18,7 +19,7 @@ _COMMANDS = (run, reproduce, platform, doctor, bench)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: 0, or 2 for bad input, told in one line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="faultline",
         description="Which fault-tolerance scheme trains this model soonest on this cluster?",
     )
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     try:
         status: int = parsed.execute(parsed)
+        sys.stdout.flush()
     except (UserError, PlatformError, StrategyError, DistributionError, SimulationError) as error:
         print(f"faultline: {_one_line(error)}", file=sys.stderr)
         return 2
@@ -37,7 +39,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        print(f"faultline: {_one_line(error)}", file=sys.stderr)
+        return 2
     return status
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells what is wrong with an argument in one line, as everything else does."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error without the usage, and exit with status 2."""
+        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 
 def _one_line(error: Exception) -> str:

@@ -38,7 +38,6 @@ def figure_style() -> Iterator[None]:
 
 def save_figure(figure: Figure, path: Path) -> Path:
     """Save a figure and close it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     plt.close(figure)
     return path

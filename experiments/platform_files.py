@@ -8,9 +8,11 @@ from pathlib import Path
 
 from experiments.errors import UserError
 from experiments.scenario import Scenario
+from platforms.errors import PlatformError
 from platforms.platform_data import Platform
 from platforms.preset_library import load_preset, preset_names
 from platforms.simgrid_check import check_in_simgrid
+from platforms.xml_names import CONTROLLER_HOST
 from platforms.xml_reader import read_platform
 from platforms.xml_writer import write_xml
 from simulator.probe_cache import cache_directory
@@ -68,7 +70,10 @@ def generate_preset(name: str, groups: int, directory: Path) -> Path:
     """Write the XML of a shipped cluster; a rail plane is made for the given number of groups."""
     spec = load_preset(name)
     if spec.plane is not None:
-        spec = load_preset(name, groups=groups)
+        try:
+            spec = load_preset(name, groups=groups)
+        except PlatformError as error:
+            raise UserError(f"job.groups = {groups} on {name}: {error}") from error
         name = f"{name}-{groups}"
     path = directory / f"{name}.xml"
     try:
@@ -93,6 +98,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         If the platform file is broken.
     """
     job, platform = scenario.job, read_platform(path)
+    check_controller(platform)
     hosts_per_group, left_over = divmod(len(platform.gpus), job.groups)
     if hosts_per_group == 0:
         raise UserError(
@@ -118,6 +124,15 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         scenario.all_reduce.fidelity,
         scenario.restart.load_by,
     )
+
+
+def check_controller(platform: Platform) -> None:
+    """Refuse a platform on which nothing can direct a job."""
+    if platform.controller is None:
+        raise UserError(
+            f"{platform.path}: has no host {CONTROLLER_HOST!r}, where a job's controller runs; "
+            "generate a platform and copy its management zone"
+        )
 
 
 def _check_measurable(

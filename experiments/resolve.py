@@ -108,6 +108,12 @@ def _check_possible(scenario: Scenario, durations: Durations) -> None:
         If no group would ever come up again, or the watchdog fires in a sound all-reduce.
     """
     restart_s = durations.restart_s
+    repair_s = restart_s + durations.load_s + durations.controller_s
+    if repair_s > 1e7 * scenario.failures.mtbf_s:
+        raise UserError(
+            f"failures.mtbf_s = {scenario.failures.mtbf_s:g}: more than ten million failures fall "
+            f"into one restart of {repair_s:g} s; raise it, or shorten the restart"
+        )
     if scenario.restart.failure_during == "begins-anew":
         unharmed = failures_of(scenario).survival(restart_s)
         if unharmed < 1e-3:
@@ -156,9 +162,10 @@ def durations_of(scenario: Scenario) -> Durations:
     if stated_s is None:
         stated_s = reduce.time_per_group_s * scenario.job.groups
     all_reduce_s: AllReduceTime = ConstantTime(stated_s)
-    save_s, load_s = checkpoint.write_s, 0.0
+    save_s, load_s, unevenness = checkpoint.write_s, 0.0, 0.0
     if "measured" in (reduce.time, checkpoint.write, restart.load):
         measured = measure(scenario)
+        unevenness = measured.unevenness
         if reduce.time == "measured":
             all_reduce_s = measured.ring_time()
         if checkpoint.write == "measured":
@@ -172,6 +179,7 @@ def durations_of(scenario: Scenario) -> Durations:
         restart_time_s(scenario),
         restart.controller_s,
         restart.shrink_per_member_s,
+        unevenness,
     )
 
 

@@ -15,7 +15,7 @@ from strategies.registry import all_strategies
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 class JobTable(_Table):
@@ -30,16 +30,22 @@ class JobTable(_Table):
     )
     steps: int = Field(10_000, ge=1, le=10**9, description="Training steps to complete.")
     compute_s: float = Field(
-        64.0, gt=0, description="Seconds a group computes one shard type (one stack)."
+        64.0, gt=0, le=1e9, description="Seconds a group computes one shard type (one stack)."
     )
     compute_jitter: float = Field(
-        0.05, ge=0, description="Standard deviation of the factor N(1, jitter^2) on compute_s."
+        0.05,
+        ge=0,
+        le=10,
+        description="Standard deviation of the factor N(1, jitter^2) on compute_s.",
     )
     minimum_compute_factor: float = Field(
         0.1, ge=0, lt=1, description="The factor is never below this."
     )
     parameter_bytes: float = Field(
-        2e13, gt=0, description="Bytes of a model replica: gradients reduced, checkpoint written."
+        2e13,
+        gt=0,
+        le=1e18,
+        description="Bytes of a model replica: gradients reduced, checkpoint written.",
     )
     time_limit_s: float | None = Field(
         None, gt=0, description="Give up after this many simulated seconds."
@@ -63,7 +69,7 @@ class FailuresTable(_Table):
     shape: float = Field(0.78, ge=0.05, le=1000, description="Shape of the Weibull distribution.")
     mtbf_s: float = Field(
         300.0,
-        gt=0,
+        ge=1e-3,
         le=1e15,
         description="Mean seconds between failures of the whole system, all groups up; a group's "
         "own mean is groups times that.",
@@ -83,7 +89,9 @@ class DetectionTable(_Table):
         description="'all-reduce': an all-reduce that lacks a member fails after failed_fraction "
         "of its time. 'watchdog': it hangs until watchdog_s after its start.",
     )
-    watchdog_s: float = Field(600.0, gt=0, description="Time-out of the watchdog, in seconds.")
+    watchdog_s: float = Field(
+        600.0, gt=0, le=1e9, description="Time-out of the watchdog, in seconds."
+    )
     failure_in_all_reduce: Literal["next-step", "fails-it"] = Field(
         "fails-it",
         description="Whether a group that dies after its compute makes this all-reduce fail, or is "
@@ -100,10 +108,13 @@ class AllReduceTable(_Table):
         "the replay engine takes what SimGrid measured.",
     )
     time_s: float | None = Field(
-        None, ge=0, description="Seconds of an all-reduce; default: time_per_group_s * groups."
+        None,
+        ge=0,
+        le=1e9,
+        description="Seconds of an all-reduce; default: time_per_group_s * groups.",
     )
     time_per_group_s: float = Field(
-        0.01, ge=0, description="Seconds a group: 2, 6, 10 s for 200, 600, 1000 groups."
+        0.01, ge=0, le=1e6, description="Seconds a group: 2, 6, 10 s for 200, 600, 1000 groups."
     )
     failed_fraction: float = Field(
         1.0, ge=0, le=1, description="Cost of an all-reduce that lacked a member, as a fraction."
@@ -127,7 +138,7 @@ class CheckpointTable(_Table):
     write: Literal["stated", "measured"] = Field(
         "stated", description="'stated': write_s. 'measured': a flow to the platform's storage."
     )
-    write_s: float = Field(58.8, gt=0, le=1e15, description="Seconds to write: 2e13 B at 340 GB/s.")
+    write_s: float = Field(58.8, gt=0, le=1e9, description="Seconds to write: 2e13 B at 340 GB/s.")
     failed_writer: Literal["skips", "replaced"] = Field(
         "replaced",
         description="Whether a checkpoint whose writer is down is left out, or the next member "
@@ -143,13 +154,16 @@ class RestartTable(_Table):
         description="'stated': duration_s. 'modelled': scheduling_s + initialisation_s * "
         "(GPUs / initialisation_gpus) ^ initialisation_exponent.",
     )
-    duration_s: float = Field(3600.0, gt=0, description="Seconds until a group is up again.")
+    duration_s: float = Field(
+        3600.0, gt=0, le=1e9, description="Seconds until a group is up again."
+    )
     scheduling_s: float = Field(
-        0.0, ge=0, description="Seconds until the job has its machines again."
+        0.0, ge=0, le=1e9, description="Seconds until the job has its machines again."
     )
     initialisation_s: float = Field(
         454.0,
         ge=0,
+        le=1e9,
         description="Seconds to start processes and communicators on initialisation_gpus GPUs; "
         "454 s on 2,048 GPUs as ByteRobust (arXiv 2509.16293) measured restarts by requeue.",
     )
@@ -157,6 +171,7 @@ class RestartTable(_Table):
     initialisation_exponent: float = Field(
         0.25,
         ge=0,
+        le=4,
         description="How initialisation grows with GPUs: 454, 545, 635, 768 s on 2,048 to 16,384 "
         "GPUs (ByteRobust) grow by 2^0.25 a doubling.",
     )
@@ -187,10 +202,14 @@ class RestartTable(_Table):
     controller_s: float = Field(
         0.1,
         ge=0,
+        le=1e9,
         description="Seconds of the controller's decision and the shrinking of the communicator.",
     )
     shrink_per_member_s: float = Field(
-        0.0, ge=0, description="What the shrinking takes on top for each member that is left."
+        0.0,
+        ge=0,
+        le=1e6,
+        description="What the shrinking takes on top for each member that is left.",
     )
 
 

@@ -122,7 +122,8 @@ def _describe(mistake: Any) -> str:
     key = ".".join(location)
     given = mistake["input"]
     if mistake["type"] == "extra_forbidden":
-        return f"{key}: unknown key; {did_you_mean(location[-1], _known_keys(location[:-1]))}"
+        known = [".".join((*location[:-1], name)) for name in _known_keys(location[:-1])]
+        return f"{key}: unknown key; {did_you_mean(key, known)}"
     message = mistake["msg"][0].lower() + mistake["msg"][1:]
     if isinstance(given, Mapping):
         return f"{key}: {message}"

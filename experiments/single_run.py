@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, Literal
 
+from experiments.errors import UserError
 from experiments.platform_files import explaining_aborts, platform_file, traffic_of
 from experiments.resolve import Question, resolve
 from experiments.scenario import Scenario
@@ -60,6 +61,7 @@ def run_question(
     """Play a question with every value filled in; otherwise as `run`."""
     scenario = question.scenario
     if engine == "replay":
+        _check_even(question)
         job = question.job(seed)
         training = Training(job.work, job.rules, question.strategy(), record_event, on_checkpoint)
         play(training, ReplayEngine(job))
@@ -78,6 +80,18 @@ def run_question(
         for event in result.events:
             record_event(event)
     return make_record(question, result.progress, seed, engine)
+
+
+def _check_even(question: Question) -> None:
+    """Refuse to replay what depends on which groups are left: only SimGrid knows their links."""
+    unevenness = question.durations.unevenness
+    if unevenness > 0.01:
+        raise UserError(
+            f"{question.scenario.platform.file}: the best placed group has {unevenness:.0%} more "
+            "bandwidth than the worst, so measured times depend on which groups are left; use "
+            '--engine simgrid, or set all_reduce.time and checkpoint.write to "stated" and '
+            'restart.load to "included"'
+        )
 
 
 def make_record(question: Question, progress: Progress, seed: int, engine: EngineName) -> Record:

@@ -61,7 +61,10 @@ def write_xml(spec: ClusterSpec, path: str | Path) -> None:
     PlatformError
         The file cannot be written.
     """
-    target = Path(path)
+    # A link stays a link: what it points to is replaced.
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        raise PlatformError("cannot be written: it is no regular file", str(path))
     temporary: Path | None = None
     try:
         with tempfile.NamedTemporaryFile(

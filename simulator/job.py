@@ -105,6 +105,8 @@ class Durations:
         Time of a controller's decision, and of the shrinking of a communicator of any size.
     shrink_per_member_s : float
         What the shrinking takes on top for each member that is left.
+    unevenness : float
+        How much the measured groups differ in bandwidth (`ProbeResult.unevenness`).
     """
 
     all_reduce_s: AllReduceTime
@@ -113,6 +115,7 @@ class Durations:
     restart_s: float
     controller_s: float
     shrink_per_member_s: float = 0.0
+    unevenness: float = 0.0
 
     def reconfigure_s(self, members: int) -> float:
         """Return the time to decide and to shrink the communicator to `members`, in seconds."""

@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -20,7 +21,7 @@ from simulator.simgrid_engine.probes import ProbeResult, probe
 from simulator.simgrid_engine.traffic import Traffic
 
 # Raise it when a change to the probes changes what they measure.
-_PROBE_VERSION = 1
+_PROBE_VERSION = 2
 
 
 class _Dataclass(Protocol):
@@ -54,7 +55,7 @@ def cached_probe(platform: Path, traffic: Traffic, directory: Path | None = None
         if known.groups != len(traffic.hosts):
             raise ValueError("was measured for other groups")
         stored.pop("groups")
-        if not all(isinstance(time_s, float) and time_s >= 0.0 for time_s in stored.values()):
+        if not all(isinstance(time_s, float) and 0.0 <= time_s < inf for time_s in stored.values()):
             raise ValueError("has a time that is none")
         return known
 
@@ -111,12 +112,15 @@ def _read(entry: Path, believable: Callable[[dict[str, Any]], Measured]) -> Meas
 
 def _write(entry: Path, measured: _Dataclass) -> None:
     """Put an entry in its place at once; a cache that cannot be written is done without."""
+    draft: Path | None = None
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(
             "w", dir=entry.parent, delete=False, encoding="utf-8"
-        ) as draft:
-            json.dump(asdict(measured), draft)
-        Path(draft.name).replace(entry)
+        ) as file:
+            draft = Path(file.name)
+            json.dump(asdict(measured), file)
+        draft.replace(entry)
     except OSError:
-        return
+        if draft is not None:
+            draft.unlink(missing_ok=True)

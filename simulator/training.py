@@ -24,7 +24,7 @@ class Progress:
     Attributes
     ----------
     completed_steps : int
-        Steps done that no restart can take back any more, or that none has taken back yet.
+        Steps done and not taken back by a restart.
     played_steps : int
         All-reduced steps, those that were lost and repeated included.
     stack_computations : int
@@ -135,8 +135,12 @@ class Training:
             progress.completed_steps += 1
             if self._record:
                 self._log(EventKind.STEP, stacks=plan.stacks)
-            if progress.completed_steps % interval == 0 or progress.completed_steps == work.steps:
-                yield from self._save()
+            done = progress.completed_steps == work.steps
+            if done or progress.completed_steps % interval == 0:
+                saved = yield from self._save()
+                if done and not saved:
+                    # Nobody was left to write the last checkpoint.
+                    yield from self._restart()
 
     def _repair(self, outcome: Outcome) -> Generator[Phase, Outcome, bool]:
         """Bring a step with missing members to its end; False if it is lost."""
@@ -164,7 +168,7 @@ class Training:
         plan = self.strategy.plan()
         self.progress.reorderings += 1
         self.progress.moved_types += verdict.moved_types
-        self.progress.stack_computations += max(verdict.patch.values())
+        self.progress.stack_computations += max(verdict.patch.values()) * plan.stack_size
         if self._record:
             self._log(
                 EventKind.REORDERED,
@@ -175,15 +179,18 @@ class Training:
         outcome = yield Compute(plan.members, 0, plan.stack_size, verdict.patch)
         self._spend("patch_compute", outcome)
 
-    def _save(self) -> Generator[Phase, Outcome, None]:
+    def _save(self) -> Generator[Phase, Outcome, bool]:
+        """Write a checkpoint; False if no writer got through."""
         progress = self.progress
         members = self.strategy.plan().members
         last = progress.completed_steps == self.work.steps
         waits = self.strategy.checkpoint_waits or last
+        saved = False
         for writer in members:
             outcome = yield Save(members, writer, waits)
             self._spend("checkpoint", outcome)
             if not outcome.missing:
+                saved = True
                 progress.checkpoints += 1
                 self._saved_steps = progress.completed_steps
                 self._restarts_since_save = 0
@@ -196,6 +203,7 @@ class Training:
                 break
         if self._on_checkpoint:
             self._on_checkpoint(progress.completed_steps, progress.now_s)
+        return saved
 
     def _restart(self) -> Generator[Phase, Outcome, None]:
         progress = self.progress

@@ -56,8 +56,8 @@ class Continue:
     dropped : tuple of int
         Members that leave the communicator.
     patch : dict of int to int
-        Shard types that each group has to compute before the all-reduce is repeated; empty where
-        nothing of the step was lost.
+        Stacks that each group has to compute before the all-reduce is repeated; empty where nothing
+        of the step was lost.
     moved_types : int
         Shard types that changed their place.
     """

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from experiments.commands.platform_probe import add_collective_arguments, collective_of
 from experiments.errors import UserError
-from experiments.platform_files import explaining_aborts
+from experiments.platform_files import check_controller, explaining_aborts
 from platforms.errors import PlatformError
 from platforms.failure_domains import FailureDomain, failure_domains
 from platforms.platform_data import Platform
@@ -65,6 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "use a later time"
         )
     platform = read_platform(path)
+    check_controller(platform)
     component = _component(platform, arguments.component)
     aftermath, hosts = _break(arguments, path, platform, size_bytes, component, at_s, watchdog_s)
     if arguments.json:

@@ -70,7 +70,10 @@ def execute(arguments: argparse.Namespace) -> int:
         _check_writable(arguments.timeline)
     record = _run_with_progress(scenario, arguments, events)
     if events is not None:
-        write_timeline(events, arguments.timeline)
+        try:
+            write_timeline(events, arguments.timeline)
+        except OSError as error:
+            raise UserError(f"--timeline {arguments.timeline}: {error.strerror}") from error
     if arguments.json:
         print(json.dumps(_finite(record), allow_nan=False))
     else:

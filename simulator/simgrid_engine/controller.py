@@ -157,7 +157,8 @@ class SimgridEngine:
         collective = Collective(
             RingAllReduce(len(members), self._traffic.bytes_per_rank),
             [hosts[group][0] for group in members],
-            # Two names in turn: a message left over from a failed one finds nobody in the next.
+            # While somebody is down, a message left over from a failed all-reduce must find nobody
+            # in the next. A restart turns every host off, and with it all that is left over.
             f"all-reduce-{self._all_reduces}" if self.machine_room.down else "all-reduce",
             self._traffic.fidelity,
         )

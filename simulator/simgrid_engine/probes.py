@@ -25,6 +25,10 @@ class ProbeResult:
         Writing a checkpoint, and loading it into all groups.
     groups : int
         Number of groups.
+    unevenness : float
+        How much more bandwidth the best placed group has than the worst, to its successor in the
+        ring or to the storage: 0.5 for half as much again. Where groups differ, times depend on
+        which of them are left.
     """
 
     all_reduce_s: float
@@ -32,6 +36,7 @@ class ProbeResult:
     save_s: float
     load_s: float
     groups: int
+    unevenness: float = 0.0
 
     def ring_time(self) -> RingTime:
         """Return the all-reduce time by members that agrees with both measurements."""
@@ -83,7 +88,34 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     actor_on(CONTROLLER_HOST, "probe", measure)
     run_to_the_end(engine)
     all_reduce_s, empty_all_reduce_s, save_s, load_s = measured
-    return ProbeResult(all_reduce_s, empty_all_reduce_s, save_s, load_s, len(traffic.hosts))
+    return ProbeResult(
+        all_reduce_s,
+        empty_all_reduce_s,
+        save_s,
+        load_s,
+        len(traffic.hosts),
+        max(_unevenness(_ring_edges(traffic)), _unevenness(_ways_to_storage(traffic))),
+    )
+
+
+def _ring_edges(traffic: Traffic) -> list[tuple[str, str]]:
+    ranks = [hosts[0] for hosts in traffic.hosts]
+    return list(zip(ranks, [*ranks[1:], ranks[0]], strict=True)) if len(ranks) > 1 else []
+
+
+def _ways_to_storage(traffic: Traffic) -> list[tuple[str, str]]:
+    return [(host, traffic.storage) for hosts in traffic.hosts for host in hosts]
+
+
+def _unevenness(edges: list[tuple[str, str]]) -> float:
+    """Return by how much the narrowest links of some routes differ, relative to the narrowest."""
+    import simgrid
+
+    widths = []
+    for near, far in edges:
+        links, _ = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
+        widths.append(min(link.bandwidth for link in links))
+    return max(widths) / min(widths) - 1.0 if widths else 0.0
 
 
 def _all_reduce(traffic: Traffic, bytes_per_rank: float) -> None:

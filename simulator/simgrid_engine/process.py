@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -67,10 +67,14 @@ def in_own_process(
             return pool.submit(function, *args, **kwargs).result()
         except BrokenProcessPool as error:
             raise SimulationError("SimGrid aborted the simulation") from error
+        except (RuntimeError, TypeError) as error:
+            raise SimulationError(f"SimGrid refused to go on: {error}") from error
 
 
 def _import_simgrid() -> None:
     """Import SimGrid without the line it prints about its thread contexts."""
+    # An interrupt ends this process at once; the parent says so.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -119,8 +123,8 @@ def _simulate(
     def control() -> None:
         try:
             play(training, player)
-        except Exception:
-            failure.append(traceback.format_exc())
+        except Exception as error:
+            failure.append(f"the controller failed: {error!r}")
             raise
 
     started = perf_counter()

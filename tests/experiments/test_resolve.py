@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from experiments.errors import UserError
 from experiments.resolve import durations_of, resolve, restart_time_s
 from experiments.scenario_file import load_scenario
+from experiments.single_run import run
+from platforms.errors import PlatformError
+from platforms.preset_library import load_preset
+from platforms.xml_writer import write_xml
 
 
 @pytest.mark.parametrize(
@@ -48,3 +55,38 @@ def test_a_watchdog_that_fires_in_a_sound_all_reduce_is_refused() -> None:
     settings = ["detection.mode=watchdog", "detection.watchdog_s=1"]
     with pytest.raises(UserError, match="watchdog_s"):
         resolve(load_scenario("spare-study", settings))
+
+
+def test_a_platform_with_uneven_groups_is_played_by_simgrid_only(tmp_path: Path) -> None:
+    """Which groups are left decides how fast they are: that is not for durations to say."""
+    path = tmp_path / "slow.xml"
+    write_xml(load_preset("spare-600k", groups=8), path)
+    slow = path.read_text(encoding="utf-8").replace(
+        '"nic-000003" bandwidth="12.5GBps"', '"nic-000003" bandwidth="1GBps"'
+    )
+    assert "1GBps" in slow
+    path.write_text(slow, encoding="utf-8")
+    scenario = load_scenario(
+        "spare-sound",
+        ["job.groups=8", "job.steps=2", "strategy.redundancy=2", f'platform.file="{path}"'],
+    )
+    with pytest.raises(UserError, match=r"525% more bandwidth.*--engine simgrid"):
+        run(scenario, 0)
+    assert run(scenario, 0, "simgrid")["completed_steps"] == 2
+
+
+def test_a_platform_without_a_controller_cannot_run_a_job(tmp_path: Path) -> None:
+    path = tmp_path / "headless.xml"
+    write_xml(load_preset("spare-600k", groups=8), path)
+    text = path.read_text(encoding="utf-8").replace('"controller"', '"kontroller"')
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match="no host 'controller'"):
+        resolve(load_scenario("spare-sound", ["job.groups=8", f'platform.file="{path}"']))
+
+
+def test_a_platform_is_not_written_over_a_device(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(PlatformError, match="no regular file"):
+        write_xml(load_preset("spare-600k", groups=8), pipe)
+    assert pipe.is_fifo()

@@ -184,7 +184,7 @@ def test_the_timeline_is_a_table_of_the_run_s_events(
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (["job.grops=24"], "did you mean 'groups'?"),
+        (["job.grops=24"], "did you mean 'job.groups'?"),
         (["strategy.redundancy=29"], "no optimal Golomb ruler of order 29"),
         (["job.groups=24", "strategy.redundancy=9"], "use a redundancy of at most"),
         (["strategy.name=replication", "strategy.redundancy=201"], "use a degree from 1 to 200"),
@@ -325,7 +325,9 @@ def test_an_edited_platform_is_the_one_that_is_simulated(
 def test_bad_arguments_end_with_status_2(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "error:" in refusal(capsys, words)
+    said = refusal(capsys, words)
+    assert "error:" in said
+    assert said.count("\n") == 1
 
 
 def test_bad_files_end_with_status_2_and_one_line(

@@ -138,13 +138,16 @@ def test_the_hash_tells_what_is_asked_and_not_how_it_is_called() -> None:
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("job.group=3", ["job.group: unknown key", "did you mean 'groups'?"]),
+        ("job.group=3", ["job.group: unknown key", "did you mean 'job.groups'?"]),
         ("jbo.groups=3", ["jbo: unknown key", "did you mean 'job'?"]),
-        ("strategy.spare.patch_comptue=one-stack", ["unknown key", "'patch_compute'"]),
+        (
+            "strategy.spare.patch_comptue=one-stack",
+            ["unknown key", "'strategy.spare.patch_compute'"],
+        ),
         ("strategy.name=spair", ["strategy.name", "'spair'", "'spare'", "'replication'"]),
         ("job.compute_s=-1", ["job.compute_s", "-1", "greater than 0"]),
         ("restart.duration_s=-3600", ["restart.duration_s", "greater than 0"]),
-        ("failures.mtbf_s=0", ["failures.mtbf_s", "greater than 0"]),
+        ("failures.mtbf_s=0", ["failures.mtbf_s", "greater than or equal to 0.001"]),
         ("failures.mtbf_s=nan", ["failures.mtbf_s", "finite"]),
         ("job.compute_s=inf", ["job.compute_s", "finite"]),
         ("job.groups=0", ["job.groups", "greater than or equal to 1"]),

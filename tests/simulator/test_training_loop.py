@@ -295,6 +295,31 @@ def test_the_last_checkpoint_is_never_left_out_and_everybody_waits_for_it() -> N
     ]
 
 
+def test_a_job_is_not_done_before_its_last_checkpoint_is_written() -> None:
+    """All three writers are down: restart until 112 + 3, and the step once more, until 127."""
+    engine = ScriptedEngine(saves=[(0,), (1,), (2,)])
+    events, progress = log_and_progress(Obedient(3, []), engine, steps=1)
+    assert log_of(events) == [
+        (12, "step", 1),
+        (12, "checkpoint-skipped", 1, 0),
+        (12, "checkpoint-skipped", 1, 1),
+        (12, "checkpoint-skipped", 1, 2),
+        (12, "wipe-out", 1),
+        (112, "restarted", 1),
+        (115, "loaded", 0),
+        (127, "step", 1),
+        (132, "checkpoint", 1, 0),
+    ]
+    assert (progress.restarts, progress.completed_steps) == (1, 1)
+
+
+def test_a_job_without_a_new_checkpoint_gives_up_after_so_many_restarts() -> None:
+    engine = ScriptedEngine([(0,), (1,), (2,), (0,)])
+    strategy = Obedient(3, [None] * 4)
+    _, progress = log_and_progress(strategy, engine, steps=1, give_up_after_restarts=3)
+    assert (progress.restarts, progress.completed_steps) == (3, 0)
+
+
 def test_a_job_gives_up_at_the_first_step_after_its_time_limit() -> None:
     events, progress = log_and_progress(Obedient(3, []), ScriptedEngine(), time_limit_s=40.0)
     assert log_of(events)[-1] == (41, "step", 3)
