@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal
 
 from experiments.errors import UserError
 from experiments.platform_files import explaining_aborts, platform_file, traffic_of
 from experiments.resolve import Question, resolve
 from experiments.scenario import Scenario
+from platforms.preset_library import preset_names
 from simulator.replay import ReplayEngine
 from simulator.run import play
 from simulator.simgrid_engine.process import run_on_simgrid
@@ -138,6 +140,11 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
 
 
 def scenario_hash(scenario: Scenario) -> str:
-    """Return a short digest of everything a scenario says but its name and description."""
-    said = scenario.model_dump_json(exclude={"name", "description"})
-    return hashlib.sha256(said.encode()).hexdigest()[:12]
+    """Return a short digest of everything a scenario says but its name and description.
+
+    A platform file counts by its content: edited, it is another scenario.
+    """
+    digest = hashlib.sha256(scenario.model_dump_json(exclude={"name", "description"}).encode())
+    if scenario.platform.file not in preset_names():
+        digest.update(Path(scenario.platform.file).read_bytes())
+    return digest.hexdigest()[:12]

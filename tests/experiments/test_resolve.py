@@ -10,7 +10,7 @@ import pytest
 from experiments.errors import UserError
 from experiments.resolve import durations_of, resolve, restart_time_s
 from experiments.scenario_file import load_scenario
-from experiments.single_run import run
+from experiments.single_run import run, scenario_hash
 from platforms.errors import PlatformError
 from platforms.preset_library import load_preset
 from platforms.xml_writer import write_xml
@@ -73,6 +73,15 @@ def test_a_platform_with_uneven_groups_is_played_by_simgrid_only(tmp_path: Path)
     with pytest.raises(UserError, match=r"525% more bandwidth.*--engine simgrid"):
         run(scenario, 0)
     assert run(scenario, 0, "simgrid")["completed_steps"] == 2
+
+
+def test_an_edited_platform_is_another_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "platform.xml"
+    write_xml(load_preset("spare-600k", groups=8), path)
+    scenario = load_scenario("spare-study", [f'platform.file="{path}"'])
+    before = scenario_hash(scenario)
+    path.write_text(path.read_text(encoding="utf-8") + "<!-- edited -->", encoding="utf-8")
+    assert scenario_hash(scenario) != before
 
 
 def test_a_platform_without_a_controller_cannot_run_a_job(tmp_path: Path) -> None:
