@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from experiments.errors import UserError
@@ -51,7 +52,18 @@ def check_platform(scenario: Scenario) -> None:
         Says what is wrong with it.
     """
     if scenario.platform.file not in preset_names():
-        read_platform(platform_file(scenario))
+        _platform(platform_file(scenario))
+
+
+def _platform(path: Path) -> Platform:
+    """Read a platform, once for as long as its file does not change: large ones take a second."""
+    status = path.stat()
+    return _platform_as_of(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=8)
+def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
+    return read_platform(path)
 
 
 @contextmanager
@@ -97,7 +109,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     PlatformError
         If the platform file is broken.
     """
-    job, platform = scenario.job, read_platform(path)
+    job, platform = scenario.job, _platform(path)
     check_controller(platform)
     hosts_per_group, left_over = divmod(len(platform.gpus), job.groups)
     if hosts_per_group == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from math import inf
 from typing import Any
 
 import simgrid
@@ -215,5 +214,5 @@ class SimgridEngine:
 
     @staticmethod
     def _sleep_until(time_s: float) -> None:
-        if time_s > simgrid.Engine.clock and time_s != inf:
+        if time_s > simgrid.Engine.clock:
             simgrid.this_actor.sleep_until(time_s)

@@ -20,15 +20,12 @@ class Booting:
 
     Attributes
     ----------
-    started_s : float
-        When it began, in simulated seconds.
     end_s : dict of int to float
         When each group comes up, as it looks now.
     failures : list of (float, int)
         Time and group of the failures since it began.
     """
 
-    started_s: float
     end_s: dict[int, float] = field(default_factory=dict)
     failures: list[tuple[float, int]] = field(default_factory=list)
 
@@ -86,7 +83,7 @@ class MachineRoom:
     def begin_restart(self) -> None:
         """Bring every group up anew."""
         now_s = simgrid.Engine.clock
-        self._booting = Booting(now_s)
+        self._booting = Booting()
         for group, host in enumerate(self._hosts):
             if group in self._unnoticed:
                 self._clocks.take(group, now_s)
