@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
+from simulator.badput import Ledger
 from simulator.job import Rules, Work
 from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
 from simulator.timeline import Event, EventKind
@@ -33,8 +34,8 @@ class Progress:
         Failures of groups, and those among them that struck a group which was down already.
     now_s : float
         Simulated time, in seconds.
-    seconds : dict of str to float
-        Simulated time by kind of phase, in seconds; the sum is `now_s`.
+    ledger : Ledger
+        Simulated time by cause; the sum is `now_s`.
     """
 
     completed_steps: int = 0
@@ -47,21 +48,12 @@ class Progress:
     moved_types: int = 0
     checkpoints: int = 0
     now_s: float = 0.0
-    seconds: dict[str, float] = field(
-        default_factory=lambda: dict.fromkeys(
-            (
-                "compute",
-                "patch_compute",
-                "all_reduce",
-                "failed_all_reduce",
-                "reconfigure",
-                "checkpoint",
-                "restart",
-                "load",
-            ),
-            0.0,
-        )
-    )
+    ledger: Ledger = field(default_factory=Ledger)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Simulated time by cause (`simulator.badput`), in seconds."""
+        return self.ledger.seconds
 
     @property
     def downtime_s(self) -> float:
@@ -110,7 +102,7 @@ class Training:
         limit_s = work.time_limit_s if work.time_limit_s is not None else float("inf")
         seconds = progress.seconds
         plan = self.strategy.plan()
-        compute, all_reduce = _phases_of(plan)
+        play = _Play(plan, work.compute_s)
         while (
             progress.completed_steps < work.steps
             and progress.now_s < limit_s
@@ -118,12 +110,14 @@ class Training:
         ):
             if plan is not self.strategy.plan():
                 plan = self.strategy.plan()
-                compute, all_reduce = _phases_of(plan)
-            outcome = yield compute
-            reduced = yield all_reduce
-            seconds["compute"] += outcome.now_s - progress.now_s
+                play = _Play(plan, work.compute_s)
+            outcome = yield play.compute
+            reduced = yield play.all_reduce
+            seconds["compute"] += work.compute_s
+            seconds["redundancy"] += play.redundancy_s
+            seconds["waiting"] += outcome.now_s - progress.now_s - play.nominal_s
             progress.played_steps += 1
-            progress.stack_computations += plan.stacks * plan.stack_size
+            progress.stack_computations += play.types
             if reduced.missing:
                 progress.now_s = outcome.now_s
                 if not (yield from self._repair(reduced)):
@@ -133,6 +127,9 @@ class Training:
                 seconds["all_reduce"] += reduced.now_s - outcome.now_s
                 progress.now_s = reduced.now_s
             progress.completed_steps += 1
+            if progress.completed_steps <= self._saved_steps:
+                # It was saved already, and is done once more.
+                progress.ledger.take_back()
             if self._record:
                 self._log(EventKind.STEP, stacks=plan.stacks)
             done = progress.completed_steps == work.steps
@@ -146,7 +143,7 @@ class Training:
         """Bring a step with missing members to its end; False if it is lost."""
         progress, seconds = self.progress, self.progress.seconds
         while True:
-            self._spend("failed_all_reduce", outcome)
+            self._spend("detection", outcome)
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
             verdict = self.strategy.on_failures(outcome.missing)
@@ -193,6 +190,7 @@ class Training:
                 saved = True
                 progress.checkpoints += 1
                 self._saved_steps = progress.completed_steps
+                progress.ledger.keep()
                 self._restarts_since_save = 0
                 if self._record:
                     self._log(EventKind.CHECKPOINT, groups=(writer,))
@@ -211,6 +209,7 @@ class Training:
         self._restarts_since_save += 1
         if self._record:
             self._log(EventKind.WIPE_OUT)
+        progress.ledger.take_back()
         outcome = yield Restart(self.work.groups)
         self._spend("restart", outcome)
         if self._record:
@@ -224,8 +223,8 @@ class Training:
         if self._record:
             self._log(EventKind.LOADED)
 
-    def _spend(self, kind: str, outcome: Outcome) -> None:
-        self.progress.seconds[kind] += outcome.now_s - self.progress.now_s
+    def _spend(self, cause: str, outcome: Outcome) -> None:
+        self.progress.seconds[cause] += outcome.now_s - self.progress.now_s
         self.progress.now_s = outcome.now_s
 
     def _log(
@@ -242,5 +241,14 @@ class Training:
         self._record(Event(now_s, kind, self.progress.completed_steps, groups, stacks, moved_types))
 
 
-def _phases_of(plan: StepPlan) -> tuple[Compute, AllReduce]:
-    return Compute(plan.members, plan.stacks, plan.stack_size), AllReduce(plan.members)
+class _Play:
+    """The phases of a step, and what they mean for the books; made once a plan."""
+
+    __slots__ = ("all_reduce", "compute", "nominal_s", "redundancy_s", "types")
+
+    def __init__(self, plan: StepPlan, compute_s: float) -> None:
+        self.compute = Compute(plan.members, plan.stacks, plan.stack_size)
+        self.all_reduce = AllReduce(plan.members)
+        self.types = plan.stacks * plan.stack_size
+        self.nominal_s = self.types * compute_s
+        self.redundancy_s = self.nominal_s - compute_s

@@ -16,6 +16,7 @@ from experiments.errors import UserError
 from experiments.scenario import Scenario
 from experiments.scenario_file import load_scenario, shipped_scenarios
 from experiments.single_run import Record, run
+from simulator.badput import MEANINGS
 from simulator.timeline import Event
 
 
@@ -165,18 +166,9 @@ def _print_record(record: Record) -> None:
 def _readable(record: Record) -> list[tuple[str, str]]:
     seconds = record["time_s"]
     spent = [
-        (f"  {kind.replace('_', ' ')}", f"{record[f'{kind}_s'] / seconds:.2%}" if seconds else "-")
-        for kind in (
-            "compute",
-            "patch_compute",
-            "all_reduce",
-            "failed_all_reduce",
-            "checkpoint",
-            "restart",
-            "load",
-            "reconfigure",
-        )
-        if record[f"{kind}_s"]
+        (f"  {meaning}", f"{record[f'{cause}_s'] / seconds:.2%}")
+        for cause, meaning in MEANINGS.items()
+        if record[f"{cause}_s"]
     ]
     return [
         ("engine, seed", f"{record['engine']}, {record['seed']}"),

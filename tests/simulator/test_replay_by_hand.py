@@ -97,10 +97,13 @@ def test_one_failure_costs_a_restart_and_the_work_since_the_checkpoint(played: P
         (173, "checkpoint", 4, 0),
     ]
     assert progress.seconds == {
-        "compute": 50,
-        "patch_compute": 0,
+        "compute": 40,
         "all_reduce": 8,
-        "failed_all_reduce": 2,
+        "redundancy": 0,
+        "patch_compute": 0,
+        "waiting": 0,
+        "repeated": 10,
+        "detection": 2,
         "reconfigure": 0,
         "checkpoint": 10,
         "restart": 100,
@@ -115,7 +118,7 @@ def test_a_failed_all_reduce_costs_its_fraction(
     rules = replace(SOUND, failed_all_reduce_fraction=fraction)
     log, progress = played(checkpoint_only(), {1: [35.0]}, rules)
     assert log[3] == (shows_s, "missing", 2, 1)
-    assert progress.seconds["failed_all_reduce"] == pytest.approx(2 * fraction)
+    assert progress.seconds["detection"] == pytest.approx(2 * fraction)
 
 
 @pytest.mark.parametrize("failing_s", [35.0, 40.0])
@@ -126,7 +129,7 @@ def test_a_watchdog_fires_its_time_out_after_the_all_reduce_began(
     rules = replace(SOUND, detection="watchdog", watchdog_s=30.0)
     log, progress = played(checkpoint_only(), {1: [failing_s]}, rules)
     assert log[3:6] == [(69, "missing", 2, 1), (69, "wipe-out", 2), (169, "restarted", 2)]
-    assert progress.seconds["failed_all_reduce"] == 30
+    assert progress.seconds["detection"] == 30
 
 
 @pytest.mark.parametrize("fraction", [0.5, 1.0])
@@ -268,7 +271,8 @@ def test_only_the_writer_is_held_up_where_the_others_do_not_wait(played: Play) -
         (81, "checkpoint", 3, 0),
     ]
     assert progress.seconds["checkpoint"] == 5
-    assert progress.seconds["compute"] == 20 + 25 + 25
+    assert progress.seconds["compute"] == progress.seconds["redundancy"] == 3 * 10
+    assert progress.seconds["waiting"] == 2 * 5
 
 
 def test_a_writer_that_dies_when_the_others_are_done_is_waited_for_until_then(
@@ -361,7 +365,7 @@ def test_a_failure_in_patch_compute_fails_the_retried_all_reduce(played: Play) -
         (28, "step", 1),
         (33, "checkpoint", 1, 0),
     ]
-    assert progress.seconds["failed_all_reduce"] == 4
+    assert progress.seconds["detection"] == 4
 
 
 def test_a_type_without_hosts_is_a_wipe_out(played: Play) -> None:

@@ -180,7 +180,7 @@ def test_a_step_that_lost_nothing_commits_at_once() -> None:
         (30, "checkpoint", 2, 0),
     ]
     assert engine.phases[2:4] == [Reconfigure((0, 1), (2,)), Compute((0, 1), 1)]
-    assert progress.seconds["failed_all_reduce"] == 2
+    assert progress.seconds["detection"] == 2
     assert progress.seconds["reconfigure"] == progress.downtime_s == 1
 
 
@@ -228,7 +228,7 @@ def test_a_second_failure_in_the_retried_all_reduce_is_patched_again() -> None:
         (43, "checkpoint", 1, 0),
     ]
     assert engine.phases[-2] == AllReduce((0, 2))
-    assert progress.seconds["failed_all_reduce"] == 4
+    assert progress.seconds["detection"] == 4
     assert progress.played_steps == 1
 
 

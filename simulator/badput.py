@@ -1,0 +1,71 @@
+"""Where the time of a run went: every second of it under one cause.
+
+`USEFUL` causes are what a job without failures, copies and checkpoints takes; all others are
+badput. Work counts as useful when it is kept: a restart moves all that was done since the last
+checkpoint to "repeated".
+"""
+
+from __future__ import annotations
+
+USEFUL = ("compute", "all_reduce")
+"""Each shard type computed once at nominal pace, and the all-reduce that commits the step."""
+
+_STEP = (*USEFUL, "redundancy", "patch_compute", "waiting")
+
+CAUSES = (*_STEP, "repeated", "detection", "reconfigure", "checkpoint", "restart", "load")
+"""All causes, useful ones first.
+
+redundancy
+    Compute beyond one shard type a group, at nominal pace.
+patch_compute
+    Compute after a reordering.
+waiting
+    What the slowest group takes beyond the nominal pace; slightly negative where all are fast.
+repeated
+    All of the above in steps that a restart took back, to be done again.
+detection
+    Failed all-reduces, up to the moment when the failure is noticed.
+reconfigure, checkpoint, restart, load
+    The controller and the shrinking of the communicator; writing checkpoints, as far as somebody
+    waits for it; global restarts; loading checkpoints.
+"""
+
+MEANINGS = {
+    "compute": "useful compute",
+    "all_reduce": "all-reduce",
+    "redundancy": "redundancy",
+    "patch_compute": "patch compute",
+    "waiting": "waiting for the slowest",
+    "repeated": "compute repeated",
+    "detection": "failure detection",
+    "reconfigure": "reconfiguration",
+    "checkpoint": "checkpoint",
+    "restart": "restart",
+    "load": "checkpoint load",
+}
+"""The causes in words, for tables and legends."""
+
+
+class Ledger:
+    """Books time under causes, and knows what a restart would take back.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+        Time by cause, in seconds; what is not saved yet is booked as if it were kept.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = dict.fromkeys(CAUSES, 0.0)
+        self._kept = dict.fromkeys(_STEP, 0.0)
+
+    def keep(self) -> None:
+        """A checkpoint is written: no restart takes back what was done so far."""
+        for cause in _STEP:
+            self._kept[cause] = self.seconds[cause]
+
+    def take_back(self) -> None:
+        """All steps since the last `keep`, and the one under way, are to be done again."""
+        for cause in _STEP:
+            self.seconds["repeated"] += self.seconds[cause] - self._kept[cause]
+            self.seconds[cause] = self._kept[cause]
