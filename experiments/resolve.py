@@ -19,6 +19,7 @@ from simulator.probe_cache import cached_probe
 from simulator.simgrid_engine.probes import ProbeResult
 from strategies.base import Strategy
 from strategies.checkpoint_period import Costs
+from strategies.checkpoint_policies import EverySteps
 from strategies.registry import strategy_class
 
 
@@ -62,7 +63,7 @@ class Question:
             table.compute_s,
             table.compute_jitter,
             table.minimum_compute_factor,
-            self.interval_steps,
+            EverySteps(self.interval_steps),
             table.time_limit_s,
             table.give_up_after_restarts,
         )

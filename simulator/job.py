@@ -8,6 +8,7 @@ from typing import Literal
 from simulator.durations import AllReduceTime
 from simulator.failures.clocks import ClockRule
 from simulator.failures.distributions import Distribution
+from strategies.checkpoint_policies import CheckpointPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class Work:
         normal distribution of mean 1.
     minimum_factor : float
         The factor is never below this.
-    checkpoint_interval_steps : int
-        Steps between two checkpoints; one more is written after the last step.
+    checkpoint_policy : CheckpointPolicy
+        Decides when a checkpoint is due; one more is written after the last step.
     time_limit_s : float or None
         Give up after this much simulated time, in seconds.
     give_up_after_restarts : int
@@ -40,7 +41,7 @@ class Work:
     compute_s: float
     compute_jitter: float
     minimum_factor: float
-    checkpoint_interval_steps: int
+    checkpoint_policy: CheckpointPolicy
     time_limit_s: float | None = None
     give_up_after_restarts: int = 1000
 

@@ -94,15 +94,16 @@ class Training:
         self._record = record
         self._on_checkpoint = on_checkpoint
         self._saved_steps = 0
+        self._saved_s = 0.0
         self._restarts_since_save = 0
 
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
-        work, progress, interval = self.work, self.progress, self.work.checkpoint_interval_steps
+        work, progress, due = self.work, self.progress, self.work.checkpoint_policy.due
         limit_s = work.time_limit_s if work.time_limit_s is not None else float("inf")
         seconds = progress.seconds
         plan = self.strategy.plan()
-        play = _Play(plan, work.compute_s)
+        play = _Play(plan, work)
         while (
             progress.completed_steps < work.steps
             and progress.now_s < limit_s
@@ -110,7 +111,7 @@ class Training:
         ):
             if plan is not self.strategy.plan():
                 plan = self.strategy.plan()
-                play = _Play(plan, work.compute_s)
+                play = _Play(plan, work)
             outcome = yield play.compute
             reduced = yield play.all_reduce
             seconds["compute"] += work.compute_s
@@ -133,7 +134,8 @@ class Training:
             if self._record:
                 self._log(EventKind.STEP, stacks=plan.stacks)
             done = progress.completed_steps == work.steps
-            if done or progress.completed_steps % interval == 0:
+            unsaved_s = progress.now_s - self._saved_s
+            if done or due(progress.completed_steps, unsaved_s, progress.now_s, play.down):
                 saved = yield from self._save()
                 if done and not saved:
                     # Nobody was left to write the last checkpoint.
@@ -189,7 +191,7 @@ class Training:
             if not outcome.missing:
                 saved = True
                 progress.checkpoints += 1
-                self._saved_steps = progress.completed_steps
+                self._saved_steps, self._saved_s = progress.completed_steps, progress.now_s
                 progress.ledger.keep()
                 self._restarts_since_save = 0
                 if self._record:
@@ -220,6 +222,7 @@ class Training:
         redone = self.rules.resume == "redo" and self._saved_steps > 0
         progress.completed_steps = self._saved_steps - 1 if redone else self._saved_steps
         self._spend("load", (yield Load(self.work.groups)))
+        self._saved_s = progress.now_s
         if self._record:
             self._log(EventKind.LOADED)
 
@@ -244,11 +247,12 @@ class Training:
 class _Play:
     """The phases of a step, and what they mean for the books; made once a plan."""
 
-    __slots__ = ("all_reduce", "compute", "nominal_s", "redundancy_s", "types")
+    __slots__ = ("all_reduce", "compute", "down", "nominal_s", "redundancy_s", "types")
 
-    def __init__(self, plan: StepPlan, compute_s: float) -> None:
+    def __init__(self, plan: StepPlan, work: Work) -> None:
         self.compute = Compute(plan.members, plan.stacks, plan.stack_size)
         self.all_reduce = AllReduce(plan.members)
         self.types = plan.stacks * plan.stack_size
-        self.nominal_s = self.types * compute_s
-        self.redundancy_s = self.nominal_s - compute_s
+        self.nominal_s = self.types * work.compute_s
+        self.redundancy_s = self.nominal_s - work.compute_s
+        self.down = work.groups - len(plan.members)

@@ -20,6 +20,7 @@ from strategies.base import (
     Verdict,
     WipeOut,
 )
+from strategies.checkpoint_policies import EverySteps
 
 NEVER_S = 1e15
 
@@ -129,7 +130,7 @@ def small_job(
     a load 3 s, the controller 1 s; nothing jitters. `changes` go to its work, durations or rules.
     """
     parts: dict[str, Any] = {
-        "work": Work(groups, 4, 10.0, 0.0, 0.1, 2),
+        "work": Work(groups, 4, 10.0, 0.0, 0.1, EverySteps(2)),
         "durations": Durations(ConstantTime(2.0), 5.0, 3.0, 100.0, 1.0),
         "rules": rules,
     }

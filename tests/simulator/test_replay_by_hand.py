@@ -24,6 +24,7 @@ from simulator.simgrid_engine.traffic import Traffic
 from simulator.timeline import Event
 from simulator.training import Progress, Training
 from strategies.base import Strategy
+from strategies.checkpoint_policies import EverySteps
 from strategies.registry import build_strategy
 from tests.simulator.helpers import SOUND, STUDY, Obedient, Scripted, log_of, small_job
 
@@ -260,7 +261,7 @@ def test_only_the_writer_is_held_up_where_the_others_do_not_wait(played: Play) -
     Step 3: until 74, all-reduced at 76; all wait for the last checkpoint, until 81.
     """
     log, progress = played(
-        replication(checkpoint_waits=False), {}, steps=3, checkpoint_interval_steps=1
+        replication(checkpoint_waits=False), {}, steps=3, checkpoint_policy=EverySteps(1)
     )
     assert log == [
         (22, "step", 1),
@@ -284,7 +285,7 @@ def test_a_writer_that_dies_when_the_others_are_done_is_waited_for_until_then(
     writes until 55 and computes until 75; step 3 at 77, the last checkpoint at 82.
     """
     log, progress = played(
-        replication(checkpoint_waits=False), {0: [45.0]}, steps=3, checkpoint_interval_steps=1
+        replication(checkpoint_waits=False), {0: [45.0]}, steps=3, checkpoint_policy=EverySteps(1)
     )
     assert log[2:] == [
         (47, "missing", 1, 0),
@@ -306,7 +307,7 @@ def test_nobody_waits_to_see_whether_a_writer_gets_through(
         {0: [24.0]},
         replace(SOUND, failed_writer=failed_writer),
         steps=2,
-        checkpoint_interval_steps=1,
+        checkpoint_policy=EverySteps(1),
     )
     assert log[:3] == [(22, "step", 1), (22, "checkpoint", 1, 0), (44, "missing", 1, 0)]
 

@@ -22,6 +22,7 @@ from simulator.run import play
 from simulator.timeline import Event, EventKind
 from simulator.training import Progress, Training
 from strategies.base import Strategy
+from strategies.checkpoint_policies import EverySteps
 from strategies.registry import build_strategy
 from tests.simulator.helpers import SOUND, Obedient, Scripted, log_of, small_job
 
@@ -246,7 +247,7 @@ def test_a_second_failure_in_the_retried_all_reduce_may_be_a_wipe_out() -> None:
 
 def test_a_restart_brings_every_group_back() -> None:
     engine = ScriptedEngine([(3,), (), (1,)])
-    log_and_progress(Obedient(4, [{}, None]), engine, steps=2, checkpoint_interval_steps=9)
+    log_and_progress(Obedient(4, [{}, None]), engine, steps=2, checkpoint_policy=EverySteps(9))
     restart = engine.phases.index(Restart(4))
     assert engine.phases[restart - 1] == AllReduce((0, 1, 2))
     assert engine.phases[restart + 2] == Compute((0, 1, 2, 3), 1)

@@ -1,0 +1,85 @@
+"""When to write a checkpoint: decided at the end of every step, usable with every scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from strategies.checkpoint_period import best_period_s
+
+
+class CheckpointPolicy(Protocol):
+    """Decides at the end of a step whether a checkpoint is due."""
+
+    def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
+        """Whether to write a checkpoint now.
+
+        Parameters
+        ----------
+        completed_steps : int
+            Steps done so far.
+        unsaved_s : float
+            Time since the last checkpoint was written or loaded, in seconds.
+        now_s : float
+            Time since the job began, in seconds.
+        down : int
+            Groups that are down.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EverySteps:
+    """A checkpoint every `interval_steps` steps, whatever happens."""
+
+    interval_steps: int
+
+    def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
+        return completed_steps % self.interval_steps == 0
+
+
+class FailureRate(Protocol):
+    """Failures of one group per second, at a time since the job began in seconds."""
+
+    def __call__(self, now_s: float) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FollowingHazard:
+    """A checkpoint as soon as the unsaved work is worth its price under the hazard of the moment.
+
+    For a constant hazard h of losing the unsaved work the best amount of it between checkpoints is
+    ``T_c* - T_s = sqrt(T_s^2 + 2 T_s (1/h + T_r))`` (`best_period_s`). Here h is not constant:
+    ``h = groups up * failure rate of a group * P(the next failure forces a restart)``. The last
+    factor is 0 right after a restart of a scheme that masks failures, and grows with every group
+    that is down; the rate follows the distribution of the times between failures. Putting the
+    hazard of the moment into the period of a constant one is the approach of Ling, Mi & Lin 2001
+    (checkpoint density sqrt(h(t) / 2 T_s)) and, for parallel jobs under Weibull failures, of
+    the dynamic policies in Bougeret et al. 2011.
+
+    Attributes
+    ----------
+    save_s, restart_s : float
+        Time to write a checkpoint, and of a restart, in seconds.
+    groups : int
+        Data-parallel groups N.
+    rate : FailureRate
+        Failures of one group per second.
+    forces_restart : tuple of float
+        Probability that the next failure forces a restart, by the number of groups that are down;
+        the last one stands for all larger numbers.
+    """
+
+    save_s: float
+    restart_s: float
+    groups: int
+    rate: FailureRate
+    forces_restart: tuple[float, ...]
+
+    def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
+        probability = self.forces_restart[min(down, len(self.forces_restart) - 1)]
+        hazard = (self.groups - down) * self.rate(now_s) * probability
+        if hazard <= 0.0:
+            return False
+        work_s = best_period_s(self.save_s, 1.0 / hazard, self.restart_s) - self.save_s
+        return unsaved_s >= work_s
