@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from experiments.errors import UserError
+from experiments.failure_models.of_scenario import failure_model
 from experiments.platform_files import (
     check_platform,
     explaining_aborts,
@@ -13,7 +14,7 @@ from experiments.platform_files import (
 )
 from experiments.scenario import Scenario
 from simulator.durations import AllReduceTime, ConstantTime
-from simulator.failures.distributions import Distribution, Exponential, Weibull
+from simulator.failures.models import FailureModel
 from simulator.job import Durations, Job, Rules, Work
 from simulator.probe_cache import cached_probe
 from simulator.simgrid_engine.probes import ProbeResult
@@ -67,7 +68,9 @@ class Question:
             table.time_limit_s,
             table.give_up_after_restarts,
         )
-        return Job(work, rules_of(self.scenario), self.durations, failures_of(self.scenario), seed)
+        return Job(
+            work, rules_of(self.scenario), self.durations, failure_model(self.scenario), seed
+        )
 
 
 def resolve(scenario: Scenario, known: Durations | None = None) -> Question:
@@ -82,16 +85,17 @@ def resolve(scenario: Scenario, known: Durations | None = None) -> Question:
         default they are looked up, and measured on the platform where the scenario asks for that.
     """
     check_platform(scenario)
+    failures = failure_model(scenario)
     durations = known or durations_of(scenario)
     job, chosen = scenario.job, scenario.strategy
     costs = Costs(
-        mtbf_s=scenario.failures.mtbf_s,
+        mtbf_s=failures.mtbf_s,
         save_s=durations.save_s,
         restart_s=durations.restart_s + durations.load_s,
         compute_s=job.compute_s,
         all_reduce_s=durations.all_reduce_s(job.groups),
     )
-    _check_possible(scenario, durations)
+    _check_possible(scenario, durations, failures)
     scheme = strategy_class(chosen.name)
     redundancy = chosen.redundancy or scheme.best_redundancy(job.groups, costs)
     interval = scenario.checkpoint.interval_steps or scheme.best_interval_steps(
@@ -100,7 +104,7 @@ def resolve(scenario: Scenario, known: Durations | None = None) -> Question:
     return Question(scenario, redundancy, interval, durations)
 
 
-def _check_possible(scenario: Scenario, durations: Durations) -> None:
+def _check_possible(scenario: Scenario, durations: Durations, failures: FailureModel) -> None:
     """Refuse what would never end, or what has no meaning.
 
     Raises
@@ -110,17 +114,21 @@ def _check_possible(scenario: Scenario, durations: Durations) -> None:
     """
     restart_s = durations.restart_s
     repair_s = restart_s + durations.load_s + durations.controller_s
-    if repair_s > 1e7 * scenario.failures.mtbf_s:
+    table = scenario.failures
+    named = "failures.mtbf_s"
+    if table.model == "trace" or (table.model == "mix" and table.rate == "model"):
+        named = f"the {table.process}'s mean time between failures"
+    if repair_s > 1e7 * failures.mtbf_s:
         raise UserError(
-            f"failures.mtbf_s = {scenario.failures.mtbf_s:g}: more than ten million failures fall "
-            f"into one restart of {repair_s:g} s; raise it, or shorten the restart"
+            f"{named} = {failures.mtbf_s:g}: more than ten million failures fall into one restart "
+            f"of {repair_s:g} s; raise it, or shorten the restart"
         )
     if scenario.restart.failure_during == "begins-anew":
-        unharmed = failures_of(scenario).survival(restart_s)
+        unharmed = failures.survival(restart_s)
         if unharmed < 1e-3:
             raise UserError(
-                f"failures.mtbf_s = {scenario.failures.mtbf_s:g}: a restart of {restart_s:g} s "
-                f"gets through without another failure with probability {unharmed:.1g} only; "
+                f"{named} = {failures.mtbf_s:g}: a restart of {restart_s:g} s gets through without "
+                f"another failure with probability {unharmed:.1g} only; "
                 'raise it, or set restart.failure_during = "absorbed"'
             )
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
@@ -147,15 +155,6 @@ def rules_of(scenario: Scenario) -> Rules:
     )
 
 
-def failures_of(scenario: Scenario) -> Distribution:
-    """Return the distribution of one group's time between failures."""
-    table = scenario.failures
-    mean_s = table.mtbf_s * scenario.job.groups
-    if table.distribution == "exponential":
-        return Exponential(mean_s)
-    return Weibull.from_mean(table.shape, mean_s)
-
-
 def durations_of(scenario: Scenario) -> Durations:
     """Return the times of the job's phases, measured where the scenario says so."""
     reduce, checkpoint, restart = scenario.all_reduce, scenario.checkpoint, scenario.restart
@@ -164,7 +163,7 @@ def durations_of(scenario: Scenario) -> Durations:
         stated_s = reduce.time_per_group_s * scenario.job.groups
     all_reduce_s: AllReduceTime = ConstantTime(stated_s)
     save_s, load_s, unevenness = checkpoint.write_s, 0.0, 0.0
-    if "measured" in (reduce.time, checkpoint.write, restart.load):
+    if is_measured(scenario):
         measured = measure(scenario)
         unevenness = measured.unevenness
         if reduce.time == "measured":
@@ -181,6 +180,15 @@ def durations_of(scenario: Scenario) -> Durations:
         restart.controller_s,
         restart.shrink_per_member_s,
         unevenness,
+    )
+
+
+def is_measured(scenario: Scenario) -> bool:
+    """Return whether any time of the job is to be measured on its platform: that takes a while."""
+    return "measured" in (
+        scenario.all_reduce.time,
+        scenario.checkpoint.write,
+        scenario.restart.load,
     )
 
 

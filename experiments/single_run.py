@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from experiments.errors import UserError
+from experiments.failure_models.of_scenario import failure_files
 from experiments.platform_files import explaining_aborts, platform_file, traffic_of
 from experiments.resolve import Question, resolve
 from experiments.scenario import Scenario
@@ -120,7 +121,7 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
         "gpus": job.gpus_of_group * job.groups,
         "redundancy": question.redundancy,
         "checkpoint_interval_steps": question.interval_steps,
-        "distribution": scenario.failures.distribution,
+        "distribution": scenario.failures.process,
         "steps": job.steps,
         "completed_steps": progress.completed_steps,
         "time_s": now_s,
@@ -130,6 +131,7 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
         "restarts": progress.restarts,
         "failures": progress.failures,
         "failures_while_down": progress.failures_while_down,
+        **{f"failures.{cause}": n for cause, n in progress.failures_by_cause.items()},
         "reorderings": progress.reorderings,
         "moved_types": progress.moved_types,
         "checkpoints": progress.checkpoints,
@@ -142,9 +144,12 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
 def scenario_hash(scenario: Scenario) -> str:
     """Return a short digest of everything a scenario says but its name and description.
 
-    A platform file counts by its content: edited, it is another scenario.
+    A platform file counts by its content, and so does a file of failures: edited, it is another
+    scenario.
     """
     digest = hashlib.sha256(scenario.model_dump_json(exclude={"name", "description"}).encode())
     if scenario.platform.file not in preset_names():
         digest.update(Path(scenario.platform.file).read_bytes())
+    for path in failure_files(scenario):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

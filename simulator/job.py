@@ -7,7 +7,7 @@ from typing import Literal
 
 from simulator.durations import AllReduceTime
 from simulator.failures.clocks import ClockRule
-from simulator.failures.distributions import Distribution
+from simulator.failures.models import FailureModel
 from strategies.checkpoint_policies import CheckpointPolicy
 
 
@@ -130,5 +130,5 @@ class Job:
     work: Work
     rules: Rules
     durations: Durations
-    failures: Distribution
+    failures: FailureModel
     seed: int

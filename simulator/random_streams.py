@@ -18,6 +18,9 @@ class Purpose(IntEnum):
     GROUP_FAILURES = 1
     COMPUTE_JITTER = 2
     RANK_COMPUTE_JITTER = 3
+    CAUSE_TIMES = 4
+    CAUSE_PLACES = 5
+    CAUSE_REPAIRS = 6
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:

@@ -14,7 +14,6 @@ from math import sqrt
 from statistics import NormalDist
 from typing import Any
 
-from simulator.failures.clocks import FailureClocks
 from simulator.job import Job
 from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
 from simulator.random_streams import Purpose, stream
@@ -38,7 +37,7 @@ class ReplayEngine:
         work = job.work
         self.now_s = 0.0
         self._job = job
-        self.clocks = FailureClocks(job.failures, work.groups, job.seed, job.rules.clock)
+        self.clocks = job.failures.clocks(job.seed, job.rules.clock)
         self._next_failure_s = self.clocks.next_failure_s
         self._upcoming: list[tuple[float, int]] = []
         self._watch_all_groups()
@@ -70,7 +69,7 @@ class ReplayEngine:
         latest_s += self._pace.longest_s(most_stacks) * size
         end_s = start_s
         apart: dict[int, int] = {}
-        if self._busy_until_s or self._upcoming[0][0] <= latest_s:
+        if self._busy_until_s or (self._upcoming and self._upcoming[0][0] <= latest_s):
             end_s, apart = self._compute_at_risk(phase, latest_s)
         if patch is None:
             if computing > len(apart):

@@ -29,3 +29,4 @@ def play(training: Training, engine: Engine) -> None:
     except StopIteration:
         training.progress.failures = engine.clocks.failures
         training.progress.failures_while_down = engine.clocks.failures_while_down
+        training.progress.failures_by_cause = engine.clocks.failures_by_cause

@@ -32,6 +32,8 @@ class Progress:
         Shard types a group computed, patch compute included, summed over played steps.
     failures, failures_while_down : int
         Failures of groups, and those among them that struck a group which was down already.
+    failures_by_cause : dict of str to int
+        Failures of groups by cause; empty where causes are unknown.
     now_s : float
         Simulated time, in seconds.
     ledger : Ledger
@@ -43,6 +45,7 @@ class Progress:
     stack_computations: int = 0
     failures: int = 0
     failures_while_down: int = 0
+    failures_by_cause: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
     reorderings: int = 0
     moved_types: int = 0

@@ -6,9 +6,14 @@ A clock's life: it is *set* to the moment of the next failure; the moment comes 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import Literal
 
 from simulator.failures.distributions import Distribution
+from simulator.failures.failure import UNSTATED_CAUSE, Failure
 from simulator.random_streams import Purpose, stream
 
 ClockRule = Literal["from-detection", "renewal"]
@@ -16,8 +21,49 @@ ClockRule = Literal["from-detection", "renewal"]
 _BLOCK = 8
 
 
-class FailureClocks:
+class FailureClocks(ABC):
     """Failure clocks of all groups of a run, all set at time 0.
+
+    Attributes
+    ----------
+    next_failure_s : list of float
+        Time of each group's next failure, in seconds of simulated time; infinite where there is
+        none.
+    failures : int
+        Failures of groups taken so far; a failure that takes three groups down counts three times.
+    failures_while_down : int
+        Those among them that struck groups which were down already.
+    failures_by_cause : dict of str to int
+        Failures taken so far by cause; their sum is `failures`. Empty where causes are unknown.
+    """
+
+    next_failure_s: list[float]
+    failures: int
+    failures_while_down: int
+    failures_by_cause: dict[str, int]
+
+    @abstractmethod
+    def due(self, group: int) -> Failure | None:
+        """Return the failure that a group's clock is set to; None if it never fails again."""
+
+    @abstractmethod
+    def take(self, group: int, noticed_s: float) -> None:
+        """Take a due failure, noticed at `noticed_s`, and set the clock to the next one."""
+
+    @abstractmethod
+    def take_while_down(self, group: int, until_s: float) -> None:
+        """Take the failures of a group that is down anyway, up to `until_s`.
+
+        A failure of what is down changes nothing, but the clock runs on.
+        """
+
+    @abstractmethod
+    def take_at_occurrence(self, group: int) -> float:
+        """Take the next failure at the moment it happens; return that moment."""
+
+
+class RenewalClocks(FailureClocks):
+    """Clocks of groups that fail independently of each other, each by a renewal process.
 
     Parameters
     ----------
@@ -32,15 +78,6 @@ class FailureClocks:
         whatever the job does, so that all schemes meet the very same failures. "from-detection":
         the next interval begins when the last failure was noticed, as in the published simulator
         of SPARe.
-
-    Attributes
-    ----------
-    next_failure_s : list of float
-        Time of each group's next failure, in seconds of simulated time.
-    failures : int
-        Failures taken so far.
-    failures_while_down : int
-        Those among them that struck groups which were down already.
     """
 
     def __init__(self, distribution: Distribution, groups: int, seed: int, rule: ClockRule) -> None:
@@ -51,9 +88,14 @@ class FailureClocks:
         self.next_failure_s = [self._interval(group) for group in range(groups)]
         self.failures = 0
         self.failures_while_down = 0
+        self.failures_by_cause = {}
+
+    def due(self, group: int) -> Failure:
+        time_s = self.next_failure_s[group]
+        groups = range(group, group + 1)
+        return Failure(time_s, "group", group, UNSTATED_CAUSE, "hardware", None, groups)
 
     def take(self, group: int, noticed_s: float) -> None:
-        """Take a due failure, noticed at `noticed_s`, and set the clock to the next one."""
         self.failures += 1
         if self._from_detection:
             self.next_failure_s[group] = noticed_s + self._interval(group)
@@ -61,17 +103,12 @@ class FailureClocks:
             self.next_failure_s[group] += self._interval(group)
 
     def take_while_down(self, group: int, until_s: float) -> None:
-        """Take the failures of a group that is down anyway, up to `until_s`.
-
-        A failure of what is down changes nothing, but the clock runs on.
-        """
         while self.next_failure_s[group] <= until_s:
             self.next_failure_s[group] += self._interval(group)
             self.failures += 1
             self.failures_while_down += 1
 
     def take_at_occurrence(self, group: int) -> float:
-        """Take the next failure at the moment it happens; return that moment."""
         self.failures += 1
         happened_s = self.next_failure_s[group]
         self.next_failure_s[group] = happened_s + self._interval(group)
@@ -83,3 +120,71 @@ class FailureClocks:
             # Drawn several at a time for speed, and handed out in the order they were drawn.
             block += reversed(self._distribution.sample(self._streams[group], _BLOCK))
         return block.pop()
+
+
+class EventClocks(FailureClocks):
+    """Clocks that follow one sequence of failures, each of which may take several groups down.
+
+    Failures happen when the sequence says so, whatever the job does: the rule is "renewal".
+
+    Parameters
+    ----------
+    batches : iterator of sequences of Failure
+        The failures in the order of time, some at a time. Read only as far as it takes to know each
+        group's next failure.
+    groups : int
+        Number of groups.
+    spared : set of int
+        Groups that the sequence never hits, however long it is.
+    causes : iterable of str
+        Names of all causes there are.
+    """
+
+    def __init__(
+        self,
+        batches: Iterator[Sequence[Failure]],
+        groups: int,
+        spared: Iterable[int],
+        causes: Iterable[str],
+    ) -> None:
+        self._batches = batches
+        self._spared = frozenset(spared)
+        self._ahead: list[deque[Failure]] = [deque() for _ in range(groups)]
+        self.failures = 0
+        self.failures_while_down = 0
+        self.failures_by_cause = dict.fromkeys(causes, 0)
+        self.next_failure_s = [self._next_s(group) for group in range(groups)]
+
+    def due(self, group: int) -> Failure | None:
+        ahead = self._ahead[group]
+        return ahead[0] if ahead else None
+
+    def take(self, group: int, noticed_s: float) -> None:
+        self.take_at_occurrence(group)
+
+    def take_while_down(self, group: int, until_s: float) -> None:
+        while self.next_failure_s[group] <= until_s:
+            self.take_at_occurrence(group)
+            self.failures_while_down += 1
+
+    def take_at_occurrence(self, group: int) -> float:
+        failure = self._ahead[group].popleft()
+        self.failures += 1
+        self.failures_by_cause[failure.cause] += 1
+        self.next_failure_s[group] = self._next_s(group)
+        return failure.time_s
+
+    def _next_s(self, group: int) -> float:
+        ahead = self._ahead[group]
+        if group not in self._spared:
+            while not ahead and self._read_batch():
+                pass
+        return ahead[0].time_s if ahead else inf
+
+    def _read_batch(self) -> bool:
+        """Deal the next batch out to the groups; False if there is none."""
+        batch = next(self._batches, None)
+        for failure in batch or ():
+            for group in failure.groups:
+                self._ahead[group].append(failure)
+        return batch is not None

@@ -124,3 +124,87 @@ class Weibull:
         """Draw `size` independent times, in seconds."""
         drawn: list[float] = (rng.weibull(self.shape, size) * self.scale_s).tolist()
         return drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Always the same time, such as a stated time to repair.
+
+    Parameters
+    ----------
+    mean_s : float
+        The time, in seconds; positive.
+
+    Raises
+    ------
+    DistributionError
+        If it is not positive and finite.
+    """
+
+    mean_s: float
+
+    def __post_init__(self) -> None:
+        _positive("mean_s", self.mean_s)
+
+    @property
+    def variance_s2(self) -> float:
+        """Variance, in seconds squared."""
+        return 0.0
+
+    def survival(self, time_s: float) -> float:
+        """Return the probability that `time_s`, in seconds, is not enough."""
+        return 1.0 if time_s < self.mean_s else 0.0
+
+    def sample(self, rng: np.random.Generator, size: int) -> list[float]:
+        """Return `size` times the same, in seconds."""
+        return [self.mean_s] * size
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Any time between two bounds, all equally likely.
+
+    Parameters
+    ----------
+    least_s, most_s : float
+        Bounds, in seconds; positive, and in this order.
+
+    Raises
+    ------
+    DistributionError
+        If a bound is not positive and finite, or they are in the wrong order.
+    """
+
+    least_s: float
+    most_s: float
+
+    def __post_init__(self) -> None:
+        _positive("least_s", self.least_s)
+        _positive("most_s", self.most_s)
+        if self.least_s > self.most_s:
+            raise DistributionError(
+                f"least_s must not exceed most_s, got {self.least_s!r} and {self.most_s!r}"
+            )
+
+    @property
+    def mean_s(self) -> float:
+        """Mean, in seconds."""
+        return (self.least_s + self.most_s) / 2.0
+
+    @property
+    def variance_s2(self) -> float:
+        """Variance, in seconds squared."""
+        return (self.most_s - self.least_s) ** 2 / 12.0
+
+    def survival(self, time_s: float) -> float:
+        """Return the probability that `time_s`, in seconds, is not enough."""
+        if time_s < self.least_s:
+            return 1.0
+        if time_s >= self.most_s:
+            return 0.0
+        return (self.most_s - time_s) / (self.most_s - self.least_s)
+
+    def sample(self, rng: np.random.Generator, size: int) -> list[float]:
+        """Draw `size` independent times, in seconds."""
+        drawn: list[float] = rng.uniform(self.least_s, self.most_s, size).tolist()
+        return drawn

@@ -16,30 +16,34 @@ Message = TypeVar("Message")
 
 
 class Channel(Generic[Message]):
-    """An unbounded queue between actors; `get` blocks the actor that calls it."""
+    """An unbounded queue between actors; `get` blocks the actor that calls it.
+
+    The messages are what counts; the semaphore only wakes who waits for one. An actor that is
+    killed at the very moment of its `put` leaves a message, and the semaphore as it was.
+    """
 
     def __init__(self) -> None:
         self._messages: deque[Message] = deque()
-        self._count = simgrid.Semaphore(0)
+        self._wake = simgrid.Semaphore(0)
 
     def put(self, message: Message) -> None:
         """Add a message; never blocks."""
         self._messages.append(message)
-        self._count.release()
+        self._wake.release()
 
     def get(self) -> Message:
         """Wait for the next message."""
-        self._count.acquire()
+        while not self._messages:
+            self._wake.acquire()
         return self._messages.popleft()
 
     def get_before(self, time_s: float) -> Message | None:
         """Wait for the next message until `time_s`, in simulated seconds; None if none came."""
-        timeout_s = time_s - simgrid.Engine.clock
-        if timeout_s > 0.0:
-            if timeout_s != inf and self._count.acquire_timeout(timeout_s):
+        if time_s == inf:
+            return self.get()
+        while not self._messages:
+            timeout_s = time_s - simgrid.Engine.clock
+            # SimGrid takes a time-out of 0 for none at all.
+            if timeout_s <= 0.0 or self._wake.acquire_timeout(timeout_s):
                 return None
-            if timeout_s == inf:
-                self._count.acquire()
-            return self._messages.popleft()
-        # SimGrid takes a time-out of 0 for none at all.
-        return self.get() if self._messages else None
+        return self._messages.popleft()

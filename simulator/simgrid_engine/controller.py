@@ -9,7 +9,6 @@ import simgrid
 
 from simulator.collectives.player import Collective
 from simulator.collectives.ring import RingAllReduce
-from simulator.failures.clocks import FailureClocks
 from simulator.job import Job
 from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
 from simulator.simgrid_engine.channel import Channel
@@ -53,7 +52,7 @@ class SimgridEngine:
             Pace(group, work.compute_jitter, work.minimum_factor, job.seed)
             for group in range(work.groups)
         ]
-        self.clocks = FailureClocks(job.failures, work.groups, job.seed, job.rules.clock)
+        self.clocks = job.failures.clocks(job.seed, job.rules.clock)
         self.machine_room = MachineRoom(
             [simgrid.Host.by_name(hosts[0]) for hosts in traffic.hosts],
             self.clocks,
@@ -111,7 +110,9 @@ class SimgridEngine:
                 waiting.discard(news.group)
             elif isinstance(news, Report) and news.order is orders.get(news.group):
                 waiting.discard(news.group)
-                done.add(news.group)
+                # Who dies at the moment of its report has not arrived.
+                if news.group not in self.machine_room.down:
+                    done.add(news.group)
         return done
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:

@@ -104,23 +104,20 @@ class MachineRoom:
     def inject(self) -> None:
         """Turn hosts off when their clocks say so; the body of an actor."""
         while True:
-            due_s, group = min(
-                (
-                    (time_s, group)
-                    for group, time_s in enumerate(self._clocks.next_failure_s)
-                    if group not in self.down
-                ),
-                default=(inf, -1),
-            )
+            next_failure_s = self._clocks.next_failure_s
+            up = [group for group in range(len(self._hosts)) if group not in self.down]
+            due_s = min((next_failure_s[group] for group in up), default=inf)
             if self._wake.get_before(due_s) is None:
-                self._strike(group, due_s)
+                struck = [group for group in up if next_failure_s[group] == due_s]
+                if self._booting is None:
+                    self._take_down(struck)
+                    for group in struck:
+                        self._news.put(Died(group, due_s))
+                else:
+                    for group in struck:
+                        self._strike_in_restart(self._booting, group, due_s)
 
-    def _strike(self, group: int, due_s: float) -> None:
-        booting = self._booting
-        if booting is None:
-            self._take_down(group)
-            self._news.put(Died(group, due_s))
-            return
+    def _strike_in_restart(self, booting: Booting, group: int, due_s: float) -> None:
         in_own_restart = due_s <= booting.end_s[group]
         if in_own_restart and self._rules.failure_in_restart == "begins-anew":
             self._record_and_clear(group)
@@ -129,12 +126,15 @@ class MachineRoom:
             self._record_and_clear(group)
             self._start(group, booting.end_s[group], announce=in_own_restart)
         else:
-            self._take_down(group)
+            self._take_down([group])
 
-    def _take_down(self, group: int) -> None:
-        self._hosts[group].turn_off()
-        self.down.add(group)
-        self._unnoticed.add(group)
+    def _take_down(self, groups: list[int]) -> None:
+        # All are down before the first host goes off, which gives other actors their turn: nobody
+        # must see half of a failure that hits several groups at once.
+        self.down.update(groups)
+        self._unnoticed.update(groups)
+        for group in groups:
+            self._hosts[group].turn_off()
 
     def _record_and_clear(self, group: int) -> None:
         assert self._booting is not None

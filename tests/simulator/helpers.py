@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.durations import ConstantTime
 from simulator.failures.distributions import Distribution
+from simulator.failures.models import IndependentGroups
 from simulator.job import Durations, Job, Rules, Work
 from simulator.timeline import Event
 from strategies.base import (
@@ -137,7 +138,7 @@ def small_job(
     for name, value in changes.items():
         part = next(part for part in parts if hasattr(parts[part], name))
         parts[part] = replace(parts[part], **{name: value})
-    return Job(**parts, failures=failures, seed=0)
+    return Job(**parts, failures=IndependentGroups(failures, groups), seed=0)
 
 
 def log_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.failures.clocks import ClockRule, FailureClocks
+from simulator.failures.clocks import ClockRule, RenewalClocks
 from simulator.failures.distributions import Weibull
 from simulator.job import Job
 from simulator.random_streams import Purpose, stream
@@ -22,7 +22,7 @@ STUDY_S = Weibull.from_mean(0.78, 60_000.0)
 def test_renewal_counts_from_the_failure_and_from_detection_counts_from_its_notice() -> None:
     """Intervals 50, 30; the failure at 50 is noticed at 64: the next comes at 80, or at 94."""
     clocks = {
-        rule: FailureClocks(Scripted({0: [50.0, 30.0]}), 1, 0, rule)
+        rule: RenewalClocks(Scripted({0: [50.0, 30.0]}), 1, 0, rule)
         for rule in ("renewal", "from-detection")
     }
     for clock in clocks.values():
@@ -35,7 +35,7 @@ def test_renewal_counts_from_the_failure_and_from_detection_counts_from_its_noti
 
 @pytest.mark.parametrize("rule", ["renewal", "from-detection"])
 def test_a_failure_taken_when_it_happens_is_followed_by_a_whole_interval(rule: ClockRule) -> None:
-    clocks = FailureClocks(Scripted({0: [50.0, 30.0]}), 1, 0, rule)
+    clocks = RenewalClocks(Scripted({0: [50.0, 30.0]}), 1, 0, rule)
     assert clocks.take_at_occurrence(0) == 50.0
     assert clocks.next_failure_s == [80.0]
     assert (clocks.failures, clocks.failures_while_down) == (1, 0)
@@ -44,7 +44,7 @@ def test_a_failure_taken_when_it_happens_is_followed_by_a_whole_interval(rule: C
 @pytest.mark.parametrize("rule", ["renewal", "from-detection"])
 def test_failures_of_a_group_that_is_down_are_counted_apart(rule: ClockRule) -> None:
     """Intervals 10, 20, 30, 40 come due at 10, 30, 60, 100: two of them by 59, the third at 60."""
-    clocks = FailureClocks(Scripted({0: [10.0, 20.0, 30.0, 40.0]}), 1, 0, rule)
+    clocks = RenewalClocks(Scripted({0: [10.0, 20.0, 30.0, 40.0]}), 1, 0, rule)
     clocks.take_while_down(0, 59.0)
     assert (clocks.failures, clocks.failures_while_down) == (2, 2)
     clocks.take_while_down(0, 60.0)
@@ -53,15 +53,15 @@ def test_failures_of_a_group_that_is_down_are_counted_apart(rule: ClockRule) -> 
 
 
 def test_a_group_without_further_intervals_never_fails() -> None:
-    assert FailureClocks(Scripted({}), 3, 0, "renewal").next_failure_s == [NEVER_S] * 3
+    assert RenewalClocks(Scripted({}), 3, 0, "renewal").next_failure_s == [NEVER_S] * 3
 
 
 @given(seed=st.integers(0, 2**63), groups=st.integers(2, 12))
 def test_a_group_s_failures_do_not_depend_on_how_many_groups_there_are(
     seed: int, groups: int
 ) -> None:
-    alone = FailureClocks(STUDY_S, 1, seed, "renewal")
-    among = FailureClocks(STUDY_S, groups, seed, "renewal")
+    alone = RenewalClocks(STUDY_S, 1, seed, "renewal")
+    among = RenewalClocks(STUDY_S, groups, seed, "renewal")
     for _ in range(20):
         assert among.next_failure_s[0] == alone.next_failure_s[0]
         alone.take_at_occurrence(0)
@@ -75,7 +75,7 @@ def test_the_kth_interval_of_a_group_does_not_depend_on_what_others_did(
     seed: int, order: list[int]
 ) -> None:
     """24 failures in any order: more than a block of draws a group."""
-    mixed, sorted_ = (FailureClocks(STUDY_S, 3, seed, "renewal") for _ in range(2))
+    mixed, sorted_ = (RenewalClocks(STUDY_S, 3, seed, "renewal") for _ in range(2))
     for group in order:
         mixed.take_at_occurrence(group)
     for group in sorted(order):

@@ -1,0 +1,1 @@
+"""Failure models of a scenario: shipped mixes of causes, a user's own, and traces."""

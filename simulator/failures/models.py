@@ -1,0 +1,154 @@
+"""Where the failures of a job come from: groups that fail by themselves, or a sequence of failures.
+
+A sequence (`FailureSequence`) is a trace that was recorded, or a mix of causes that is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from simulator.failures.clocks import ClockRule, EventClocks, FailureClocks, RenewalClocks
+from simulator.failures.distributions import Distribution
+from simulator.failures.failure import Failure
+
+
+class FailureModel(Protocol):
+    """Where the failures of a job come from."""
+
+    @property
+    def mtbf_s(self) -> float:
+        """Mean time between two failures of the whole system, in seconds.
+
+        A failure that takes several groups down is one.
+        """
+        ...
+
+    def survival(self, time_s: float) -> float:
+        """Return the probability that the group hit most often has no failure for `time_s`."""
+        ...
+
+    def clocks(self, seed: int, rule: ClockRule) -> FailureClocks:
+        """Return the failure clocks of all groups, set at time 0."""
+        ...
+
+    def failures_until(self, time_s: float, seed: int) -> list[Failure]:
+        """Return the failures up to `time_s`, in seconds, in the order of time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndependentGroups:
+    """Every group fails by itself, by a renewal process.
+
+    Attributes
+    ----------
+    distribution : Distribution
+        Time between two failures of one group.
+    groups : int
+        Number of groups.
+    """
+
+    distribution: Distribution
+    groups: int
+
+    @property
+    def mtbf_s(self) -> float:
+        """Mean time between two failures of the whole system, in seconds."""
+        return self.distribution.mean_s / self.groups
+
+    def survival(self, time_s: float) -> float:
+        """Return the probability that a group has no failure for `time_s`, in seconds."""
+        return self.distribution.survival(time_s)
+
+    def clocks(self, seed: int, rule: ClockRule) -> RenewalClocks:
+        """Return the failure clocks of all groups, set at time 0."""
+        return RenewalClocks(self.distribution, self.groups, seed, rule)
+
+    def failures_until(self, time_s: float, seed: int) -> list[Failure]:
+        """Return the failures up to `time_s`, in seconds, each noticed when it happens."""
+        clocks = self.clocks(seed, "renewal")
+        failures = []
+        for group in range(self.groups):
+            while clocks.next_failure_s[group] <= time_s:
+                failures.append(clocks.due(group))
+                clocks.take_at_occurrence(group)
+        return sorted(failures, key=lambda failure: failure.time_s)
+
+
+class FailureSequence(Protocol):
+    """Failures in the order of time: a trace, or a mix of causes."""
+
+    @property
+    def mtbf_s(self) -> float:
+        """Mean time between two failures of the whole system, in seconds."""
+        ...
+
+    @property
+    def groups(self) -> int:
+        """Number of groups of the job."""
+        ...
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Names of all causes."""
+        ...
+
+    def survival(self, time_s: float) -> float:
+        """Return the probability that the group hit most often has no failure for `time_s`."""
+        ...
+
+    def spared(self) -> frozenset[int]:
+        """Return the groups that never fail, however long the sequence is."""
+        ...
+
+    def batches(self, seed: int) -> Iterator[Sequence[Failure]]:
+        """Yield the failures in the order of time, some at a time; ends where there are no more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFailures:
+    """Failures that come from one sequence, and may take several groups down at once.
+
+    Attributes
+    ----------
+    sequence : FailureSequence
+        Where they come from.
+    """
+
+    sequence: FailureSequence
+
+    @property
+    def mtbf_s(self) -> float:
+        """Mean time between two failures of the whole system, in seconds."""
+        return self.sequence.mtbf_s
+
+    def survival(self, time_s: float) -> float:
+        """Return the probability that the group hit most often has no failure for `time_s`."""
+        return self.sequence.survival(time_s)
+
+    def clocks(self, seed: int, rule: ClockRule) -> EventClocks:
+        """Return the failure clocks of all groups, set at time 0.
+
+        Raises
+        ------
+        ValueError
+            If the rule is "from-detection": a group has no interval of its own to begin anew.
+        """
+        if rule != "renewal":
+            raise ValueError("failures of a sequence come by themselves: the rule is 'renewal'")
+        sequence = self.sequence
+        return EventClocks(
+            sequence.batches(seed), sequence.groups, sequence.spared(), sequence.causes
+        )
+
+    def failures_until(self, time_s: float, seed: int) -> list[Failure]:
+        """Return the failures up to `time_s`, in seconds, in the order of time."""
+        failures: list[Failure] = []
+        for batch in self.sequence.batches(seed):
+            failures += (failure for failure in batch if failure.time_s <= time_s)
+            if batch and batch[-1].time_s > time_s:
+                break
+        return failures

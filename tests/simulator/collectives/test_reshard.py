@@ -1,0 +1,182 @@
+"""Gradient sync between replicas of different degrees: real sums, what moves, and how long."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from platforms import load_preset, write_xml
+from simulator.collectives.reshard import NonuniformAllReduce
+from simulator.collectives.schedule import Hop
+from simulator.collectives.sharding import (
+    even_sharding,
+    nested_shardings,
+    reduced_sharding,
+    shard_elements,
+    transfers,
+)
+from simulator.simgrid_engine.carried_arrays import carry_arrays
+from strategies.nonuniform.resharding import resharding_bytes
+from tests.simulator.collectives.numeric_player import play
+from tests.simulator.collectives.stage_hand import Play, one_after_the_other
+
+NVLINK = Hop(2 * 250e-9 + 100e-9, 450e9)
+RAIL = Hop(2 * (0.5e-6 + 0.25e-6) + 0.2e-6, 50e9)
+"""Below one leaf switch of the HGX servers here."""
+
+degree_lists = st.lists(st.integers(1, 9), min_size=1, max_size=5)
+
+
+def sync_of(degrees: list[int], elements: int, size_bytes: float = 1.0) -> NonuniformAllReduce:
+    return NonuniformAllReduce(sum(degrees), size_bytes, tuple(degrees), elements)
+
+
+def scatter(sync: NonuniformAllReduce, gradients: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give each rank its shard of its replica's gradients, and NaN elsewhere."""
+    buffers = np.full((sync.members, sync.elements), np.nan)
+    starts = [0, *accumulate(sync.degrees)]
+    for replica, degree in enumerate(sync.degrees):
+        for position in range(starts[replica], starts[replica] + degree):
+            for first, count in sync.shard(position):
+                columns = slice(first, first + count)
+                buffers[position, columns] = gradients[replica, columns]
+    return buffers
+
+
+def assert_summed(
+    sync: NonuniformAllReduce, buffers: NDArray[np.float64], sums: NDArray[np.float64]
+) -> None:
+    for position in range(sync.members):
+        for first, count in sync.shard(position):
+            np.testing.assert_array_equal(
+                buffers[position, first : first + count], sums[first : first + count]
+            )
+
+
+@given(degree_lists, st.integers(1, 200))
+def test_every_gradient_arrives_summed_exactly_once(degrees: list[int], elements: int) -> None:
+    """Replica r gives 16^r times 1 + element: the sum's digits tell who is in it, and how often."""
+    sync = sync_of(degrees, elements)
+    base = 16.0 ** np.arange(len(degrees))
+    gradients = base[:, np.newaxis] * (1 + np.arange(elements) % 15)
+    buffers = scatter(sync, gradients)
+    play(sync, buffers)
+    assert_summed(sync, buffers, gradients.sum(axis=0))
+
+
+@given(degree_lists, st.integers(1, 200))
+def test_shards_make_up_the_vector_and_nest(degrees: list[int], elements: int) -> None:
+    shardings = nested_shardings(elements, degrees)
+    for degree, sharding in shardings.items():
+        held = [
+            element
+            for shard in sharding
+            for first, count in shard
+            for element in range(first, first + count)
+        ]
+        assert sorted(held) == list(range(elements))
+        sizes = [shard_elements(shard) for shard in sharding]
+        assert len(sizes) == degree
+        assert max(sizes) - min(sizes) <= 1
+
+
+@given(st.integers(1, 40), st.data())
+def test_only_spare_ranks_send(healthy: int, data: st.DataObject) -> None:
+    """Each sends all it has, to core ranks only, as the closed form counts."""
+    reduced = data.draw(st.integers(1, healthy))
+    elements = healthy * reduced * data.draw(st.integers(1, 3))
+    before = even_sharding(elements, healthy)
+    after = nested_shardings(elements, [healthy, reduced])[reduced]
+    moved = transfers(before, after)
+    expected = resharding_bytes(float(elements), healthy, reduced)
+    sent = [0] * healthy
+    received = [0] * healthy
+    for transfer in moved:
+        assert transfer.receiver < reduced <= transfer.sender
+        sent[transfer.sender] += transfer.piece.elements
+        received[transfer.receiver] += transfer.piece.elements
+    assert sent[reduced:] == [expected.spare_sends] * (healthy - reduced)
+    assert received[:reduced] == [expected.core_receives] * reduced
+    assert all(shard_elements(shard) == expected.core_syncs for shard in after)
+
+
+def test_resharding_by_hand() -> None:
+    """Twelve elements on four ranks; the fourth gives its three to the others, one each."""
+    before = even_sharding(12, 4)
+    assert before == (((0, 3),), ((3, 3),), ((6, 3),), ((9, 3),))
+    after = reduced_sharding(before, 3)
+    assert after == (((0, 3), (9, 1)), ((3, 3), (10, 1)), ((6, 3), (11, 1)))
+    assert transfers(before, after) == [(3, 0, (9, 1)), (3, 1, (10, 1)), (3, 2, (11, 1))]
+
+
+def test_the_formula_by_hand() -> None:
+    """TP4 and TP3, 12 GB: 3 GB leave the spare rank, twice; each core rank syncs 4 GB, 2 a block.
+
+    At 10 GB/s inside and 1 GB/s between, 1 ms latency: 2 * 0.301 + 2 * 2.001 s.
+    """
+    sync = sync_of([4, 3], 12, 12e9)
+    time_s = sync.alpha_beta_s(Hop(1e-3, 1e9), Hop(1e-3, 10e9))
+    assert time_s == pytest.approx(2 * 0.301 + 2 * 2.001)
+    # Equal degrees have nothing to reshard: a ring for each rank.
+    assert sync_of([4, 4], 8, 8e9).alpha_beta_s(Hop(1e-3, 1e9)) == pytest.approx(2 * 1.001)
+    assert sync_of([4], 8, 8e9).alpha_beta_s(Hop(1e-3, 1e9)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("members", "degrees", "elements"), [(7, (4, 4), 8), (0, (), 8), (4, (4, 0), 8), (4, (4,), 0)]
+)
+def test_impossible_syncs_are_refused(
+    members: int, degrees: tuple[int, ...], elements: int
+) -> None:
+    with pytest.raises(ValueError, match=r"do not make up replicas|without elements"):
+        NonuniformAllReduce(members, 1.0, degrees, elements)
+
+
+def test_no_reduction_is_refused() -> None:
+    with pytest.raises(ValueError, match="4 ranks are no reduction of 4"):
+        reduced_sharding(even_sharding(8, 4), 4)
+    with pytest.raises(ValueError, match="a degree of 0 is impossible"):
+        nested_shardings(8, [0])
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("platform") / "hgx.xml"
+    write_xml(load_preset("hgx-h100", domains=4), path)
+    return path
+
+
+def hosts_of(degrees: list[int]) -> list[str]:
+    """The first GPUs of each server: rank k of every replica on rail k."""
+    return [f"gpu-{8 * n + k:06d}" for n, degree in enumerate(degrees) for k in range(degree)]
+
+
+@pytest.mark.parametrize("degrees", [[8, 7], [8, 8, 6], [8, 7, 6, 8]])
+def test_arrays_on_simgrid_add_up_in_time(degrees: list[int], servers: Path) -> None:
+    """Ranks as actors, the numbers in their messages: exact sums, within 2 % of alpha-beta."""
+    elements = 8 * 7 * 6 * len(degrees)
+    sync = sync_of(degrees, elements, size_bytes=8e9)
+    rng = np.random.Generator(np.random.PCG64(3))
+    gradients = rng.integers(-1000, 1000, (len(degrees), elements)).astype(np.float64)
+    start = scatter(sync, gradients)
+    carried = carry_arrays(servers, sync, hosts_of(degrees), start)
+    assert_summed(sync, carried.buffers, gradients.sum(axis=0))
+    assert carried.time_s == pytest.approx(sync.alpha_beta_s(RAIL, NVLINK), rel=0.02)
+    # A ring alone sends this many messages; resharding adds at least one for each core rank.
+    rounds = 2 * (len(degrees) - 1)
+    assert carried.messages >= min(degrees) * (rounds * len(degrees) + 2)
+
+
+def test_the_common_player_takes_as_long(servers: Path) -> None:
+    """At both fidelities, within 2 %."""
+    sync = sync_of([8, 7, 6], 8 * 7 * 6 * 3, size_bytes=8e9)
+    hosts = hosts_of([8, 7, 6])
+    plays = [Play(sync, hosts, "flow"), Play(sync, hosts, "chunk")]
+    for time_s in one_after_the_other(servers, plays):
+        assert time_s == pytest.approx(sync.alpha_beta_s(RAIL, NVLINK), rel=0.02)

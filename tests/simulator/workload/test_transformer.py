@@ -1,0 +1,101 @@
+"""Parameters of known models, and formulas of the literature."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from simulator.workload.errors import WorkloadError
+from simulator.workload.flops import token_flop, training_flop_per_token
+from simulator.workload.known_models import KNOWN_MODELS, NTP_480B
+from simulator.workload.transformer import Transformer
+
+# Of the published weights, counted tensor by tensor by those who serve them.
+EXACT = {
+    "llama2-7b": 6_738_415_616,
+    "llama3-8b": 8_030_261_248,
+    "llama3-70b": 70_553_706_496,
+    "llama3-405b": 405_853_388_800,
+}
+TINY = Transformer(
+    hidden=4, ffn_hidden=6, heads=2, layers=3, sequence_tokens=5, vocabulary=7, ffn_matrices=3
+)
+
+
+@pytest.mark.parametrize(("name", "parameters"), EXACT.items())
+def test_parameters_of_published_weights(name: str, parameters: int) -> None:
+    assert KNOWN_MODELS[name].parameters == parameters
+
+
+def test_gpt3_follows_the_formula_of_megatron() -> None:
+    """12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h)), and the last norm; 175 billion."""
+    model = KNOWN_MODELS["gpt3-175b"]
+    h, layers = model.hidden, model.layers
+    tables = model.vocabulary + model.sequence_tokens
+    formula = 12 * layers * h**2 * (1 + 13 / (12 * h) + tables / (12 * layers * h))
+    assert model.parameters == pytest.approx(formula + 2 * h, rel=1e-12)
+    assert model.parameters == pytest.approx(175e9, rel=0.003)
+
+
+def test_the_model_of_ntp_is_larger_than_its_name() -> None:
+    """12 * 20480^2 * 100 are 503 billion numbers in matrices; 96 layers would be 483."""
+    matrices = NTP_480B.attention_matrix_parameters + NTP_480B.ffn_matrix_parameters
+    assert matrices * 100 == 503_316_480_000
+    assert replace(NTP_480B, layers=96).layers * matrices == 483_183_820_800
+
+
+def test_a_small_model_by_hand() -> None:
+    """Attention 4 x 4 four times, three matrices of 4 x 6, two norms; 7 x 4 numbers to look up."""
+    assert TINY.attention_matrix_parameters == 64
+    assert TINY.ffn_matrix_parameters == 72
+    assert TINY.layer_parameters == 64 + 72 + 8
+    assert TINY.parameters == 3 * 144 + 28 + 4
+    shared = replace(TINY, key_value_heads=1)
+    assert shared.attention_matrix_parameters == 2 * 16 + 2 * 8
+    untied = replace(TINY, tied_embeddings=False, learned_positions=True)
+    assert untied.parameters == TINY.parameters + 28 + 5 * 4
+    with_biases = replace(TINY, biases=True)
+    assert with_biases.layer_parameters == 144 + 8 + 16 + (2 * 6 + 4)
+
+
+def test_flop_of_a_small_model_by_hand() -> None:
+    """Two FLOP a weight and pass; scores and their product with V: 2 x 2 x 5 x 4 a token."""
+    flop = token_flop(TINY)
+    assert (flop.forward.attention, flop.forward.ffn) == (128 + 80, 144)
+    assert (flop.input_gradient.attention, flop.input_gradient.ffn) == (128 + 160, 144)
+    assert (flop.weight_gradient.attention, flop.weight_gradient.ffn) == (128, 144)
+    assert flop.vocabulary == 2 * 28
+    assert training_flop_per_token(TINY) == 3 * (208 + 288 + 128 + 3 * 144) + 3 * 56
+
+
+@pytest.mark.parametrize("name", ["gpt3-175b", "ntp-480b"])
+def test_flop_follow_the_formula_of_megatron(name: str) -> None:
+    """96 s l h^2 (1 + s/(6 h) + V/(16 l h)) a sequence, layers recomputed; 72 ... if not."""
+    model = KNOWN_MODELS[name]
+    h, layers, s, v = model.hidden, model.layers, model.sequence_tokens, model.vocabulary
+    again = 96 * layers * h**2 * (1 + s / (6 * h) + v / (16 * layers * h))
+    once = 72 * layers * h**2 * (1 + s / (6 * h) + v / (12 * layers * h))
+    assert training_flop_per_token(model, recompute_layers=True) == pytest.approx(again)
+    assert training_flop_per_token(model) == pytest.approx(once)
+
+
+def test_gpt3_training_takes_what_was_published() -> None:
+    """Brown et al. 2020, table D.1: 3.14e23 FLOP for 300 billion tokens, attention left out."""
+    model = KNOWN_MODELS["gpt3-175b"]
+    assert training_flop_per_token(model) * 300e9 == pytest.approx(3.14e23, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden": 0}, "hidden is 0: it must be above 0"),
+        ({"heads": 3}, "3 heads do not divide a hidden width of 4"),
+        ({"heads": 4, "key_value_heads": 3}, "3 key-value heads do not divide 4 heads"),
+        ({"ffn_matrices": 4}, "ffn_matrices is 4: use 2, or 3"),
+    ],
+)
+def test_impossible_models_are_refused_in_one_line(changes: dict[str, int], message: str) -> None:
+    with pytest.raises(WorkloadError, match=message) as error:
+        replace(TINY, **changes)  # type: ignore[arg-type]
+    assert "\n" not in str(error.value)
