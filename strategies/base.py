@@ -80,7 +80,7 @@ Verdict = Continue | WipeOut
 class StrategyOptions(BaseModel):
     """Named choices of a scheme; a scheme adds its own by a subclass."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 class Strategy(ABC):

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from strategies.base import StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from strategies.closed_forms.prediction import FailureCourse
+from strategies.closed_forms.wipe_out import DisjointSets
 from strategies.errors import StrategyError
 
 
@@ -33,6 +37,12 @@ class Checkpoint(Strategy):
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         return WipeOut(tuple(missing))
+
+    def failure_course(self) -> FailureCourse:
+        """Return the closed forms of a life: sets of one group, which no failure spares."""
+        return FailureCourse(
+            DisjointSets(self.groups, 1), np.ones(self.groups), np.zeros(self.groups)
+        )
 
     @classmethod
     def masked_failures(cls, groups: int, redundancy: int) -> float:

@@ -1,4 +1,15 @@
-"""How often to write a checkpoint: the closed forms shared by all schemes."""
+"""How often to write a checkpoint: the closed forms shared by all schemes.
+
+Derivation (Saxena et al. 2024, in the notation of Lee et al. 2026 (SPARe)). Of every period T_c the
+first T_s go into saving, a share 1 - T_s/T_c is left. A life of T_f seconds ends at an arbitrary
+moment of a period, so T_c/2 of it is lost, and costs a restart T_r. To first order in T_c/T_f the
+share of time that is progress is therefore
+
+    A(T_c) = (1 - T_s/T_c) * T_f / (T_f + T_r + T_c/2),
+
+and dA/dT_c = 0 gives T_c^2 - 2 T_s T_c - 2 T_s (T_f + T_r) = 0, the root of `best_period_s`. For
+lives that are not long beside the period, `closed_forms.periods` has the exact form.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +38,14 @@ class Costs:
     all_reduce_s: float
 
     def availability(self, period_s: float, time_to_failure_s: float) -> float:
-        """Share of the time that goes into progress; 0 where no progress is left.
+        """Return A(T_c), the share of the time that goes into progress; 0 where none is left.
 
-        ``A(T_c) = (1 - T_s/T_c) T_f / (T_f + T_r + T_c/2)`` with the period T_c between the starts
-        of two checkpoints, its saving time T_s included (Saxena et al. 2024, as used by Lee et al.
-        2026 (SPARe)): a period loses T_s to saving; a failure costs the restart T_r and, on
-        average, half a period of work.
+        Parameters
+        ----------
+        period_s : float
+            Time T_c between the starts of two checkpoints, saving included, in seconds.
+        time_to_failure_s : float
+            Mean time T_f from a restart to the failure that causes the next, in seconds.
         """
         saving = 1.0 - self.save_s / period_s
         return max(

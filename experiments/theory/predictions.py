@@ -1,0 +1,118 @@
+"""A scenario's time to train from closed forms: what they need is read from its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.errors import UserError
+from experiments.resolve import Question, rules_of
+from simulator.failures.models import IndependentGroups
+from strategies.base import Strategy
+from strategies.checkpoint_period import Costs
+from strategies.closed_forms.lifetimes import GroupLifetimes, Survival, stationary_excess
+from strategies.closed_forms.prediction import (
+    Predictable,
+    Prediction,
+    StepCosts,
+    largest_of_normals,
+    predict,
+)
+from strategies.closed_forms.restart_wait import wait_for_slowest
+from strategies.registry import strategy_class
+
+
+def predict_question(question: Question) -> Prediction:
+    """Predict what the replay engine would find for a question with every value filled in.
+
+    Groups are taken to have run for long, so that their clocks stand anywhere: true of all lives
+    but the first few. What the forms leave out: replication's controller handles one failure a
+    step under `controller_sees` = "lowest"; a job ends with its last step, not with a wipe-out.
+
+    Raises
+    ------
+    UserError
+        If the scheme has no closed forms, or groups do not fail each by itself.
+    """
+    chosen = [(question.redundancy, question.interval_steps)]
+    return _predict(question, chosen)[0]
+
+
+def predict_redundancies(question: Question, redundancies: Sequence[int]) -> dict[int, Prediction]:
+    """Predict a question at other redundancies, each at its best checkpoint interval.
+
+    Raises
+    ------
+    UserError
+        As `predict_question`.
+    """
+    found = _predict(question, [(redundancy, None) for redundancy in redundancies])
+    return dict(zip(redundancies, found, strict=True))
+
+
+def _predict(question: Question, chosen: Sequence[tuple[int, int | None]]) -> list[Prediction]:
+    scenario = question.scenario
+    groups, named = scenario.job.groups, scenario.strategy
+    restart_s, survival = _after_a_restart(question)
+    lifetimes, extra = GroupLifetimes(groups, survival), _step_costs(question)
+    predictions = []
+    for redundancy, interval_steps in chosen:
+        scheme = strategy_class(named.name)(groups, redundancy, named.options())
+        if not isinstance(scheme, Predictable):
+            raise UserError(
+                f"strategy.name = {named.name}: this scheme has no closed forms; "
+                "give it a failure_course, or run it"
+            )
+        costs = _costs(question, scheme, restart_s)
+        predictions.append(
+            predict(scheme.failure_course(), lifetimes, costs, extra, interval_steps)
+        )
+    return predictions
+
+
+def _after_a_restart(question: Question) -> tuple[float, Survival]:
+    """Return what a restart takes for the whole job, in seconds, and the survival after it."""
+    failures = question.job(0).failures
+    if not isinstance(failures, IndependentGroups):
+        raise UserError(
+            f"failures.model = {question.scenario.failures.model}: closed forms know groups that "
+            "fail each by itself only; run the scenario instead"
+        )
+    rules, durations = rules_of(question.scenario), question.durations
+    distribution = failures.distribution
+    left = stationary_excess(distribution.survival, distribution.mean_s)
+    if rules.failure_in_restart != "begins-anew":
+        return durations.restart_s + durations.load_s, left
+    wait = wait_for_slowest(failures.groups, durations.restart_s, distribution.survival, left)
+    surfaces = rules.failure_while_waiting == "surfaces"
+    return wait.mean_s + durations.load_s, wait.survival if surfaces else left
+
+
+def _costs(question: Question, scheme: Strategy, restart_s: float) -> Costs:
+    job, durations = question.scenario.job, question.durations
+    save_s = durations.save_s
+    if not scheme.checkpoint_waits:
+        # The writer is late for its next step by less than the others wait for the slowest.
+        slowest = float(largest_of_normals([job.groups])[0]) * job.compute_jitter
+        save_s = max(0.0, save_s - slowest * job.compute_s * scheme.redundancy)
+    return Costs(
+        mtbf_s=question.job(0).failures.mtbf_s,
+        save_s=save_s,
+        restart_s=restart_s,
+        compute_s=job.compute_s,
+        all_reduce_s=durations.all_reduce_s(job.groups),
+    )
+
+
+def _step_costs(question: Question) -> StepCosts:
+    scenario, durations = question.scenario, question.durations
+    rules = rules_of(scenario)
+    all_reduce_s = durations.all_reduce_s(scenario.job.groups)
+    failed_s = rules.failed_all_reduce_fraction * all_reduce_s
+    if rules.detection == "watchdog":
+        failed_s = rules.watchdog_s
+    return StepCosts(
+        jitter=scenario.job.compute_jitter,
+        failed_all_reduce_s=failed_s + durations.reconfigure_s(scenario.job.groups),
+        spared_all_reduce_s=all_reduce_s if rules.fixed_step == "commits" else 0.0,
+        restart_loses_steps=1 if rules.resume == "redo" else 0,
+    )

@@ -1,0 +1,226 @@
+"""Time to train, from closed forms alone: what a scheme makes of its failures, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import bdtr, ndtr
+
+from strategies.checkpoint_period import Costs
+from strategies.closed_forms.lifetimes import GroupLifetimes
+from strategies.closed_forms.periods import best_period_of_lives_s, kept_periods
+from strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCourse:
+    """What a scheme does as its groups fail one after another; index k stands for k failed groups.
+
+    Attributes
+    ----------
+    law : WipeOutLaw
+        When it has to restart.
+    stacks : array of float, shape (N,)
+        Stacks that each group computes before the all-reduce.
+    patch : array of float, shape (N,)
+        Mean patch compute of the k-th failure, in stacks.
+    stack_size : int
+        Shard types in a stack.
+    """
+
+    law: WipeOutLaw
+    stacks: FloatArray
+    patch: FloatArray
+    stack_size: int = 1
+
+    def work_per_failure(self) -> tuple[float, float]:
+        """Return mean stacks and mean patch compute, in shard types, with a step a failure.
+
+        ``Sbar = sum of P(k) (S_k + rho_k) / sum of P(k)``: the mean that Lee et al. 2026 (SPARe)
+        take, over the failures of a life, but with the exact chance P(k) to live that long in the
+        place of a sharp end at floor(mu).
+        """
+        weights = self.law.outliving / self.law.outliving.sum() * self.stack_size
+        return float(weights @ self.stacks), float(weights @ self.patch)
+
+
+@runtime_checkable
+class Predictable(Protocol):
+    """A scheme whose course is known in closed form."""
+
+    def failure_course(self) -> FailureCourse:
+        """Return what the scheme does as groups fail, with its groups, redundancy and options."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """What a step takes beyond `Costs`.
+
+    Attributes
+    ----------
+    jitter : float
+        Standard deviation of a stack's compute time, relative to its mean; all wait for the
+        slowest.
+    failed_all_reduce_s : float
+        Time that an all-reduce with a member missing costs, the controller's included, in seconds;
+        one with all survivors follows.
+    spared_all_reduce_s : float
+        Time of that second all-reduce if a step that lost nothing commits without it, else 0.
+    restart_loses_steps : int
+        Steps before the last checkpoint that a restart does again.
+    """
+
+    jitter: float = 0.0
+    failed_all_reduce_s: float = 0.0
+    spared_all_reduce_s: float = 0.0
+    restart_loses_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Means over many lives of a job, a life being the time from one restart to the next.
+
+    Attributes
+    ----------
+    mean_failures : float
+        Failures a life, the last included, from the state without failures.
+    time_to_wipe_out_s : float
+        Length of a life without the restart, in seconds.
+    steps_per_life : float
+        Steps played in a life, those that are lost at its end included.
+    step_s : float
+        Mean time of a step, its checkpoints included, in seconds.
+    stacks_per_step, patch_per_step : float
+        Shard types that a group computes a step, and those it computes again, by steps played.
+    interval_steps : int
+        Checkpoint interval.
+    availability : float
+        Share of the time that is not spent in restarts.
+    time_to_train_ratio : float
+        Time to train over that without redundancy, failures, jitter and checkpoints.
+    """
+
+    mean_failures: float
+    time_to_wipe_out_s: float
+    steps_per_life: float
+    step_s: float
+    stacks_per_step: float
+    patch_per_step: float
+    interval_steps: int
+    availability: float
+    time_to_train_ratio: float
+
+
+def predict(
+    course: FailureCourse,
+    lifetimes: GroupLifetimes,
+    costs: Costs,
+    extra: StepCosts,
+    interval_steps: int | None = None,
+) -> Prediction:
+    """Predict a job under a scheme.
+
+    A life spends P(k) tau_k seconds with k groups down (`wipe_out`, `lifetimes`). A step there
+    takes D_k: the slowest group's S_k stacks, the all-reduce, its share of a checkpoint, and with
+    lambda_k failures in it (Poisson) a failed all-reduce with probability 1 - exp(-lambda_k) and a
+    patch compute with probability 1 - exp(-lambda_k rho_k): failures of one step are repaired at
+    once. Failures in the patch compute make another one, and so on. Steps are counted by
+    P(k) tau_k / D_k: a mean over steps weighs the fast steps of an undamaged job more than a mean
+    over time, and late failures, which come slower, more than a mean over failures. A life that
+    starts with groups down (`lifetimes.failed_at_start`) has one more step, which finds them.
+
+    A checkpoint every n steps keeps n floor(steps / n) steps of a life; the probability that a life
+    has that many is taken at a uniform pace.
+
+    Parameters
+    ----------
+    course : FailureCourse
+        The scheme with N groups and redundancy r.
+    lifetimes : GroupLifetimes
+        The groups' failures; `costs.mtbf_s` is not used.
+    costs : Costs
+        Saving, restart (effective, for the whole job), compute and all-reduce times, in seconds.
+    extra : StepCosts
+        What else a step takes.
+    interval_steps : int, optional
+        Checkpoint interval in steps; by default the nearest to the best fixed period of the lives.
+    """
+    law = course.law
+    life = lifetimes.life(law)
+    time_s = life.mean_s
+    if interval_steps is None:
+        bare_step_s = time_s / _steps_of_a_life(course, lifetimes, costs, extra, 0.0).played
+        period_s = best_period_of_lives_s(life, costs.save_s, costs.save_s + bare_step_s)
+        interval_steps = max(1, round((period_s - costs.save_s) / bare_step_s))
+    steps = _steps_of_a_life(course, lifetimes, costs, extra, costs.save_s / interval_steps)
+    step_s = time_s / steps.played
+    life_s = time_s + step_s / 2.0
+    checkpoints = kept_periods(life, interval_steps * step_s)
+    kept = interval_steps * checkpoints - extra.restart_loses_steps * min(1.0, checkpoints)
+    ideal_s = kept * (costs.compute_s + costs.all_reduce_s)
+    return Prediction(
+        mean_failures=law.mean_failures,
+        time_to_wipe_out_s=time_s,
+        steps_per_life=steps.played,
+        step_s=step_s,
+        stacks_per_step=steps.stacks * course.stack_size / steps.played,
+        patch_per_step=steps.patch * course.stack_size / steps.played,
+        interval_steps=interval_steps,
+        availability=life_s / (life_s + costs.restart_s),
+        time_to_train_ratio=(life_s + costs.restart_s) / ideal_s if ideal_s else float("inf"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    played: float
+    stacks: float
+    patch: float
+
+
+def _steps_of_a_life(
+    course: FailureCourse,
+    lifetimes: GroupLifetimes,
+    costs: Costs,
+    extra: StepCosts,
+    save_s: float,
+) -> _Steps:
+    law, groups, at_start = course.law, course.law.groups, lifetimes.failed_at_start
+    failed = np.arange(groups)
+    holding_s, stacks = lifetimes.holding_times_s, course.stacks
+    reached = bdtr(failed, groups, at_start) if at_start > 0.0 else np.ones(groups)
+    a_second = np.divide(reached, holding_s, out=np.zeros(groups), where=holding_s > 0.0)
+    patch = np.append(course.patch[1:], 0.0)
+    stack_s = costs.compute_s * course.stack_size
+    slowest = extra.jitter * largest_of_normals(groups - failed)
+    # A stack of several shard types is one batch with one factor; stacks have a factor each.
+    step_s = stack_s * (stacks + np.sqrt(stacks) * slowest) + costs.all_reduce_s + save_s
+    patch_s = stack_s * (1.0 + slowest) + extra.failed_all_reduce_s
+    found = -np.expm1(-a_second * step_s)
+    patched = -np.expm1(-a_second * step_s * patch) / np.exp(-a_second * patch_s * patch)
+    untouched = np.maximum(found - patched, 0.0)
+    step_s = step_s + patched * patch_s
+    step_s += untouched * (extra.failed_all_reduce_s - extra.spared_all_reduce_s)
+    played = law.outliving * holding_s / step_s
+    first = 1.0 if at_start > 0.0 else 0.0
+    lives_on = float(law.reliability(np.array([at_start]))[0])
+    return _Steps(
+        float(played.sum()) + first,
+        float(played @ stacks) + first * float(stacks[0]),
+        float(played @ patched) + first * lives_on * float(course.patch[1]),
+    )
+
+
+def largest_of_normals(numbers: ArrayLike) -> FloatArray:
+    """Return the mean of the largest of n standard normal variates, for each n of `numbers`.
+
+    The integral over x of ``1 - Phi(x)^n`` for x > 0 less that of ``Phi(x)^n`` for x < 0.
+    """
+    x = np.linspace(-9.0, 9.0, 1801)
+    log_below = np.log(np.maximum(ndtr(x), 1e-300))
+    powers = np.exp(np.asarray(numbers, dtype=float)[:, None] * log_below)
+    return np.asarray(((x > 0.0) - powers).sum(axis=1) * (x[1] - x[0]))
