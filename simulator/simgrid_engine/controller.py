@@ -11,7 +11,17 @@ from simulator.collectives.player import Collective
 from simulator.collectives.ring import RingAllReduce
 from simulator.failures.clocks import FailureClocks
 from simulator.job import Job
-from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
+from simulator.phases import (
+    AllReduce,
+    Compute,
+    Load,
+    Outcome,
+    Phase,
+    Reconfigure,
+    Rejoin,
+    Restart,
+    Save,
+)
 from simulator.simgrid_engine.channel import Channel
 from simulator.simgrid_engine.machine_room import MachineRoom
 from simulator.simgrid_engine.rank import (
@@ -64,6 +74,7 @@ class SimgridEngine:
         )
         self._arrived: set[int] = set()
         self._all_reduces = 0
+        self._failed_since_restart = False
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -71,6 +82,7 @@ class SimgridEngine:
             Save: self._save,
             Restart: self._restart,
             Load: self._load,
+            Rejoin: self._rejoin,
         }
 
     @property
@@ -153,12 +165,13 @@ class SimgridEngine:
     ) -> None:
         hosts = self._traffic.hosts
         self._all_reduces += 1
+        self._failed_since_restart |= bool(self.machine_room.down)
         collective = Collective(
             RingAllReduce(len(members), self._traffic.bytes_per_rank),
             [hosts[group][0] for group in members],
-            # While somebody is down, a message left over from a failed all-reduce must find nobody
+            # Once somebody was down, a message left over from a failed all-reduce must find nobody
             # in the next. A restart turns every host off, and with it all that is left over.
-            f"all-reduce-{self._all_reduces}" if self.machine_room.down else "all-reduce",
+            f"all-reduce-{self._all_reduces}" if self._failed_since_restart else "all-reduce",
             self._traffic.fidelity,
         )
         position = {group: index for index, group in enumerate(members)}
@@ -200,6 +213,7 @@ class SimgridEngine:
             if isinstance(news, Ready):
                 up.add(news.group)
         self._arrived.clear()
+        self._failed_since_restart = False
         failures = self.machine_room.end_restart()
         return Outcome(simgrid.Engine.clock, (), failures)
 
@@ -210,6 +224,12 @@ class SimgridEngine:
             traffic.hosts[: phase.groups], traffic.storage, traffic.bytes_per_rank, traffic.readers
         ):
             self._sleep_until(start_s + load_s)
+        return Outcome(simgrid.Engine.clock)
+
+    def _rejoin(self, phase: Rejoin) -> Outcome:
+        up_at_s = simgrid.Engine.clock + self._job.durations.rejoin_s
+        self.machine_room.readmit(phase.groups, up_at_s)
+        self._sleep_until(up_at_s)
         return Outcome(simgrid.Engine.clock)
 
     @staticmethod
