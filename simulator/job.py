@@ -34,6 +34,10 @@ class Work:
         Give up after this much simulated time, in seconds.
     give_up_after_restarts : int
         Give up after this many restarts without a new checkpoint between them.
+    spare_groups : int
+        Groups that stand by to replace failed ones, where these may rejoin at a checkpoint.
+    repair_s : float
+        Seconds from the moment a failure is noticed until the group could rejoin.
     """
 
     groups: int
@@ -44,6 +48,8 @@ class Work:
     checkpoint_policy: CheckpointPolicy
     time_limit_s: float | None = None
     give_up_after_restarts: int = 1000
+    spare_groups: int = 0
+    repair_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,9 @@ class Rules:
         Whether the job, restarted, repeats the step it had checkpointed, or goes on after it.
     failed_writer : {"skips", "replaced"}
         Whether the checkpoint is left out when its writer is found down, or the next member writes.
+    rejoin : {"at-restart", "at-checkpoint"}
+        When groups that were dropped come back: with a global restart only, or at the first
+        checkpoint after their repair.
     """
 
     clock: ClockRule
@@ -88,6 +97,7 @@ class Rules:
     failure_while_waiting: Literal["surfaces", "absorbed"]
     resume: Literal["redo", "after"]
     failed_writer: Literal["skips", "replaced"]
+    rejoin: Literal["at-restart", "at-checkpoint"] = "at-restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,8 @@ class Durations:
         Time of a controller's decision, and of the shrinking of a communicator of any size.
     shrink_per_member_s : float
         What the shrinking takes on top for each member that is left.
+    rejoin_s : float
+        What all wait for when groups come back at a checkpoint: joining, and being sent the state.
     unevenness : float
         How much the measured groups differ in bandwidth (`ProbeResult.unevenness`).
     """
@@ -116,6 +128,7 @@ class Durations:
     restart_s: float
     controller_s: float
     shrink_per_member_s: float = 0.0
+    rejoin_s: float = 0.0
     unevenness: float = 0.0
 
     def reconfigure_s(self, members: int) -> float:

@@ -70,7 +70,14 @@ class Load:
     groups: int
 
 
-Phase = Compute | AllReduce | Reconfigure | Save | Restart | Load
+@dataclass(frozen=True, slots=True)
+class Rejoin:
+    """Groups that were dropped come back and are sent the state, while the members wait."""
+
+    groups: tuple[int, ...]
+
+
+Phase = Compute | AllReduce | Reconfigure | Save | Restart | Load | Rejoin
 
 
 @dataclass(slots=True)

@@ -15,7 +15,17 @@ from statistics import NormalDist
 from typing import Any
 
 from simulator.job import Job
-from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
+from simulator.phases import (
+    AllReduce,
+    Compute,
+    Load,
+    Outcome,
+    Phase,
+    Reconfigure,
+    Rejoin,
+    Restart,
+    Save,
+)
 from simulator.random_streams import Purpose, stream
 
 _BLOCK = 1024
@@ -53,6 +63,7 @@ class ReplayEngine:
             Save: self._save,
             Restart: self._restart,
             Load: self._load,
+            Rejoin: self._rejoin,
         }
 
     def execute(self, phase: Phase) -> Outcome:
@@ -196,6 +207,14 @@ class ReplayEngine:
 
     def _load(self, phase: Load) -> Outcome:
         self.now_s += self._job.durations.load_s
+        return Outcome(self.now_s)
+
+    def _rejoin(self, phase: Rejoin) -> Outcome:
+        for group in phase.groups:
+            self.clocks.take_while_down(group, self.now_s)
+            heappush(self._upcoming, (self._next_failure_s[group], group))
+        self._dropped.difference_update(phase.groups)
+        self.now_s += self._job.durations.rejoin_s
         return Outcome(self.now_s)
 
     def _watch_all_groups(self) -> None:

@@ -18,6 +18,7 @@ class EventKind(str, Enum):
     FAILURE_IN_RESTART = "failure-in-restart"
     RESTARTED = "restarted"
     LOADED = "loaded"
+    REJOINED = "rejoined"
 
 
 class Event(NamedTuple):
@@ -33,7 +34,7 @@ class Event(NamedTuple):
     step : int
         Steps completed by then.
     groups : tuple of int
-        Groups concerned: found missing, failed, or writing.
+        Groups concerned: found missing, failed, writing, or back.
     stacks : int
         Stacks that a group computes: in the step just done, or from now on after a reordering.
     moved_types : int

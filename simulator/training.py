@@ -11,7 +11,18 @@ from dataclasses import dataclass, field
 
 from simulator.badput import Ledger
 from simulator.job import Rules, Work
-from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
+from simulator.phases import (
+    AllReduce,
+    Compute,
+    Load,
+    Outcome,
+    Phase,
+    Reconfigure,
+    Rejoin,
+    Restart,
+    Save,
+)
+from simulator.repair_shop import RepairShop
 from simulator.timeline import Event, EventKind
 from strategies.base import Continue, StepPlan, Strategy, WipeOut
 
@@ -30,6 +41,8 @@ class Progress:
         All-reduced steps, those that were lost and repeated included.
     stack_computations : int
         Shard types a group computed, patch compute included, summed over played steps.
+    rejoined : int
+        Groups that came back at a checkpoint, spares included.
     failures, failures_while_down : int
         Failures of groups, and those among them that struck a group which was down already.
     failures_by_cause : dict of str to int
@@ -47,6 +60,7 @@ class Progress:
     failures_while_down: int = 0
     failures_by_cause: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
+    rejoined: int = 0
     reorderings: int = 0
     moved_types: int = 0
     checkpoints: int = 0
@@ -98,6 +112,7 @@ class Training:
         self._on_checkpoint = on_checkpoint
         self._saved_steps = 0
         self._saved_s = 0.0
+        self._shop = RepairShop(work.spare_groups, work.repair_s)
         self._restarts_since_save = 0
 
     def loop(self) -> TrainingLoop:
@@ -143,6 +158,8 @@ class Training:
                 if done and not saved:
                     # Nobody was left to write the last checkpoint.
                     yield from self._restart()
+                elif saved and not done and self.rules.rejoin == "at-checkpoint":
+                    yield from self._readmit()
 
     def _repair(self, outcome: Outcome) -> Generator[Phase, Outcome, bool]:
         """Bring a step with missing members to its end; False if it is lost."""
@@ -156,6 +173,7 @@ class Training:
                 return False
             plan = self.strategy.plan()
             self._spend("reconfigure", (yield Reconfigure(plan.members, verdict.dropped)))
+            self._shop.bring(len(verdict.dropped), progress.now_s)
             if verdict.patch:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
@@ -208,6 +226,21 @@ class Training:
             self._on_checkpoint(progress.completed_steps, progress.now_s)
         return saved
 
+    def _readmit(self) -> Generator[Phase, Outcome, None]:
+        """Take back those groups for which there is hardware again."""
+        members = set(self.strategy.plan().members)
+        down = [group for group in range(self.work.groups) if group not in members]
+        returning = self._shop.collect(down, self.progress.now_s)
+        if not returning:
+            return
+        self._spend("load", (yield Rejoin(returning)))
+        self._saved_s = self.progress.now_s
+        self.strategy.on_return(returning)
+        self.progress.rejoined += len(returning)
+        if self._record:
+            stacks = self.strategy.plan().stacks
+            self._log(EventKind.REJOINED, groups=returning, stacks=stacks)
+
     def _restart(self) -> Generator[Phase, Outcome, None]:
         progress = self.progress
         progress.restarts += 1
@@ -222,6 +255,7 @@ class Training:
                 self._log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
             self._log(EventKind.RESTARTED)
         self.strategy.restart()
+        self._shop.restart()
         redone = self.rules.resume == "redo" and self._saved_steps > 0
         progress.completed_steps = self._saved_steps - 1 if redone else self._saved_steps
         self._spend("load", (yield Load(self.work.groups)))

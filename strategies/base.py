@@ -6,6 +6,7 @@ A scheme is one module in this package with one `Strategy` subclass; the registr
     restart()                 all groups are up, the state is as at the start
       plan()                  what the next step computes, and who takes part
       on_failures(groups)     an all-reduce found these members missing: go on, or restart?
+      on_return(groups)       groups that were dropped are back, at a checkpoint
 """
 
 from __future__ import annotations
@@ -124,6 +125,17 @@ class Strategy(ABC):
         Members that a scheme does not drop stay in the communicator and are missing again in the
         next all-reduce.
         """
+
+    def on_return(self, returning: Sequence[int]) -> None:
+        """Take dropped groups back at a checkpoint: they are up and have the state.
+
+        By default as if all groups had come back, and those that are still down had failed again.
+        """
+        back = set(returning).union(self.plan().members)
+        down = [group for group in range(self.groups) if group not in back]
+        self.restart()
+        while missing := [group for group in self.plan().members if group in down]:
+            self.on_failures(missing)
 
     @property
     def checkpoint_waits(self) -> bool:

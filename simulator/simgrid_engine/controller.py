@@ -10,7 +10,17 @@ import simgrid
 from simulator.collectives.player import Collective
 from simulator.collectives.ring import RingAllReduce
 from simulator.job import Job
-from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
+from simulator.phases import (
+    AllReduce,
+    Compute,
+    Load,
+    Outcome,
+    Phase,
+    Reconfigure,
+    Rejoin,
+    Restart,
+    Save,
+)
 from simulator.simgrid_engine.channel import Channel
 from simulator.simgrid_engine.machine_room import MachineRoom
 from simulator.simgrid_engine.rank import (
@@ -63,6 +73,7 @@ class SimgridEngine:
         )
         self._arrived: set[int] = set()
         self._all_reduces = 0
+        self._failed_since_restart = False
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -70,6 +81,7 @@ class SimgridEngine:
             Save: self._save,
             Restart: self._restart,
             Load: self._load,
+            Rejoin: self._rejoin,
         }
 
     @property
@@ -154,12 +166,13 @@ class SimgridEngine:
     ) -> None:
         hosts = self._traffic.hosts
         self._all_reduces += 1
+        self._failed_since_restart |= bool(self.machine_room.down)
         collective = Collective(
             RingAllReduce(len(members), self._traffic.bytes_per_rank),
             [hosts[group][0] for group in members],
-            # While somebody is down, a message left over from a failed all-reduce must find nobody
+            # Once somebody was down, a message left over from a failed all-reduce must find nobody
             # in the next. A restart turns every host off, and with it all that is left over.
-            f"all-reduce-{self._all_reduces}" if self.machine_room.down else "all-reduce",
+            f"all-reduce-{self._all_reduces}" if self._failed_since_restart else "all-reduce",
             self._traffic.fidelity,
         )
         position = {group: index for index, group in enumerate(members)}
@@ -201,6 +214,7 @@ class SimgridEngine:
             if isinstance(news, Ready):
                 up.add(news.group)
         self._arrived.clear()
+        self._failed_since_restart = False
         failures = self.machine_room.end_restart()
         return Outcome(simgrid.Engine.clock, (), failures)
 
@@ -211,6 +225,12 @@ class SimgridEngine:
             traffic.hosts[: phase.groups], traffic.storage, traffic.bytes_per_rank, traffic.readers
         ):
             self._sleep_until(start_s + load_s)
+        return Outcome(simgrid.Engine.clock)
+
+    def _rejoin(self, phase: Rejoin) -> Outcome:
+        up_at_s = simgrid.Engine.clock + self._job.durations.rejoin_s
+        self.machine_room.readmit(phase.groups, up_at_s)
+        self._sleep_until(up_at_s)
         return Outcome(simgrid.Engine.clock)
 
     @staticmethod

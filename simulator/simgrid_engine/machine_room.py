@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
@@ -92,6 +92,13 @@ class MachineRoom:
                 host.turn_off()
             self._boot(group, now_s)
         self._unnoticed.clear()
+        self._wake.put(True)
+
+    def readmit(self, groups: Iterable[int], up_at_s: float) -> None:
+        """Bring groups back up that the job had dropped."""
+        for group in groups:
+            self._clocks.take_while_down(group, simgrid.Engine.clock)
+            self._start(group, up_at_s, announce=False)
         self._wake.put(True)
 
     def end_restart(self) -> tuple[tuple[float, int], ...]:

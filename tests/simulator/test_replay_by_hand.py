@@ -406,3 +406,67 @@ def test_failures_of_groups_that_are_dropped_count_but_change_nothing(played: Pl
     ]
     assert progress.failures_while_down == 1
     assert progress.restarts == 1
+
+
+def rejoining(**changes: Any) -> dict[str, Any]:
+    return {"rules": replace(SOUND, rejoin="at-checkpoint"), "rejoin_s": 7.0, **changes}
+
+
+def test_a_dropped_group_comes_back_at_the_first_checkpoint_after_its_repair(
+    played: Play,
+) -> None:
+    """Group 1 fails at 5, is missed at 12 and dropped at 13: it may return from 43 on.
+
+    Steps 1 to 4 at 15, 27, 44, 56 with checkpoints in between; group 1 joins from 61 to 68.
+    """
+    log, progress = played(Obedient(3, [{}]), {1: [5.0]}, steps=6, repair_s=30.0, **rejoining())
+    assert log == [
+        (12, "missing", 0, 1),
+        (15, "step", 1),
+        (27, "step", 2),
+        (32, "checkpoint", 2, 0),
+        (44, "step", 3),
+        (56, "step", 4),
+        (61, "checkpoint", 4, 0),
+        (68, "rejoined", 4, 1),
+        (80, "step", 5),
+        (92, "step", 6),
+        (97, "checkpoint", 6, 0),
+    ]
+    assert progress.rejoined == 1
+    assert progress.seconds["load"] == 7
+
+
+def test_a_spare_takes_the_place_at_the_next_checkpoint(played: Play) -> None:
+    log, progress = played(
+        Obedient(3, [{}]), {1: [5.0]}, repair_s=1e6, spare_groups=1, **rejoining()
+    )
+    assert log[3:5] == [(32, "checkpoint", 2, 0), (39, "rejoined", 2, 1)]
+    assert progress.rejoined == 1
+
+
+def test_one_spare_takes_one_place(played: Play) -> None:
+    """Groups 0 and 1 fail; there is one spare, and repairs take too long.
+
+    The second verdict is for the group that stays down when the other returns.
+    """
+    log, _ = played(
+        Obedient(3, [{}, {}]), {0: [4.0], 1: [5.0]}, repair_s=1e6, spare_groups=1, **rejoining()
+    )
+    assert [event for event in log if event[1] == "rejoined"] == [(39, "rejoined", 2, 0)]
+
+
+def test_a_group_that_is_back_may_fail_again(played: Play) -> None:
+    """Group 1 is back at 39 and fails at 45, while it computes step 3: missed at 51."""
+    log, progress = played(
+        Obedient(3, [{}, {}]), {1: [5.0, 10.0, 30.0]}, spare_groups=1, repair_s=1e6, **rejoining()
+    )
+    assert log[4:7] == [(39, "rejoined", 2, 1), (51, "missing", 2, 1), (54, "step", 3)]
+    assert progress.failures_while_down == 1
+
+
+def test_a_group_that_fails_while_it_comes_back_is_missed_in_the_next_step(played: Play) -> None:
+    log, _ = played(
+        Obedient(3, [{}, {}]), {1: [5.0, 30.0]}, spare_groups=1, repair_s=1e6, **rejoining()
+    )
+    assert log[4:6] == [(39, "rejoined", 2, 1), (51, "missing", 2, 1)]

@@ -1,0 +1,104 @@
+"""How likely what is kept in host memory survives: closed forms.
+
+Nodes fail independently of each other, each with probability F in the time considered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import comb, expm1, log1p
+
+from scipy.optimize import brentq
+
+from strategies.errors import StrategyError
+
+
+def loss_probability(failed: float, nodes: int, group: int, tolerated: int) -> float:
+    """Return the probability that some group loses more nodes than it tolerates.
+
+    ``1 - [sum over k <= t of C(n, k) F^k (1 - F)^(n - k)]^(m / n)`` (Wang et al. 2023 (REFT)): a
+    group of n nodes survives up to t losses, and all m/n groups have to survive.
+
+    Parameters
+    ----------
+    failed : float
+        Probability F that a node has failed.
+    nodes, group : int
+        Nodes m in all, nodes n a group.
+    tolerated : int
+        Losses t that a group survives; 0 for state without protection.
+    """
+    if tolerated == 0:
+        return 1.0 if failed >= 1.0 else -expm1(nodes * log1p(-failed))
+    lost = sum(
+        comb(group, k) * failed**k * (1.0 - failed) ** (group - k)
+        for k in range(tolerated + 1, group + 1)
+    )
+    return 1.0 if lost >= 1.0 else -expm1(nodes / group * log1p(-lost))
+
+
+def time_to_loss(
+    probability: float,
+    failed_by: Callable[[float], float],
+    nodes: int,
+    group: int,
+    tolerated: int,
+    longest: float,
+) -> float:
+    """Return the time at which the loss probability reaches `probability`.
+
+    Parameters
+    ----------
+    failed_by : callable
+        Probability that a node has failed until a time.
+    longest : float
+        Upper bound of the answer, in the unit of time of `failed_by`.
+
+    Raises
+    ------
+    StrategyError
+        If the probability is not reached until `longest`.
+    """
+
+    def excess(time: float) -> float:
+        return loss_probability(failed_by(time), nodes, group, tolerated) - probability
+
+    if excess(longest) < 0.0:
+        raise StrategyError(
+            "longest",
+            f"the loss probability stays below {probability:g} until {longest:g}",
+            "allow a longer time",
+        )
+    return float(brentq(excess, 0.0, longest, xtol=1e-12 * longest))
+
+
+def gemini_recovery_bound(machines: int, group: int, lost: int) -> float:
+    """Return the lower bound of the probability that memory holds all state after `lost` losses.
+
+    ``max(0, 1 - (N/m) C(N - m, k - m) / C(N, k))``, and 1 for k < m: each of N/m groups of m
+    machines keeps m replicas, and is gone with probability C(N-m, k-m) / C(N, k); the bound adds
+    these up (Wang et al. 2023 (GEMINI), SOSP).
+    """
+    if lost < group:
+        return 1.0
+    gone = comb(machines - group, lost - group) / comb(machines, lost)
+    return max(0.0, 1.0 - machines // group * gone)
+
+
+def gemini_recovery_probability(machines: int, group: int, lost: int) -> float:
+    """Return the exact probability of what `gemini_recovery_bound` bounds.
+
+    By inclusion and exclusion over the groups that are gone:
+    ``sum over j of (-1)^j C(N/m, j) C(N - j m, k - j m) / C(N, k)``.
+    """
+    groups = machines // group
+    ways = sum(
+        (-1) ** j * comb(groups, j) * comb(machines - j * group, lost - j * group)
+        for j in range(min(groups, lost // group) + 1)
+    )
+    return ways / comb(machines, lost)
+
+
+def weibull_failed_by(scale: float, shape: float) -> Callable[[float], float]:
+    """Return F(t) = 1 - exp(-(t / scale)^shape)."""
+    return lambda time: -expm1(-((time / scale) ** shape))
