@@ -6,7 +6,25 @@ from difflib import get_close_matches
 
 
 class UserError(ValueError):
-    """Bad input, told in one line: where, what is wrong, and what would be right."""
+    """Bad input, told in one line: where, what is wrong, and what would be right.
+
+    Parameters
+    ----------
+    message : str
+        May quote what the user wrote: line breaks become blanks, and what cannot be printed is
+        escaped.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(" ".join(message.split())))
+
+
+def printable(text: str) -> str:
+    """Return a text with everything escaped that a terminal would not show."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
 
 
 def did_you_mean(word: str, known: list[str]) -> str:

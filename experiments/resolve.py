@@ -20,7 +20,7 @@ from simulator.probe_cache import cached_probe
 from simulator.simgrid_engine.probes import ProbeResult
 from strategies.base import Strategy
 from strategies.checkpoint_period import Costs
-from strategies.checkpoint_policies import EverySteps
+from strategies.checkpoint_policies import CheckpointPolicy, EverySteps, FollowingHazard
 from strategies.registry import strategy_class
 
 
@@ -55,6 +55,19 @@ class Question:
         scheme = strategy_class(chosen.name)
         return scheme(self.scenario.job.groups, self.redundancy, chosen.options())
 
+    def checkpoint_policy(self) -> CheckpointPolicy:
+        """Return what decides when a checkpoint is due."""
+        if self.scenario.checkpoint.policy == "fixed":
+            return EverySteps(self.interval_steps)
+        failures = failure_model(self.scenario)
+        return FollowingHazard(
+            self.durations.save_s,
+            self.durations.restart_s + self.durations.load_s,
+            self.scenario.job.groups,
+            failures.group_failure_rate(),
+            self.strategy().forces_restart(),
+        )
+
     def job(self, seed: int) -> Job:
         """Return the job for one seed."""
         table = self.scenario.job
@@ -64,9 +77,11 @@ class Question:
             table.compute_s,
             table.compute_jitter,
             table.minimum_compute_factor,
-            EverySteps(self.interval_steps),
+            self.checkpoint_policy(),
             table.time_limit_s,
             table.give_up_after_restarts,
+            self.scenario.rejoin.spare_groups,
+            self.scenario.rejoin.repair_s,
         )
         return Job(
             work, rules_of(self.scenario), self.durations, failure_model(self.scenario), seed
@@ -152,6 +167,7 @@ def rules_of(scenario: Scenario) -> Rules:
         failure_while_waiting=scenario.restart.failure_while_waiting,
         resume=scenario.restart.resume,
         failed_writer=scenario.checkpoint.failed_writer,
+        rejoin=scenario.rejoin.when,
     )
 
 
@@ -179,6 +195,7 @@ def durations_of(scenario: Scenario) -> Durations:
         restart_time_s(scenario),
         restart.controller_s,
         restart.shrink_per_member_s,
+        save_s if scenario.rejoin.time_s is None else scenario.rejoin.time_s,
         unevenness,
     )
 

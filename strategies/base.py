@@ -19,6 +19,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from strategies.checkpoint_period import Costs, best_period_s
+from strategies.closed_forms.prediction import Predictable
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,16 @@ class Strategy(ABC):
         """Whether all groups wait while one writes the checkpoint."""
         return True
 
+    def forces_restart(self) -> tuple[float, ...]:
+        """Return the probability that the next failure forces a restart, by groups that are down.
+
+        The last value stands for all larger numbers. From the closed form of the scheme's course
+        where it has one (`closed_forms.prediction`), else 1 / mean failures masked, always.
+        """
+        if isinstance(self, Predictable):
+            return self.failure_course().law.forces_restart()
+        return (1.0 / max(1.0, self.masked_failures(self.groups, self.redundancy)),)
+
     @classmethod
     @abstractmethod
     def masked_failures(cls, groups: int, redundancy: int) -> float:
@@ -183,4 +194,5 @@ class Strategy(ABC):
         time_to_failure_s = cls.masked_failures(groups, redundancy) * costs.mtbf_s
         period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
         step_s = cls.work_per_step(groups, redundancy) * costs.compute_s + costs.all_reduce_s
-        return max(1, round(period_s / step_s))
+        # Steps that take no time at all have no best interval: any that is long enough will do.
+        return max(1, round(min(period_s / step_s, 1e18)))

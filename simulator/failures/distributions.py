@@ -118,7 +118,10 @@ class Weibull:
 
     def survival(self, time_s: float) -> float:
         """Return the probability of no failure until `time_s`, in seconds."""
-        return exp(-((time_s / self.scale_s) ** self.shape))
+        try:
+            return exp(-((time_s / self.scale_s) ** self.shape))
+        except OverflowError:
+            return 0.0
 
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
         """Draw `size` independent times, in seconds."""

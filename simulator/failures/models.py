@@ -12,6 +12,7 @@ from typing import Protocol
 from simulator.failures.clocks import ClockRule, EventClocks, FailureClocks, RenewalClocks
 from simulator.failures.distributions import Distribution
 from simulator.failures.failure import Failure
+from simulator.failures.renewal_rate import GroupFailureRate, constant_rate, renewal_rate
 
 
 class FailureModel(Protocol):
@@ -23,6 +24,10 @@ class FailureModel(Protocol):
 
         A failure that takes several groups down is one.
         """
+        ...
+
+    def group_failure_rate(self) -> GroupFailureRate:
+        """Return the failures of a group per second, by the time since the job began."""
         ...
 
     def survival(self, time_s: float) -> float:
@@ -57,6 +62,10 @@ class IndependentGroups:
     def mtbf_s(self) -> float:
         """Mean time between two failures of the whole system, in seconds."""
         return self.distribution.mean_s / self.groups
+
+    def group_failure_rate(self) -> GroupFailureRate:
+        """Return the failures of a group per second, by the time since the job began."""
+        return renewal_rate(self.distribution)
 
     def survival(self, time_s: float) -> float:
         """Return the probability that a group has no failure for `time_s`, in seconds."""
@@ -124,6 +133,13 @@ class SharedFailures:
     def mtbf_s(self) -> float:
         """Mean time between two failures of the whole system, in seconds."""
         return self.sequence.mtbf_s
+
+    def group_failure_rate(self) -> GroupFailureRate:
+        """Return the mean failures of a group per second, the same at all times.
+
+        A failure that takes several groups down is at least as bad as one, and counts as one.
+        """
+        return constant_rate(1.0 / (self.mtbf_s * self.sequence.groups))
 
     def survival(self, time_s: float) -> float:
         """Return the probability that the group hit most often has no failure for `time_s`."""

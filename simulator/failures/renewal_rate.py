@@ -14,11 +14,8 @@ _POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class RenewalRate:
-    """Failures of one group per second: the renewal density of its times between failures.
-
-    A group whose clock runs on through restarts is a renewal process begun at time 0. With a
-    Weibull shape below 1 it fails more often in the beginning, and at 1 / mean in the long run.
+class GroupFailureRate:
+    """Failures of one group per second, by the time since the job began.
 
     Attributes
     ----------
@@ -36,8 +33,16 @@ class RenewalRate:
         return self.rates_per_s[bisect_right(self.ends_s, now_s)]
 
 
-def renewal_rate(distribution: Distribution) -> RenewalRate:
+def constant_rate(rate_per_s: float) -> GroupFailureRate:
+    """Return a rate that is the same at all times, in failures per second."""
+    return GroupFailureRate((), (rate_per_s,))
+
+
+def renewal_rate(distribution: Distribution) -> GroupFailureRate:
     """Tabulate the renewal density of a distribution up to four times its mean.
+
+    A group whose clock runs on through restarts is a renewal process begun at time 0. With a
+    Weibull shape below 1 it fails more often in the beginning, and at 1 / mean in the long run.
 
     The renewal equation M(t) = F(t) + int M(t - u) dF(u) is solved by the Riemann-Stieltjes
     midpoint rule (Xie 1989, "On the solution of renewal-type integral equations"); the rate of an
@@ -56,4 +61,4 @@ def renewal_rate(distribution: Distribution) -> RenewalRate:
         growth[i - 1] = expected[i] - expected[i - 1]
     rates = (growth / step_s).tolist()
     ends = tuple((step_s * np.arange(1, _POINTS + 1)).tolist())
-    return RenewalRate(ends, (*rates, 1.0 / distribution.mean_s))
+    return GroupFailureRate(ends, (*rates, 1.0 / distribution.mean_s))

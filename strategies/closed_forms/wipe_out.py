@@ -72,6 +72,15 @@ class WipeOutLaw(ABC):
         nodes, weights = self._nodes()
         return float((self.groups + 1) * (weights * self.reliability(nodes)).sum())
 
+    def forces_restart(self) -> tuple[float, ...]:
+        """Return 1 - P(k + 1)/P(k), the chance that the next failure is the last, for k = 0 to N-1.
+
+        It ends where k failures are practically never outlived; there the next one is the last.
+        """
+        outliving = self.outliving[self.outliving > 1e-12]
+        next_outlived = np.append(outliving[1:], 0.0)
+        return tuple((1.0 - next_outlived / outliving).tolist())
+
     def _nodes(self) -> tuple[FloatArray, FloatArray]:
         """Gauss-Legendre nodes and weights over p, where R(p) is not negligible.
 

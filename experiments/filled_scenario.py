@@ -1,0 +1,44 @@
+"""A question written down as a scenario that leaves nothing open."""
+
+from __future__ import annotations
+
+from experiments.failure_models.of_scenario import failure_model, job_layout
+from experiments.resolve import Question
+from experiments.scenario import Scenario
+from simulator.failures.models import SharedFailures
+from simulator.failures.trace import Trace
+
+
+def filled_in(question: Question) -> Scenario:
+    """Return the scenario of a question with every value stated: it asks the same."""
+    scenario = question.scenario
+    tables = scenario.model_dump()
+    tables["strategy"]["redundancy"] = question.redundancy
+    tables["checkpoint"]["interval_steps"] = question.interval_steps
+    tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
+    if scenario.all_reduce.time == "stated":
+        groups = scenario.job.groups
+        tables["all_reduce"]["time_s"] = question.durations.all_reduce_s(groups)
+    if scenario.rejoin.when == "at-checkpoint":
+        tables["rejoin"]["time_s"] = question.durations.rejoin_s
+    tables["failures"] |= _failures_filled_in(scenario)
+    return Scenario.model_validate(tables)
+
+
+def _failures_filled_in(scenario: Scenario) -> dict[str, object]:
+    """Return what ``[failures]`` leaves open where failures strike components, and not groups."""
+    table = scenario.failures
+    if table.model == "independent":
+        return {}
+    layout = job_layout(scenario)
+    filled: dict[str, object] = {
+        "gpus_per_host": layout.gpus_per_host,
+        "gpus_per_domain": layout.gpus_per_domain,
+        "gpus_per_switch": layout.gpus_per_switch,
+    }
+    if table.model == "mix":
+        filled["mix"] = table.mix or "llama3"
+    model = failure_model(scenario)
+    if isinstance(model, SharedFailures) and isinstance(model.sequence, Trace):
+        filled["trace_span_s"] = model.sequence.span_s
+    return filled

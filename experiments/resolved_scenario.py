@@ -1,0 +1,146 @@
+"""A scenario with every value filled in, and where each of them comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from experiments.failure_models.of_scenario import failure_model
+from experiments.filled_scenario import filled_in
+from experiments.resolve import Question, resolve
+from experiments.scenario import Scenario
+from experiments.scenario_file import ScenarioSource
+from experiments.scenario_reference import KeyReference, scenario_reference
+from experiments.schema_keys import KeyPath
+
+Origin = Literal["stated", "--set", "derived", "default", "unset"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedKey:
+    """A key of a resolved scenario.
+
+    Attributes
+    ----------
+    reference : KeyReference
+        Its documentation.
+    value : object
+        Its value; None where it is unset.
+    origin : {"stated", "--set", "derived", "default", "unset"}
+        Who gave it: the file, the command line, the closed forms and the like, or nobody.
+    counts : bool
+        Whether anything depends on it, as the named choices stand.
+    outcome : str
+        What a choice came to where it stands for a number, such as a measured time; else empty.
+    """
+
+    reference: KeyReference
+    value: Any
+    origin: Origin
+    counts: bool
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedScenario:
+    """A scenario with every value filled in.
+
+    Attributes
+    ----------
+    question : Question
+        The scenario as it was asked, and what was found for what it left open.
+    scenario : Scenario
+        The same with every value stated: it gives the same records.
+    keys : dict of tuple to ResolvedKey
+        Every key by its path, in the order of the schema.
+    """
+
+    question: Question
+    scenario: Scenario
+    keys: dict[KeyPath, ResolvedKey]
+
+
+def resolve_source(source: ScenarioSource) -> ResolvedScenario:
+    """Fill in what a scenario leaves open.
+
+    Raises
+    ------
+    UserError, PlatformError, StrategyError, DistributionError
+        If the scenario is no good; otherwise as `experiments.resolve.resolve`.
+    """
+    question = resolve(source.scenario())
+    # Whoever is shown a scenario wants to know that it can be played.
+    question.strategy()
+    question.job(seed=0)
+    filled = filled_in(question)
+    outcomes = _outcomes(question)
+    keys = {
+        path: ResolvedKey(
+            reference,
+            value_at(filled, path),
+            _origin(source, question.scenario, filled, path),
+            _counts(reference, filled),
+            outcomes.get(reference.dotted, ""),
+        )
+        for path, reference in scenario_reference().items()
+        if _has_value(filled, reference)
+    }
+    return ResolvedScenario(question, filled, keys)
+
+
+def value_at(scenario: Scenario, path: KeyPath) -> Any:
+    """Return what stands at a path of a scenario; None where nothing does."""
+    value: Any = scenario
+    for part in path:
+        value = getattr(value, part, None)
+    return value
+
+
+def _outcomes(question: Question) -> dict[str, str]:
+    """Return what choices that stand for a time came to, by their dotted keys."""
+    scenario, durations = question.scenario, question.durations
+    groups = scenario.job.groups
+    outcomes = {}
+    if scenario.failures.model != "independent":
+        mtbf_s = failure_model(scenario).mtbf_s
+        outcomes["failures.model"] = f"a failure every {mtbf_s:.6g} s"
+    if scenario.all_reduce.time == "measured":
+        all_reduce_s = durations.all_reduce_s(groups)
+        outcomes["all_reduce.time"] = f"{all_reduce_s:.6g} s with {groups:,} groups"
+    if scenario.checkpoint.write == "measured":
+        outcomes["checkpoint.write"] = f"{durations.save_s:.6g} s"
+    if scenario.restart.load == "measured":
+        outcomes["restart.load"] = f"{durations.load_s:.6g} s"
+    if scenario.restart.time == "modelled":
+        outcomes["restart.time"] = f"{durations.restart_s:.6g} s"
+    return outcomes
+
+
+def _has_value(scenario: Scenario, reference: KeyReference) -> bool:
+    """Whether a key is there and no table; a list of tables is one value."""
+    above = value_at(scenario, reference.path[:-1])
+    return isinstance(above, BaseModel) and not isinstance(
+        value_at(scenario, reference.path), BaseModel
+    )
+
+
+def _counts(reference: KeyReference, scenario: Scenario) -> bool:
+    return all(
+        value_at(scenario, tuple(key.split("."))) in values
+        for key, values in reference.only_with.items()
+    )
+
+
+def _origin(source: ScenarioSource, asked: Scenario, filled: Scenario, path: KeyPath) -> Origin:
+    if source.setting_of(path) is not None:
+        return "--set"
+    stated: Any = source.tables
+    for part in path:
+        stated = stated.get(part) if isinstance(stated, dict) else None
+    if stated is not None:
+        return "stated"
+    if value_at(asked, path) is not None:
+        return "default"
+    return "unset" if value_at(filled, path) is None else "derived"
