@@ -13,6 +13,7 @@ from platforms.errors import PlatformError
 from platforms.platform_data import Platform
 from platforms.preset_library import load_preset, preset_names
 from platforms.simgrid_check import check_in_simgrid
+from platforms.spec import ClusterSpec
 from platforms.xml_names import CONTROLLER_HOST
 from platforms.xml_reader import read_platform
 from platforms.xml_writer import write_xml
@@ -53,6 +54,18 @@ def check_platform(scenario: Scenario) -> None:
     """
     if scenario.platform.file not in preset_names():
         _platform(platform_file(scenario))
+
+
+def spec_of(scenario: Scenario) -> ClusterSpec | None:
+    """Return the spec of a scenario's platform; None for an XML that keeps none.
+
+    Raises
+    ------
+    UserError, PlatformError
+        If there is no such platform, or it is broken.
+    """
+    name = scenario.platform.file
+    return load_preset(name) if name in preset_names() else _platform(platform_file(scenario)).spec
 
 
 def _platform(path: Path) -> Platform:

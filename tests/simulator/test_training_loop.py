@@ -41,7 +41,7 @@ class ScriptedEngine:
         saves: Sequence[Missing] = (),
         restart_failures: Sequence[tuple[float, int]] = (),
     ) -> None:
-        self.clocks: Any = SimpleNamespace(failures=0, failures_while_down=0)
+        self.clocks: Any = SimpleNamespace(failures=0, failures_while_down=0, failures_by_cause={})
         self.phases: list[Phase] = []
         self.now_s = 0.0
         self._scripts = {AllReduce: list(all_reduces), Save: list(saves)}

@@ -1,0 +1,140 @@
+"""Both engines live through the same mixes and traces, failures of several groups included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.single_run import Record
+from tests.simulator.test_engines_agree import compare, settings_of
+
+# Of 96 GPUs in 24 groups, a host takes two groups down, a switch six, and the last cause all.
+CAUSES = """
+source = "made up, so that every level fails"
+
+[[cause]]
+name = "gpu"
+per_1000_node_days = 60_000
+level = "gpu"
+kind = "hardware"
+repair = "3d"
+
+[[cause]]
+name = "host"
+per_1000_node_days = 30_000
+level = "host"
+kind = "hardware"
+
+[[cause]]
+name = "switch"
+per_1000_node_days = 10_000
+level = "switch"
+kind = "network"
+
+[[cause]]
+name = "storage"
+per_1000_node_days = 2_000
+level = "job"
+kind = "software"
+"""
+JOB = [
+    "job.gpus=96",
+    "failures.clock=renewal",
+    "failures.gpus_per_switch=24",
+    "all_reduce.time=stated",
+    "checkpoint.write=stated",
+    "restart.load=included",
+    "restart.failure_during=absorbed",
+]
+BEGINS_ANEW = [
+    "restart.failure_during=begins-anew",
+    "restart.failure_while_waiting=surfaces",
+    "restart.duration_s=300",
+]
+
+
+def by_cause(record: Record) -> dict[str, int]:
+    return {key: value for key, value in record.items() if key.startswith("failures.")}
+
+
+def compare_mix(
+    tmp_path: Path, scenario: str, scheme: str, seed: int, *more: str, steps: int = 40
+) -> Record:
+    path = tmp_path / "causes.toml"
+    path.write_text(CAUSES, encoding="utf-8")
+    model = ["failures.model=mix", f"failures.mix={path}", "job.time_limit_s=40000", *JOB, *more]
+    record, _ = compare(scenario, settings_of(scheme, 24, 3, steps, *model), seed)
+    counted = by_cause(record)
+    assert list(counted) == [f"failures.{name}" for name in ("gpu", "host", "switch", "storage")]
+    assert sum(counted.values()) == record["failures"]
+    return record
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
+def test_a_mix_with_failures_of_several_groups(scheme: str, tmp_path: Path) -> None:
+    record = compare_mix(tmp_path, "spare-study", scheme, 3)
+    assert record["failures.host"] + record["failures.switch"] > 0
+    assert record["restarts"] > 0
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        BEGINS_ANEW,
+        ["detection.mode=watchdog", "detection.watchdog_s=300"],
+        ["failures.rate=mtbf", "failures.mtbf_s=500", "failures.gpus_per_host=12"],
+    ],
+    ids=["begins anew", "watchdog", "rescaled, hosts across groups"],
+)
+def test_a_mix_with_one_option_changed(option: list[str], tmp_path: Path) -> None:
+    compare_mix(tmp_path, "spare-sound", "spare", 1, *option)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
+@pytest.mark.parametrize("option", [[], BEGINS_ANEW], ids=["absorbed", "begins anew"])
+def test_mixes_over_many_seeds(option: list[str], scheme: str, seed: int, tmp_path: Path) -> None:
+    compare_mix(tmp_path, "spare-sound", scheme, seed, *option, steps=150)
+
+
+def compare_trace(tmp_path: Path, rows: list[str], scheme: str, *more: str) -> Record:
+    path = tmp_path / "trace.csv"
+    path.write_text("\n".join(["time,component,cause", *rows]) + "\n", encoding="utf-8")
+    model = ["failures.model=trace", f"failures.trace={path}", "job.time_limit_s=40000", *JOB]
+    record, _ = compare("spare-sound", settings_of(scheme, 24, 3, 40, *model, *more), 0)
+    return record
+
+
+# A compute of 64 s ends an all-reduce 0.24 s before the next: some failures fall on the edges.
+ROWS = [
+    "64.0,gpu-5,edge of a compute",
+    "128.48,gpu-9,edge of a step",
+    "500,host-3,twice at once",
+    "500,switch-1,twice at once",
+    "500,gpu-26,twice at once",
+    "1280,domain-9,round",
+    "2300,host-8,round",
+    "2300.5,job,all",
+    "2301,group-3,while down",
+    "9000,switch-0,late",
+]
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
+def test_a_trace_with_failures_at_the_same_moment_and_on_the_edges_of_phases(
+    scheme: str, tmp_path: Path
+) -> None:
+    record = compare_trace(tmp_path, ROWS, scheme)
+    assert record["failures.twice at once"] == 9
+    assert record["failures.all"] == 24
+    assert record["failures_while_down"] > 0 or scheme == "checkpoint"
+
+
+def test_a_trace_that_is_repeated(tmp_path: Path) -> None:
+    once = compare_trace(tmp_path, ROWS[:6], "spare", "restart.duration_s=100")
+    again = compare_trace(
+        tmp_path, ROWS[:6], "spare", "restart.duration_s=100", "failures.after_end=repeat"
+    )
+    assert again["failures"] > once["failures"]
