@@ -1,0 +1,137 @@
+"""Which runs of a sweep count, which axes it has, and what must be said about the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pandas as pd
+
+from experiments.errors import UserError, did_you_mean
+
+_OTHER_KNOBS = ("checkpoint.interval_steps",)
+
+
+def axes_of(frame: pd.DataFrame) -> list[str]:
+    """Return the axes of a sweep: its dotted columns, in order."""
+    return [name for name in frame.columns if "." in str(name)]
+
+
+def varied_axes(frame: pd.DataFrame) -> list[str]:
+    """Return the axes that have more than one value."""
+    return [axis for axis in axes_of(frame) if frame[axis].nunique(dropna=False) > 1]
+
+
+def is_knob(axis: str) -> bool:
+    """Whether a user may set an axis for each scheme on its own, such as its redundancy."""
+    return axis in _OTHER_KNOBS or (axis.startswith("strategy.") and axis != "strategy.name")
+
+
+def knobs_of(frame: pd.DataFrame) -> list[str]:
+    """Return the knobs that have more than one value."""
+    return [axis for axis in varied_axes(frame) if is_knob(axis)]
+
+
+def is_numeric_axis(frame: pd.DataFrame, axis: str) -> bool:
+    """Whether all values of an axis are numbers (those that are missing do not count)."""
+    values = frame[axis].dropna().unique()
+    return len(values) > 0 and all(
+        isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.bool_))
+        for value in values
+    )
+
+
+def metrics_of(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that can be averaged: numbers that are no axis, no seed."""
+    return [
+        name
+        for name in frame.columns
+        if "." not in str(name)
+        and name != "seed"
+        and pd.api.types.is_numeric_dtype(frame[name])
+        and not pd.api.types.is_bool_dtype(frame[name])
+    ]
+
+
+def check_metric(frame: pd.DataFrame, metric: str, origin: str) -> None:
+    """Refuse a metric that the sweep does not have.
+
+    Raises
+    ------
+    UserError
+        Says which one was meant.
+    """
+    known = metrics_of(frame)
+    if metric not in known:
+        raise UserError(
+            f"{origin} {metric}: the sweep has no such metric; {did_you_mean(metric, known)}"
+        )
+
+
+def check_axis(frame: pd.DataFrame, axis: str, origin: str) -> None:
+    """Refuse an axis that the sweep does not have.
+
+    Raises
+    ------
+    UserError
+        Says which one was meant.
+    """
+    known = axes_of(frame)
+    if axis in known:
+        return
+    remedy = did_you_mean(axis, known) if known else "nothing was varied but the seed"
+    raise UserError(f"{origin} {axis}: the sweep has no such axis; {remedy}")
+
+
+def successful(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs that gave a record.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    good = frame[frame["status"] == "ok"]
+    if good.empty:
+        raise UserError(f"none of the {len(frame)} runs of this sweep gave a record")
+    return good
+
+
+def caveats(frame: pd.DataFrame) -> list[str]:
+    """Return what a reader must know of the runs behind a picture or a table, a sentence each."""
+    sentences = []
+    failed = int((frame["status"] != "ok").sum())
+    if failed:
+        sentences.append(f"{_runs(failed)} failed and {_are(failed)} left out.")
+    gave_up = int(gave_up_rows(frame).sum())
+    if gave_up:
+        sentences.append(
+            f"{_runs(gave_up)} gave up before the last step and {_are(gave_up)} taken as far as "
+            f"{'they' if gave_up > 1 else 'it'} came."
+        )
+    return sentences
+
+
+def gave_up_rows(frame: pd.DataFrame) -> pd.Series:
+    """Whether each run ended before its last step."""
+    if not {"completed_steps", "steps"} <= set(frame.columns):
+        return pd.Series(False, index=frame.index)
+    return (frame["status"] == "ok") & (frame["completed_steps"] < frame["steps"])
+
+
+def _runs(count: int) -> str:
+    return f"{count:,} run{'s' if count > 1 else ''}"
+
+
+def _are(count: int) -> str:
+    return "are" if count > 1 else "is"
+
+
+def averaged_axes(frame: pd.DataFrame, kept: Collection[str]) -> list[str]:
+    """Return the axes that still vary where all of the `kept` columns are given."""
+    columns = list(kept)
+    others = [axis for axis in varied_axes(frame) if axis not in columns]
+    if not columns or not others:
+        return others
+    most = frame.groupby(columns, dropna=False)[others].nunique(dropna=False).max()
+    return [axis for axis in others if most[axis] > 1]

@@ -1,0 +1,1 @@
+"""Pictures of sweeps and runs, a module a kind; they read tables and nothing else."""
