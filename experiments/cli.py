@@ -7,14 +7,38 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from experiments.commands import bench, doctor, platform, reproduce, run
+from experiments.commands import (
+    bench,
+    compare,
+    doctor,
+    failures,
+    platform,
+    plot,
+    report,
+    reproduce,
+    run,
+    scenario,
+    sweep,
+)
 from experiments.errors import UserError
 from platforms.errors import PlatformError
 from simulator.failures.distributions import DistributionError
 from simulator.simgrid_engine.process import SimulationError
 from strategies.errors import StrategyError
 
-_COMMANDS = (run, reproduce, platform, doctor, bench)
+_COMMANDS = (
+    run,
+    sweep,
+    compare,
+    plot,
+    report,
+    reproduce,
+    scenario,
+    platform,
+    failures,
+    doctor,
+    bench,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

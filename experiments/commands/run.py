@@ -150,7 +150,7 @@ def _finite(record: Record) -> Record:
 def _print_record(record: Record) -> None:
     console = Console(file=sys.stdout)
     job = f"{record['strategy']}, r = {record['redundancy']}, {record['groups']} groups"
-    console.print(f"{record['scenario']}: {job}", style="bold")
+    console.print(f"{record['scenario']}: {job}", style="bold", markup=False)
     table = Table(show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")

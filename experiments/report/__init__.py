@@ -1,0 +1,1 @@
+"""The report: one self-contained page that tells what a sweep found."""

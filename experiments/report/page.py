@@ -1,0 +1,205 @@
+"""The content of the page: everything that the template shows, in words and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
+
+from experiments.analysis.selection import varied_axes
+from experiments.charts.defaults import usual_figures
+from experiments.report.answer import Answer, answer
+from experiments.report.badput_section import BADPUT, BadputSection, badput_section
+from experiments.report.comparison_table import comparison_table
+from experiments.report.figures import Picture, embed
+from experiments.report.naming import axis_title, axis_value
+from experiments.report.notices import notices
+from experiments.report.points_table import MOST_ROWS, points, points_table
+from experiments.report.provenance import (
+    grid_text,
+    installed_versions,
+    provenance_table,
+    seeds_text,
+)
+from experiments.report.quantities import is_missing
+from experiments.report.question import Section, meaning_of, scenario_sections, value_text
+from experiments.report.standings import standings
+from experiments.report.tables import Column, Row, Table, number_cell, text_cell
+from experiments.sweeps.directory import Sweep
+
+
+class Fact(NamedTuple):
+    """A number of the header with what it counts."""
+
+    number: str
+    name: str
+
+
+class Link(NamedTuple):
+    """A link to a section of the page."""
+
+    target: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """All that the template asks for; what a sweep does not have is None, or empty."""
+
+    title: str
+    description: str
+    answer: Answer
+    facts: tuple[Fact, ...]
+    notices: tuple[str, ...]
+    axes: Table
+    seeds: str
+    sections: tuple[Section, ...]
+    comparison: Table | None
+    badput: BadputSection | None
+    pictures: tuple[Picture, ...]
+    points: Table | None
+    points_note: str
+    filter_example: str
+    failed: Table | None
+    grid_text: str
+    provenance: Table
+    versions: dict[str, str]
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The sections that this page has."""
+        known = {
+            "question": ("Question", True),
+            "comparison": ("Comparison", self.comparison),
+            "time": ("Where the time went", self.badput),
+            "figures": ("Figures", self.pictures),
+            "points": ("All points", self.points),
+            "failed": ("Failed runs", self.failed),
+            "made": ("Reproduce it", True),
+        }
+        return tuple(Link(target, name) for target, (name, there) in known.items() if there)
+
+
+def make_page(sweep: Sweep) -> Page:
+    """Build the page of a sweep with at least one finished run."""
+    frame, manifest = sweep.frame, sweep.manifest
+    runs = frame[frame["status"] == "ok"]
+    failed = frame[frame["status"] != "ok"]
+    axes = varied_axes(frame)
+    order = standings(runs) if len(runs) else None
+    table = points(frame, axes) if len(runs) else None
+    fixed = manifest["fixed"]
+    return Page(
+        title=str(manifest["grid"].get("name") or fixed["name"]),
+        description=f"Scenario {fixed['name']}. {fixed.get('description') or ''}".strip(),
+        answer=answer(order) if order else Answer(f"No answer: all {len(frame):,} runs failed."),
+        facts=_facts(sweep, len(runs)),
+        notices=notices(sweep),
+        axes=_axes_table(sweep),
+        seeds=_seeds_sentence(manifest["seeds"]),
+        sections=scenario_sections(fixed, sweep.axes, frame),
+        comparison=comparison_table(order) if order and len(order.choices) > 1 else None,
+        badput=badput_section(order) if order else None,
+        pictures=_pictures(sweep) if len(runs) else (),
+        points=points_table(table, axes) if table is not None else None,
+        points_note=_points_note(table) if table is not None else "",
+        filter_example=_filter_example(sweep),
+        failed=_failed_table(failed, axes) if len(failed) else None,
+        grid_text=grid_text(manifest["grid"]),
+        provenance=provenance_table(frame, manifest),
+        versions=installed_versions(),
+    )
+
+
+def _pictures(sweep: Sweep) -> tuple[Picture, ...]:
+    """Draw the usual figures, but where the time went: that has a section of its own."""
+    embedded = [embed(*picture) for picture in usual_figures(sweep)]
+    return tuple(picture for picture in embedded if picture.name != BADPUT)
+
+
+def _facts(sweep: Sweep, good: int) -> tuple[Fact, ...]:
+    seeds = len(sweep.manifest["seeds"])
+    failed = len(sweep.frame) - good
+    return (
+        Fact(f"{len(sweep.manifest['points']):,}", "settings"),
+        Fact(f"{seeds:,}", "seed each" if seeds == 1 else "seeds each"),
+        Fact(f"{good:,}", "run" if good == 1 else "runs"),
+        Fact(f"{failed:,}", "failed"),
+    )
+
+
+def _axes_table(sweep: Sweep) -> Table:
+    rows = tuple(
+        Row(
+            (
+                text_cell(key),
+                text_cell(", ".join(value_text(key, value) for value in values)),
+                text_cell(meaning_of(key)),
+            )
+        )
+        for key, values in sweep.axes.items()
+    )
+    columns = (Column("varied", "text"), Column("values", "prose"), Column("meaning", "prose"))
+    return Table("axes-table", "What the sweep varies", columns, rows)
+
+
+def _seeds_sentence(seeds: Sequence[int]) -> str:
+    if len(seeds) == 1:
+        return f"Every setting was played once, with seed {seeds[0]}."
+    return (
+        f"Every setting was played with {len(seeds):,} seeds ({seeds_text(seeds)}). Runs of one "
+        "seed live through the same failures, so that differences between them are paired."
+    )
+
+
+def _points_note(table: pd.DataFrame) -> str:
+    note = (
+        "The time-to-train ratio is the simulated time over that of the same steps without "
+        "failures, redundancy and checkpoints; its spread is the standard deviation over seeds."
+    )
+    if len(table) > MOST_ROWS:
+        note += (
+            f" Shown are the first {MOST_ROWS:,} of {len(table):,} points; table.csv beside the "
+            "sweep has every run."
+        )
+    return note
+
+
+def _filter_example(sweep: Sweep) -> str:
+    """Return what could be typed into the filter of this very table: ``spare redundancy=9``."""
+    words = []
+    for axis, values in sweep.axes.items():
+        value = next(value for value in reversed(values) if not is_missing(value))
+        name = axis_title(axis).split()[0].lower()
+        text = str(value) if isinstance(value, (bool, str)) else f"{value:g}"
+        words.append(text if axis == "strategy.name" else f"{name}={text}")
+    return " ".join([word for word in words if " " not in word][:2])
+
+
+_MOST_FAILED = 500
+
+
+def _failed_table(failed: pd.DataFrame, axes: list[str]) -> Table:
+    columns = (
+        Column("run", "text"),
+        *(Column(axis_title(axis), "text") for axis in axes),
+        Column("seed"),
+        Column("error", "prose"),
+    )
+    rows = tuple(
+        Row(
+            (
+                text_cell(row["run_id"]),
+                *(text_cell(axis_value(axis, row[axis])) for axis in axes),
+                number_cell(row["seed"], 0),
+                text_cell(row["error"]),
+            )
+        )
+        for row in failed.head(_MOST_FAILED).to_dict(orient="records")
+    )
+    shown = f"; shown are the first {_MOST_FAILED}" if len(failed) > _MOST_FAILED else ""
+    count = "1 run" if len(failed) == 1 else f"{len(failed):,} runs"
+    caption = f"{count} gave no record{shown}"
+    return Table("failed-table", caption, columns, rows)

@@ -1,0 +1,95 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.report.quantities import (
+    decimals_for,
+    fixed,
+    number_range,
+    plain,
+    time_unit,
+    with_unit,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (3600.0, "s", "3,600 s (1 hour)"),
+        (5400.0, "s", "5,400 s (1.5 hours)"),
+        (90.0, "s", "90 s"),
+        (2_592_000.0, "s", "2,592,000 s (30 days)"),
+        (0.1, "s", "0.1 s"),
+        (2e13, "bytes", "20 TB"),
+        (340e9, "bytes/s", "340 GB/s"),
+        (512, "bytes", "512 bytes"),
+        (10_000, "steps", "10,000 steps"),
+        (0.78, "1", "0.78"),
+        (600_000, "1", "600,000"),
+        (True, None, "yes"),
+        ("weibull", None, "weibull"),
+        (None, "s", "–"),
+        (-0.25, "1", "−0.25"),
+        ([{"cause": "gpu", "share": 0.5}, {"cause": "host", "share": 0.5}], None,
+         "cause = gpu, share = 0.5; cause = host, share = 0.5"),
+    ],
+)  # fmt: skip
+def test_values_of_a_scenario(value: object, unit: str | None, text: str) -> None:
+    assert with_unit(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [
+        (1234.567, 1, "1,234.6"),
+        (-0.01, 1, "0.0"),
+        (-0.06, 1, "−0.1"),
+        (math.inf, 2, "infinite"),
+        (math.nan, 2, "–"),
+        (None, 2, "–"),
+        (np.float64(2.5), 2, "2.50"),
+    ],
+)
+def test_rounded_numbers(value: float | None, decimals: int, text: str) -> None:
+    assert fixed(value, decimals) == text
+
+
+@pytest.mark.parametrize(
+    ("times_s", "name"),
+    [
+        ([10.0, 20.0], "seconds"),
+        ([10.0, 119.0], "seconds"),
+        ([120.0], "minutes"),
+        ([10.0, 7200.0], "hours"),
+        ([172_800.0, math.nan], "days"),
+        ([], "seconds"),
+        ([math.inf, 3.0], "seconds"),
+    ],
+)
+def test_the_unit_of_times_fits_the_longest(times_s: list[float], name: str) -> None:
+    assert time_unit(times_s).name == name
+
+
+@given(st.floats(1e-3, 1e11))
+def test_plain_numbers_read_back(value: float) -> None:
+    assert float(plain(value).replace(",", "")) == pytest.approx(value, rel=1e-5)
+
+
+def test_decimals_show_four_digits_of_the_median() -> None:
+    assert decimals_for([0.5, 2.345, 900.0]) == 3
+    assert decimals_for([12_345.0]) == 0
+    assert decimals_for([math.nan, 0.0]) == 0
+
+
+def test_ranges() -> None:
+    assert number_range(pd.Series([8.0, 12.0, math.nan])) == "8 to 12"
+    assert number_range(pd.Series([8, 8])) == "8"
+    assert number_range(pd.Series([math.nan])) == "–"

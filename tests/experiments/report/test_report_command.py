@@ -1,0 +1,241 @@
+"""``faultline report``: what the page says, that it is always the same, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.analysis.selection import caveats
+from experiments.cli import main
+from experiments.figure_style import SCHEME_NAMES
+from experiments.report.notices import notices
+from experiments.report.points_table import MOST_ROWS, points, points_table
+from experiments.report.provenance import grid_text
+from experiments.sweeps.directory import read_sweep
+from experiments.sweeps.grid_file import read_grid
+from experiments.sweeps.plan import make_plan
+from simulator.badput import CAUSES, MEANINGS
+from tests.experiments.report.conftest import copy_with_errors, report
+from tests.experiments.report.html_reading import Document, read_page
+
+
+@pytest.fixture(scope="module")
+def page(page_file: Path) -> Document:
+    return read_page(page_file)
+
+
+@pytest.fixture(scope="module")
+def runs(page_file: Path) -> pd.DataFrame:
+    return read_sweep(page_file.parent / "sweep").frame
+
+
+def test_the_page_is_sound_and_asks_the_network_for_nothing(
+    page: Document, page_file: Path
+) -> None:
+    assert page.unclosed == []
+    assert len(set(page.identifiers)) == len(page.identifiers)
+    assert all(load.startswith(("data:", "#")) for load in page.loads)
+    targets = {load[1:] for load in page.loads if load.startswith("#")}
+    assert targets <= set(page.identifiers)
+    markup = page_file.read_text(encoding="utf-8")
+    assert not re.search(r"@import|url\(|<script[^>]+src|<link[^>]+stylesheet", markup)
+    assert "default-src 'none'" in markup
+
+
+def test_the_answer_comes_first(page: Document) -> None:
+    assert page.text.index("looks soonest") < page.text.index("What was asked")
+    assert "SPARe + checkpoint looks soonest whatever the MTBF of the system" in page.text
+
+
+def test_points_are_means_over_seeds(page: Document, runs: pd.DataFrame) -> None:
+    headings, *rows = page.tables["points-table"]
+    assert len(rows) == 14
+    row = dict(zip(headings, rows[-1], strict=True))
+    assert row["Scheme"] == SCHEME_NAMES["checkpoint"]
+    assert row["Redundancy r"] == "–"
+    mine = runs[(runs["strategy"] == "checkpoint") & (runs["failures.mtbf_s"] == 1200.0)]
+    assert len(mine) == 3
+    assert row["MTBF of the system (s)"] == "1,200"
+    assert row["Runs"] == "3"
+    assert row["Time-to-train ratio"] == f"{mine['time_to_train_ratio'].mean():.3f}"
+    assert row["Spread ±"] == f"{mine['time_to_train_ratio'].std():.3f}"
+    assert row["Availability"] == f"{100 * mine['availability'].mean():.1f} %"
+    useful = (mine["compute_s"] + mine["all_reduce_s"]) / mine["time_s"]
+    assert row["Useful time"] == f"{100 * useful.mean():.1f} %"
+    assert row["Restarts"] == f"{mine['restarts'].mean():.1f}"
+    assert row["Scenario"] == mine["scenario_hash"].iloc[0]
+
+
+def test_failed_runs_are_listed_with_their_errors(page: Document, runs: pd.DataFrame) -> None:
+    headings, *rows = page.tables["failed-table"]
+    assert [row[headings.index("Error")] for row in rows] == [
+        "took longer than 60 s",
+        "took more than 4 GB",
+    ]
+    assert [row[0] for row in rows] == list(runs.loc[runs["status"] == "failed", "run_id"])
+    (told,) = caveats(runs)
+    assert told in page.text
+
+
+def test_where_the_time_went_is_told_for_each_scheme(page: Document) -> None:
+    headings, *rows = page.tables["badput-table"]
+    assert len(rows) == 6
+    first = headings.index("Useful in all") + 1
+    assert set(headings[first:]) <= {
+        MEANINGS[cause][0].upper() + MEANINGS[cause][1:] for cause in CAUSES
+    }
+    for row in rows:
+        shares = [float(cell.removesuffix(" %").replace("−", "-")) for cell in row[first:]]
+        # Each is rounded to a tenth, and causes below it everywhere are left out.
+        assert sum(shares) == pytest.approx(100.0, abs=0.05 * len(CAUSES))
+
+
+def test_the_whole_scenario_is_told_with_units_and_meanings(page: Document) -> None:
+    settings = {row[0]: row for table in page.tables.values() for row in table}
+    assert settings["restart.duration_s"][1].startswith("600 s (10 minutes)")
+    assert settings["job.parameter_bytes"][1].startswith("20 TB")
+    assert "Training steps" in settings["job.steps"][2]
+    assert settings["failures.mtbf_s"][1] == ("300 s (5 minutes), 1,200 s (20 minutes) (varied)")
+    filled_in = settings["checkpoint.interval_steps"][1]
+    assert re.fullmatch(r"left open \(filled in: \d+ to \d+\)", filled_in)
+
+
+def test_the_grid_on_the_page_asks_for_the_very_same_runs(page_file: Path, tmp_path: Path) -> None:
+    manifest = read_sweep(page_file.parent / "sweep").manifest
+    file = tmp_path / "grid.toml"
+    file.write_text(grid_text(manifest["grid"]), encoding="utf-8")
+    assert make_plan(read_grid(str(file))).manifest.run_ids == manifest["run_ids"]
+    assert grid_text(manifest["grid"]) in read_page(page_file).text
+
+
+def test_one_sweep_one_page(page_file: Path, tmp_path: Path) -> None:
+    """In another process, with another hash seed, at another time and under another name."""
+    again = tmp_path / "again.html"
+    moved = shutil.copytree(page_file.parent / "sweep", tmp_path / "moved")
+    subprocess.run(
+        [sys.executable, "-m", "experiments.cli", "report", str(moved), "-o", str(again)],
+        env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"},
+        check=True,
+        capture_output=True,
+    )
+    assert again.read_bytes() == page_file.read_bytes()
+    assert str(tmp_path) not in again.read_text(encoding="utf-8")
+
+
+def test_a_sweep_under_way_says_so(swept: Path, tmp_path: Path) -> None:
+    copy = copy_with_errors(swept, tmp_path, {})
+    for file in sorted((copy / "runs").iterdir())[::2]:
+        file.unlink()
+    (told,) = notices(read_sweep(copy))
+    assert told.startswith("This sweep is not finished: 21 of 42 runs are there.")
+
+
+def test_damaged_runs_are_mentioned(swept: Path, tmp_path: Path) -> None:
+    copy = copy_with_errors(swept, tmp_path, {})
+    next((copy / "runs").iterdir()).write_text("{", encoding="utf-8")
+    told = notices(read_sweep(copy))
+    assert "1 file was left out: damaged, or not of this sweep." in told
+
+
+def test_where_all_runs_failed_the_page_says_so(swept: Path, tmp_path: Path) -> None:
+    copy = copy_with_errors(swept, tmp_path, dict.fromkeys(range(42), "no memory left"))
+    page = read_page(report(copy, tmp_path / "page.html"))
+    assert "No answer: all 42 runs failed." in page.text
+    assert len(page.tables["failed-table"]) == 43
+    assert "points-table" not in page.tables
+    assert page.unclosed == []
+
+
+def test_a_single_run_makes_a_page_in_the_sweep_s_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing varies and nothing is compared: there is no table without a row."""
+    grid = tmp_path / "grid.toml"
+    grid.write_text('scenario = "spare-study"\n[set]\n"job.steps" = 20\n', encoding="utf-8")
+    sweep = tmp_path / "sweep"
+    assert main(["sweep", str(grid), "-o", str(sweep), "--workers", "1"]) == 0
+    capsys.readouterr()
+    assert main(["report", str(sweep)]) == 0
+    assert capsys.readouterr().out.strip() == str(sweep / "report.html")
+    page = read_page(sweep / "report.html")
+    assert "Nothing else was played to compare it with." in page.text
+    assert "Every setting was played once, with seed 0." in page.text
+    assert all(len(table) > 1 for table in page.tables.values())
+
+
+def test_very_many_points_are_cut_and_counted(swept: Path) -> None:
+    frame = read_sweep(swept).frame
+    many = pd.concat([frame.assign(**{"job.compute_s": float(count)}) for count in range(200)])
+    axes = ["strategy.name", "strategy.redundancy", "failures.mtbf_s", "job.compute_s"]
+    table = points(many, axes)
+    assert len(table) == 14 * 200
+    assert len(points_table(table, axes).rows) == MOST_ROWS
+
+
+def _nothing(directory: Path, swept: Path) -> Path:
+    return directory / "nowhere"
+
+
+def _file(directory: Path, swept: Path) -> Path:
+    (directory / "file").write_text("", encoding="utf-8")
+    return directory / "file"
+
+
+def _other_folder(directory: Path, swept: Path) -> Path:
+    return directory
+
+
+def _no_run_yet(directory: Path, swept: Path) -> Path:
+    (directory / "empty").mkdir()
+    shutil.copy(swept / "sweep.json", directory / "empty")
+    return directory / "empty"
+
+
+def _cut_off(directory: Path, swept: Path) -> Path:
+    copy = shutil.copytree(swept, directory / "cut")
+    (copy / "sweep.json").write_bytes((swept / "sweep.json").read_bytes()[:-20])
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (_nothing, "there is no sweep"),
+        (_file, "there is no sweep"),
+        (_other_folder, "there is no sweep"),
+        (_no_run_yet, "no run of this sweep has finished yet"),
+        (_cut_off, "sweep.json"),
+    ],
+)
+def test_what_is_no_sweep_is_refused_in_one_line(
+    make: Callable[[Path, Path], Path],
+    told: str,
+    swept: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    directory = make(tmp_path, swept)
+    assert main(["report", str(directory), "-o", str(tmp_path / "page.html")]) == 2
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert told in said.err
+    assert str(directory) in said.err
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("name", ["", "no-such-folder/page.html"])
+def test_a_page_without_a_place_is_refused_in_one_line(
+    name: str, swept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(swept), "-o", str(tmp_path / name)]) == 2
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert f"--output {tmp_path / name}" in said.err

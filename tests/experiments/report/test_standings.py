@@ -1,0 +1,177 @@
+"""Who trains soonest, and how sure that is, from runs made up so that the answer is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from experiments.analysis.comparison import compare
+from experiments.report.answer import answer
+from experiments.report.badput_table import shares
+from experiments.report.comparison_table import comparison_table
+from experiments.report.standings import METRIC, standings
+from simulator.badput import CAUSES
+
+Made = tuple[str, int, float, Sequence[float]]
+
+
+def runs_of(*choices: Made, steps: int = 100) -> pd.DataFrame:
+    """Make the runs of choices: scheme, redundancy, MTBF, and a ratio for each seed."""
+    rows = [
+        {
+            "status": "ok",
+            "strategy.name": scheme,
+            "strategy.redundancy": redundancy,
+            "failures.mtbf_s": mtbf_s,
+            "strategy": scheme,
+            "redundancy": redundancy,
+            "seed": seed,
+            "steps": steps,
+            "completed_steps": steps,
+            "time_s": ratio * 86400.0,
+            METRIC: ratio,
+            **{f"{cause}_s": ratio * 86400.0 / len(CAUSES) for cause in CAUSES},
+        }
+        for scheme, redundancy, mtbf_s, ratios in choices
+        for seed, ratio in enumerate(ratios)
+    ]
+    return pd.DataFrame(rows)
+
+
+ONE = ("spare", 8, 300.0, [2.0, 2.1, 2.2])
+LATER = ("replication", 3, 300.0, [3.0, 3.3, 3.2])
+
+
+def test_a_clear_winner_is_told_with_its_interval() -> None:
+    told = answer(standings(runs_of(ONE, LATER)))
+    assert told.sentence == (
+        "SPARe + checkpoint, r = 8 trains soonest: in 2.1 days, 2.10 times as long as an "
+        "undisturbed job."
+    )
+    interval = stats.ttest_rel(LATER[3], ONE[3]).confidence_interval(0.95)
+    low, high = 100 * interval.low / np.mean(ONE[3]), 100 * interval.high / np.mean(ONE[3])
+    assert "replication + checkpoint, r = 3, takes 50.8 % longer" in told.confidence
+    assert f"(95 % interval {low:.1f} to {high:.1f} %, 3 paired seeds)" in told.confidence
+
+
+def test_what_chance_may_have_made_is_not_called_a_lead() -> None:
+    told = answer(standings(runs_of(ONE, ("replication", 3, 300.0, [2.1, 2.2, 2.1]))))
+    assert told.sentence.startswith("SPARe + checkpoint, r = 8 looks soonest")
+    assert told.confidence.startswith("It cannot be told from the next best")
+    assert "play more seeds" in told.confidence
+
+
+def test_one_seed_says_nothing_of_chance() -> None:
+    runs = runs_of(("spare", 8, 300.0, [2.0]), ("replication", 3, 300.0, [9.0]))
+    assert "nothing can be said about chance" in answer(standings(runs)).confidence
+    both = pd.concat([runs, runs.assign(**{"failures.mtbf_s": 900.0})])
+    assert "nothing can be said about chance" in answer(standings(both)).confidence
+
+
+def test_a_single_choice_is_compared_with_nothing() -> None:
+    told = answer(standings(runs_of(ONE)))
+    assert told.sentence.startswith("SPARe + checkpoint, r = 8 takes 2.1 days")
+    assert told.confidence == "Nothing else was played to compare it with."
+
+
+def test_each_scheme_stands_at_its_best() -> None:
+    runs = runs_of(ONE, ("spare", 4, 300.0, [5.0, 5.0, 5.1]), LATER)
+    best = standings(runs).best()
+    assert list(zip(best["strategy"], best["redundancy"], strict=True)) == [
+        ("spare", 8),
+        ("replication", 3),
+    ]
+
+
+def test_settings_that_do_as_well_are_named() -> None:
+    peer = ("spare", 9, 300.0, [2.1, 2.0, 2.3])
+    told = answer(standings(runs_of(ONE, peer, ("spare", 2, 300.0, [8.0, 8.1, 8.2]), LATER)))
+    assert "Of its other settings, r = 9 cannot be told from it." in told.confidence
+
+
+def test_a_single_scheme_is_compared_with_its_own_settings() -> None:
+    runs = runs_of(*(("spare", r, 300.0, [r, r + 0.1, r + 0.3]) for r in range(2, 12)))
+    order = standings(runs)
+    assert list(order.best()["redundancy"]) == [2, 3, 4, 5, 6]
+    assert "r = 2 trains soonest" in answer(order).sentence
+    assert "The next best, SPARe + checkpoint, r = 3, takes" in answer(order).confidence
+
+
+def test_a_job_that_gave_up_never_wins() -> None:
+    """It did so after one step of a hundred, with a ratio that looks best."""
+    runs = runs_of(ONE, LATER, ("checkpoint", 1, 300.0, [1.0, 1.0, 1.0]))
+    runs.loc[(runs["strategy"] == "checkpoint") & (runs["seed"] == 2), "completed_steps"] = 1
+    order = standings(runs)
+    assert list(order.best()["strategy"]) == ["spare", "replication", "checkpoint"]
+    verdicts = [row.cells[-1].text for row in comparison_table(order).rows]
+    assert verdicts == ["soonest", "later", "did not finish"]
+    assert (
+        "does not finish" in answer(standings(runs[runs["strategy"] != "replication"])).confidence
+    )
+    nothing = runs.assign(completed_steps=0)
+    assert answer(standings(nothing)).sentence.startswith("Nothing finishes")
+
+
+def test_a_setting_that_lost_its_worst_seed_does_not_win_by_that() -> None:
+    lucky = ("spare", 9, 300.0, [1.0, 1.1, 50.0])
+    runs = runs_of(ONE, lucky, LATER)
+    runs = runs[runs[METRIC] < 50]
+    assert standings(runs).best()["redundancy"].iloc[0] == 8
+
+
+def test_winners_are_counted_over_conditions() -> None:
+    far = ("spare", 8, 9000.0, [1.5, 1.6, 1.5])
+    always = standings(runs_of(ONE, LATER, far, ("replication", 2, 9000.0, [2.5, 2.6, 2.8])))
+    assert answer(always).sentence == (
+        "SPARe + checkpoint trains soonest whatever the MTBF of the system, with r = 8."
+    )
+    assert "clear of chance each time" in answer(always).confidence
+    assert list(always.best()["failures.mtbf_s"]) == [300.0, 300.0, 9000.0, 9000.0]
+    turned = standings(always.runs.iloc[::-1].drop(columns="place"))
+    assert list(turned.best()["failures.mtbf_s"]) == [9000.0, 9000.0, 300.0, 300.0]
+    mixed = standings(runs_of(ONE, LATER, far, ("replication", 2, 9000.0, [1.4, 1.7, 1.3])))
+    assert answer(mixed).sentence == (
+        "It depends: SPARe + checkpoint looks soonest under 1 of 2 conditions, "
+        "replication + checkpoint under 1 of 2 conditions."
+    )
+    assert "clear of chance under 1 of 2 conditions only" in answer(mixed).confidence
+
+
+ratios = st.lists(st.floats(1.0, 50.0), min_size=3, max_size=3)
+
+
+@settings(max_examples=10)
+@given(st.lists(ratios, min_size=2, max_size=6), st.randoms(use_true_random=False))
+def test_standings_agree_with_the_paired_comparison(
+    drawn: list[list[float]], random: object
+) -> None:
+    """Against `compare`, with the soonest as its baseline; in whatever order the runs come."""
+    runs = runs_of(*(("spare", 2 + place, 300.0, each) for place, each in enumerate(drawn)))
+    order = standings(runs)
+    shuffled = runs.sample(frac=1.0, random_state=random.randrange(2**32))  # type: ignore[attr-defined]
+    pd.testing.assert_frame_equal(standings(shuffled).choices, order.choices)
+    soonest = order.choices.iloc[0]
+    assert soonest["mean"] == pytest.approx(min(map(np.mean, drawn)))
+    table = compare(runs, "strategy.redundancy", soonest["strategy.redundancy"], [], METRIC)
+    table = table.set_index("strategy.redundancy")
+    for row in order.choices.iloc[1:].to_dict(orient="records"):
+        expected = table.loc[row["strategy.redundancy"]]
+        assert row["change"] == pytest.approx(expected["change"], abs=1e-12)
+        assert row["low"] * soonest["mean"] == pytest.approx(expected["low"], abs=1e-9)
+        assert row["high"] * soonest["mean"] == pytest.approx(expected["high"], abs=1e-9)
+        assert row["change"] >= 0
+
+
+def test_shares_of_the_time_add_up() -> None:
+    table = shares(standings(runs_of(ONE, LATER)))
+    total = table[[f"{cause}_share" for cause in CAUSES]].sum(axis="columns")
+    assert total.to_numpy() == pytest.approx(np.ones(2))
+    assert table["useful_share"].to_numpy() == pytest.approx(np.full(2, 2 / len(CAUSES)))
+    assert not any(math.isnan(value) for value in table["time_s"])
