@@ -1,0 +1,96 @@
+"""Plays a collective's every message with the numbers in it: time and sums in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.collectives.schedule import Message, Schedule
+from simulator.simgrid_engine.process import in_own_process
+
+Buffers = NDArray[np.float64]
+"""A row a member, a column a piece of the schedule; NaN is what a member does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What came of it: what every member holds, and the time until the last one is through."""
+
+    buffers: Buffers
+    time_s: float
+    messages: int
+
+
+def carry_arrays(
+    platform_xml: Path, schedule: Schedule, hosts: Sequence[str], buffers: Buffers
+) -> Carried:
+    """Play a collective on an idle platform, in a process of its own, one actor a member.
+
+    Each message carries the elements that the schedule names, in as many bytes as they stand for;
+    the receiver adds them to its own or puts them in their place.
+
+    Parameters
+    ----------
+    platform_xml : Path
+        Platform XML.
+    schedule : Schedule
+        The collective.
+    hosts : sequence of str
+        Host of each member.
+    buffers : array of float, shape (members, pieces)
+        What every member has at the start; it is not changed.
+
+    Raises
+    ------
+    SimulationError
+        SimGrid aborts.
+    """
+    return in_own_process(_play, platform_xml, schedule, hosts, buffers)
+
+
+def _play(platform_xml: Path, schedule: Schedule, hosts: Sequence[str], start: Buffers) -> Carried:
+    import simgrid
+
+    from simulator.simgrid_engine.loading import load_engine, run_to_the_end
+
+    engine = load_engine(platform_xml)
+    buffers = start.copy()
+    sent = [0] * schedule.members
+    ends_s = [0.0] * schedule.members
+
+    def mailbox(sender: int, receiver: int) -> simgrid.Mailbox:
+        return simgrid.Mailbox.by_name(f"arrays:{sender}>{receiver}")
+
+    def send(position: int, message: Message) -> simgrid.Comm:
+        sent[position] += 1
+        size_bytes = max(1, round(message.pieces * schedule.piece_bytes))
+        elements = buffers[position, _columns(message)].copy()
+        return mailbox(position, message.peer).put_async(elements, size_bytes)
+
+    def member(position: int) -> Callable[[], None]:
+        def body() -> None:
+            for stage in schedule.stages(position):
+                for turn in stage.rounds():
+                    sends = [send(position, message) for message in turn.sends]
+                    receives = [mailbox(each.peer, position).get_async() for each in turn.receives]
+                    for comm in (*sends, *receives):
+                        comm.wait()
+                    for message, comm in zip(turn.receives, receives, strict=True):
+                        kept = buffers[position, _columns(message)] if message.adds else 0.0
+                        buffers[position, _columns(message)] = kept + comm.get_payload()
+            ends_s[position] = simgrid.Engine.clock
+
+        return body
+
+    for position, host in enumerate(hosts):
+        simgrid.Host.by_name(host).add_actor(f"member-{position}", member(position))
+    run_to_the_end(engine)
+    return Carried(buffers, max(ends_s), sum(sent))
+
+
+def _columns(message: Message) -> slice:
+    return slice(message.first_piece, message.first_piece + message.pieces)

@@ -1,0 +1,1 @@
+"""What a parallel job computes, keeps and sends: closed forms of a transformer on a layout."""

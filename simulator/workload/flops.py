@@ -1,0 +1,78 @@
+"""Floating-point operations of training a transformer, by pass and by half of the layer.
+
+A multiplication and an addition are two. Only matrix products count. Each weight costs 2 FLOP a
+token forward, 2 for the gradient of the inputs, 2 for that of the weights. The scores of attention,
+``Q K^T`` and their product with V, have no weights: they cost ``4 s h`` forward and twice that for
+the gradient of their inputs. Masked positions count, as in the source.
+
+References
+----------
+Narayanan et al. 2021, Efficient large-scale language model training on GPU clusters using
+Megatron-LM, SC21, appendix: ``96 B s l h^2 (1 + s/(6 h) + V/(16 l h))`` for a batch of B sequences
+with full recomputation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.workload.transformer import Transformer
+
+
+@dataclass(frozen=True, slots=True)
+class LayerFlop:
+    """FLOP of one layer for one token in one pass, by the half that does them."""
+
+    attention: float
+    ffn: float
+
+    @property
+    def total(self) -> float:
+        """FLOP of both halves."""
+        return self.attention + self.ffn
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFlop:
+    """FLOP for one token: of one layer in each pass, and of the output projection forward.
+
+    The output projection costs `vocabulary` in each of the three passes.
+    """
+
+    forward: LayerFlop
+    input_gradient: LayerFlop
+    weight_gradient: LayerFlop
+    vocabulary: float
+
+    @property
+    def layer_total(self) -> float:
+        """FLOP of one layer in all three passes."""
+        return self.forward.total + self.input_gradient.total + self.weight_gradient.total
+
+
+def token_flop(model: Transformer) -> TokenFlop:
+    """Return the FLOP of a model for one token."""
+    projections = 2.0 * model.attention_matrix_parameters
+    scores = 4.0 * model.sequence_tokens * model.hidden
+    ffn = 2.0 * model.ffn_matrix_parameters
+    return TokenFlop(
+        forward=LayerFlop(projections + scores, ffn),
+        input_gradient=LayerFlop(projections + 2 * scores, ffn),
+        weight_gradient=LayerFlop(projections, ffn),
+        vocabulary=2.0 * model.hidden * model.vocabulary,
+    )
+
+
+def training_flop_per_token(model: Transformer, *, recompute_layers: bool = False) -> float:
+    """Return the FLOP of forward and backward for one token.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model.
+    recompute_layers : bool
+        Whether the backward pass runs every layer forward once more.
+    """
+    flop = token_flop(model)
+    layer = flop.layer_total + (flop.forward.total if recompute_layers else 0.0)
+    return model.layers * layer + 3 * flop.vocabulary

@@ -1,0 +1,209 @@
+"""How long a replica takes for an iteration.
+
+Compute, tensor-parallel collectives and the transfer to the next stage make up the time of a
+micro-batch on the slowest stage; a pipeline of p stages with one forward, one backward (1F1B) takes
+``m - 1 + p`` of them for m micro-batches, and ``m + (p - 1)/v`` if each stage has v interleaved
+parts (Narayanan et al. 2021, section 2.2). The gradient all-reduce comes behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from simulator.collectives.ring import RingAllReduce
+from simulator.collectives.schedule import Hop
+from simulator.workload.errors import WorkloadError, require_positive
+from simulator.workload.flops import token_flop
+from simulator.workload.layout import Layout, stage_layers
+from simulator.workload.memory import Precision
+from simulator.workload.messages import LAYER_ALL_REDUCES, messages_of
+from simulator.workload.transformer import Transformer
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a job runs on.
+
+    Attributes
+    ----------
+    peak_flop_per_s : float
+        Dense peak of a GPU.
+    compute_efficiency : float
+        Share of the peak that matrix products reach.
+    scale_up, scale_out : Hop
+        An edge inside a domain and between domains: latency in s, bandwidth each way in bytes/s.
+    tensor_overlap : float
+        Share of the tensor-parallel collectives that hides behind compute.
+    gradient_overlap : float
+        Share of the gradient all-reduce that does.
+    whole_heads : bool
+        Whether a rank has whole attention heads, so that the fullest rank sets the pace; else heads
+        are divided evenly.
+    """
+
+    peak_flop_per_s: float
+    compute_efficiency: float
+    scale_up: Hop
+    scale_out: Hop
+    tensor_overlap: float = 0.0
+    gradient_overlap: float = 0.0
+    whole_heads: bool = False
+
+    def __post_init__(self) -> None:
+        require_positive("machine", peak_flop_per_s=self.peak_flop_per_s)
+        if not 0 < self.compute_efficiency <= 1:
+            raise WorkloadError(
+                f"machine: compute_efficiency is {self.compute_efficiency}: use a share above 0, "
+                "up to 1"
+            )
+        for name in ("tensor_overlap", "gradient_overlap"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise WorkloadError(
+                    f"machine: {name} is {getattr(self, name)}: use a share from 0 to 1"
+                )
+
+    @property
+    def flop_per_s(self) -> float:
+        """FLOP/s that matrix products reach."""
+        return self.peak_flop_per_s * self.compute_efficiency
+
+
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """Seconds of one micro-batch on one stage.
+
+    Backward is in two halves, as schedules that reorder them need it. Collectives are those that do
+    not hide behind compute.
+    """
+
+    forward_s: float
+    input_gradient_s: float
+    weight_gradient_s: float
+    collectives_s: float
+
+    @property
+    def compute_s(self) -> float:
+        """Forward and both gradients."""
+        return self.forward_s + self.input_gradient_s + self.weight_gradient_s
+
+    @property
+    def total_s(self) -> float:
+        """Compute and collectives."""
+        return self.compute_s + self.collectives_s
+
+
+@dataclass(frozen=True, slots=True)
+class IterationTime:
+    """Seconds of an iteration, by what they are spent on; they add up to `total_s`."""
+
+    compute_s: float
+    collectives_s: float
+    bubble_s: float
+    pipeline_transfer_s: float
+    gradient_sync_s: float
+
+    @property
+    def total_s(self) -> float:
+        """The whole iteration."""
+        return (
+            self.compute_s
+            + self.collectives_s
+            + self.bubble_s
+            + self.pipeline_transfer_s
+            + self.gradient_sync_s
+        )
+
+
+def stage_times(
+    model: Transformer,
+    layout: Layout,
+    machine: Machine,
+    micro_batch_sequences: int,
+    *,
+    speed: float = 1.0,
+) -> tuple[StageTime, ...]:
+    """Return the time of a micro-batch on each stage.
+
+    Parameters
+    ----------
+    model, layout, machine
+        The job and what it runs on.
+    micro_batch_sequences : int
+        Sequences of a micro-batch.
+    speed : float
+        Compute over its nominal pace, for GPUs that run at another power.
+
+    Raises
+    ------
+    WorkloadError
+        The layers do not fill the stages, or a value is out of range.
+    """
+    require_positive("iteration", speed=speed, micro_batch_sequences=micro_batch_sequences)
+    flop = token_flop(model)
+    tokens = micro_batch_sequences * model.sequence_tokens
+    seconds = tokens / (layout.tensor * machine.flop_per_s * speed)
+    attention = _fullest_share(model.heads, layout.tensor) if machine.whole_heads else 1.0
+    size_bytes = messages_of(model, layout, micro_batch_sequences).tensor_all_reduce_bytes
+    all_reduce_s = RingAllReduce(layout.tensor, size_bytes).alpha_beta_s(machine.scale_up)
+    layer_collectives_s = LAYER_ALL_REDUCES * all_reduce_s * (1 - machine.tensor_overlap)
+    times = []
+    for stage, layers in enumerate(stage_layers(model.layers, layout)):
+        vocabulary = flop.vocabulary if stage == layout.pipeline - 1 else 0.0
+        forward_s, input_gradient_s, weight_gradient_s = (
+            seconds * (layers * (attention * each.attention + each.ffn) + vocabulary)
+            for each in (flop.forward, flop.input_gradient, flop.weight_gradient)
+        )
+        times.append(
+            StageTime(forward_s, input_gradient_s, weight_gradient_s, layers * layer_collectives_s)
+        )
+    return tuple(times)
+
+
+def iteration_time(
+    model: Transformer,
+    layout: Layout,
+    machine: Machine,
+    micro_batch_sequences: int,
+    micro_batches: int,
+    *,
+    speed: float = 1.0,
+    precision: Precision | None = None,
+) -> IterationTime:
+    """Return the time of an iteration of a replica.
+
+    Parameters
+    ----------
+    model, layout, machine
+        The job and what it runs on.
+    micro_batch_sequences, micro_batches : int
+        Sequences of a micro-batch, and how many the replica takes.
+    speed : float
+        Compute over its nominal pace.
+    precision : Precision, optional
+        Bytes of a number.
+
+    Raises
+    ------
+    WorkloadError
+        The layers do not fill the stages, or a value is out of range.
+    """
+    require_positive("iteration", micro_batches=micro_batches)
+    stages = stage_times(model, layout, machine, micro_batch_sequences, speed=speed)
+    slowest = max(stages, key=lambda stage: stage.total_s)
+    sent = messages_of(model, layout, micro_batch_sequences, precision)
+    ramps = layout.pipeline - 1
+    gradients = RingAllReduce(layout.data, sent.gradient_bytes)
+    return IterationTime(
+        compute_s=micro_batches * slowest.compute_s,
+        collectives_s=micro_batches * slowest.collectives_s,
+        bubble_s=ramps * slowest.total_s / layout.virtual_stages,
+        # Transfers hide behind compute but while the pipeline fills and drains.
+        pipeline_transfer_s=2 * ramps * machine.scale_out.seconds(sent.pipeline_bytes),
+        gradient_sync_s=gradients.alpha_beta_s(machine.scale_out) * (1 - machine.gradient_overlap),
+    )
+
+
+def _fullest_share(heads: int, ranks: int) -> float:
+    """Return the heads of the fullest rank over those of an even division."""
+    return ceil(heads / ranks) * ranks / heads

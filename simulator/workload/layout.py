@@ -1,0 +1,136 @@
+"""A job's layout: how many replicas, stages and tensor-parallel ranks, and on which GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from platforms.platform_data import Platform
+from simulator.workload.errors import WorkloadError, require_positive
+
+Gpu = TypeVar("Gpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Degrees of parallelism.
+
+    Attributes
+    ----------
+    data : int
+        Replicas (dp).
+    pipeline : int
+        Stages of a replica (pp).
+    tensor : int
+        Ranks of a stage (tp).
+    virtual_stages : int
+        Parts of the model on each stage, interleaved (Narayanan et al. 2021, section 2.2); 1 is
+        the plain pipeline.
+    """
+
+    data: int
+    pipeline: int
+    tensor: int
+    virtual_stages: int = 1
+
+    def __post_init__(self) -> None:
+        require_positive(
+            "layout",
+            data=self.data,
+            pipeline=self.pipeline,
+            tensor=self.tensor,
+            virtual_stages=self.virtual_stages,
+        )
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole job."""
+        return self.data * self.gpus_per_replica
+
+    @property
+    def gpus_per_replica(self) -> int:
+        """GPUs of one replica."""
+        return self.pipeline * self.tensor
+
+
+def stage_layers(layers: int, layout: Layout) -> tuple[int, ...]:
+    """Return the layers of each stage: as even as can be, the first stages take what is left over.
+
+    The last stage also has the output projection, so it is among those with fewer layers.
+
+    Raises
+    ------
+    WorkloadError
+        There are fewer layers than parts of the pipeline.
+    """
+    parts = layout.pipeline * layout.virtual_stages
+    if layers < parts:
+        raise WorkloadError(
+            f"layout: {layers} layers are too few for {layout.pipeline} stages of "
+            f"{layout.virtual_stages}: use at most {layers} parts"
+        )
+    each, more = divmod(layers, layout.pipeline)
+    return tuple(each + (stage < more) for stage in range(layout.pipeline))
+
+
+Placement = tuple[tuple[tuple[Gpu, ...], ...], ...]
+"""GPUs by replica, stage and tensor-parallel rank."""
+
+
+def place(layout: Layout, domains: Sequence[Sequence[Gpu]]) -> Placement[Gpu]:
+    """Place a layout on scale-up domains.
+
+    The ranks of a stage share a domain, the stages of a replica are in different domains, and rank
+    k of every replica is at the same position of its domain, so on the same rail, as far as one
+    stage fills a domain. Where several stages fit, a domain is cut into slots of `tensor` GPUs, and
+    replicas of different slots meet on different rails.
+
+    Parameters
+    ----------
+    layout : Layout
+        What is placed.
+    domains : sequence of sequence
+        GPUs of each domain, in the order of their rails. GPUs that are left over stay idle.
+
+    Raises
+    ------
+    WorkloadError
+        A domain is too small for a stage, or there are too few domains.
+    """
+    smallest = min((len(domain) for domain in domains), default=0)
+    if layout.tensor > smallest:
+        raise WorkloadError(
+            f"layout: tensor parallelism of {layout.tensor} does not fit a scale-up domain of "
+            f"{smallest} GPUs: use at most {smallest}"
+        )
+    slots = smallest // layout.tensor
+    blocks = len(domains) // layout.pipeline
+    if layout.data > blocks * slots:
+        raise WorkloadError(
+            f"layout: {layout.data} replicas of {layout.pipeline} domains, {slots} to a block, "
+            f"do not fit {len(domains)} scale-up domains: use at most {blocks * slots} replicas"
+        )
+    return tuple(
+        tuple(
+            tuple(domain[first : first + layout.tensor])
+            for domain in domains[block * layout.pipeline : (block + 1) * layout.pipeline]
+        )
+        for block, slot in (divmod(replica, slots) for replica in range(layout.data))
+        for first in (slot * layout.tensor,)
+    )
+
+
+def place_on_platform(layout: Layout, platform: Platform) -> Placement[str]:
+    """Place a layout on the GPU hosts of a platform, by their names.
+
+    Raises
+    ------
+    WorkloadError
+        It does not fit.
+    """
+    domains = [
+        [gpu.name for gpu in sorted(gpus, key=lambda gpu: gpu.position)]
+        for _, gpus in sorted(platform.domains.items())
+    ]
+    return place(layout, domains)

@@ -1,0 +1,146 @@
+"""Bytes that a GPU keeps: parameters, gradients, optimizer state, activations.
+
+References
+----------
+Korthikanti et al. 2022, Reducing activation recomputation in large transformer models, arXiv
+2205.05198, equations 1 to 6 and section 4.2.3 (pipelines). Rajbhandari et al. 2020, ZeRO, SC20,
+section 3.1 (16 bytes a parameter with Adam in mixed precision).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from simulator.workload.layout import Layout, stage_layers
+from simulator.workload.transformer import Transformer
+
+Recompute = Literal["none", "selective", "full"]
+"""What the backward pass computes again: nothing, the scores of attention, every layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Bytes of a number: weights, their gradients, optimizer state a parameter, activations.
+
+    The optimizer keeps weights, mean and variance in 32 bits (Adam, 12 bytes).
+    """
+
+    parameter_bytes: float = 2.0
+    gradient_bytes: float = 4.0
+    optimizer_bytes: float = 12.0
+    activation_bytes: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMemory:
+    """Bytes on the fullest GPU of a replica."""
+
+    parameters: float
+    gradients: float
+    optimizer: float
+    activations: float
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.parameters + self.gradients + self.optimizer + self.activations
+
+
+def stage_parameters(model: Transformer, layout: Layout) -> tuple[int, ...]:
+    """Return the parameters of each stage; a tied output table is held by both ends.
+
+    Raises
+    ------
+    WorkloadError
+        The layers do not fill the stages.
+    """
+    stages = [layers * model.layer_parameters for layers in stage_layers(model.layers, layout)]
+    stages[0] += model.input_embedding_parameters
+    stages[-1] += model.output_parameters
+    if model.tied_embeddings and layout.pipeline > 1:
+        stages[-1] += model.vocabulary * model.hidden
+    return tuple(stages)
+
+
+def layer_activation_bytes(
+    model: Transformer,
+    sequences: int,
+    tensor: int,
+    *,
+    recompute: Recompute = "selective",
+    sequence_parallel: bool = True,
+    precision: Precision | None = None,
+) -> float:
+    """Return the bytes of activations that a GPU keeps of one layer and one micro-batch.
+
+    ``s b h (10 + 24/t + 5 a s/(h t))`` with tensor parallelism, ``s b h/t (34 + 5 a s/h)`` with
+    sequence parallelism too; selective recomputation drops the last term, full recomputation keeps
+    the layer's input, ``2 s b h`` (over t with sequence parallelism). These are for 2 bytes a
+    number and masks of one byte, for two matrices of four times the hidden width; a network of
+    another shape keeps what flows through it instead.
+    """
+    numbers = model.sequence_tokens * sequences * model.hidden
+    scale = (precision or Precision()).activation_bytes / 2
+    outside = tensor if sequence_parallel else 1
+    if recompute == "full":
+        return 2 * scale * numbers / outside
+    # Inside the feed-forward network: two tensors of the inner width for two matrices (16 s b h at
+    # four times the width), another one for the gate.
+    inner = 2 * model.ffn_matrices * model.ffn_hidden / model.hidden
+    # Inside attention: query and output at full width, key and value at theirs.
+    projected = 4 + 4 * model.key_value_width / model.hidden
+    scores = 5 * model.heads * model.sequence_tokens / model.hidden
+    kept = 10 / outside + (projected + inner) / tensor
+    if recompute == "none":
+        kept += scores / tensor
+    return scale * numbers * kept
+
+
+def gpu_memory(
+    model: Transformer,
+    layout: Layout,
+    micro_batch_sequences: int,
+    micro_batches: int,
+    *,
+    recompute: Recompute = "selective",
+    precision: Precision | None = None,
+    shard_optimizer: bool = False,
+) -> GpuMemory:
+    """Return what the fullest GPU of a replica keeps.
+
+    The first stage of a pipeline holds the activations of ``min(m, p)`` micro-batches, interleaved
+    of ``(1 + (p - 1)/(p v))`` times as many (Korthikanti et al. 2022, section 4.2.3).
+
+    Parameters
+    ----------
+    model, layout
+        The job.
+    micro_batch_sequences, micro_batches : int
+        Sequences of a micro-batch, and how many the replica takes an iteration.
+    recompute : {"none", "selective", "full"}
+        What the backward pass computes again.
+    precision : Precision, optional
+        Bytes of a number.
+    shard_optimizer : bool
+        Whether replicas share the optimizer state among them (ZeRO stage 1).
+
+    Raises
+    ------
+    WorkloadError
+        The layers do not fill the stages.
+    """
+    precision = precision or Precision()
+    parameters = max(stage_parameters(model, layout)) / layout.tensor
+    in_flight = float(min(micro_batches, layout.pipeline))
+    if layout.virtual_stages > 1:
+        in_flight *= 1 + (layout.pipeline - 1) / (layout.pipeline * layout.virtual_stages)
+    layer_bytes = layer_activation_bytes(
+        model, micro_batch_sequences, layout.tensor, recompute=recompute, precision=precision
+    )
+    return GpuMemory(
+        parameters=precision.parameter_bytes * parameters,
+        gradients=precision.gradient_bytes * parameters,
+        optimizer=precision.optimizer_bytes * parameters / (layout.data if shard_optimizer else 1),
+        activations=in_flight * max(stage_layers(model.layers, layout)) * layer_bytes,
+    )

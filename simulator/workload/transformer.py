@@ -1,0 +1,145 @@
+"""The dimensions of a decoder-only transformer, and the parameters they come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.workload.errors import WorkloadError, require_positive
+
+
+@dataclass(frozen=True, slots=True)
+class Transformer:
+    """A decoder-only transformer.
+
+    Attributes
+    ----------
+    hidden : int
+        Width of the residual stream.
+    ffn_hidden : int
+        Inner width of the feed-forward network.
+    heads : int
+        Attention heads; they share the hidden width evenly.
+    layers : int
+        Transformer layers.
+    sequence_tokens : int
+        Tokens of a training sequence.
+    vocabulary : int
+        Rows of the embedding table.
+    key_value_heads : int or None
+        Heads of keys and values (grouped-query attention, Ainslie et al. 2023); as many as `heads`
+        if None.
+    ffn_matrices : int
+        2 for an up and a down projection, 3 for a gated network (SwiGLU, Shazeer 2020).
+    tied_embeddings : bool
+        Whether the output projection is the embedding table.
+    learned_positions : bool
+        Whether there is a table of position embeddings, a row a token of the sequence.
+    biases : bool
+        Whether linear layers and norms have biases (GPT) or not (Llama).
+
+    Raises
+    ------
+    WorkloadError
+        A dimension is not above zero, or the heads do not divide what they share.
+    """
+
+    hidden: int
+    ffn_hidden: int
+    heads: int
+    layers: int
+    sequence_tokens: int
+    vocabulary: int
+    key_value_heads: int | None = None
+    ffn_matrices: int = 2
+    tied_embeddings: bool = True
+    learned_positions: bool = False
+    biases: bool = False
+
+    def __post_init__(self) -> None:
+        require_positive(
+            "transformer",
+            hidden=self.hidden,
+            ffn_hidden=self.ffn_hidden,
+            heads=self.heads,
+            layers=self.layers,
+            sequence_tokens=self.sequence_tokens,
+            vocabulary=self.vocabulary,
+            key_value_heads=self.shared_heads,
+        )
+        if self.ffn_matrices not in (2, 3):
+            raise WorkloadError(
+                f"transformer: ffn_matrices is {self.ffn_matrices}: use 2, or 3 if it is gated"
+            )
+        if self.hidden % self.heads:
+            raise WorkloadError(
+                f"transformer: {self.heads} heads do not divide a hidden width of {self.hidden}: "
+                "choose a divisor"
+            )
+        if self.heads % self.shared_heads:
+            raise WorkloadError(
+                f"transformer: {self.shared_heads} key-value heads do not divide {self.heads} "
+                "heads: choose a divisor"
+            )
+
+    @property
+    def shared_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.heads if self.key_value_heads is None else self.key_value_heads
+
+    @property
+    def key_value_width(self) -> int:
+        """Width of the keys, and of the values, of a token."""
+        return self.hidden // self.heads * self.shared_heads
+
+    @property
+    def attention_matrix_parameters(self) -> int:
+        """Numbers in the projections of one layer's attention: query, key, value, output."""
+        return 2 * self.hidden * (self.hidden + self.key_value_width)
+
+    @property
+    def ffn_matrix_parameters(self) -> int:
+        """Numbers in the matrices of one layer's feed-forward network."""
+        return self.ffn_matrices * self.hidden * self.ffn_hidden
+
+    @property
+    def vector_parameters(self) -> int:
+        """Numbers in one layer's norms and biases."""
+        norms = 2 * self.hidden
+        if not self.biases:
+            return norms
+        attention = 2 * self.hidden + 2 * self.key_value_width
+        ffn = (self.ffn_matrices - 1) * self.ffn_hidden + self.hidden
+        return 2 * norms + attention + ffn
+
+    @property
+    def layer_parameters(self) -> int:
+        """Numbers in one layer."""
+        return (
+            self.attention_matrix_parameters + self.ffn_matrix_parameters + self.vector_parameters
+        )
+
+    @property
+    def input_embedding_parameters(self) -> int:
+        """Numbers in the tables that the first stage of a pipeline looks up."""
+        positions = self.sequence_tokens if self.learned_positions else 0
+        return (self.vocabulary + positions) * self.hidden
+
+    @property
+    def output_parameters(self) -> int:
+        """Numbers that come behind the last layer: its norm, and an output table of its own."""
+        table = 0 if self.tied_embeddings else self.vocabulary * self.hidden
+        return self.hidden * (2 if self.biases else 1) + table
+
+    @property
+    def parameters(self) -> int:
+        """Numbers in the whole model.
+
+        A GPT comes to ``12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h))``, up to its last norm
+        (Narayanan et al. 2021, Efficient large-scale language model training on GPU clusters using
+        Megatron-LM, SC21, section 5.1).
+        """
+        return (
+            self.layers * self.layer_parameters
+            + self.input_embedding_parameters
+            + self.output_parameters
+        )
