@@ -1,6 +1,9 @@
 # `make` alone lists what there is. Everything below looks after its own set-up.
 
 ARGS ?=
+# A sweep: a TOML file or the name of a shipped grid, and where its results go.
+GRID ?= first-look
+DIR ?= results/$(basename $(notdir $(GRID)))
 # Test processes; pytest-xdist takes `auto` as one for each processor.
 JOBS ?= auto
 
@@ -11,12 +14,13 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready reproduce reproduce-full bench doctor test test-full lint format clean distclean
+.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp sweep report bench doctor test test-full lint format clean distclean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  Arguments are passed on with ARGS, as in: make reproduce ARGS=--help"
+	@echo "  A sweep has a GRID and a DIR, as in: make sweep GRID=spare-full DIR=results/spare-full"
 
 setup: ## make .venv ready (compiles SimGrid the first time: 5 to 9 minutes)
 	@bash .ci/setup
@@ -30,6 +34,21 @@ reproduce: ready ## reproduce the published SPARe results, the quick way
 
 reproduce-full: ready ## reproduce them at full scale
 	@$(BIN)/faultline reproduce spare --full $(ARGS)
+
+reproduce-theory: ready ## closed forms against Monte Carlo and simulation
+	@$(BIN)/faultline reproduce theory $(ARGS)
+
+reproduce-adaptive: ready ## beyond the paper: dynamic checkpoints, groups that rejoin, spares
+	@$(BIN)/faultline reproduce adaptive $(ARGS)
+
+reproduce-ntp: ready ## nonuniform tensor parallelism: placement, traces, spare domains
+	@$(BIN)/faultline reproduce ntp $(ARGS)
+
+sweep: ready ## play the grid GRID into DIR, or what is missing of it
+	@$(BIN)/faultline sweep $(GRID) -o $(DIR) $(ARGS)
+
+report: ready ## write the report of the sweep in DIR
+	@$(BIN)/faultline report $(DIR) -o $(DIR)/report.html $(ARGS)
 
 bench: ready ## measure the speed of the simulator
 	@$(BIN)/faultline bench $(ARGS)

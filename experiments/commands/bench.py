@@ -13,13 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from experiments.benchmarks.collective_speed import collective_cases
 from experiments.benchmarks.fresh_process import BenchmarkError
-from experiments.benchmarks.matching_speed import matching_cases
 from experiments.benchmarks.measurement import Case, Measurement
-from experiments.benchmarks.platform_speed import platform_cases
-from experiments.benchmarks.replay_speed import replay_cases
-from experiments.benchmarks.simgrid_speed import simgrid_cases
 from experiments.errors import UserError
 from experiments.parallel import cores
 
@@ -28,7 +23,7 @@ def add_parser(commands: Any) -> None:
     """Declare the command and its arguments."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "bench",
-        help="measure how fast the engines, the matching and the platforms are",
+        help="measure how fast the engines, the matching, platforms and sweeps are",
         description="Measure the speed and memory of Faultline on this machine, one case after "
         "the other, each in a process of its own. Nothing else should run meanwhile.",
     )
@@ -39,22 +34,33 @@ def add_parser(commands: Any) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; 1 if something could not be measured."""
-    quick = arguments.quick
-    cases = [
+    measurements = _measure(_cases(arguments.quick))
+    if arguments.json:
+        rows = [{**asdict(row), "met": row.met} for row in measurements]
+        told = {"machine": platform.machine(), "cores": cores(), "quick": arguments.quick, "rows": rows}
+        print(json.dumps(told, allow_nan=False))
+    else:
+        _print_measurements(measurements)
+    return 1 if any(row.error for row in measurements) else 0
+
+
+def _cases(quick: bool) -> list[Case]:
+    # What is measured here is half of the program: no other command should have to import it.
+    from experiments.benchmarks.collective_speed import collective_cases
+    from experiments.benchmarks.matching_speed import matching_cases
+    from experiments.benchmarks.platform_speed import platform_cases
+    from experiments.benchmarks.replay_speed import replay_cases
+    from experiments.benchmarks.simgrid_speed import simgrid_cases
+    from experiments.benchmarks.sweep_speed import sweep_cases
+
+    return [
         *replay_cases(quick),
         *matching_cases(quick),
         *simgrid_cases(quick),
         *platform_cases(quick),
         *collective_cases(quick),
+        *sweep_cases(quick),
     ]
-    measurements = _measure(cases)
-    if arguments.json:
-        rows = [{**asdict(row), "met": row.met} for row in measurements]
-        told = {"machine": platform.machine(), "cores": cores(), "quick": quick, "rows": rows}
-        print(json.dumps(told, allow_nan=False))
-    else:
-        _print_measurements(measurements)
-    return 1 if any(row.error for row in measurements) else 0
 
 
 def _measure(cases: list[Case]) -> list[Measurement]:

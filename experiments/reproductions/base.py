@@ -10,7 +10,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 from rich.console import Console
-from scipy.stats import t as student
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,8 @@ def row_of(
     mean = fmean(values)
     half_width = 0.0
     if len(values) > 1:
+        from scipy.stats import t as student
+
         quantile = float(student.ppf(0.975, len(values) - 1))
         half_width = quantile * stdev(values) / sqrt(len(values))
     return Row(

@@ -92,7 +92,7 @@ def gemini_recovery_probability(machines: int, group: int, lost: int) -> float:
     ``sum over j of (-1)^j C(N/m, j) C(N - j m, k - j m) / C(N, k)``.
     """
     groups = machines // group
-    ways = sum(
+    ways: int = sum(
         (-1) ** j * comb(groups, j) * comb(machines - j * group, lost - j * group)
         for j in range(min(groups, lost // group) + 1)
     )

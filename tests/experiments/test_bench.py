@@ -18,6 +18,7 @@ from experiments.benchmarks.measurement import Case, Measurement
 from experiments.benchmarks.platform_speed import platform_cases
 from experiments.benchmarks.replay_speed import PUBLISHED_SIMULATOR_S, replay_cases, time_replay
 from experiments.benchmarks.simgrid_speed import simgrid_cases
+from experiments.benchmarks.sweep_speed import sweep_cases, time_sweep, time_table
 from experiments.cli import main
 from experiments.commands import bench
 
@@ -56,10 +57,8 @@ def test_the_table_for_people(
     def fail() -> list[Measurement]:
         raise BenchmarkError("no [bold] luck")
 
-    monkeypatch.setattr(bench, "replay_cases", lambda quick: [Case("one", "times", lambda: rows)])
-    monkeypatch.setattr(bench, "matching_cases", lambda quick: [Case("two", "worse", fail)])
-    monkeypatch.setattr(bench, "simgrid_cases", lambda quick: [])
-    monkeypatch.setattr(bench, "platform_cases", lambda quick: [])
+    cases = [Case("one", "times", lambda: rows), Case("two", "worse", fail)]
+    monkeypatch.setattr(bench, "_cases", lambda quick: cases)
     assert main(["bench"]) == 1
     lines = {
         line.split("│")[1].strip(): line
@@ -78,7 +77,7 @@ def test_the_table_for_people(
 
 def test_the_whole_bench_covers_every_published_time() -> None:
     assert len(replay_cases(quick=False)) == len(PUBLISHED_SIMULATOR_S)
-    for cases in (replay_cases, matching_cases, simgrid_cases, platform_cases):
+    for cases in (replay_cases, matching_cases, simgrid_cases, platform_cases, sweep_cases):
         assert 0 < len(cases(True)) <= len(cases(False))
 
 
@@ -107,3 +106,13 @@ def test_the_matching_is_played_until_wipe_out() -> None:
     answer = time_matching(60, 4, orders=3, samples=4)
     assert 3 * 4 <= answer["failures"] <= 3 * 60
     assert answer["networkx_ratio"] > 0
+
+
+def test_a_small_sweep_is_timed() -> None:
+    answer = time_sweep(10)
+    assert answer["simulation_s"] > 0
+    assert answer["overhead_s"] > -answer["simulation_s"]
+
+
+def test_a_table_of_invented_rows_is_drawn() -> None:
+    assert time_table(100)["seconds"] > 0
