@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 from experiments.errors import UserError
 from experiments.scenario import Scenario
-from experiments.scenario_paths import resolve_paths
-from experiments.scenario_version import version_mistake
-from experiments.schema_keys import Schema
-from experiments.schema_mistakes import Location, Mistake, mistakes_in, quote
-from experiments.text_file import read_text_file
-from experiments.toml_text import SyntaxMistake, parse_toml, parse_toml_value
+from experiments.schema.keys import Schema
+from experiments.schema.mistakes import Location, Mistake, mistakes_in, quote
+from experiments.schema.paths import resolve_paths
+from experiments.schema.text_file import read_text_file
+from experiments.schema.toml_text import SyntaxMistake, parse_toml, parse_toml_value
+from experiments.schema.version import version_mistake
 from platforms.errors import nearest
 from platforms.toml_lines import key_lines
 

@@ -37,7 +37,12 @@ def execute(arguments: argparse.Namespace) -> int:
     measurements = _measure(_cases(arguments.quick))
     if arguments.json:
         rows = [{**asdict(row), "met": row.met} for row in measurements]
-        told = {"machine": platform.machine(), "cores": cores(), "quick": arguments.quick, "rows": rows}
+        told = {
+            "machine": platform.machine(),
+            "cores": cores(),
+            "quick": arguments.quick,
+            "rows": rows,
+        }
         print(json.dumps(told, allow_nan=False))
     else:
         _print_measurements(measurements)

@@ -18,8 +18,8 @@ from experiments.failure_models.mix_file import shipped_mixes
 from experiments.failure_models.trace_file import write_trace
 from experiments.scenario import Scenario
 from experiments.scenario_file import load_scenario, shipped_scenarios
-from experiments.text_file import read_text_file
-from experiments.toml_text import parse_toml
+from experiments.schema.text_file import read_text_file
+from experiments.schema.toml_text import parse_toml
 
 GPUS = 16_384
 """GPUs of the job, where a model is drawn by itself: those of Llama 3's pretraining."""

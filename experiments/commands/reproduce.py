@@ -24,7 +24,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("name", metavar="NAME", help="which one; 'list' tells what there is")
     parser.add_argument("--full", action="store_true", help="everything that was published")
-    parser.add_argument("--seeds", type=_positive, default=3, metavar="K", help="default: 3")
+    parser.add_argument("--seeds", type=_positive, metavar="K", help="default: 3; adaptive: 5")
     parser.add_argument("--json", action="store_true", help="print the rows as a JSON list")
     parser.add_argument(
         "--workers", type=_positive, metavar="N", help="processes; default: one a core"
@@ -58,7 +58,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UserError(f"{directory}: {error.strerror}; choose another -o DIR") from error
     options = Options(
         full=arguments.full,
-        seeds=arguments.seeds,
+        seeds=arguments.seeds or known[arguments.name].default_seeds,
         workers=arguments.workers,
         directory=directory,
         console=Console(stderr=arguments.json),

@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.text import Text
 
 from experiments.errors import UserError
-from experiments.reference_text import explained, overview, reference_page
-from experiments.resolved_scenario import ResolvedScenario, resolve_source
-from experiments.scenario_check import check_scenario
 from experiments.scenario_file import load_scenario, read_source, shipped_scenarios
-from experiments.scenario_reference import find_reference, first_sentence
-from experiments.scenario_toml import scenario_toml
+from experiments.schema.check import check_scenario
+from experiments.schema.reference import find_reference, first_sentence
+from experiments.schema.reference_text import explained, overview, reference_page
+from experiments.schema.resolved import ResolvedScenario, resolve_source
+from experiments.schema.scenario_toml import scenario_toml
 
 _COMMENT = re.compile(r"(?m)(^|  )# .*$")
 _TABLE = re.compile(r"(?m)^\[.*\]$")

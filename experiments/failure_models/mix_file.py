@@ -18,9 +18,9 @@ from pydantic import (
 )
 
 from experiments.errors import UserError
-from experiments.schema_mistakes import mistakes_in, quote
-from experiments.text_file import read_text_file
-from experiments.toml_text import parse_toml
+from experiments.schema.mistakes import mistakes_in, quote
+from experiments.schema.text_file import read_text_file
+from experiments.schema.toml_text import parse_toml
 from platforms.errors import PlatformError
 from platforms.units import parse_time_s
 from simulator.failures.distributions import Constant, Distribution, Uniform

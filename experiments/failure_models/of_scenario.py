@@ -10,7 +10,8 @@ from experiments.errors import UserError
 from experiments.failure_models.mix_file import load_mix, shipped_mixes
 from experiments.failure_models.trace_file import parse_timestamp, read_trace
 from experiments.platform_files import spec_of
-from experiments.scenario import FailuresTable, Scenario
+from experiments.scenario import Scenario
+from experiments.schema.tables.failures import FailuresTable
 from simulator.failures.distributions import Exponential, Weibull
 from simulator.failures.failure import Failure, JobLayout
 from simulator.failures.mix import CauseMix

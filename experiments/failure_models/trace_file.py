@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 from experiments.errors import UserError, did_you_mean
-from experiments.schema_mistakes import quote
+from experiments.schema.mistakes import quote
 from platforms.errors import PlatformError
 from platforms.units import parse_time_s
 from simulator.failures.failure import KINDS, LEVELS, Failure, JobLayout, Kind, Level

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.report.quantities import is_missing, number_range, with_unit
-from experiments.scenario_reference import KeyReference, scenario_reference
+from experiments.schema.reference import KeyReference, scenario_reference
 
 _NOT_OF_THE_QUESTION = ("version", "name", "description")
 

@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from experiments.errors import UserError
 from experiments.scenario import Scenario
 from experiments.scenario_file import describe_mistakes
-from experiments.schema_keys import remedy_for, schema_keys
-from experiments.schema_mistakes import quote
+from experiments.schema.keys import remedy_for, schema_keys
+from experiments.schema.mistakes import quote
+from experiments.schema.text_file import read_text_file
+from experiments.schema.toml_text import parse_toml
 from experiments.sweeps.grid import Grid, Settings, Values
-from experiments.text_file import read_text_file
-from experiments.toml_text import parse_toml
 from platforms.errors import nearest
 from platforms.toml_lines import key_lines
 

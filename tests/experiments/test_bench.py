@@ -36,7 +36,7 @@ def test_a_quick_bench_from_the_shell() -> None:
     )
     assert child.stderr == ""
     rows = json.loads(child.stdout)["rows"]
-    assert len({row["section"] for row in rows}) == 5
+    assert len({row["section"] for row in rows}) == 6
     for row in rows:
         assert row["measured"] > 0
         assert row["error"] == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from experiments.scenario_reference import KeyReference, keys_of_table, scenario_reference
+from experiments.schema.reference import KeyReference, keys_of_table, scenario_reference
 
 REGENERATE = "faultline scenario reference > docs/scenario-reference.md"
 

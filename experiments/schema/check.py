@@ -13,8 +13,8 @@ from experiments.platform_files import check_platform
 from experiments.resolve import resolve
 from experiments.scenario import Scenario
 from experiments.scenario_file import ScenarioSource, read_source
-from experiments.scenario_reference import scenario_reference
-from experiments.schema_mistakes import Location, Mistake
+from experiments.schema.mistakes import Location, Mistake
+from experiments.schema.reference import scenario_reference
 from platforms.errors import PlatformError
 from simulator.failures.distributions import DistributionError
 from simulator.simgrid_engine.process import SimulationError

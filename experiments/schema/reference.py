@@ -15,10 +15,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from experiments.errors import UserError
-from experiments.field_documentation import documentation_of
 from experiments.scenario import Scenario
-from experiments.schema_keys import Key, KeyPath, likely_keys, remedy_for, schema_keys
-from experiments.toml_writing import written
+from experiments.schema.field_documentation import documentation_of
+from experiments.schema.keys import Key, KeyPath, likely_keys, remedy_for, schema_keys
+from experiments.schema.toml_writing import written
 
 _MOST_COUNTED = 1_000_000
 _SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z])")

@@ -7,9 +7,9 @@ from importlib.metadata import version
 import tomlkit
 from tomlkit.items import Table
 
-from experiments.resolved_scenario import ResolvedKey, ResolvedScenario
-from experiments.schema_keys import KeyPath
-from experiments.toml_writing import toml_item, written
+from experiments.schema.keys import KeyPath
+from experiments.schema.resolved import ResolvedKey, ResolvedScenario
+from experiments.schema.toml_writing import toml_item, written
 
 _WIDEST_KEY = 40
 _LINE_LENGTH = 120

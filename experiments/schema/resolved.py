@@ -8,12 +8,12 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from experiments.failure_models.of_scenario import failure_model
-from experiments.filled_scenario import filled_in
 from experiments.resolve import Question, resolve
 from experiments.scenario import Scenario
 from experiments.scenario_file import ScenarioSource
-from experiments.scenario_reference import KeyReference, scenario_reference
-from experiments.schema_keys import KeyPath
+from experiments.schema.filled import filled_in
+from experiments.schema.keys import KeyPath
+from experiments.schema.reference import KeyReference, scenario_reference
 
 Origin = Literal["stated", "--set", "derived", "default", "unset"]
 

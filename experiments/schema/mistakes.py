@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from experiments.errors import printable
-from experiments.schema_keys import Schema, remedy_for, schema_path
+from experiments.schema.keys import Schema, remedy_for, schema_path
 
 Location = tuple[str | int, ...]
 

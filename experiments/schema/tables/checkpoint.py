@@ -1,0 +1,65 @@
+"""Saving the state."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from experiments.schema.field_documentation import about
+from experiments.schema.tables.sources import SOUND, STUDY
+from experiments.schema.tables.table import Table
+
+
+class CheckpointTable(Table):
+    """``[checkpoint]``: saving the state to storage."""
+
+    interval_steps: int | None = Field(
+        None,
+        ge=1,
+        le=10**18,
+        description="Steps between checkpoints; unset: the best by the closed form.",
+        json_schema_extra=about(
+            "derived: the best period T_c*, Saxena et al. 2024",
+            unit="steps",
+            only_with={"checkpoint.policy": "fixed"},
+        ),
+    )
+    policy: Literal["fixed", "dynamic"] = Field(
+        "fixed",
+        description="When a checkpoint is due.",
+        json_schema_extra=about(
+            f"choice: that of the {STUDY}",
+            choices={
+                "fixed": "every interval_steps steps",
+                "dynamic": "as soon as the unsaved work is worth its price under the hazard of a "
+                "restart at that moment, which grows with every group that is down (after Ling et "
+                "al. 2001 and Bougeret et al. 2011)",
+            },
+        ),
+    )
+    write: Literal["stated", "measured"] = Field(
+        "stated",
+        description="Where the time to write a checkpoint comes from.",
+        json_schema_extra=about(
+            f"choice: that of the {STUDY}",
+            choices={"stated": "write_s", "measured": "a flow to the platform's storage"},
+        ),
+    )
+    write_s: float = Field(
+        58.8,
+        gt=0,
+        le=1e9,
+        description="Time to write a checkpoint.",
+        json_schema_extra=about(
+            f"{STUDY}: 2e13 bytes at 340 GB/s", unit="s", only_with={"checkpoint.write": "stated"}
+        ),
+    )
+    failed_writer: Literal["skips", "replaced"] = Field(
+        "replaced",
+        description="What becomes of a checkpoint whose writer is down.",
+        json_schema_extra=about(
+            f"{SOUND} skips",
+            choices={"replaced": "the next member writes it", "skips": "it is left out"},
+        ),
+    )

@@ -1,0 +1,199 @@
+"""Bringing the whole job back, or single groups."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from experiments.schema.field_documentation import about
+from experiments.schema.tables.sources import BYTEROBUST, SOUND, STUDY
+from experiments.schema.tables.table import Table
+
+
+class RestartTable(Table):
+    """``[restart]``: bringing the whole job back after a wipe-out."""
+
+    time: Literal["stated", "modelled"] = Field(
+        "stated",
+        description="Where the time of a restart comes from.",
+        json_schema_extra=about(
+            f"choice: that of the {STUDY}",
+            choices={
+                "stated": "duration_s",
+                "modelled": "scheduling_s + initialisation_s * (GPUs / initialisation_gpus) ^ "
+                "initialisation_exponent",
+            },
+        ),
+    )
+    duration_s: float = Field(
+        3600.0,
+        gt=0,
+        le=1e9,
+        description="Time until a group is up again.",
+        json_schema_extra=about(
+            f"{STUDY}: 60 minutes on 600k GPUs", unit="s", only_with={"restart.time": "stated"}
+        ),
+    )
+    scheduling_s: float = Field(
+        0.0,
+        ge=0,
+        le=1e9,
+        description="Time until the job has its machines again.",
+        json_schema_extra=about(
+            "assumption: spare machines stand by", unit="s", only_with={"restart.time": "modelled"}
+        ),
+    )
+    initialisation_s: float = Field(
+        454.0,
+        ge=0,
+        le=1e9,
+        description="Time to start processes and communicators on initialisation_gpus GPUs.",
+        json_schema_extra=about(
+            f"{BYTEROBUST}: 454 s on 2,048 GPUs",
+            unit="s",
+            only_with={"restart.time": "modelled"},
+        ),
+    )
+    initialisation_gpus: int = Field(
+        2048,
+        ge=1,
+        le=10**9,
+        description="GPUs that initialisation_s is of.",
+        json_schema_extra=about(
+            f"{BYTEROBUST}: 128 servers of 16 GPUs",
+            unit="1",
+            only_with={"restart.time": "modelled"},
+        ),
+    )
+    initialisation_exponent: float = Field(
+        0.25,
+        ge=0,
+        le=4,
+        description="How initialisation grows with the number of GPUs.",
+        json_schema_extra=about(
+            f"{BYTEROBUST}: 454, 545, 635, 768 s on 2,048 to 16,384 GPUs grow by 2^0.25 a doubling",
+            unit="1",
+            only_with={"restart.time": "modelled"},
+        ),
+    )
+    failure_during: Literal["begins-anew", "absorbed"] = Field(
+        "absorbed",
+        description="What becomes of a group that fails during its restart.",
+        json_schema_extra=about(
+            f"{SOUND} begins-anew",
+            choices={
+                "absorbed": "the restart repairs it in passing",
+                "begins-anew": "it starts over, and all wait for the slowest",
+            },
+        ),
+    )
+    failure_while_waiting: Literal["surfaces", "absorbed"] = Field(
+        "absorbed",
+        description="What becomes of a restarted group that fails while it waits for slower ones.",
+        json_schema_extra=about(
+            f"{SOUND} surfaces",
+            choices={
+                "absorbed": "the restart repairs it in passing",
+                "surfaces": "the first step finds it down",
+            },
+        ),
+    )
+    resume: Literal["redo", "after"] = Field(
+        "after",
+        description="Where training goes on after a restart.",
+        json_schema_extra=about(
+            f"{SOUND} redo",
+            choices={
+                "after": "after the step that was checkpointed",
+                "redo": "with the step that was checkpointed, which is done and saved once more",
+            },
+        ),
+    )
+    load: Literal["included", "measured"] = Field(
+        "included",
+        description="Where the time to load the checkpoint comes from.",
+        json_schema_extra=about(
+            f"choice: that of the {STUDY}",
+            choices={
+                "included": "it is part of the restart's time",
+                "measured": "it comes on top, as measured on the platform",
+            },
+        ),
+    )
+    load_by: Literal["one-group", "every-group"] = Field(
+        "one-group",
+        description="Who reads the checkpoint from storage.",
+        json_schema_extra=about(
+            "choice: storage is read once",
+            choices={
+                "one-group": "one group, which passes it on",
+                "every-group": "all at once, sharing the storage's bandwidth",
+            },
+            only_with={"restart.load": "measured"},
+        ),
+    )
+    controller_s: float = Field(
+        0.1,
+        ge=0,
+        le=1e9,
+        description="Time of the controller's decision and the shrinking of the communicator.",
+        json_schema_extra=about(STUDY, unit="s"),
+    )
+    shrink_per_member_s: float = Field(
+        0.0,
+        ge=0,
+        le=1e6,
+        description="What the shrinking takes on top for each member that is left.",
+        json_schema_extra=about("assumption: communicators of all sizes shrink alike", unit="s"),
+    )
+
+
+class RejoinTable(Table):
+    """``[rejoin]``: whether groups that were dropped come back before the next restart."""
+
+    when: Literal["at-restart", "at-checkpoint"] = Field(
+        "at-restart",
+        description="When groups that were dropped come back.",
+        json_schema_extra=about(
+            f"choice: that of the {STUDY}",
+            choices={
+                "at-restart": "with a global restart only",
+                "at-checkpoint": "at the first checkpoint at which they are repaired, or a spare "
+                "group is free; stacks and replica sets are then as if they had never failed",
+            },
+        ),
+    )
+    repair_s: float = Field(
+        10_800.0,
+        ge=0,
+        le=1e9,
+        description="Time from the moment a failure is noticed until the group could come back.",
+        json_schema_extra=about(
+            "NTP (Arfeen et al. 2025, arXiv 2504.06095): 3 h for software",
+            unit="s",
+            only_with={"rejoin.when": "at-checkpoint"},
+        ),
+    )
+    spare_groups: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="Groups that stand by from the beginning, on top of job.groups, to take the "
+        "place of failed ones.",
+        json_schema_extra=about(
+            "choice: none", unit="1", only_with={"rejoin.when": "at-checkpoint"}
+        ),
+    )
+    time_s: float | None = Field(
+        None,
+        ge=0,
+        le=1e11,
+        description="Time that all wait for groups that come back: joining, and being sent the "
+        "state; unset: as long as writing a checkpoint.",
+        json_schema_extra=about(
+            "assumption: the state is read as fast as it is written",
+            unit="s",
+            only_with={"rejoin.when": "at-checkpoint"},
+        ),
+    )
