@@ -8,7 +8,7 @@ import pandas as pd
 
 from experiments.analysis.intervals import mean_over_seeds
 from experiments.analysis.quantities import quantity
-from experiments.analysis.selection import knobs_of, varied_axes
+from experiments.analysis.selection import gave_up_rows, knobs_of, varied_axes
 
 
 def at_best(
@@ -34,7 +34,8 @@ def at_best(
     -------
     DataFrame
         Those rows, in their order. Settings with fewer seeds than others of the same `kept` are
-        passed over: where runs failed, the mean over the others would flatter.
+        passed over: where runs failed, the mean over the others would flatter. Settings under which
+        jobs gave up come after those under which fewer did: a job that gave up has not trained.
     """
     if not knobs:
         return runs
@@ -46,8 +47,11 @@ def at_best(
     grouped = table.groupby(groups, dropna=False, sort=False)
     table = table[table["seeds"] == grouped["seeds"].transform("max")]
     groups = [series.loc[table.index] for series in groups]
+    gave_up = runs[[*names, *knobs]].assign(gave_up=gave_up_rows(runs).astype(int))
+    gave_up = gave_up.groupby([*names, *knobs], dropna=False)["gave_up"].sum().reset_index()
+    table = table.merge(gave_up, on=[*names, *knobs], how="left").set_axis(table.index)
     # Sorted by mean, stably: of equal ones the first in the order of the knobs is taken.
-    first = table.sort_values("mean", kind="stable")
+    first = table.sort_values(["gave_up", "mean"], kind="stable")
     first = first.groupby([series.loc[first.index] for series in groups], dropna=False).head(1)
     chosen = first[[*names, *knobs]]
     positions = pd.Series(range(len(runs)), name="position")

@@ -463,3 +463,19 @@ def test_a_folder_that_is_no_sweep_is_refused(
 ) -> None:
     assert main(["compare", str(tmp_path)]) == 2
     assert "there is no sweep" in capsys.readouterr().err
+
+
+def test_a_setting_under_which_a_job_gave_up_is_not_the_best() -> None:
+    """r = 2 looks sooner by the steps that it did, and never came to an end."""
+    runs = pd.DataFrame(
+        {
+            "strategy.redundancy": [2, 2, 3, 3],
+            "seed": [0, 1, 0, 1],
+            "time_to_train_ratio": [2.0, 2.0, 3.0, 3.0],
+            "steps": 100,
+            "completed_steps": [100, 40, 100, 100],
+            "status": "ok",
+        }
+    )
+    best = at_best(runs, [], ["strategy.redundancy"], "time_to_train_ratio")
+    assert best["strategy.redundancy"].tolist() == [3, 3]
