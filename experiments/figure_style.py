@@ -77,6 +77,7 @@ ACTIVITY_LOOKS = {
     "repair": CAUSE_LOOKS["redundancy"],
     "lost": CAUSE_LOOKS["repeated"],
     "checkpoint": BarLook("#8A8A8A"),
+    "rejoin": BarLook("#E69F00"),
     "restart": CAUSE_LOOKS["restart"],
     "load": CAUSE_LOOKS["load"],
 }

@@ -10,7 +10,7 @@ import pandas as pd
 
 from simulator.timeline import Event, EventKind
 
-ACTIVITIES = ("training", "repair", "lost", "checkpoint", "restart", "load")
+ACTIVITIES = ("training", "repair", "lost", "checkpoint", "rejoin", "restart", "load")
 """What a job does.
 
 training
@@ -19,8 +19,8 @@ repair
     Steps in which groups were found missing, until they are committed after all.
 lost
     Both of the above, where a restart took them back.
-checkpoint, restart, load
-    Writing a checkpoint (as far as somebody waits for it), the restart, loading.
+checkpoint, rejoin, restart, load
+    Writing a checkpoint (as far as somebody waits for it), taking groups back, the restart, loading.
 """
 
 
@@ -31,6 +31,7 @@ _ENDS_OF_PHASES = {
     EventKind.CHECKPOINT_SKIPPED,
     EventKind.RESTARTED,
     EventKind.LOADED,
+    EventKind.REJOINED,
 }
 
 
@@ -89,6 +90,8 @@ def _activity(kind: EventKind, hit: bool) -> str:
         return "restart"
     if kind is EventKind.LOADED:
         return "load"
+    if kind is EventKind.REJOINED:
+        return "rejoin"
     return "repair" if hit else "training"
 
 
@@ -123,7 +126,7 @@ def shares_over_time(activities: pd.DataFrame, edges_s: np.ndarray) -> pd.DataFr
 
     Returns
     -------
-    DataFrame, shape (n, 6)
+    DataFrame, shape (n, 7)
         A column for each of `ACTIVITIES`; rows add up to 1.
     """
     bounds = np.append(activities["start_s"].to_numpy(), activities["end_s"].iloc[-1])

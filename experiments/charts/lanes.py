@@ -19,6 +19,7 @@ _NAMES = {
     "repair": "step with a failure",
     "lost": "work lost",
     "checkpoint": "checkpoint",
+    "rejoin": "groups rejoin",
     "restart": "restart",
     "load": "checkpoint load",
 }
