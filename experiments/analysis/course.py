@@ -20,7 +20,8 @@ repair
 lost
     Both of the above, where a restart took them back.
 checkpoint, rejoin, restart, load
-    Writing a checkpoint (as far as somebody waits for it), taking groups back, the restart, loading.
+    Writing a checkpoint (as far as somebody waits for it), taking groups back, the restart,
+    loading.
 """
 
 
