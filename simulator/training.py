@@ -172,8 +172,8 @@ class Training:
             if isinstance(verdict, WipeOut):
                 return False
             plan = self.strategy.plan()
-            self._spend("reconfigure", (yield Reconfigure(plan.members, verdict.dropped)))
             self._shop.bring(len(verdict.dropped), progress.now_s)
+            self._spend("reconfigure", (yield Reconfigure(plan.members, verdict.dropped)))
             if verdict.patch:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":

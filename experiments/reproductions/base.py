@@ -95,8 +95,18 @@ class Reproduction:
     """A published comparison that can be played again.
 
     A module of this package with a `REPRODUCTION` joins the registry.
+
+    Attributes
+    ----------
+    name, summary : str
+        What it is called, and what it is about.
+    reproduce : callable
+        Runs it.
+    default_seeds : int
+        Seeds a cell where none are asked for.
     """
 
     name: str
     summary: str
     reproduce: Callable[[Options], list[Row]]
+    default_seeds: int = 3

@@ -153,6 +153,65 @@ def test_replication_with_one_option_changed(option: list[str], seed: int) -> No
     compare("spare-study", settings_of("replication", 24, 3, 40, *option), seed)
 
 
+# When a checkpoint is due, and who comes back at one; failures often enough to make it matter.
+ADAPTIVE = {
+    "dynamic checkpoints": ["checkpoint.policy=dynamic"],
+    "rejoin after a short repair": ["rejoin.when=at-checkpoint", "rejoin.repair_s=600"],
+    "rejoin at once": ["rejoin.when=at-checkpoint", "rejoin.repair_s=0", "rejoin.time_s=0"],
+    "spares only": [
+        "rejoin.when=at-checkpoint",
+        "rejoin.repair_s=1e9",
+        "rejoin.spare_groups=3",
+    ],
+    "spares, short repair, dynamic checkpoints": [
+        "rejoin.when=at-checkpoint",
+        "rejoin.repair_s=600",
+        "rejoin.spare_groups=2",
+        "checkpoint.policy=dynamic",
+    ],
+}
+REJOIN = ["rejoin.when=at-checkpoint", "rejoin.repair_s=600", "rejoin.spare_groups=1"]
+
+
+@pytest.mark.parametrize("scheme", ["replication", "spare"])
+@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
+@pytest.mark.parametrize("option", ADAPTIVE)
+def test_checkpoints_and_returns_that_adapt(option: str, scenario: str, scheme: str) -> None:
+    settings = settings_of(scheme, 24, 3, 60, *ADAPTIVE[option])
+    record, events = compare(scenario, settings, seed=4)
+    assert record["completed_steps"] == 60
+    back = [event for event in events if event.kind == EventKind.REJOINED]
+    assert bool(back) == ("rejoin.when=at-checkpoint" in settings)
+
+
+@pytest.mark.parametrize("scheme", ["replication", "spare"])
+@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
+@pytest.mark.parametrize("fidelity", ["flow", "chunk"])
+def test_groups_rejoin_the_messages_of_the_all_reduce(
+    fidelity: str, scenario: str, scheme: str
+) -> None:
+    messages = ["all_reduce.time=measured", f"all_reduce.fidelity={fidelity}"]
+    settings = settings_of(scheme, 12, 3, 40, *messages, *REJOIN)
+    _, events = compare(scenario, settings, seed=5)
+    assert EventKind.REJOINED in {event.kind for event in events}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scheme", ["replication", "spare"])
+@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
+@pytest.mark.parametrize("fidelity", ["flow", "chunk"])
+def test_many_groups_rejoin_the_messages_of_the_all_reduce(
+    fidelity: str, scenario: str, scheme: str, seed: int
+) -> None:
+    messages = ["all_reduce.time=measured", f"all_reduce.fidelity={fidelity}"]
+    policy = ["checkpoint.policy=dynamic"] if seed % 2 else []
+    settings = settings_of(scheme, 16, 3, 150, *messages, *REJOIN, *policy)
+    record, events = compare(scenario, settings, seed)
+    assert record["completed_steps"] == 150
+    assert EventKind.REJOINED in {event.kind for event in events}
+
+
 @pytest.mark.parametrize("patch", ["one-stack", "as-needed"])
 def test_patch_compute_of_either_kind(patch: str) -> None:
     settings = settings_of("spare", 24, 4, 60, f"strategy.spare.patch_compute={patch}")

@@ -1,0 +1,125 @@
+"""When a checkpoint is due: against the closed form of the best period, and as a law of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.checkpoint_period import best_period_s
+from strategies.checkpoint_policies import EverySteps, FollowingHazard
+from strategies.registry import build_strategy
+
+
+@dataclass(frozen=True)
+class Steady:
+    """The same rate at all times."""
+
+    per_s: float
+
+    def __call__(self, now_s: float) -> float:
+        return self.per_s
+
+
+@dataclass(frozen=True)
+class Fading:
+    """A rate that falls off after a day."""
+
+    per_s: float
+
+    def __call__(self, now_s: float) -> float:
+        return self.per_s if now_s < 86_400.0 else self.per_s / 100
+
+
+def first_due_s(policy: FollowingHazard, down: int, now_s: float = 0.0) -> float:
+    """Find by bisection how much unsaved work makes a checkpoint due; infinite if none does."""
+    low, high = 0.0, 1e15
+    if not policy.due(1, high, now_s, down):
+        return float("inf")
+    for _ in range(200):
+        middle = (low + high) / 2
+        if policy.due(1, middle, now_s, down):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@given(interval=st.integers(1, 50), unsaved_s=st.floats(0, 1e9), down=st.integers(0, 100))
+def test_every_so_many_steps_whatever_happens(interval: int, unsaved_s: float, down: int) -> None:
+    policy = EverySteps(interval)
+    due = [step for step in range(1, 201) if policy.due(step, unsaved_s, unsaved_s, down)]
+    assert due == list(range(interval, 201, interval))
+
+
+@given(
+    save_s=st.floats(0.1, 1e3),
+    restart_s=st.floats(0, 1e4),
+    groups=st.integers(1, 1000),
+    group_mtbf_s=st.floats(1e3, 1e8),
+)
+def test_a_constant_hazard_gives_the_best_period(
+    save_s: float, restart_s: float, groups: int, group_mtbf_s: float
+) -> None:
+    """Every failure forces a restart: 1/h is the mean time between failures of the system."""
+    policy = FollowingHazard(save_s, restart_s, groups, Steady(1 / group_mtbf_s), (1.0,))
+    period_s = first_due_s(policy, down=0) + save_s
+    assert period_s == pytest.approx(best_period_s(save_s, group_mtbf_s / groups, restart_s))
+
+
+def test_groups_that_are_down_do_not_fail() -> None:
+    policy = FollowingHazard(50.0, 3600.0, 10, Steady(1e-5), (0.5,))
+    expected_s = best_period_s(50.0, 1 / (6 * 1e-5 * 0.5), 3600.0) - 50.0
+    assert first_due_s(policy, down=4) == pytest.approx(expected_s)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        FollowingHazard(50.0, 3600.0, 10, Steady(0.0), (1.0,)),
+        FollowingHazard(50.0, 3600.0, 10, Steady(1e-3), (0.0, 0.0, 1.0)),
+        FollowingHazard(50.0, 3600.0, 1, Steady(1e-3), (0.0, 1.0)),
+    ],
+    ids=["no failures", "no restarts yet", "nobody left to fail"],
+)
+def test_without_hazard_it_is_never_due(policy: FollowingHazard) -> None:
+    for down in (0, 1):
+        assert first_due_s(policy, down) == float("inf")
+
+
+@given(
+    law=st.lists(st.floats(0.001, 1.0), min_size=2, max_size=20).map(sorted),
+    groups=st.integers(2000, 5000),
+    save_s=st.floats(1, 300),
+)
+def test_it_saves_sooner_the_more_certain_a_restart_is(
+    law: list[float], groups: int, save_s: float
+) -> None:
+    """For as long as the probability grows faster than the survivors get fewer."""
+    policy = FollowingHazard(save_s, 3600.0, groups, Steady(1e-6), tuple(law))
+    sooner = [first_due_s(policy, down) for down in range(len(law))]
+    for down in range(len(law) - 1):
+        if law[down + 1] * (groups - down - 1) >= law[down] * (groups - down):
+            assert sooner[down + 1] <= sooner[down]
+    beyond = first_due_s(policy, len(law) + 5)
+    assert beyond >= sooner[-1]
+
+
+@pytest.mark.parametrize(("scheme", "redundancy"), [("spare", 2), ("spare", 9), ("replication", 3)])
+def test_with_the_law_of_a_scheme_it_saves_sooner_the_more_groups_are_down(
+    scheme: str, redundancy: int
+) -> None:
+    law = build_strategy(scheme, 201, redundancy).forces_restart()
+    policy = FollowingHazard(58.8, 3600.0, 201, Steady(1 / 60_000), law)
+    # A scheme masks the first r - 1 failures, whoever it is.
+    assert all(first_due_s(policy, down) == float("inf") for down in range(redundancy - 1))
+    sooner = [first_due_s(policy, down) for down in range(redundancy - 1, 60)]
+    assert sooner == sorted(sooner, reverse=True)
+    assert sooner[-1] < 86_400.0
+
+
+def test_it_follows_a_rate_that_falls() -> None:
+    policy = FollowingHazard(58.8, 3600.0, 200, Fading(1e-6), (1.0,))
+    assert first_due_s(policy, 0, now_s=0.0) < first_due_s(policy, 0, now_s=1e6) / 5
