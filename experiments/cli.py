@@ -12,6 +12,7 @@ from experiments.commands import (
     compare,
     doctor,
     failures,
+    plan,
     platform,
     plot,
     report,
@@ -28,6 +29,7 @@ from strategies.errors import StrategyError
 
 _COMMANDS = (
     run,
+    plan,
     sweep,
     compare,
     plot,

@@ -1,0 +1,125 @@
+"""The time to train over redundancy and checkpoint interval, by closed forms and by simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from experiments.charts.heat_map import draw_heat_map
+from experiments.charts.panels import in_order, write_title
+from experiments.planner.advice import scheme_name
+from experiments.planner.choices import Choice, choices_of, predicted_ratio
+from experiments.planner.optimised import point_of, simulated_objective
+from experiments.planner.plan import Plan
+from experiments.planner.racing import Point
+from experiments.planner.simulation import steps_needed
+from experiments.resolve import Question
+
+CLOSED_FORM, SIMULATION = "closed form", "simulation"
+_INTERVAL, _REDUNDANCY, _RATIO = (
+    "checkpoint.interval_steps",
+    "strategy.redundancy",
+    "time_to_train_ratio",
+)
+_FACTORS = (0.25, 0.4, 0.63, 1.0, 1.6, 2.5, 4.0)
+_REACH = 3
+# The least ratio is the lightest cell.
+_MARK = "black"
+
+
+def landscape(
+    plan: Plan,
+    scheme: str,
+    seeds: Sequence[int],
+    steps: int | None = None,
+    on_done: Callable[[], None] | None = None,
+) -> pd.DataFrame:
+    """Return the ratio around a scheme's best choice, predicted and simulated.
+
+    Returns
+    -------
+    DataFrame
+        Tidy, a row a point, source and seed: ``strategy.name``, ``strategy.redundancy``,
+        ``checkpoint.interval_steps``, ``source``, ``seed``, ``time_to_train_ratio``, ``steps`` of
+        the simulated job. A prediction is the same for each seed.
+    """
+    choices = choices_of(plan.situation, scheme)
+    best = choices[0]
+    taken = steps or steps_needed(choices[:1])
+    points = _points(choices)
+    pairs = [(point, seed) for point in points for seed in seeds]
+    simulated = simulated_objective(best.question, taken, on_done)(pairs)
+    predicted = {point: predicted_ratio(_at(best, point)) for point in points}
+    rows = [
+        (scheme, point.redundancy, point.interval_steps, source, seed, ratio, taken)
+        for (point, seed), played in zip(pairs, simulated, strict=True)
+        for source, ratio in ((CLOSED_FORM, predicted[point]), (SIMULATION, played))
+    ]
+    columns = ["strategy.name", _REDUNDANCY, _INTERVAL, "source", "seed", _RATIO, "steps"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _points(choices: Sequence[Choice]) -> list[Point]:
+    best = choices[0]
+    redundancies = sorted(
+        choice.redundancy
+        for choice in choices
+        if abs(choice.redundancy - best.redundancy) <= _REACH
+    )
+    intervals = dict.fromkeys(max(1, round(best.interval_steps * factor)) for factor in _FACTORS)
+    return [Point(redundancy, steps) for redundancy in redundancies for steps in intervals]
+
+
+def _at(best: Choice, point: Point) -> Question:
+    return replace(best.question, redundancy=point.redundancy, interval_steps=point.interval_steps)
+
+
+def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
+    """Draw the two maps of a scheme side by side on one scale of colours.
+
+    The least ratio of each panel is framed; in the simulated one the closed form's choice has a
+    dashed frame as well.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        What `landscape` returned for one scheme.
+    best : Choice
+        The closed form's choice.
+    """
+    runs = frame.assign(status="ok", error=None)
+    steps = int(frame["steps"].iloc[0])
+    notes = [
+        "Framed: the least ratio of the panel; dashed: the closed forms' choice in the simulation.",
+        f"Simulated jobs of {steps:,} steps.",
+    ]
+    shown = runs[["status", "error", "source", _REDUNDANCY, _INTERVAL, "seed", _RATIO]]
+    figure = draw_heat_map(shown, _INTERVAL, _REDUNDANCY, _RATIO, "source", notes)
+    write_title(figure, f"{scheme_name(best.scheme)}: time-to-train ratio")
+    columns, rows = in_order(frame[_INTERVAL]), in_order(frame[_REDUNDANCY])
+    for source, axis in zip((CLOSED_FORM, SIMULATION), figure.axes, strict=False):
+        mine = frame[frame["source"] == source]
+        means = mine.groupby([_REDUNDANCY, _INTERVAL])[_RATIO].mean()
+        least = means.idxmin()
+        frames = [(least, "solid")]
+        if source == SIMULATION and least != point_of(best):
+            frames.append((tuple(point_of(best)), "dashed"))
+        for (redundancy, interval), line in frames:
+            corner = (columns.index(interval), rows.index(redundancy))
+            axis.add_patch(
+                Rectangle(
+                    corner,
+                    1,
+                    1,
+                    fill=False,
+                    edgecolor=_MARK,
+                    linewidth=2.6,
+                    linestyle=line,
+                    zorder=5,
+                )
+            )
+    return figure

@@ -1,0 +1,204 @@
+"""What is to be planned: a scenario, brought to another number of GPUs and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from experiments.errors import UserError
+from experiments.failure_models.of_scenario import failure_model
+from experiments.resolve import Question, durations_of, resolve, restart_time_s
+from experiments.scenario import Scenario
+from experiments.scenario_file import load_scenario
+from platforms.units import TIME, format_quantity
+from simulator.job import Durations
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asks for; None leaves a value as the scenario has it.
+
+    Attributes
+    ----------
+    scenario : str
+        Name of a shipped scenario, or a TOML file.
+    settings : sequence of str
+        ``key=value`` settings.
+    gpus, groups : int or None
+        Size of the job.
+    mtbf_s, restart_s, save_s : float or None
+        Mean time between failures of the whole job, time of a restart and of writing a checkpoint,
+        in seconds.
+    """
+
+    scenario: str
+    settings: Sequence[str] = ()
+    gpus: int | None = None
+    groups: int | None = None
+    mtbf_s: float | None = None
+    restart_s: float | None = None
+    save_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A job whose scheme is still open.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        Everything but the scheme.
+    durations : Durations
+        Times of the job's phases.
+    assumptions : tuple of str
+        What was taken for granted, a sentence each.
+    """
+
+    scenario: Scenario
+    durations: Durations
+    assumptions: tuple[str, ...]
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that are paid for, those of spare groups included."""
+        job, rejoin = self.scenario.job, self.scenario.rejoin
+        spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
+        return job.gpus_of_group * (job.groups + spare)
+
+    @property
+    def mtbf_s(self) -> float:
+        """Mean time between failures of the whole job, in seconds."""
+        return float(failure_model(self.scenario).mtbf_s)
+
+    @property
+    def ideal_step_s(self) -> float:
+        """Time of a step without redundancy, failures, jitter and checkpoints, in seconds."""
+        groups = self.scenario.job.groups
+        return self.scenario.job.compute_s + self.durations.all_reduce_s(groups)
+
+    @property
+    def ideal_s(self) -> float:
+        """Time of the whole job at that pace, in seconds."""
+        return self.scenario.job.steps * self.ideal_step_s
+
+    def question(self, scheme: str) -> Question:
+        """Return the question for one scheme, with its default redundancy and interval.
+
+        A redundancy that the scenario states holds for the scheme that it names.
+
+        Raises
+        ------
+        UserError, StrategyError
+            If it makes no sense.
+        """
+        table = self.scenario.strategy
+        redundancy = self.stated_redundancy(scheme)
+        chosen = table.model_copy(update={"name": scheme, "redundancy": redundancy})
+        return resolve(self.scenario.model_copy(update={"strategy": chosen}), self.durations)
+
+    def stated_redundancy(self, scheme: str) -> int | None:
+        """Return the redundancy that the scenario states for a scheme; None if it is open."""
+        table = self.scenario.strategy
+        return table.redundancy if table.name == scheme else None
+
+
+def read_situation(wish: Wish) -> Situation:
+    """Read a scenario and bring it to the wished size.
+
+    Groups stay as they are unless others are wished for. The mean time between failures, unless
+    stated, goes with 1 / GPUs. Everything that a GPU does takes as long as before: the model and
+    the storage's bandwidth are taken to grow with the GPUs.
+
+    Raises
+    ------
+    UserError
+        If a value is no good, or there are fewer GPUs than groups.
+    """
+    settings = [*wish.settings, *_time_settings(wish)]
+    stated = load_scenario(wish.scenario, settings)
+    own_gpus = stated.job.gpus
+    if stated.job.gpus_per_group is not None:
+        own_gpus = stated.job.gpus_per_group * stated.job.groups
+    groups, gpus = wish.groups or stated.job.groups, wish.gpus or own_gpus
+    if min(gpus, own_gpus) < groups:
+        raise UserError(
+            f"{min(gpus, own_gpus)} GPUs cannot make {groups} groups; use --gpus {groups} or more, "
+            f"or --groups {min(gpus, own_gpus)} or fewer"
+        )
+    if wish.groups is not None:
+        settings += [f"job.groups={groups}", *_gpu_settings(own_gpus, groups)]
+    base = load_scenario(wish.scenario, settings)
+    durations, assumptions = durations_of(base), []
+    scenario = base
+    if gpus != own_gpus:
+        settings += _gpu_settings(gpus, groups)
+        mtbf_s, assumed = _mtbf_at(base, own_gpus, gpus, _states_mtbf(wish))
+        if mtbf_s is not None:
+            settings.append(f"failures.mtbf_s={mtbf_s!r}")
+        scenario = load_scenario(wish.scenario, settings)
+        durations = replace(durations, restart_s=restart_time_s(scenario))
+        assumptions = [
+            assumed,
+            f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
+            "the scenario: model and storage bandwidth are taken to change with the GPUs.",
+        ]
+    left_over = gpus - scenario.job.gpus_of_group * groups
+    if left_over > 0:
+        assumptions.append(f"{left_over:,} GPUs are left over: they make no whole group.")
+    return Situation(scenario, durations, (*assumptions, *_limits_of_the_forms(scenario)))
+
+
+def _time_settings(wish: Wish) -> list[str]:
+    settings = []
+    if wish.mtbf_s is not None:
+        settings.append(f"failures.mtbf_s={wish.mtbf_s!r}")
+    if wish.restart_s is not None:
+        settings += ["restart.time=stated", f"restart.duration_s={wish.restart_s!r}"]
+    if wish.save_s is not None:
+        settings += ["checkpoint.write=stated", f"checkpoint.write_s={wish.save_s!r}"]
+    return settings
+
+
+def _gpu_settings(gpus: int, groups: int) -> list[str]:
+    return [f"job.gpus={gpus}", f"job.gpus_per_group={gpus // groups}"]
+
+
+def _states_mtbf(wish: Wish) -> bool:
+    keys = [setting.partition("=")[0].replace(" ", "") for setting in wish.settings]
+    return wish.mtbf_s is not None or "failures.mtbf_s" in keys
+
+
+def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple[float | None, str]:
+    failures = base.failures
+    if failures.model == "trace":
+        return None, "The failures of the trace stay as they are, whatever the number of GPUs."
+    if failures.model == "mix" and failures.rate == "model":
+        return None, "The mix of failures has rates that grow with the GPUs by themselves."
+    if is_stated:
+        return None, "The mean time between failures is the one that was stated."
+    mtbf_s = failures.mtbf_s * own_gpus / gpus
+    # Rounded for the eye only.
+    return mtbf_s, (
+        f"A failure every {format_quantity(float(f'{mtbf_s:.4g}'), TIME)}: the scenario's "
+        f"{format_quantity(failures.mtbf_s, TIME)} at {own_gpus:,} GPUs, scaled with 1 / GPUs."
+    )
+
+
+def _limits_of_the_forms(scenario: Scenario) -> list[str]:
+    said = []
+    if scenario.checkpoint.policy == "dynamic":
+        said.append(
+            "Closed forms are for a fixed checkpoint interval; simulations follow the dynamic "
+            "policy of the scenario."
+        )
+    if scenario.rejoin.when == "at-checkpoint":
+        said.append(
+            "Closed forms do not know that groups come back before a restart, and overrate the "
+            "time to train; simulations know it."
+        )
+    if scenario.failures.model != "independent":
+        said.append(
+            "Closed forms take groups to fail each by itself; simulations play the failures of "
+            "the scenario."
+        )
+    return said

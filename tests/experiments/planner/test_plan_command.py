@@ -1,0 +1,121 @@
+"""``faultline plan`` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+
+from experiments.cli import main
+
+JOB = [
+    "plan",
+    "spare-study",
+    *("--groups", "30", "--gpus", "3000", "--mtbf", "20min", "--restart", "20min"),
+    *("--set", "job.steps=300", "--set", "restart.failure_during=absorbed"),
+]
+
+
+def test_json_has_all_that_was_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*JOB, "--json", "--schemes", "spare,replication", "--verify", "2"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["gpus"], content["groups"], content["mtbf_s"]) == (3000, 30, 1200.0)
+    assert content["restart_s"] == 1200.0
+    assert {line["scheme"] for line in content["choices"]} == {"spare", "replication"}
+    for line in content["choices"]:
+        predicted, simulated = line["predicted"], line["simulated"]
+        ideal_days = 300 * (content["compute_s"] + content["all_reduce_s"]) / 86_400
+        assert predicted["days"] == pytest.approx(predicted["time_to_train_ratio"] * ideal_days)
+        assert predicted["gpu_hours"] == pytest.approx(predicted["days"] * 24 * 3000)
+        assert len(simulated["ratios"]) == 3
+        assert simulated["low"] <= simulated["time_to_train_ratio"] <= simulated["high"]
+        assert line["error"]["low"] <= line["error"]["high"]
+        assert line["may_be_off"] >= abs(line["error"]["mean"])
+    advice = content["advice"]
+    assert advice["sentence"].startswith("Take ")
+    assert isinstance(advice["clear_of_chance"], bool)
+    assert content["optimised"] == []
+
+
+def test_the_answer_is_the_same_every_time(capsys: pytest.CaptureFixture[str]) -> None:
+    told = []
+    for _ in range(2):
+        assert main([*JOB, "--json", "--verify", "1", "--steps", "50"]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
+
+
+def test_the_table_and_the_sentence_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*JOB, "--no-simulation"]) == 0
+    printed = capsys.readouterr().out
+    assert "SPARe + checkpoint" in printed
+    assert "checkpoint only" in printed
+    assert printed.splitlines()[-1].startswith("Take ")
+    assert "…" not in printed
+
+
+def test_optimise_reports_its_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*JOB, "--optimise", "--schemes", "spare", "--steps", "40", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["optimised"]
+    assert found["runs"] > 0
+    assert found["steps"] == 40
+    change = found["closed_form_takes_longer"]
+    assert change["low"] <= change["mean"] <= change["high"]
+    if found["best"] == found["closed_form"]:
+        assert change["mean"] == 0.0
+
+
+def test_a_folder_gets_a_figure_and_its_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "new"
+    arguments = ["--schemes", "replication", "--verify", "1", "--seeds", "2", "--steps", "20"]
+    assert main([*JOB, *arguments, "-o", str(folder)]) == 0
+    assert imread(folder / "plan-replication.png").ndim == 3
+    table = pd.read_csv(folder / "plan-replication.csv")
+    assert set(table["source"]) == {"closed form", "simulation"}
+    assert table.groupby(["strategy.redundancy", "checkpoint.interval_steps"]).size().eq(4).all()
+    assert "plan-replication.png" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--mtbf", "0s"], "above zero"),
+        (["--mtbf", "5"], "no unit"),
+        (["--set", "failures.mtbf_s=0"], "failures.mtbf_s"),
+        (["--gpus", "10", "--groups", "200"], "10 GPUs cannot make 200 groups"),
+        (["--gpus", "0"], "whole number from 1"),
+        (["--schemes", "spare,wishful"], "no such scheme"),
+        (["--groups", "30", "--set", "strategy.redundancy=20"], "at least 566 groups"),
+        (["--restart", "60d"], "gets through without another failure"),
+        (["--no-simulation", "-o", "figures"], "leave out --no-simulation"),
+        (["--optimise", "--set", "checkpoint.policy=dynamic", "--steps", "5"], "no interval"),
+    ],
+)
+def test_bad_input_is_answered_in_one_line(
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        status = main(["plan", "spare-study", "--seeds", "1", *arguments])
+    except SystemExit as exit_:
+        status = int(exit_.code or 0)
+    captured = capsys.readouterr()
+    assert status == 2
+    assert said in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_scheme_at_all_is_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    hopeless = ["--set", "job.time_limit_s=1000", "--schemes", "checkpoint", "--no-simulation"]
+    assert main([*JOB, *hopeless]) == 1
+    assert "No scheme would finish" in capsys.readouterr().out
