@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,15 +31,24 @@ STANDARD_ERROR = 0.0018
 Cell = tuple[str, int, int]
 
 
-def cells(groups: tuple[int, ...] = GROUPS) -> list[Cell]:
-    """Return (scheme, N, r) for all N, and all r that have a ruler; 2 to 12 for replication."""
-    return list(_cells(groups))
+def all_cells() -> list[Cell]:
+    """Return (scheme, N, r) for all N and all r that have a ruler; 2 to 12 for replication."""
+    return [*_spare(GROUPS), *_replication(GROUPS)]
 
 
-def _cells(groups: tuple[int, ...]) -> Iterator[Cell]:
+def fewer_cells() -> list[Cell]:
+    """As `all_cells` for fewer N, and up to 1000 for replication, whose form is exact."""
+    return [*_replication(FEWER_GROUPS[:-1]), *_spare(FEWER_GROUPS)]
+
+
+def _spare(groups: Sequence[int]) -> Iterator[Cell]:
     for n in groups:
         for redundancy in range(2, largest_redundancy(n) + 1):
             yield "spare", n, redundancy
+
+
+def _replication(groups: Sequence[int]) -> Iterator[Cell]:
+    for n in groups:
         for redundancy in Replication.redundancies(n):
             yield "replication", n, redundancy
 

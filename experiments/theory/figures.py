@@ -18,10 +18,14 @@ from experiments.figure_style import figure_style, save_figure
 
 _SIMULATED, _CLOSED, _PAPER, _OTHER = "black", "#0072B2", "#D55E00", "#009E73"
 _ERROR_PANELS = (
-    ("plain_error_middle", "standard_error", "failures to a wipe-out\npaper: μ(N, r)"),
-    ("closed_error", "standard_error", "\nhere: hosts shared by types counted"),
+    ("plain_error_middle", "standard_error", "failures to a wipe-out (less 1/2)\npaper: μ(N, r)"),
+    ("closed_error", "standard_error", "failures to a wipe-out\nhere: shared hosts counted"),
     ("plain_work_error", "least_work_standard_error", "least mean stacks\npaper: mean up to ⌊μ⌋"),
-    ("closed_work_error", "least_work_standard_error", "\nhere: weighed with P(k)"),
+    (
+        "closed_work_error",
+        "least_work_standard_error",
+        "least mean stacks\nhere: weighed by P(k)",
+    ),
 )
 
 
@@ -98,7 +102,10 @@ def _draw_patch(axis: Axes, table: pd.DataFrame) -> None:
     # Only a few lives get that far: their mean is noise.
     table = table[(table.failures > 0) & (table.lives >= 0.1 * table.lives.max())]
     width = max(1, len(table) // 60)
-    pooled = table.groupby((table.failures - 1) // width).apply(_pooled, include_groups=False)
+    # Failures that make S grow stand alone; the others are pooled with their neighbours.
+    grows = table.closed_as_needed > table.closed_one_stack
+    block = (table.failures // width).where(~grows & (table.failures > 1), -table.failures)
+    pooled = table.groupby(block).apply(_pooled, include_groups=False)
     axis.plot(pooled.failures, pooled.as_needed, "o", color=_SIMULATED, markersize=4,
               label="simulated matching")  # fmt: skip
     axis.plot(table.failures, table.closed_as_needed, color=_OTHER, linestyle="--",

@@ -21,14 +21,13 @@ SHAPES = (0.5, 0.78, 1.0, 1.5)
 AGES = ("new", "old")
 CASES = (("spare", 2), ("spare", 3), ("spare", 5), ("spare", 9), ("replication", 2),
          ("replication", 3))  # fmt: skip
+GROUPS = 200
 STUDY = Costs(mtbf_s=300.0, save_s=58.8, restart_s=3600.0, compute_s=64.0, all_reduce_s=2.0)
-"""Costs of Lee et al. 2026 (SPARe) at N = 200, seconds."""
-
-_TRIALS = 20_000
+"""Costs of Lee et al. 2026 (SPARe) for so many groups, in seconds."""
 
 
 def compare_times(
-    groups: int = 200,
+    trials: int = 20_000,
     seed: int = 0,
     workers: int | None = None,
     on_done: Callable[[], None] | None = None,
@@ -45,7 +44,7 @@ def compare_times(
         ``best_availability`` what a job reaches with either.
     """
     tasks = [
-        (shape, age, groups, place, seed)
+        (shape, age, trials, place, seed)
         for place, (shape, age) in enumerate(product(SHAPES, AGES))
     ]
     blocks = in_processes(_compare, tasks, workers, on_done)
@@ -53,11 +52,11 @@ def compare_times(
 
 
 def _compare(task: tuple[float, str, int, int, int]) -> list[dict[str, Any]]:
-    shape, age, groups, place, seed = task
-    distribution = Weibull.from_mean(shape, STUDY.mtbf_s * groups)
-    lifetimes = GroupLifetimes(groups, _survival(distribution, age))
-    draw = _lifetimes_s(distribution, age, generator(seed, Purpose.TIMES, groups, place))
-    simulated = times_until_wipe_out_s(CASES, groups, _TRIALS, draw)
+    shape, age, trials, place, seed = task
+    distribution = Weibull.from_mean(shape, STUDY.mtbf_s * GROUPS)
+    lifetimes = GroupLifetimes(GROUPS, _survival(distribution, age))
+    draw = _lifetimes_s(distribution, age, generator(seed, Purpose.TIMES, GROUPS, place))
+    simulated = times_until_wipe_out_s(CASES, GROUPS, trials, draw)
     return [
         {
             "shape": shape,
@@ -66,7 +65,7 @@ def _compare(task: tuple[float, str, int, int, int]) -> list[dict[str, Any]]:
             "redundancy": redundancy,
             **_life(scheme, redundancy, lifetimes),
             "simulated_s": float(simulated_s.mean()),
-            "standard_error_s": float(simulated_s.std(ddof=1) / np.sqrt(_TRIALS)),
+            "standard_error_s": float(simulated_s.std(ddof=1) / np.sqrt(trials)),
         }
         for (scheme, redundancy), simulated_s in zip(CASES, simulated, strict=True)
     ]

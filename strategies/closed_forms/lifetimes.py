@@ -93,10 +93,16 @@ class Life:
         self._outlasting = outlasting
         self.mean_s = float(weights_s @ outlasting)
         """Mean time to a wipe-out, T_f = integral of R(1 - S(t)) dt, in seconds."""
+        between_s = np.diff(nodes_s) * (outlasting[1:] + outlasting[:-1]) / 2.0
+        self._left_s = np.append(np.cumsum(between_s[::-1])[::-1], 0.0)
 
     def outlasting(self, times_s: FloatArray) -> FloatArray:
         """Return the probability of no wipe-out until each of `times_s`, in seconds."""
         return np.asarray(np.interp(times_s, self._nodes_s, self._outlasting))
+
+    def mean_beyond_s(self, time_s: float) -> float:
+        """Return the mean part of a life that lies beyond `time_s`, in seconds."""
+        return float(np.interp(time_s, self._nodes_s, self._left_s))
 
 
 def mean_time_to_wipe_out_s(law: WipeOutLaw, survival: Survival) -> float:

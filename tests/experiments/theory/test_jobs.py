@@ -25,7 +25,7 @@ from experiments.theory.work import PUBLISHED, compare_work, patch_by_failure
 
 
 def test_headline_jobs_are_predicted() -> None:
-    """Mean stacks within the paper's 4 %, availability and ratio within what three seeds scatter."""
+    """Mean stacks within the paper's 4 %, availability and ratio within the scatter of seeds."""
     cells = [
         Cell("spare-study", "spare", 200, 9),
         Cell("spare-sound", "spare", 200, 4),
@@ -74,7 +74,6 @@ def test_the_best_redundancy_is_the_published_one() -> None:
 
 
 def test_what_has_no_closed_form_is_refused_in_one_line() -> None:
-    mix = load_scenario("spare-sound", ["failures.model=mix", "all_reduce.time=stated"])
     stated = ["checkpoint.write=stated", "restart.load=included"]
     mix = load_scenario("spare-sound", ["failures.model=mix", "all_reduce.time=stated", *stated])
     with pytest.raises(UserError, match="fail each by itself only"):
@@ -88,7 +87,7 @@ def test_tables_and_figures_from_small_comparisons(tmp_path: Path) -> None:
     counts = compare_counts(chosen, 0.02, workers=1)
     works = compare_work([(50, 3)], workers=1)
     cells = by_cell(compare_jobs([Cell("spare-study", "spare", 200, 12)], 1, 1))
-    lives = compare_times(groups=50, workers=1)
+    lives = compare_times(trials=200, workers=1)
     console = Console(width=80, record=True)
     for table in (
         tables.counts_table(counts),

@@ -1,0 +1,123 @@
+"""How many failures a layout outlives: exact forms against enumeration and transfer matrices."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+from strategies.closed_forms.stacked_types import StackedTypes, independent_types_mean_failures
+from strategies.closed_forms.wipe_out import DisjointSets, WipeOutLaw, plain_mean_failures
+from tests.strategies.closed_forms.layouts import (
+    outliving_by_enumeration,
+    ring_reliability,
+    sets_of,
+)
+
+
+@given(groups=st.integers(1, 11), data=st.data())
+def test_replication_is_exact_over_all_subsets(groups: int, data: st.DataObject) -> None:
+    redundancy = data.draw(st.integers(1, groups))
+    law = DisjointSets(groups, redundancy)
+    expected = outliving_by_enumeration(groups, sets_of(groups, redundancy))
+    np.testing.assert_allclose(law.outliving, expected, atol=1e-12)
+    assert law.mean_failures == pytest.approx(sum(expected))
+
+
+@pytest.mark.parametrize(("groups", "redundancy"), [(200, 3), (200, 8), (1000, 7), (10_000, 9)])
+def test_the_three_means_of_replication_are_one(groups: int, redundancy: int) -> None:
+    """The beta functions, the sum of P(k), and the integral of R(p)."""
+    law = DisjointSets(groups, redundancy)
+    general = WipeOutLaw.mean_failures.func(law)  # type: ignore[attr-defined]
+    assert law.outliving.sum() == pytest.approx(law.mean_failures, rel=1e-9)
+    assert general == pytest.approx(law.mean_failures, rel=1e-9)
+
+
+def test_pairs_are_the_birthday_problem() -> None:
+    """N = 4, r = 2: two failures hit a pair with probability 1/3, three always: 2 + 2/3."""
+    assert DisjointSets(4, 2).mean_failures == pytest.approx(8 / 3)
+
+
+def test_without_copies_the_first_failure_ends_it() -> None:
+    for law in (DisjointSets(50, 1), StackedTypes(50, 1)):
+        assert law.mean_failures == pytest.approx(1.0)
+        assert law.outliving.tolist() == [1.0, *[0.0] * 49]
+
+
+def test_a_smaller_last_set_costs_more_than_a_copy() -> None:
+    """N = 1000: with sets of 9 one group is left without a copy; sets of 8 fit."""
+    assert DisjointSets(1000, 9).mean_failures < DisjointSets(1000, 8).mean_failures
+
+
+@pytest.mark.parametrize(("groups", "redundancy"), [(200, 2), (1000, 5)])
+def test_the_plain_form_of_replication_lacks_its_factor(groups: int, redundancy: int) -> None:
+    """N/r sets instead of N: r^(1/r), but for one failure and O(r/N) that the integral misses."""
+    exact = DisjointSets(groups, redundancy).mean_failures
+    plain = plain_mean_failures(groups, redundancy)
+    factor = redundancy ** (1 / redundancy)
+    assert plain * factor == pytest.approx(exact, rel=redundancy / groups, abs=1.0)
+    assert plain < 0.75 * exact
+
+
+@pytest.mark.parametrize("failed", [0.02, 0.1, 0.3])
+def test_a_ring_without_neighbours_down(failed: float) -> None:
+    """R = 2: the transfer matrix has two eigenvalues; the form has the larger one."""
+    exact = ring_reliability(60, 2)(failed)
+    found = StackedTypes(60, 2).reliability(np.array([failed]))[0]
+    assert found == pytest.approx(exact, rel=1e-6)
+
+
+def test_failures_on_a_ring_by_counting() -> None:
+    """R = 2: N/(N-k) C(N-k, k) of the C(N, k) subsets have no two neighbours."""
+    groups = 200
+    exact = [
+        groups / (groups - k) * comb(groups - k, k) / comb(groups, k) if 2 * k <= groups else 0.0
+        for k in range(groups)
+    ]
+    law = StackedTypes(groups, 2)
+    # A saddle point is good to O(1/k), where P(k) has fallen by little.
+    np.testing.assert_allclose(law.outliving, exact, atol=0.002)
+    assert law.mean_failures == pytest.approx(sum(exact), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("groups", "redundancy", "tolerance"),
+    [(50, 3, 0.005), (200, 3, 0.0025), (2000, 3, 0.001), (50, 4, 0.005), (200, 4, 0.002)],
+)
+def test_shared_hosts_are_counted_but_for_longer_cycles(
+    groups: int, redundancy: int, tolerance: float
+) -> None:
+    """Against the exact mean; what is left are cycles of three types, rarer the larger N is."""
+    exact_r = ring_reliability(groups, redundancy)
+    highest = (40.0 / groups) ** (1 / redundancy)
+    exact = (groups + 1) * quad(exact_r, 0.0, min(1.0, highest), epsabs=1e-7, limit=60)[0]
+    law = StackedTypes(groups, redundancy)
+    assert law.mean_failures == pytest.approx(exact, rel=tolerance)
+    assert law.outliving.sum() == pytest.approx(exact, rel=2 * tolerance)
+    # Harris: independent types are a lower bound, here and at every p.
+    assert independent_types_mean_failures(groups, redundancy) < exact
+    for failed in np.linspace(0.05, highest, 7):
+        assert (1 - failed**redundancy) ** groups <= exact_r(float(failed)) * (1 + 1e-9)
+
+
+@given(
+    groups=st.integers(60, 3000),
+    redundancy=st.integers(1, 8),
+    failed=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=20),
+)
+def test_a_law_is_a_probability_that_falls(
+    groups: int, redundancy: int, failed: list[float]
+) -> None:
+    for law in (DisjointSets(groups, redundancy), StackedTypes(groups, redundancy)):
+        reliability = law.reliability(np.sort(failed))
+        assert np.all((reliability >= 0.0) & (reliability <= 1.0 + 1e-9))
+        assert np.all(np.diff(reliability) <= 1e-9)
+        assert np.all(np.diff(law.outliving) <= 1e-9)
+        assert law.outliving[: min(redundancy, groups % redundancy or redundancy)].tolist() == [
+            1.0
+        ] * min(redundancy, groups % redundancy or redundancy)
+        assert np.all(law.reliability(np.array([0.0, 1.0])) == [1.0, 0.0])
