@@ -19,7 +19,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from strategies.checkpoint_period import Costs, best_period_s
-from strategies.closed_forms.prediction import Predictable
+from strategies.closed_forms.course import Predictable
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from strategies.base import StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
-from strategies.closed_forms.prediction import FailureCourse
+from strategies.closed_forms.course import FailureCourse
 from strategies.closed_forms.wipe_out import DisjointSets
 from strategies.errors import StrategyError
 

@@ -21,7 +21,7 @@ from strategies.base import (
     WipeOut,
     without,
 )
-from strategies.closed_forms.prediction import FailureCourse
+from strategies.closed_forms.course import FailureCourse
 from strategies.closed_forms.wipe_out import DisjointSets, plain_mean_failures
 from strategies.errors import StrategyError
 

@@ -23,7 +23,7 @@ from strategies.base import (
     without,
 )
 from strategies.checkpoint_period import Costs
-from strategies.closed_forms.prediction import FailureCourse
+from strategies.closed_forms.course import FailureCourse
 from strategies.closed_forms.stacked_types import StackedTypes
 from strategies.closed_forms.stacked_work import least_stacks, patch_types
 from strategies.closed_forms.wipe_out import plain_mean_failures

@@ -12,7 +12,8 @@ from experiments.theory.predictions import predict_question, predict_redundancie
 from simulator.failures.models import IndependentGroups
 from strategies.base import Strategy
 from strategies.checkpoint_period import Costs
-from strategies.closed_forms.prediction import Predictable, Prediction
+from strategies.closed_forms.course import Predictable
+from strategies.closed_forms.prediction import Prediction
 from strategies.registry import strategy_class
 
 

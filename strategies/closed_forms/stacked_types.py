@@ -7,7 +7,6 @@ from functools import cached_property
 from math import gamma
 
 import numpy as np
-from scipy.special import gammaln
 
 from strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
 
@@ -88,6 +87,9 @@ def independent_types_mean_failures(groups: int, redundancy: int) -> float:
     the same groups being up, so that by Harris' inequality the true R(p) is no less.
     """
     inverse = 1.0 / redundancy
+    # Here, as it takes longer to import than most commands take to run.
+    from scipy.special import gammaln
+
     log_ratio = gammaln(groups + 1) - gammaln(groups + 1 + inverse)
     return float((groups + 1) * gamma(1.0 + inverse) * np.exp(log_ratio))
 

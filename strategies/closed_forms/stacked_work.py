@@ -20,7 +20,6 @@ taken, so the mean of j is S (N - k) / N. One more failure, of a random survivor
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln
 
 from strategies.closed_forms.wipe_out import FloatArray
 
@@ -81,6 +80,9 @@ def _types_lost(groups: int, redundancy: int) -> FloatArray:
     """Mean number of types whose last host is the k-th group to fail, N C(k-1, r-1) / C(N, r)."""
     n, r = groups, redundancy
     k = np.arange(r, n)
+    # Here, as it takes longer to import than most commands take to run.
+    from scipy.special import gammaln
+
     log_ways = gammaln(k) - gammaln(r) - gammaln(k - r + 1)
     log_all = gammaln(n + 1) - gammaln(r + 1) - gammaln(n - r + 1)
     lost = np.zeros(n)

@@ -22,7 +22,6 @@ from math import comb, gamma
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import beta
 
 FloatArray = NDArray[np.float64]
 
@@ -126,6 +125,9 @@ class DisjointSets(WipeOutLaw):
         ``(N + 1)/r * [B(1/r, n + 1) - B((s + 1)/r, n + 1)]`` with Euler's beta function B; the
         second term only if s > 0. It is the integral of R(p) with u = p^r.
         """
+        # Here, as it takes longer to import than most commands take to run.
+        from scipy.special import beta
+
         groups, redundancy, sets = self.groups, self.redundancy, self._sets
         integral = beta(1.0 / redundancy, sets + 1)
         if self._left_over:

@@ -9,8 +9,9 @@ import pytest
 
 from strategies.checkpoint import Checkpoint
 from strategies.checkpoint_period import Costs
+from strategies.closed_forms.course import Predictable
 from strategies.closed_forms.lifetimes import GroupLifetimes
-from strategies.closed_forms.prediction import Predictable, StepCosts, largest_of_normals, predict
+from strategies.closed_forms.prediction import StepCosts, largest_of_normals, predict
 from strategies.registry import build_strategy
 from strategies.replication import Replication
 from strategies.spare import Spare, SpareOptions
