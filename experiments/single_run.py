@@ -131,7 +131,7 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
         "restarts": progress.restarts,
         "failures": progress.failures,
         "failures_while_down": progress.failures_while_down,
-        **{f"failures.{cause}": n for cause, n in progress.failures_by_cause.items()},
+        **{f"failures_by_cause.{cause}": n for cause, n in progress.failures_by_cause.items()},
         "reorderings": progress.reorderings,
         "moved_types": progress.moved_types,
         "checkpoints": progress.checkpoints,

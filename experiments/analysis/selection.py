@@ -8,13 +8,16 @@ import numpy as np
 import pandas as pd
 
 from experiments.errors import UserError, did_you_mean
+from experiments.scenario import Scenario
+from experiments.schema.keys import schema_keys
 
 _OTHER_KNOBS = ("checkpoint.interval_steps",)
 
 
 def axes_of(frame: pd.DataFrame) -> list[str]:
-    """Return the axes of a sweep: its dotted columns, in order."""
-    return [name for name in frame.columns if "." in str(name)]
+    """Return the axes of a sweep, in order: its columns that are named after a scenario's key."""
+    keys = {key.dotted for key in schema_keys(Scenario).values() if "." in key.dotted}
+    return [name for name in frame.columns if name in keys]
 
 
 def varied_axes(frame: pd.DataFrame) -> list[str]:
@@ -43,10 +46,11 @@ def is_numeric_axis(frame: pd.DataFrame, axis: str) -> bool:
 
 def metrics_of(frame: pd.DataFrame) -> list[str]:
     """Return the columns that can be averaged: numbers that are no axis, no seed."""
+    axes = axes_of(frame)
     return [
         name
         for name in frame.columns
-        if "." not in str(name)
+        if name not in axes
         and name != "seed"
         and pd.api.types.is_numeric_dtype(frame[name])
         and not pd.api.types.is_bool_dtype(frame[name])

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -57,7 +56,8 @@ def draw_badput(
     labels = [_label(row) for row in table[keys].to_dict(orient="records")]
     with figure_style():
         places = _places(table, keys)
-        figure, axis = plt.subplots(figsize=(9.6, 1.9 + 0.3 * places[-1]))
+        figure = Figure(figsize=(9.6, 1.9 + 0.3 * places[-1]))
+        axis = figure.subplots()
         _draw_bars(axis, amounts, places)
         _name_bars(axis, labels, places, useful)
         axis.set_xlabel("share of the time (%)" if unit == "share" else "simulated time (days)")

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -58,7 +57,8 @@ def draw_comparison(
     values = in_order(frame[by])
     looks = looks_of(by, values)
     with figure_style():
-        figure, axis = plt.subplots(figsize=(8.6, 1.7 + 0.16 * len(rows) * (len(values) + 1)))
+        figure = Figure(figsize=(8.6, 1.7 + 0.16 * len(rows) * (len(values) + 1)))
+        axis = figure.subplots()
         for place, value in enumerate(values):
             offset = 0.7 * ((place + 0.5) / len(values) - 0.5)
             _draw_dots(axis, table[table[by] == value], looks[value], offset)

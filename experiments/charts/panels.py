@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import pandas as pd
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -46,10 +45,10 @@ def make_panels(
     across = panels_a_row(len(wanted))
     down = -(-len(wanted) // across)
     alone = len(wanted) == 1
-    figure, grid = plt.subplots(
+    figure = Figure(figsize=(max(6.8, 2.2 + width * across), 4.4 if alone else 0.9 + height * down))
+    grid = figure.subplots(
         down,
         across,
-        figsize=(max(6.8, 2.2 + width * across), 4.4 if alone else 0.9 + height * down),
         sharex=share_axes,
         sharey=share_axes,
         squeeze=False,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -61,9 +60,8 @@ def draw_timeline(
     whole = window == Window(0.0, end_s)
     ratios = (2.0, 2.6, 1.0) if whole else (1.7, 1.0, 2.6, 1.0)
     with figure_style():
-        figure, axes = plt.subplots(
-            len(ratios), 1, figsize=(10.5, 6.2 if whole else 8.0), height_ratios=ratios
-        )
+        figure = Figure(figsize=(10.5, 6.2 if whole else 8.0))
+        axes = figure.subplots(len(ratios), 1, height_ratios=ratios)
         _draw_steps(axes[0], activities, unit_for(end_s), end_s)
         if not whole:
             axes[0].tick_params(labelbottom=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,5 +130,6 @@ def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
         f"{outcome.failed} failed"
     )
     print(f"tables: {directory / PARQUET}, {directory / CSV}")
-    print(f"next:   faultline compare {directory}")
-    print(f"        faultline report {directory} -o report.html")
+    quoted = shlex.quote(str(directory))
+    print(f"next:   faultline compare {quoted}")
+    print(f"        faultline report {quoted} -o report.html")

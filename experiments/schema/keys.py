@@ -72,6 +72,7 @@ def remedy_for(path: KeyPath, schema: Schema) -> str:
         return f"did you mean {' or '.join(repr(key) for key in likely)}?"
     keys = schema_keys(schema)
     siblings = [key.dotted for key in keys.values() if key.path[:-1] == path[:-1]]
+    siblings = siblings or [key.dotted for key in keys.values() if len(key.path) == 1]
     return f"use one of {', '.join(siblings)}"
 
 

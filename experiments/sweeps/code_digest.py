@@ -52,6 +52,8 @@ def _imported(experiments: Path) -> set[Path]:
             continue
         found.add(path)
         if path.suffix == ".py":
+            # Tables that lie beside a module, such as the shipped mixes, are read by it.
+            waiting += [data for data in path.parent.glob("*") if data.suffix in _DATA - {".py"}]
             for module in _modules_named_in(path.read_bytes()):
                 below = experiments.joinpath(*module.split(".")[1:])
                 waiting += [*_below(below)] if below.is_dir() else _if_there(below)

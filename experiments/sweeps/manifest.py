@@ -85,7 +85,10 @@ def read_manifest(directory: Path) -> Manifest:
     OSError
         If it cannot be read, or is not there.
     """
-    content = unseal((directory / FILE).read_bytes())
+    path = directory / FILE
+    if path.exists() and not path.is_file():
+        raise DamagedError("not a regular file")
+    content = unseal(path.read_bytes())
     if content.get("format") != FORMAT:
         raise DamagedError(f"has format {content.get('format')!r}, this version knows {FORMAT}")
     try:

@@ -112,10 +112,12 @@ def read_runs(
 
 
 def _read(path: Path) -> StoredRun:
-    try:
-        content = unseal(path.read_bytes())
-    except IsADirectoryError as error:
-        raise DamagedError("a folder") from error
+    if path.is_dir():
+        raise DamagedError("a folder")
+    if not path.is_file():
+        # A pipe would keep its reader waiting for ever, and a link may lead nowhere.
+        raise DamagedError("not a regular file")
+    content = unseal(path.read_bytes())
     try:
         run = StoredRun(**_checked(content))
     except TypeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -187,7 +188,7 @@ def _set_aside(directory: Path, found: Misplaced, tell: Callable[[str], None]) -
     folder = directory / SET_ASIDE
     folder.mkdir(exist_ok=True)
     number, target = 1, folder / found.path.name
-    while target.exists():
+    while os.path.lexists(target):
         number += 1
         target = folder / f"{found.path.name}.{number}"
     # Where there are no locks, another sweep may have been quicker.

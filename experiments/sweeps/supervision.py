@@ -121,7 +121,8 @@ def _size(size_bytes: int) -> str:
 def _received(child: int, receiving: Connection) -> Played:
     try:
         played: Played = receiving.recv()
-    except EOFError:
+    except (EOFError, OSError):
+        # It died before it had sent anything, or in the middle of it.
         return Played(None, _cause_of_death(child))
     return played
 

@@ -9,9 +9,9 @@ from experiments.resolve import Question, rules_of
 from simulator.failures.models import IndependentGroups
 from strategies.base import Strategy
 from strategies.checkpoint_period import Costs
+from strategies.closed_forms.course import Predictable
 from strategies.closed_forms.lifetimes import GroupLifetimes, Survival, stationary_excess
 from strategies.closed_forms.prediction import (
-    Predictable,
     Prediction,
     StepCosts,
     largest_of_normals,

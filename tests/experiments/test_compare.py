@@ -22,9 +22,11 @@ from experiments.analysis.comparison_report import make_report
 from experiments.analysis.comparison_table import number_text
 from experiments.analysis.intervals import mean_over_seeds
 from experiments.analysis.quantities import quantity, setting_text
-from experiments.analysis.selection import averaged_axes, caveats
+from experiments.analysis.selection import averaged_axes, caveats, varied_axes
 from experiments.cli import main
 from experiments.errors import UserError
+from experiments.sweeps.directory import read_sweep
+from tests.experiments.sweeps.in_process import InProcess, plan_of, sweep
 
 RATIO = "time_to_train_ratio"
 SCHEME = "strategy.name"
@@ -466,7 +468,7 @@ def test_a_folder_that_is_no_sweep_is_refused(
 
 
 def test_a_setting_under_which_a_job_gave_up_is_not_the_best() -> None:
-    """r = 2 looks sooner by the steps that it did, and never came to an end."""
+    """With r = 2 it looks sooner by the steps that it did, and never came to an end."""
     runs = pd.DataFrame(
         {
             "strategy.redundancy": [2, 2, 3, 3],
@@ -479,3 +481,27 @@ def test_a_setting_under_which_a_job_gave_up_is_not_the_best() -> None:
     )
     best = at_best(runs, [], ["strategy.redundancy"], "time_to_train_ratio")
     assert best["strategy.redundancy"].tolist() == [3, 3]
+
+
+def test_failures_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:
+    """A record of a mix has a count for each cause, and its name has a dot as a key's has."""
+    plan = plan_of(
+        tmp_path,
+        """
+        scenario = "spare-study"
+        seeds = 3
+        [set]
+        "job.groups" = 24
+        "job.steps" = 20
+        "failures.model" = "mix"
+        "failures.mix" = "llama3"
+        "failures.clock" = "renewal"
+        [grid]
+        "strategy.redundancy" = [2, 3]
+        """,
+    )
+    sweep(plan, tmp_path / "sweep", InProcess())
+    frame = read_sweep(tmp_path / "sweep").frame
+    assert any(name.startswith("failures_by_cause.") for name in frame.columns)
+    assert varied_axes(frame) == ["strategy.redundancy"]
+    assert make_report(frame, "time_to_train_ratio").notes == []

@@ -14,15 +14,15 @@ import tomlkit
 
 from experiments.cli import main
 from experiments.resolve import resolve
-from experiments.schema.resolved import ResolvedScenario, resolve_source
 from experiments.scenario import Scenario
-from experiments.schema.check import MOST_MISTAKES
 from experiments.scenario_file import load_scenario, read_source, shipped_scenarios
+from experiments.schema.check import MOST_MISTAKES
 from experiments.schema.reference import scenario_reference
+from experiments.schema.resolved import ResolvedScenario, resolve_source
 from experiments.schema.scenario_toml import scenario_toml
-from experiments.single_run import run
 from experiments.schema.text_file import LARGEST_BYTES
 from experiments.schema.toml_writing import written
+from experiments.single_run import run
 
 NAMES_OF_A_RUN = ("scenario", "scenario_hash")
 

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from experiments.cli import main
 from experiments.errors import UserError
-from experiments.schema.resolved import resolve_source
 from experiments.scenario import Scenario
-from experiments.schema.check import check_scenario
 from experiments.scenario_file import load_scenario, read_source, shipped_scenarios
-from experiments.schema.reference import scenario_reference
-from experiments.schema.scenario_toml import scenario_toml
+from experiments.schema.check import check_scenario
 from experiments.schema.keys import schema_keys
+from experiments.schema.reference import scenario_reference
+from experiments.schema.resolved import resolve_source
+from experiments.schema.scenario_toml import scenario_toml
 from experiments.schema.toml_text import parse_toml, parse_toml_value
 from experiments.schema.toml_writing import written
 from platforms.errors import PlatformError

@@ -10,9 +10,9 @@ import tomlkit
 from pydantic import BaseModel, Field
 
 from experiments.cli import main
-from experiments.schema.field_documentation import about, documentation_of
-from experiments.schema.reference_text import REGENERATE, explained, reference_page
 from experiments.scenario import Scenario
+from experiments.schema.field_documentation import about, documentation_of
+from experiments.schema.keys import likely_keys, schema_keys, schema_path
 from experiments.schema.reference import (
     KeyReference,
     documented,
@@ -20,7 +20,7 @@ from experiments.schema.reference import (
     first_sentence,
     scenario_reference,
 )
-from experiments.schema.keys import likely_keys, schema_keys, schema_path
+from experiments.schema.reference_text import REGENERATE, explained, reference_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "scenario-reference.md"
 LEAVES = [known for known in scenario_reference().values() if not known.is_table]

@@ -55,7 +55,7 @@ BEGINS_ANEW = [
 
 
 def by_cause(record: Record) -> dict[str, int]:
-    return {key: value for key, value in record.items() if key.startswith("failures.")}
+    return {key: value for key, value in record.items() if key.startswith("failures_by_cause.")}
 
 
 def compare_mix(
@@ -66,7 +66,9 @@ def compare_mix(
     model = ["failures.model=mix", f"failures.mix={path}", "job.time_limit_s=40000", *JOB, *more]
     record, _ = compare(scenario, settings_of(scheme, 24, 3, steps, *model), seed)
     counted = by_cause(record)
-    assert list(counted) == [f"failures.{name}" for name in ("gpu", "host", "switch", "storage")]
+    assert list(counted) == [
+        f"failures_by_cause.{name}" for name in ("gpu", "host", "switch", "storage")
+    ]
     assert sum(counted.values()) == record["failures"]
     return record
 

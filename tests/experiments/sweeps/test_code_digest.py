@@ -53,6 +53,7 @@ def test_whatever_a_run_imports_counts(source: Path) -> None:
     leading_there = [name for name in imported_by_a_run() if name.startswith("experiments/")]
     assert "experiments/resolve.py" in leading_there
     others = [
+        "experiments/failure_models/rsc-1.toml",
         "platforms/presets/hgx-h100.toml",
         "simulator/replay.py",
         "simulator/simgrid_engine/process.py",

@@ -357,3 +357,18 @@ def test_a_directory_without_a_sound_manifest_is_told(harm: str, directory: Path
         manifest.write_bytes(manifest.read_bytes().replace(b'"format":1', b'"format":2'))
     with pytest.raises(UserError, match="faultline sweep"):
         read_sweep(directory)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link that leads nowhere"])
+def test_what_is_no_regular_file_is_set_aside(kind: str, directory: Path, plan: Plan) -> None:
+    """A pipe would keep its reader waiting for ever."""
+    odd = directory / "runs" / "odd.json"
+    if kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to("nowhere.json")
+    before = tables_in(directory)
+    _, said = sweep(plan, directory, Invented(some_record))
+    assert "odd.json: not a regular file; moved to" in said
+    assert os.path.lexists(directory / "set-aside" / "odd.json")
+    assert tables_in(directory) == before
