@@ -76,7 +76,7 @@ def compare_mix(
 @pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
 def test_a_mix_with_failures_of_several_groups(scheme: str, tmp_path: Path) -> None:
     record = compare_mix(tmp_path, "spare-study", scheme, 3)
-    assert record["failures.host"] + record["failures.switch"] > 0
+    assert record["failures_by_cause.host"] + record["failures_by_cause.switch"] > 0
     assert record["restarts"] > 0
 
 
@@ -130,7 +130,7 @@ def test_a_trace_with_failures_at_the_same_moment_and_on_the_edges_of_phases(
 ) -> None:
     record = compare_trace(tmp_path, ROWS, scheme)
     assert record["failures.twice at once"] == 9
-    assert record["failures.all"] == 24
+    assert record["failures_by_cause.all"] == 24
     assert record["failures_while_down"] > 0 or scheme == "checkpoint"
 
 

@@ -90,7 +90,7 @@ def test_a_trace_is_lived_through_and_counted_by_cause(trace: str) -> None:
     ]
     record = run(load_scenario("spare-sound", settings), 0)
     assert record["failures_by_cause.memory"] == record["failures_by_cause.fan"] == 1
-    assert record["failures.storage"] == 24
+    assert record["failures_by_cause.storage"] == 24
     assert record["distribution"] == "trace"
     assert run(load_scenario("spare-sound", settings), 1)["failures"] == record["failures"]
 
