@@ -129,7 +129,7 @@ def test_a_trace_with_failures_at_the_same_moment_and_on_the_edges_of_phases(
     scheme: str, tmp_path: Path
 ) -> None:
     record = compare_trace(tmp_path, ROWS, scheme)
-    assert record["failures.twice at once"] == 9
+    assert record["failures_by_cause.twice at once"] == 9
     assert record["failures_by_cause.all"] == 24
     assert record["failures_while_down"] > 0 or scheme == "checkpoint"
 
