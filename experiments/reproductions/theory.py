@@ -11,10 +11,10 @@ from pathlib import Path
 import pandas as pd
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from experiments.parallel import in_processes
 from experiments.reproductions.base import Options, Reproduction, Row, row_of
 from experiments.theory import counts as counted
 from experiments.theory import figures, jobs, redundancies, tables, times, work
-from experiments.theory.processes import in_processes
 
 PAPER_MEAN_FAILURES_ERROR = 0.0113
 PAPER_LEAST_WORK_ERROR = 0.0060

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.parallel import in_processes
 from experiments.theory.monte_carlo import (
     LAWS,
     Purpose,
@@ -15,7 +16,6 @@ from experiments.theory.monte_carlo import (
     generator,
     trials_for,
 )
-from experiments.theory.processes import in_processes
 from strategies.closed_forms.stacked_types import independent_types_mean_failures
 from strategies.closed_forms.stacked_work import least_stacks
 from strategies.closed_forms.wipe_out import plain_mean_failures

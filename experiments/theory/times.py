@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.parallel import in_processes
 from experiments.theory.monte_carlo import LAWS, Purpose, generator, times_until_wipe_out_s
-from experiments.theory.processes import in_processes
 from simulator.failures.distributions import Weibull
 from strategies.checkpoint_period import Costs, best_period_s
 from strategies.closed_forms.lifetimes import GroupLifetimes, Survival, stationary_excess

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.theory.processes import in_processes
+from experiments.parallel import in_processes
 from experiments.theory.reorderings import lives, work_per_failure
 from strategies.closed_forms.stacked_work import least_stacks, patch_types
 from strategies.spare import Spare, SpareOptions
