@@ -13,9 +13,9 @@ class TimeUnit:
     seconds: float
 
 
-_UNITS = (TimeUnit("days", 86400.0), TimeUnit("hours", 3600.0), TimeUnit("minutes", 60.0))
+UNITS = (TimeUnit("days", 86400.0), TimeUnit("hours", 3600.0), TimeUnit("minutes", 60.0))
 
 
 def unit_for(span_s: float) -> TimeUnit:
     """Return the largest unit of which a span of simulated time has at least two."""
-    return next((unit for unit in _UNITS if span_s >= 2 * unit.seconds), TimeUnit("s", 1.0))
+    return next((unit for unit in UNITS if span_s >= 2 * unit.seconds), TimeUnit("s", 1.0))

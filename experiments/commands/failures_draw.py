@@ -12,6 +12,7 @@ from rich.table import Table
 
 from experiments.commands.failures_output import duration, gpu_count, output
 from experiments.commands.run import seed
+from experiments.commands.scenario_arguments import add_settings
 from experiments.errors import UserError
 from experiments.failure_models.draw import CauseSummary, Drawing, draw
 from experiments.failure_models.mix_file import shipped_mixes
@@ -51,14 +52,7 @@ def add_parser(subcommands: Any) -> None:
         "--days", type=_days, default=54.0, metavar="D", help="how long to draw (default: 54)"
     )
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="default: 0")
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change one dotted key of the scenario; may be given more than once",
-    )
+    add_settings(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="draw a figure (PNG)")
     parser.add_argument(
         "--csv", type=Path, metavar="FILE", help="write the failures as a trace to run again"

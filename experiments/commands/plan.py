@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from experiments.commands.scenario_arguments import add_scenario
 from experiments.errors import UserError
 from experiments.planner.situation import Wish, read_situation
-from experiments.scenario_file import shipped_scenarios
 from platforms.errors import PlatformError
 from platforms.units import TIME, parse_quantity
 
@@ -32,19 +32,7 @@ def add_parser(commands: Any) -> None:
         "forms, verify the best few by simulation, and say which scheme to take.",
         epilog="example: faultline plan spare-sound --gpus 100000 --mtbf 30min",
     )
-    parser.add_argument(
-        "scenario",
-        metavar="SCENARIO",
-        help=f"a TOML file, or one of: {', '.join(shipped_scenarios())}",
-    )
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change one dotted key of the scenario; may be given more than once",
-    )
+    add_scenario(parser)
     _add_cluster_arguments(parser.add_argument_group("the cluster, instead of the scenario's"))
     _add_effort_arguments(parser.add_argument_group("how it is planned"))
     parser.add_argument("--json", action="store_true", help="print the plan as one JSON object")

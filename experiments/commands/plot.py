@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.run import seed
+from experiments.commands.scenario_arguments import add_settings
 from experiments.errors import UserError
 from experiments.scenario_file import load_scenario
 from experiments.single_run import run
@@ -62,14 +63,7 @@ def _add_sweep_arguments(group: Any) -> None:
 
 def _add_run_arguments(group: Any) -> None:
     group.add_argument("--timeline", metavar="SCENARIO", help="play this scenario and draw its run")
-    group.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change one dotted key of the scenario; may be given more than once",
-    )
+    add_settings(group)
     group.add_argument("--engine", choices=("replay", "simgrid"), default="replay")
     group.add_argument("--seed", type=seed, default=0, metavar="N", help="default: 0")
     group.add_argument(

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from experiments.commands.scenario_arguments import add_scenario
 from experiments.errors import UserError
 from experiments.scenario import Scenario
-from experiments.scenario_file import load_scenario, shipped_scenarios
+from experiments.scenario_file import load_scenario
 from experiments.single_run import Record, run
 from simulator.badput import MEANINGS
 from simulator.timeline import Event
@@ -29,19 +30,7 @@ def add_parser(commands: Any) -> None:
         epilog="example: faultline run spare-study --set job.groups=600 "
         "--set strategy.name=replication --set strategy.redundancy=3",
     )
-    parser.add_argument(
-        "scenario",
-        metavar="SCENARIO",
-        help=f"a TOML file, or one of: {', '.join(shipped_scenarios())}",
-    )
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change one dotted key of the scenario; may be given more than once",
-    )
+    add_scenario(parser)
     parser.add_argument(
         "--engine",
         choices=("replay", "simgrid"),

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from experiments.commands.scenario_arguments import add_scenario
 from experiments.errors import UserError
 from experiments.scenario_file import load_scenario, read_source, shipped_scenarios
 from experiments.schema.check import check_scenario
@@ -67,19 +68,7 @@ def _add_show(subcommands: Any) -> None:
         "kept in a file of this folder, it gives the same records.",
         epilog="example: faultline scenario show spare-study --set job.groups=600 > mine.toml",
     )
-    show.add_argument(
-        "scenario",
-        metavar="SCENARIO",
-        help=f"a TOML file, or one of: {', '.join(shipped_scenarios())}",
-    )
-    show.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="change one dotted key of the scenario; may be given more than once",
-    )
+    add_scenario(show)
     show.add_argument("--plain", action="store_true", help="without comments")
     show.add_argument(
         "--all", action="store_true", help="also defaults on which nothing depends here"

@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from experiments.charts.time_units import UNITS, TimeUnit
+
 MISSING = "–"
 
-
-@dataclass(frozen=True, slots=True)
-class TimeUnit:
-    """A unit of time.
-
-    Attributes
-    ----------
-    name : str
-        Its name, in the plural.
-    seconds : float
-        How many seconds it has.
-    """
-
-    name: str
-    seconds: float
-
-
-_TIME_UNITS = (
-    TimeUnit("days", 86_400.0),
-    TimeUnit("hours", 3_600.0),
-    TimeUnit("minutes", 60.0),
-)
 _SECONDS = TimeUnit("seconds", 1.0)
 _BYTES = {"bytes": "B", "bytes/s": "B/s"}
 _BYTE_PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
@@ -46,7 +25,7 @@ def is_missing(value: Any) -> bool:
 def time_unit(times_s: Iterable[float]) -> TimeUnit:
     """Return the largest unit of which the longest of these times, in seconds, has two or more."""
     longest = max((time for time in times_s if math.isfinite(time)), default=0.0)
-    return next((unit for unit in _TIME_UNITS if longest >= 2 * unit.seconds), _SECONDS)
+    return next((unit for unit in UNITS if longest >= 2 * unit.seconds), _SECONDS)
 
 
 def decimals_for(values: Iterable[float], digits: int = 4) -> int:
@@ -124,6 +103,6 @@ def number_range(values: pd.Series) -> str:
 def _in_larger_unit(time_s: float) -> str:
     if time_s < 120:
         return ""
-    unit = next(unit for unit in _TIME_UNITS if time_s >= unit.seconds)
+    unit = next(unit for unit in UNITS if time_s >= unit.seconds)
     count = f"{time_s / unit.seconds:,.3g}"
     return f" ({count} {unit.name.removesuffix('s') if count == '1' else unit.name})"

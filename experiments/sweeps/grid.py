@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -85,3 +85,12 @@ class Grid:
             "grid": self.varied,
             "cases": list(self.cases),
         }
+
+
+def dotted_leaves(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted key and the value of everything in nested tables that is no table."""
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from dotted_leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

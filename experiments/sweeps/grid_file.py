@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +17,7 @@ from experiments.schema.keys import remedy_for, schema_keys
 from experiments.schema.mistakes import quote
 from experiments.schema.text_file import read_text_file
 from experiments.schema.toml_text import parse_toml
-from experiments.sweeps.grid import Grid, Settings, Values
+from experiments.sweeps.grid import Grid, Settings, Values, dotted_leaves
 from platforms.errors import nearest
 from platforms.toml_lines import key_lines
 
@@ -152,7 +152,7 @@ class _Reader:
         """Flatten nested tables; ``"a.b" = 1`` and ``a.b = 1`` are the same."""
         known = schema_keys(Scenario)
         flat: Settings = {}
-        for key, value in _leaves(tables):
+        for key, value in dotted_leaves(tables):
             path = tuple(key.split("."))
             if path not in known:
                 remedy = remedy_for(path, Scenario)
@@ -190,14 +190,6 @@ class _Reader:
                     f"{self._place_of('set', key)}: {key} is fixed here and varied elsewhere; keep "
                     "one of them"
                 )
-
-
-def _leaves(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tables.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _check_values(values: list[Any], where: str) -> None:

@@ -15,7 +15,7 @@ from experiments.resolve import is_measured, resolve
 from experiments.scenario import Scenario
 from experiments.scenario_file import read_scenario_tables, scenario_from, set_key
 from experiments.single_run import EngineName, scenario_hash
-from experiments.sweeps.grid import Grid, Settings
+from experiments.sweeps.grid import Grid, Settings, dotted_leaves
 from experiments.sweeps.manifest import FORMAT, Manifest, name_point
 from experiments.sweeps.runs import RunRequest
 from platforms.errors import PlatformError
@@ -102,7 +102,7 @@ def make_plan(grid: Grid) -> Plan:
         faultline=version("faultline"),
         grid=grid.as_tables(),
         engine=grid.engine,
-        fixed=dict(_leaves(fixed)),
+        fixed=dict(dotted_leaves(fixed)),
         keys=keys,
         axes=_axes(keys, values),
         points=values,
@@ -165,11 +165,3 @@ def _value_at(tables: dict[str, Any], key: str) -> Any:
     for part in key.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return value
-
-
-def _leaves(tables: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tables.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
