@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from experiments.errors import UserError
-from experiments.failure_models.of_scenario import failure_model
+from experiments.failure_models.of_scenario import failure_model, job_layout
 from experiments.platform_files import (
     check_platform,
     explaining_aborts,
     platform_file,
     traffic_of,
 )
+from experiments.protect import Protected, protect, with_intervals
 from experiments.scenario import Scenario
 from simulator.durations import AllReduceTime, ConstantTime
 from simulator.failures.models import FailureModel
@@ -20,7 +21,12 @@ from simulator.probe_cache import cached_probe
 from simulator.simgrid_engine.probes import ProbeResult
 from strategies.base import Strategy
 from strategies.checkpoint_period import Costs
-from strategies.checkpoint_policies import CheckpointPolicy, EverySteps, FollowingHazard
+from strategies.checkpoint_policies import (
+    CheckpointPolicy,
+    EverySteps,
+    FollowingHazard,
+    Never,
+)
 from strategies.registry import strategy_class
 
 
@@ -36,12 +42,15 @@ class Question:
         Stated, or the best by the scheme's closed forms.
     durations : Durations
         Stated, or measured on the platform.
+    protected : Protected
+        How the state is kept.
     """
 
     scenario: Scenario
     redundancy: int
     interval_steps: int
     durations: Durations
+    protected: Protected
 
     def strategy(self) -> Strategy:
         """Return the scheme at its start.
@@ -71,17 +80,20 @@ class Question:
     def job(self, seed: int) -> Job:
         """Return the job for one seed."""
         table = self.scenario.job
+        due = self.checkpoint_policy()
         work = Work(
             table.groups,
             table.steps,
             table.compute_s,
             table.compute_jitter,
             table.minimum_compute_factor,
-            self.checkpoint_policy(),
+            Never() if self.protected.in_background else due,
             table.time_limit_s,
             table.give_up_after_restarts,
             self.scenario.rejoin.spare_groups,
             self.scenario.rejoin.repair_s,
+            self.protected.tiers(due),
+            job_layout(self.scenario),
         )
         return Job(
             work, rules_of(self.scenario), self.durations, failure_model(self.scenario), seed
@@ -112,11 +124,11 @@ def resolve(scenario: Scenario, known: Durations | None = None) -> Question:
     )
     _check_possible(scenario, durations, failures)
     scheme = strategy_class(chosen.name)
-    redundancy = chosen.redundancy or scheme.best_redundancy(job.groups, costs)
-    interval = scenario.checkpoint.interval_steps or scheme.best_interval_steps(
-        job.groups, redundancy, costs
-    )
-    return Question(scenario, redundancy, interval, durations)
+    protected = protect(scenario, durations)
+    met = protected.costs_of_memory(costs)
+    redundancy = chosen.redundancy or scheme.best_redundancy(job.groups, met)
+    protected, interval = with_intervals(protected, scenario, scheme, redundancy, costs)
+    return Question(scenario, redundancy, interval, durations, protected)
 
 
 def _check_possible(scenario: Scenario, durations: Durations, failures: FailureModel) -> None:

@@ -15,6 +15,7 @@ from experiments.schema.tables.checkpoint import CheckpointTable
 from experiments.schema.tables.communication import AllReduceTable, DetectionTable
 from experiments.schema.tables.failures import FailuresTable
 from experiments.schema.tables.job import JobTable, PlatformTable
+from experiments.schema.tables.protection import ProtectionTable
 from experiments.schema.tables.restart import RejoinTable, RestartTable
 from experiments.schema.tables.strategy import StrategyTable
 from experiments.schema.tables.table import Table
@@ -46,6 +47,7 @@ class Scenario(Table):
     detection: DetectionTable = Field(default_factory=DetectionTable)
     all_reduce: AllReduceTable = Field(default_factory=AllReduceTable)
     checkpoint: CheckpointTable = Field(default_factory=CheckpointTable)
+    protection: ProtectionTable = Field(default_factory=ProtectionTable)
     restart: RestartTable = Field(default_factory=RestartTable)
     rejoin: RejoinTable = Field(default_factory=RejoinTable)
     platform: PlatformTable = Field(default_factory=PlatformTable)

@@ -106,7 +106,7 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
     """
     scenario = question.scenario
     job = scenario.job
-    ideal_s = progress.completed_steps * (
+    ideal_s = progress.completed_batches * (
         job.compute_s + question.durations.all_reduce_s(job.groups)
     )
     now_s = progress.now_s
@@ -121,20 +121,25 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
         "gpus": job.gpus_of_group * job.groups,
         "redundancy": question.redundancy,
         "checkpoint_interval_steps": question.interval_steps,
+        "protection": scenario.protection.name,
+        "snapshot_interval_steps": question.protected.snapshot_interval_steps,
         "distribution": scenario.failures.process,
         "steps": job.steps,
         "completed_steps": progress.completed_steps,
+        "completed_batches": progress.completed_batches,
         "time_s": now_s,
         "time_to_train_ratio": now_s / ideal_s if ideal_s else float("inf"),
         "availability": 1.0 - progress.downtime_s / now_s if now_s else 1.0,
         "downtime_s": progress.downtime_s,
         "restarts": progress.restarts,
+        "restarts_from_memory": progress.restarts_from_memory,
         "failures": progress.failures,
         "failures_while_down": progress.failures_while_down,
         **{f"failures_by_cause.{cause}": n for cause, n in progress.failures_by_cause.items()},
         "reorderings": progress.reorderings,
         "moved_types": progress.moved_types,
         "checkpoints": progress.checkpoints,
+        "snapshots": progress.snapshots,
         "played_steps": progress.played_steps,
         "mean_stacks": progress.stack_computations / max(1, progress.played_steps),
         **{f"{kind}_s": seconds for kind, seconds in progress.seconds.items()},

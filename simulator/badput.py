@@ -10,7 +10,7 @@ from __future__ import annotations
 USEFUL = ("compute", "all_reduce")
 """Each shard type computed once at nominal pace, and the all-reduce that commits the step."""
 
-_STEP = (*USEFUL, "redundancy", "patch_compute", "waiting")
+_STEP = (*USEFUL, "redundancy", "patch_compute", "degraded", "waiting")
 
 CAUSES = (*_STEP, "repeated", "detection", "reconfigure", "checkpoint", "restart", "load")
 """All causes, useful ones first.
@@ -19,6 +19,8 @@ redundancy
     Compute beyond one shard type a group, at nominal pace.
 patch_compute
     Compute after a reordering.
+degraded
+    What steps take longer, or train less of a batch than they could, while components are broken.
 waiting
     What the slowest group takes beyond the nominal pace; slightly negative where all are fast.
 repeated
@@ -35,6 +37,7 @@ MEANINGS = {
     "all_reduce": "all-reduce",
     "redundancy": "redundancy",
     "patch_compute": "patch compute",
+    "degraded": "degraded steps",
     "waiting": "waiting for the slowest",
     "repeated": "compute repeated",
     "detection": "failure detection",
@@ -46,8 +49,12 @@ MEANINGS = {
 """The causes in words, for tables and legends."""
 
 
+Mark = dict[str, float]
+"""What stood under the causes that a restart may take back, at some moment."""
+
+
 class Ledger:
-    """Books time under causes, and knows what a restart would take back.
+    """Books time under causes, and moves what a restart takes back.
 
     Attributes
     ----------
@@ -57,15 +64,13 @@ class Ledger:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = dict.fromkeys(CAUSES, 0.0)
-        self._kept = dict.fromkeys(_STEP, 0.0)
 
-    def keep(self) -> None:
-        """A checkpoint is written: no restart takes back what was done so far."""
-        for cause in _STEP:
-            self._kept[cause] = self.seconds[cause]
+    def mark(self) -> Mark:
+        """Return what to hand to `take_back` later: everything done so far is kept then."""
+        return {cause: self.seconds[cause] for cause in _STEP}
 
-    def take_back(self) -> None:
-        """All steps since the last `keep`, and the one under way, are to be done again."""
+    def take_back(self, mark: Mark) -> None:
+        """All steps since a mark, and the one under way, are to be done again."""
         for cause in _STEP:
-            self.seconds["repeated"] += self.seconds[cause] - self._kept[cause]
-            self.seconds[cause] = self._kept[cause]
+            self.seconds["repeated"] += self.seconds[cause] - mark[cause]
+            self.seconds[cause] = mark[cause]

@@ -7,8 +7,10 @@ from typing import Literal
 
 from simulator.durations import AllReduceTime
 from simulator.failures.clocks import ClockRule
+from simulator.failures.failure import JobLayout
 from simulator.failures.models import FailureModel
 from strategies.checkpoint_policies import CheckpointPolicy
+from strategies.protection.tier import Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class Work:
     minimum_factor : float
         The factor is never below this.
     checkpoint_policy : CheckpointPolicy
-        Decides when a checkpoint is due; one more is written after the last step.
+        Decides when a checkpoint is due for which the job waits; one more is written after the last
+        step.
     time_limit_s : float or None
         Give up after this much simulated time, in seconds.
     give_up_after_restarts : int
@@ -38,6 +41,10 @@ class Work:
         Groups that stand by to replace failed ones, where these may rejoin at a checkpoint.
     repair_s : float
         Seconds from the moment a failure is noticed until the group could rejoin.
+    tiers : tuple of Tier
+        Where snapshots are kept that are taken in the background, the fastest to load first.
+    layout : JobLayout or None
+        Which hosts the groups are on; needed where there are tiers.
     """
 
     groups: int
@@ -50,6 +57,8 @@ class Work:
     give_up_after_restarts: int = 1000
     spare_groups: int = 0
     repair_s: float = 0.0
+    tiers: tuple[Tier, ...] = ()
+    layout: JobLayout | None = None
 
 
 @dataclass(frozen=True, slots=True)

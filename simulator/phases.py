@@ -6,8 +6,10 @@ says what is to be done by whom. How long it takes, and who fails meanwhile, is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from simulator.failures.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +26,22 @@ class Compute:
         Shard types of a stack, computed in one go at one pace.
     patch : mapping of int to int, or None
         Stacks by group where only some of the members have to compute.
+    pace : float
+        Factor on all compute times.
     """
 
     members: tuple[int, ...]
     stacks: int
     stack_size: int = 1
     patch: Mapping[int, int] | None = None
+    pace: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """What has struck each of the groups that were found missing? Takes no time."""
+
+    groups: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +53,24 @@ class AllReduce:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """The controller decides and the communicator shrinks: `dropped` groups leave it."""
+    """The controller decides and the communicator shrinks: `dropped` groups leave it.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Groups that are left in it.
+    dropped : tuple of int
+        Groups that leave.
+    carried_on : tuple of int
+        Members that were missing, and are up again with what is left of them.
+    stall_s : float
+        What that takes on top, in seconds.
+    """
 
     members: tuple[int, ...]
     dropped: tuple[int, ...]
+    carried_on: tuple[int, ...] = ()
+    stall_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +83,35 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """All members wait for a stated time, in seconds: a snapshot is being taken."""
+
+    members: tuple[int, ...]
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Restart:
-    """All groups are brought back up."""
+    """All groups are brought back up, but for those that stay away."""
 
     groups: int
+    absent: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """All groups load the last checkpoint."""
+    """All groups load the state.
+
+    Attributes
+    ----------
+    groups : int
+        Number of groups.
+    duration_s : float or None
+        Seconds that it takes from memory; None for the last checkpoint on storage.
+    """
 
     groups: int
+    duration_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +121,7 @@ class Rejoin:
     groups: tuple[int, ...]
 
 
-Phase = Compute | AllReduce | Reconfigure | Save | Restart | Load | Rejoin
+Phase = Compute | AllReduce | Inquiry | Reconfigure | Save | Stall | Restart | Load | Rejoin
 
 
 @dataclass(slots=True)
@@ -93,8 +137,13 @@ class Outcome:
         was down and nothing was written.
     failures : tuple of (float, int)
         Restart: time and group of the failures that happened during it.
+    struck : sequence of Failure
+        Inquiry: the failure of each group. Reconfigure, Restart: the failures since the last time
+        they were told, in no order, where the job keeps snapshots in memory. Those of groups that
+        were down already are left out.
     """
 
     now_s: float
     missing: tuple[int, ...] = ()
     failures: tuple[tuple[float, int], ...] = ()
+    struck: Sequence[Failure] = ()

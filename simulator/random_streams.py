@@ -21,6 +21,7 @@ class Purpose(IntEnum):
     CAUSE_TIMES = 4
     CAUSE_PLACES = 5
     CAUSE_REPAIRS = 6
+    GROUP_FAILURE_PLACES = 7
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:

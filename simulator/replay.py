@@ -8,16 +8,18 @@ fall into the phase get times of their own, since it matters how far they came.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import sqrt
 from statistics import NormalDist
 from typing import Any
 
+from simulator.failures.failure import Failure
 from simulator.job import Job
 from simulator.phases import (
     AllReduce,
     Compute,
+    Inquiry,
     Load,
     Outcome,
     Phase,
@@ -25,6 +27,7 @@ from simulator.phases import (
     Rejoin,
     Restart,
     Save,
+    Stall,
 )
 from simulator.random_streams import Purpose, stream
 
@@ -50,17 +53,20 @@ class ReplayEngine:
         self.clocks = job.failures.clocks(job.seed, job.rules.clock)
         self._next_failure_s = self.clocks.next_failure_s
         self._upcoming: list[tuple[float, int]] = []
-        self._watch_all_groups()
+        self._watch(range(work.groups))
         self._down: set[int] = set()
         self._dropped: set[int] = set()
         self._busy_until_s: dict[int, float] = {}
         self._pace = _Pace(work.compute_s, work.compute_jitter, work.minimum_factor, job.seed)
+        self._tells_failures = bool(work.tiers)
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
+            Inquiry: self._inquire,
             Reconfigure: self._reconfigure,
             Save: self._save,
+            Stall: self._stall,
             Restart: self._restart,
             Load: self._load,
             Rejoin: self._rejoin,
@@ -71,7 +77,8 @@ class ReplayEngine:
         return self._play[type(phase)](phase)
 
     def _compute(self, phase: Compute) -> Outcome:
-        start_s, patch, size = self.now_s, phase.patch, phase.stack_size
+        start_s, patch = self.now_s, phase.patch
+        size = phase.stack_size * phase.pace
         if patch is None:
             most_stacks, computing = phase.stacks, len(phase.members) - len(self._down)
         else:
@@ -112,9 +119,8 @@ class ReplayEngine:
         for failure_s, group in candidates:
             stacks = phase.stacks if phase.patch is None else phase.patch.get(group, 0)
             apart[group] = stacks
-            arrival_s = (
-                max(start_s, busy.get(group, 0.0)) + self._pace.own_s(stacks) * phase.stack_size
-            )
+            own_s = self._pace.own_s(stacks) * phase.stack_size * phase.pace
+            arrival_s = max(start_s, busy.get(group, 0.0)) + own_s
             if failure_s <= arrival_s:
                 self._down.add(group)
                 # The others cannot know that it will not arrive before it has died.
@@ -157,13 +163,19 @@ class ReplayEngine:
             fallen = True
         return fallen
 
+    def _inquire(self, phase: Inquiry) -> Outcome:
+        struck = [self.clocks.due(group) for group in phase.groups]
+        return Outcome(self.now_s, struck=[failure for failure in struck if failure is not None])
+
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
-        for group in phase.dropped:
+        for group in (*phase.dropped, *phase.carried_on):
             self.clocks.take(group, self.now_s)
-        self._down.difference_update(phase.dropped)
+            self._down.discard(group)
         self._dropped.update(phase.dropped)
-        self.now_s += self._job.durations.reconfigure_s(len(phase.members))
-        return Outcome(self.now_s)
+        for group in phase.carried_on:
+            heappush(self._upcoming, (self._next_failure_s[group], group))
+        self.now_s += self._job.durations.reconfigure_s(len(phase.members)) + phase.stall_s
+        return Outcome(self.now_s, struck=self._struck())
 
     def _save(self, phase: Save) -> Outcome:
         writer, save_s = phase.writer, self._job.durations.save_s
@@ -182,6 +194,7 @@ class ReplayEngine:
     def _restart(self, phase: Restart) -> Outcome:
         rules, restart_s, start_s = self._job.rules, self._job.durations.restart_s, self.now_s
         clocks, next_failure_s = self.clocks, self._next_failure_s
+        coming = [group for group in range(phase.groups) if group not in phase.absent]
         begins_anew = rules.failure_in_restart == "begins-anew"
         failures: list[tuple[float, int]] = []
         end_s = start_s + restart_s
@@ -189,24 +202,33 @@ class ReplayEngine:
             if group not in self._dropped and next_failure_s[group] <= start_s:
                 clocks.take(group, start_s)
             clocks.take_while_down(group, start_s)
+        for group in coming:
             begun_s = start_s
             while begins_anew and next_failure_s[group] <= begun_s + restart_s:
                 begun_s = clocks.take_at_occurrence(group)
                 failures.append((begun_s, group))
             end_s = max(end_s, begun_s + restart_s)
         if rules.failure_while_waiting == "absorbed" or not begins_anew:
-            for group in range(phase.groups):
+            for group in coming:
                 while next_failure_s[group] <= end_s:
                     failures.append((clocks.take_at_occurrence(group), group))
         self.now_s = end_s
         self._down.clear()
-        self._dropped.clear()
+        self._dropped = set(phase.absent)
         self._busy_until_s.clear()
-        self._watch_all_groups()
-        return Outcome(end_s, (), tuple(sorted(failures)))
+        self._watch(coming)
+        return Outcome(end_s, (), tuple(sorted(failures)), self._struck())
+
+    def _struck(self) -> Sequence[Failure]:
+        return self.clocks.collect() if self._tells_failures else ()
+
+    def _stall(self, phase: Stall) -> Outcome:
+        self.now_s += phase.duration_s
+        return Outcome(self.now_s)
 
     def _load(self, phase: Load) -> Outcome:
-        self.now_s += self._job.durations.load_s
+        stated_s = phase.duration_s
+        self.now_s += self._job.durations.load_s if stated_s is None else stated_s
         return Outcome(self.now_s)
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
@@ -217,8 +239,8 @@ class ReplayEngine:
         self.now_s += self._job.durations.rejoin_s
         return Outcome(self.now_s)
 
-    def _watch_all_groups(self) -> None:
-        self._upcoming = [(time_s, group) for group, time_s in enumerate(self._next_failure_s)]
+    def _watch(self, groups: Iterable[int]) -> None:
+        self._upcoming = [(self._next_failure_s[group], group) for group in groups]
         heapify(self._upcoming)
 
 

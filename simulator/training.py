@@ -10,10 +10,13 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from simulator.badput import Ledger
+from simulator.hit_list import HitList
 from simulator.job import Rules, Work
+from simulator.memory import Memory
 from simulator.phases import (
     AllReduce,
     Compute,
+    Inquiry,
     Load,
     Outcome,
     Phase,
@@ -21,8 +24,10 @@ from simulator.phases import (
     Rejoin,
     Restart,
     Save,
+    Stall,
 )
 from simulator.repair_shop import RepairShop
+from simulator.snapshots import Saved
 from simulator.timeline import Event, EventKind
 from strategies.base import Continue, StepPlan, Strategy, WipeOut
 
@@ -37,10 +42,16 @@ class Progress:
     ----------
     completed_steps : int
         Steps done and not taken back by a restart.
+    completed_batches : float
+        Full batches trained and not taken back; as many as steps unless batches shrink.
     played_steps : int
         All-reduced steps, those that were lost and repeated included.
     stack_computations : int
         Shard types a group computed, patch compute included, summed over played steps.
+    restarts_from_memory : int
+        Restarts after which the state was found in memory.
+    snapshots : int
+        Snapshots taken in the background, in memory and on storage.
     rejoined : int
         Groups that came back at a checkpoint, spares included.
     failures, failures_while_down : int
@@ -54,16 +65,19 @@ class Progress:
     """
 
     completed_steps: int = 0
+    completed_batches: float = 0.0
     played_steps: int = 0
     stack_computations: int = 0
     failures: int = 0
     failures_while_down: int = 0
     failures_by_cause: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
+    restarts_from_memory: int = 0
     rejoined: int = 0
     reorderings: int = 0
     moved_types: int = 0
     checkpoints: int = 0
+    snapshots: int = 0
     now_s: float = 0.0
     ledger: Ledger = field(default_factory=Ledger)
 
@@ -110,30 +124,39 @@ class Training:
         self.progress = Progress()
         self._record = record
         self._on_checkpoint = on_checkpoint
-        self._saved_steps = 0
-        self._saved_s = 0.0
+        self._plan = strategy.plan()
+        self._saved = self._state(0.0)
+        self._loaded = self._saved
+        self._before_failure = self._saved
+        self._unsaved_since_s = 0.0
         self._shop = RepairShop(work.spare_groups, work.repair_s)
+        self._memory = Memory(work)
+        self._hits = HitList(strategy, work)
         self._restarts_since_save = 0
 
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
-        work, progress, due = self.work, self.progress, self.work.checkpoint_policy.due
+        work, progress = self.work, self.progress
         limit_s = work.time_limit_s if work.time_limit_s is not None else float("inf")
-        seconds = progress.seconds
-        plan = self.strategy.plan()
-        play = _Play(plan, work)
+        seconds, hits = progress.seconds, self._hits
+        play = _Play(self._plan, work)
         while (
-            progress.completed_steps < work.steps
+            not self._done()
             and progress.now_s < limit_s
             and self._restarts_since_save < work.give_up_after_restarts
         ):
-            if plan is not self.strategy.plan():
-                plan = self.strategy.plan()
-                play = _Play(plan, work)
+            if hits.next_repair_s <= progress.now_s:
+                yield from self._hand_back()
+            if self._plan is not self.strategy.plan():
+                self._plan = self.strategy.plan()
+                play = _Play(self._plan, work)
             outcome = yield play.compute
             reduced = yield play.all_reduce
-            seconds["compute"] += work.compute_s
+            if reduced.missing:
+                self._before_failure = self._state(progress.now_s)
+            seconds["compute"] += play.useful_s
             seconds["redundancy"] += play.redundancy_s
+            seconds["degraded"] += play.degraded_s
             seconds["waiting"] += outcome.now_s - progress.now_s - play.nominal_s
             progress.played_steps += 1
             progress.stack_computations += play.types
@@ -143,44 +166,83 @@ class Training:
                     yield from self._restart()
                     continue
             else:
-                seconds["all_reduce"] += reduced.now_s - outcome.now_s
+                self._reduced(reduced.now_s - outcome.now_s)
                 progress.now_s = reduced.now_s
             progress.completed_steps += 1
-            if progress.completed_steps <= self._saved_steps:
+            progress.completed_batches += play.share
+            if progress.completed_steps <= self._loaded.steps:
                 # It was saved already, and is done once more.
-                progress.ledger.take_back()
+                progress.ledger.take_back(self._loaded.booked)
             if self._record:
-                self._log(EventKind.STEP, stacks=plan.stacks)
-            done = progress.completed_steps == work.steps
-            unsaved_s = progress.now_s - self._saved_s
-            if done or due(progress.completed_steps, unsaved_s, progress.now_s, play.down):
-                saved = yield from self._save()
-                if done and not saved:
-                    # Nobody was left to write the last checkpoint.
-                    yield from self._restart()
-                elif saved and not done and self.rules.rejoin == "at-checkpoint":
-                    yield from self._readmit()
+                self._log(EventKind.STEP, stacks=self._plan.stacks)
+            yield from self._save_what_is_due(play.down)
+
+    def _save_what_is_due(self, down: int) -> Generator[Phase, Outcome, None]:
+        """Take snapshots and write a checkpoint at the end of a step, as far as they are due."""
+        progress, done = self.progress, self._done()
+        if self._memory.shelves:
+            yield from self._take_snapshots(down)
+        unsaved_s = progress.now_s - self._unsaved_since_s
+        if done or self.work.checkpoint_policy.due(
+            progress.completed_steps, unsaved_s, progress.now_s, down
+        ):
+            saved = yield from self._save()
+            if done and not saved:
+                # Nobody was left to write the last checkpoint.
+                self._before_failure = self._state(progress.now_s)
+                yield from self._restart()
+            elif saved and not done and self.rules.rejoin == "at-checkpoint":
+                yield from self._readmit()
+
+    def _done(self) -> bool:
+        # Shares of a batch add up to whole ones but for rounding.
+        return self.progress.completed_batches >= self.work.steps - 1e-9
+
+    def _state(self, now_s: float) -> Saved:
+        """Return what there is to save at this moment."""
+        progress, share = self.progress, self._plan.batch_share
+        return Saved(
+            progress.completed_steps,
+            progress.completed_batches,
+            share,
+            now_s,
+            progress.ledger.mark(),
+        )
+
+    def _reduced(self, duration_s: float) -> None:
+        """Book a good all-reduce: useful as far as it is of a full batch."""
+        share = self._plan.batch_share
+        self.progress.seconds["all_reduce"] += duration_s * share
+        if share < 1.0:
+            self.progress.seconds["degraded"] += duration_s * (1.0 - share)
 
     def _repair(self, outcome: Outcome) -> Generator[Phase, Outcome, bool]:
         """Bring a step with missing members to its end; False if it is lost."""
-        progress, seconds = self.progress, self.progress.seconds
+        progress = self.progress
         while True:
             self._spend("detection", outcome)
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
+            if self._hits.counts:
+                told = yield Inquiry(outcome.missing)
+                self._hits.strike(outcome.missing, told.struck, progress.now_s)
             verdict = self.strategy.on_failures(outcome.missing)
             if isinstance(verdict, WipeOut):
                 return False
             plan = self.strategy.plan()
             self._shop.bring(len(verdict.dropped), progress.now_s)
-            self._spend("reconfigure", (yield Reconfigure(plan.members, verdict.dropped)))
+            reconfigured = yield Reconfigure(
+                plan.members, verdict.dropped, verdict.carried_on, verdict.stall_s
+            )
+            self._spend("reconfigure", reconfigured)
+            self._memory.strike(reconfigured.struck)
             if verdict.patch:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
                 return True
             outcome = yield AllReduce(plan.members)
             if not outcome.missing:
-                seconds["all_reduce"] += outcome.now_s - progress.now_s
+                self._reduced(outcome.now_s - progress.now_s)
                 progress.now_s = outcome.now_s
                 return True
 
@@ -196,14 +258,14 @@ class Training:
                 stacks=plan.stacks,
                 moved_types=verdict.moved_types,
             )
-        outcome = yield Compute(plan.members, 0, plan.stack_size, verdict.patch)
+        outcome = yield Compute(plan.members, 0, plan.stack_size, verdict.patch, plan.pace)
         self._spend("patch_compute", outcome)
 
     def _save(self) -> Generator[Phase, Outcome, bool]:
         """Write a checkpoint; False if no writer got through."""
         progress = self.progress
         members = self.strategy.plan().members
-        last = progress.completed_steps == self.work.steps
+        last = self._done()
         waits = self.strategy.checkpoint_waits or last
         saved = False
         for writer in members:
@@ -212,8 +274,8 @@ class Training:
             if not outcome.missing:
                 saved = True
                 progress.checkpoints += 1
-                self._saved_steps, self._saved_s = progress.completed_steps, progress.now_s
-                progress.ledger.keep()
+                self._saved = self._state(progress.now_s)
+                self._unsaved_since_s = progress.now_s
                 self._restarts_since_save = 0
                 if self._record:
                     self._log(EventKind.CHECKPOINT, groups=(writer,))
@@ -234,32 +296,57 @@ class Training:
         if not returning:
             return
         self._spend("load", (yield Rejoin(returning)))
-        self._saved_s = self.progress.now_s
+        self._unsaved_since_s = self.progress.now_s
         self.strategy.on_return(returning)
         self.progress.rejoined += len(returning)
         if self._record:
             stacks = self.strategy.plan().stacks
             self._log(EventKind.REJOINED, groups=returning, stacks=stacks)
 
-    def _restart(self) -> Generator[Phase, Outcome, None]:
+    def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, None]:
         progress = self.progress
+        for shelf in self._memory.shelves:
+            if shelf.due(progress.completed_steps, progress.now_s, down):
+                if shelf.tier.stall_s > 0.0:
+                    stall = Stall(self.strategy.plan().members, shelf.tier.stall_s)
+                    self._spend("checkpoint", (yield stall))
+                shelf.put(self._state(progress.now_s))
+                progress.snapshots += 1
+                self._restarts_since_save = 0
+
+    def _hand_back(self) -> Generator[Phase, Outcome, None]:
+        """Let repaired components work again."""
+        stall_s = self._hits.repair(self.progress.now_s)
+        if stall_s > 0.0:
+            self._spend("reconfigure", (yield Stall(self.strategy.plan().members, stall_s)))
+
+    def _restart(self) -> Generator[Phase, Outcome, None]:
+        progress, strategy = self.progress, self.strategy
         progress.restarts += 1
         self._restarts_since_save += 1
         if self._record:
             self._log(EventKind.WIPE_OUT)
-        progress.ledger.take_back()
-        outcome = yield Restart(self.work.groups)
+        strategy.restart()
+        self._hits.after_restart(progress.now_s)
+        members = set(strategy.plan().members)
+        absent = tuple(group for group in range(self.work.groups) if group not in members)
+        outcome = yield Restart(self.work.groups, absent)
         self._spend("restart", outcome)
         if self._record:
             for time_s, group in outcome.failures:
                 self._log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
             self._log(EventKind.RESTARTED)
-        self.strategy.restart()
         self._shop.restart()
-        redone = self.rules.resume == "redo" and self._saved_steps > 0
-        progress.completed_steps = self._saved_steps - 1 if redone else self._saved_steps
-        self._spend("load", (yield Load(self.work.groups)))
-        self._saved_s = progress.now_s
+        found, duration_s = self._memory.recover(self._before_failure, self._saved, outcome.struck)
+        progress.restarts_from_memory += duration_s is not None
+        progress.ledger.take_back(found.booked)
+        self._loaded = found
+        redone = self.rules.resume == "redo" and found is self._saved and found.steps > 0
+        progress.completed_steps = found.steps - 1 if redone else found.steps
+        progress.completed_batches = found.batches - (found.last_share if redone else 0.0)
+        self._spend("load", (yield Load(self.work.groups, duration_s)))
+        self._memory.guard(progress.now_s)
+        self._unsaved_since_s = progress.now_s
         if self._record:
             self._log(EventKind.LOADED)
 
@@ -284,12 +371,26 @@ class Training:
 class _Play:
     """The phases of a step, and what they mean for the books; made once a plan."""
 
-    __slots__ = ("all_reduce", "compute", "down", "nominal_s", "redundancy_s", "types")
+    __slots__ = (
+        "all_reduce",
+        "compute",
+        "degraded_s",
+        "down",
+        "nominal_s",
+        "redundancy_s",
+        "share",
+        "types",
+        "useful_s",
+    )
 
     def __init__(self, plan: StepPlan, work: Work) -> None:
-        self.compute = Compute(plan.members, plan.stacks, plan.stack_size)
+        self.compute = Compute(plan.members, plan.stacks, plan.stack_size, None, plan.pace)
         self.all_reduce = AllReduce(plan.members)
+        self.share = plan.batch_share
         self.types = plan.stacks * plan.stack_size
-        self.nominal_s = self.types * work.compute_s
-        self.redundancy_s = self.nominal_s - work.compute_s
+        unhurt_s = self.types * work.compute_s
+        self.nominal_s = unhurt_s * plan.pace
+        self.useful_s = work.compute_s * plan.batch_share
+        self.redundancy_s = unhurt_s - work.compute_s
+        self.degraded_s = (self.nominal_s - unhurt_s) + (work.compute_s - self.useful_s)
         self.down = work.groups - len(plan.members)

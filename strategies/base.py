@@ -7,6 +7,9 @@ A scheme is one module in this package with one `Strategy` subclass; the registr
       plan()                  what the next step computes, and who takes part
       on_failures(groups)     an all-reduce found these members missing: go on, or restart?
       on_return(groups)       groups that were dropped are back, at a checkpoint
+
+A scheme that works around broken components, so that a group goes on with less, also hears of each
+of them: ``on_hit`` before ``on_failures``, and ``on_repair`` when it is as good as new.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -34,11 +37,36 @@ class StepPlan:
         Stacks that each member computes before the all-reduce.
     stack_size : int
         Shard types in a stack that are computed in one go, as one larger batch.
+    pace : float
+        Compute time of the slowest member over that of a sound one; the others wait for it.
+    batch_share : float
+        Share of a full batch that the members train in a step.
     """
 
     members: tuple[int, ...]
     stacks: int
     stack_size: int = 1
+    pace: float = 1.0
+    batch_share: float = 1.0
+
+
+class Hit(NamedTuple):
+    """What a failure has broken of one group.
+
+    Attributes
+    ----------
+    group : int
+        The group.
+    first_gpu, last_gpu : int
+        The GPUs that are broken, by their numbers in the group, from 0.
+    gpus_per_group : int
+        GPUs of the whole group.
+    """
+
+    group: int
+    first_gpu: int
+    last_gpu: int
+    gpus_per_group: int
 
 
 def without(members: tuple[int, ...], dropped: Sequence[int]) -> tuple[int, ...]:
@@ -62,11 +90,17 @@ class Continue:
         of the step was lost.
     moved_types : int
         Shard types that changed their place.
+    carried_on : tuple of int
+        Members that were missing and stay: what is left of them works on.
+    stall_s : float
+        What all wait for that, in seconds.
     """
 
     dropped: tuple[int, ...]
     patch: dict[int, int] = field(default_factory=dict)
     moved_types: int = 0
+    carried_on: tuple[int, ...] = ()
+    stall_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +140,12 @@ class Strategy(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type[StrategyOptions]] = StrategyOptions
+    tracks_components: ClassVar[bool] = False
+    """Whether it wants to hear of broken components."""
+    restart_replaces: ClassVar[bool] = True
+    """Whether a restart finds new hardware for what is broken."""
+    repairs_wait_for_restart: ClassVar[bool] = False
+    """Whether what is repaired comes back with the next restart only."""
 
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         self.groups = groups
@@ -137,6 +177,17 @@ class Strategy(ABC):
         self.restart()
         while missing := [group for group in self.plan().members if group in down]:
             self.on_failures(missing)
+
+    def on_hit(self, hit: Hit) -> None:
+        """Hear what is broken of a group: right before `on_failures`, or right after `restart`.
+
+        Only where `tracks_components` is true; a scheme that says so overrides this.
+        """
+        raise NotImplementedError(f"{self.name} tracks components, and does not listen")
+
+    def on_repair(self, hit: Hit) -> float:
+        """Take back what a hit had broken; returns the seconds that all wait for it."""
+        return 0.0
 
     @property
     def checkpoint_waits(self) -> bool:

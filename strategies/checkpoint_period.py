@@ -47,7 +47,8 @@ class Costs:
         time_to_failure_s : float
             Mean time T_f from a restart to the failure that causes the next, in seconds.
         """
-        saving = 1.0 - self.save_s / period_s
+        # What costs nothing is done all the time.
+        saving = 1.0 - self.save_s / period_s if period_s > 0.0 else 1.0
         return max(
             0.0, saving * time_to_failure_s / (time_to_failure_s + self.restart_s + period_s / 2)
         )

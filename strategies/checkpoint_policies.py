@@ -38,6 +38,14 @@ class EverySteps:
         return completed_steps % self.interval_steps == 0
 
 
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No checkpoint, but for the last one: what is saved is saved in the background."""
+
+    def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
+        return False
+
+
 class FailureRate(Protocol):
     """Failures of one group per second, at a time since the job began in seconds."""
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import pkgutil
 from functools import cache
-from importlib import import_module
 
 import strategies
 from strategies.base import Strategy, StrategyOptions
+from strategies.discovery import classes_with_a_name
 from strategies.errors import StrategyError
 
 
 @cache
 def all_strategies() -> dict[str, type[Strategy]]:
     """Return every `Strategy` subclass with a `name` in the modules of this package, by name."""
-    found: dict[str, type[Strategy]] = {}
-    for module in pkgutil.iter_modules(strategies.__path__, "strategies."):
-        for value in vars(import_module(module.name)).values():
-            if isinstance(value, type) and issubclass(value, Strategy) and "name" in vars(value):
-                found[value.name] = value
-    return dict(sorted(found.items()))
+    return classes_with_a_name(strategies, Strategy)  # type: ignore[type-abstract]
 
 
 def strategy_class(name: str) -> type[Strategy]:

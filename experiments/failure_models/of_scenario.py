@@ -17,6 +17,7 @@ from simulator.failures.failure import Failure, JobLayout
 from simulator.failures.mix import CauseMix
 from simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
 from simulator.failures.trace import Trace
+from simulator.failures.victims import ComponentChoice
 
 GPUS_PER_HOST = 8
 GPUS_PER_DOMAIN = 8
@@ -39,7 +40,7 @@ def failure_model(scenario: Scenario) -> FailureModel:
     table = scenario.failures
     _refuse_keys_of_other_models(table)
     if table.model == "independent":
-        return _independent_groups(table, scenario.job.groups)
+        return _independent_groups(table, job_layout(scenario))
     if table.clock != "renewal":
         raise UserError(
             f'failures.clock = "{table.clock}": the failures of a {table.model} come by '
@@ -98,11 +99,15 @@ def _refuse_keys_of_other_models(table: FailuresTable) -> None:
             )
 
 
-def _independent_groups(table: FailuresTable, groups: int) -> IndependentGroups:
-    mean_s = table.mtbf_s * groups
-    if table.distribution == "exponential":
-        return IndependentGroups(Exponential(mean_s), groups)
-    return IndependentGroups(Weibull.from_mean(table.shape, mean_s), groups)
+def _independent_groups(table: FailuresTable, layout: JobLayout) -> IndependentGroups:
+    mean_s = table.mtbf_s * layout.groups
+    components = ComponentChoice(layout, table.component, table.hardware_share)
+    between = (
+        Exponential(mean_s)
+        if table.distribution == "exponential"
+        else Weibull.from_mean(table.shape, mean_s)
+    )
+    return IndependentGroups(between, layout.groups, components)
 
 
 def _mix(table: FailuresTable, layout: JobLayout) -> CauseMix:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from experiments.failure_models.of_scenario import failure_model, job_layout
+from experiments.protect import state_bytes
 from experiments.resolve import Question
 from experiments.scenario import Scenario
 from simulator.failures.models import SharedFailures
@@ -21,6 +22,9 @@ def filled_in(question: Question) -> Scenario:
         tables["all_reduce"]["time_s"] = question.durations.all_reduce_s(groups)
     if scenario.rejoin.when == "at-checkpoint":
         tables["rejoin"]["time_s"] = question.durations.rejoin_s
+    if question.protected.snapshot_interval_steps:
+        tables["protection"]["interval_steps"] = question.protected.snapshot_interval_steps
+    tables["protection"]["state_bytes"] = state_bytes(scenario)
     tables["failures"] |= _failures_filled_in(scenario)
     return Scenario.model_validate(tables)
 
@@ -28,9 +32,9 @@ def filled_in(question: Question) -> Scenario:
 def _failures_filled_in(scenario: Scenario) -> dict[str, object]:
     """Return what ``[failures]`` leaves open where failures strike components, and not groups."""
     table = scenario.failures
-    if table.model == "independent":
-        return {}
     layout = job_layout(scenario)
+    if table.model == "independent":
+        return {"gpus_per_host": layout.gpus_per_host}
     filled: dict[str, object] = {
         "gpus_per_host": layout.gpus_per_host,
         "gpus_per_domain": layout.gpus_per_domain,

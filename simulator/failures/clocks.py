@@ -14,6 +14,7 @@ from typing import Literal
 
 from simulator.failures.distributions import Distribution
 from simulator.failures.failure import UNSTATED_CAUSE, Failure
+from simulator.failures.victims import Victims, WholeGroups
 from simulator.random_streams import Purpose, stream
 
 ClockRule = Literal["from-detection", "renewal"]
@@ -41,6 +42,13 @@ class FailureClocks(ABC):
     failures: int
     failures_while_down: int
     failures_by_cause: dict[str, int]
+
+    @abstractmethod
+    def collect(self) -> list[Failure]:
+        """Return the failures taken since the last call that struck groups which were up.
+
+        One that takes several groups down is there once for each of them.
+        """
 
     @abstractmethod
     def due(self, group: int) -> Failure | None:
@@ -78,10 +86,22 @@ class RenewalClocks(FailureClocks):
         whatever the job does, so that all schemes meet the very same failures. "from-detection":
         the next interval begins when the last failure was noticed, as in the published simulator
         of SPARe.
+    victims : Victims, optional
+        Which component of its group each failure strikes; by default the group as a whole.
     """
 
-    def __init__(self, distribution: Distribution, groups: int, seed: int, rule: ClockRule) -> None:
+    def __init__(
+        self,
+        distribution: Distribution,
+        groups: int,
+        seed: int,
+        rule: ClockRule,
+        victims: Victims | None = None,
+    ) -> None:
         self._distribution = distribution
+        self._victims = victims or WholeGroups()
+        self._taken = [0] * groups
+        self._struck: list[tuple[float, int, int]] = []
         self._from_detection = rule == "from-detection"
         self._streams = [stream(seed, Purpose.GROUP_FAILURES, group) for group in range(groups)]
         self._blocks: list[list[float]] = [[] for _ in range(groups)]
@@ -90,29 +110,41 @@ class RenewalClocks(FailureClocks):
         self.failures_while_down = 0
         self.failures_by_cause = {}
 
+    def collect(self) -> list[Failure]:
+        struck, self._struck = self._struck, []
+        return [self._failure(*which) for which in struck]
+
     def due(self, group: int) -> Failure:
-        time_s = self.next_failure_s[group]
-        groups = range(group, group + 1)
-        return Failure(time_s, "group", group, UNSTATED_CAUSE, "hardware", None, groups)
+        return self._failure(self.next_failure_s[group], group, self._taken[group])
 
     def take(self, group: int, noticed_s: float) -> None:
-        self.failures += 1
-        if self._from_detection:
-            self.next_failure_s[group] = noticed_s + self._interval(group)
-        else:
-            self.next_failure_s[group] += self._interval(group)
+        happened_s = self._strike(group)
+        begun_s = noticed_s if self._from_detection else happened_s
+        self.next_failure_s[group] = begun_s + self._interval(group)
 
     def take_while_down(self, group: int, until_s: float) -> None:
         while self.next_failure_s[group] <= until_s:
             self.next_failure_s[group] += self._interval(group)
             self.failures += 1
             self.failures_while_down += 1
+            self._taken[group] += 1
 
     def take_at_occurrence(self, group: int) -> float:
-        self.failures += 1
-        happened_s = self.next_failure_s[group]
+        happened_s = self._strike(group)
         self.next_failure_s[group] = happened_s + self._interval(group)
         return happened_s
+
+    def _strike(self, group: int) -> float:
+        happened_s = self.next_failure_s[group]
+        self._struck.append((happened_s, group, self._taken[group]))
+        self._taken[group] += 1
+        self.failures += 1
+        return happened_s
+
+    def _failure(self, time_s: float, group: int, index: int) -> Failure:
+        level, number, kind = self._victims.of(group, index)
+        groups = range(group, group + 1)
+        return Failure(time_s, level, number, UNSTATED_CAUSE, kind, None, groups)
 
     def _interval(self, group: int) -> float:
         block = self._blocks[group]
@@ -150,10 +182,15 @@ class EventClocks(FailureClocks):
         self._batches = batches
         self._spared = frozenset(spared)
         self._ahead: list[deque[Failure]] = [deque() for _ in range(groups)]
+        self._struck: list[Failure] = []
         self.failures = 0
         self.failures_while_down = 0
         self.failures_by_cause = dict.fromkeys(causes, 0)
         self.next_failure_s = [self._next_s(group) for group in range(groups)]
+
+    def collect(self) -> list[Failure]:
+        struck, self._struck = self._struck, []
+        return struck
 
     def due(self, group: int) -> Failure | None:
         ahead = self._ahead[group]
@@ -164,15 +201,20 @@ class EventClocks(FailureClocks):
 
     def take_while_down(self, group: int, until_s: float) -> None:
         while self.next_failure_s[group] <= until_s:
-            self.take_at_occurrence(group)
+            self._pass_over(group)
             self.failures_while_down += 1
 
     def take_at_occurrence(self, group: int) -> float:
+        failure = self._pass_over(group)
+        self._struck.append(failure)
+        return failure.time_s
+
+    def _pass_over(self, group: int) -> Failure:
         failure = self._ahead[group].popleft()
         self.failures += 1
         self.failures_by_cause[failure.cause] += 1
         self.next_failure_s[group] = self._next_s(group)
-        return failure.time_s
+        return failure
 
     def _next_s(self, group: int) -> float:
         ahead = self._ahead[group]

@@ -114,6 +114,17 @@ class JobLayout:
         gpus = self.gpus_of(level, index)
         return range(gpus[0] // self.gpus_per_group, gpus[-1] // self.gpus_per_group + 1)
 
+    def hosts_losing_memory(self, failure: Failure) -> range:
+        """Return the hosts whose memory is lost by a failure.
+
+        Hardware is replaced by the server: a GPU that breaks takes its host's memory with it.
+        Neither network nor software failures do.
+        """
+        if failure.kind != "hardware":
+            return range(0)
+        gpus = self.gpus_of(failure.level, failure.number)
+        return range(gpus[0] // self.gpus_per_host, gpus[-1] // self.gpus_per_host + 1)
+
     def share_felt(self, level: Level, group: int) -> float:
         """Return the share of the job's GPUs that take `group` down when their component fails."""
         size = self.gpus_per_component(level)

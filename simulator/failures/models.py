@@ -13,6 +13,7 @@ from simulator.failures.clocks import ClockRule, EventClocks, FailureClocks, Ren
 from simulator.failures.distributions import Distribution
 from simulator.failures.failure import Failure
 from simulator.failures.renewal_rate import GroupFailureRate, constant_rate, renewal_rate
+from simulator.failures.victims import ComponentChoice
 
 
 class FailureModel(Protocol):
@@ -53,10 +54,13 @@ class IndependentGroups:
         Time between two failures of one group.
     groups : int
         Number of groups.
+    components : ComponentChoice or None
+        Which component of a group breaks; None where failures are of groups as a whole.
     """
 
     distribution: Distribution
     groups: int
+    components: ComponentChoice | None = None
 
     @property
     def mtbf_s(self) -> float:
@@ -73,7 +77,8 @@ class IndependentGroups:
 
     def clocks(self, seed: int, rule: ClockRule) -> RenewalClocks:
         """Return the failure clocks of all groups, set at time 0."""
-        return RenewalClocks(self.distribution, self.groups, seed, rule)
+        victims = self.components.victims(seed) if self.components else None
+        return RenewalClocks(self.distribution, self.groups, seed, rule, victims)
 
     def failures_until(self, time_s: float, seed: int) -> list[Failure]:
         """Return the failures up to `time_s`, in seconds, each noticed when it happens."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import simgrid
 
 from simulator.collectives.player import Collective
 from simulator.collectives.ring import RingAllReduce
+from simulator.failures.failure import Failure
 from simulator.job import Job
 from simulator.phases import (
     AllReduce,
     Compute,
+    Inquiry,
     Load,
     Outcome,
     Phase,
@@ -20,6 +22,7 @@ from simulator.phases import (
     Rejoin,
     Restart,
     Save,
+    Stall,
 )
 from simulator.simgrid_engine.channel import Channel
 from simulator.simgrid_engine.machine_room import MachineRoom
@@ -71,14 +74,17 @@ class SimgridEngine:
             self._news,
             lambda group: Rank(group, work.compute_s, paces[group], self._news, self._activities),
         )
+        self._tells_failures = bool(work.tiers)
         self._arrived: set[int] = set()
         self._all_reduces = 0
         self._failed_since_restart = False
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
+            Inquiry: self._inquire,
             Reconfigure: self._reconfigure,
             Save: self._save,
+            Stall: self._stall,
             Restart: self._restart,
             Load: self._load,
             Rejoin: self._rejoin,
@@ -97,11 +103,12 @@ class SimgridEngine:
         down = self.machine_room.down
         if phase.patch is None:
             orders = {
-                group: ComputeOrder(phase.stacks, phase.stack_size) for group in phase.members
+                group: ComputeOrder(phase.stacks, phase.stack_size * phase.pace)
+                for group in phase.members
             }
         else:
             orders = {
-                group: ComputeOrder(stacks, phase.stack_size)
+                group: ComputeOrder(stacks, phase.stack_size * phase.pace)
                 for group, stacks in phase.patch.items()
             }
         idle = {group for group in phase.members if group not in orders and group not in down}
@@ -180,11 +187,27 @@ class SimgridEngine:
             {group: ReduceOrder(collective, position[group], failure_shows_s) for group in present}
         )
 
+    def _inquire(self, phase: Inquiry) -> Outcome:
+        struck = [self.clocks.due(group) for group in phase.groups]
+        known = [failure for failure in struck if failure is not None]
+        return Outcome(simgrid.Engine.clock, struck=known)
+
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
         for group in phase.dropped:
             self.machine_room.notice(group)
         self._arrived.difference_update(phase.dropped)
-        simgrid.this_actor.sleep_for(self._job.durations.reconfigure_s(len(phase.members)))
+        self.machine_room.carry_on(phase.carried_on)
+        duration_s = self._job.durations.reconfigure_s(len(phase.members)) + phase.stall_s
+        simgrid.this_actor.sleep_for(duration_s)
+        return Outcome(simgrid.Engine.clock, struck=self._struck())
+
+    def _struck(self) -> Sequence[Failure]:
+        return self.clocks.collect() if self._tells_failures else ()
+
+    def _stall(self, phase: Stall) -> Outcome:
+        start_s = simgrid.Engine.clock
+        self._carry_out({group: SleepOrder(phase.duration_s) for group in phase.members})
+        self._sleep_until(start_s + phase.duration_s)
         return Outcome(simgrid.Engine.clock)
 
     def _save(self, phase: Save) -> Outcome:
@@ -207,20 +230,23 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _restart(self, phase: Restart) -> Outcome:
-        self.machine_room.begin_restart()
+        self.machine_room.begin_restart(phase.absent)
         up: set[int] = set()
-        while len(up) < phase.groups:
+        while len(up) < phase.groups - len(phase.absent):
             news = self._news.get()
             if isinstance(news, Ready):
                 up.add(news.group)
         self._arrived.clear()
         self._failed_since_restart = False
         failures = self.machine_room.end_restart()
-        return Outcome(simgrid.Engine.clock, (), failures)
+        return Outcome(simgrid.Engine.clock, (), failures, self._struck())
 
     def _load(self, phase: Load) -> Outcome:
         traffic, load_s = self._traffic, self._job.durations.load_s
         start_s = simgrid.Engine.clock
+        if phase.duration_s is not None:
+            self._sleep_until(start_s + phase.duration_s)
+            return Outcome(simgrid.Engine.clock)
         if not traffic.load or not load_checkpoint(
             traffic.hosts[: phase.groups], traffic.storage, traffic.bytes_per_rank, traffic.readers
         ):

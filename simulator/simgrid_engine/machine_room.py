@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
@@ -80,8 +80,15 @@ class MachineRoom:
         self._clocks.take(group, simgrid.Engine.clock)
         self._unnoticed.discard(group)
 
-    def begin_restart(self) -> None:
-        """Bring every group up anew."""
+    def carry_on(self, groups: Iterable[int]) -> None:
+        """What is left of groups that went down comes up at once."""
+        for group in groups:
+            self.notice(group)
+            self._start(group, 0.0, announce=False)
+        self._wake.put(True)
+
+    def begin_restart(self, absent: Collection[int]) -> None:
+        """Bring every group up anew, but for those that stay away."""
         now_s = simgrid.Engine.clock
         self._booting = Booting()
         for group, host in enumerate(self._hosts):
@@ -90,7 +97,10 @@ class MachineRoom:
             self._clocks.take_while_down(group, now_s)
             if host.is_on:
                 host.turn_off()
-            self._boot(group, now_s)
+            if group in absent:
+                self.down.add(group)
+            else:
+                self._boot(group, now_s)
         self._unnoticed.clear()
         self._wake.put(True)
 

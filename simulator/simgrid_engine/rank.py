@@ -15,10 +15,10 @@ from simulator.simgrid_engine.storage_traffic import write_checkpoint
 
 @dataclass(frozen=True, slots=True)
 class ComputeOrder:
-    """Compute `stacks` stacks of `stack_size` shard types each, then say so."""
+    """Compute `stacks` stacks, each as long as `stack_size` shard types at full pace."""
 
     stacks: int
-    stack_size: int
+    stack_size: float
 
 
 @dataclass(frozen=True, slots=True)

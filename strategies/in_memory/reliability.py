@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import comb, expm1, log1p
 
-from scipy.optimize import brentq
-
 from strategies.errors import StrategyError
 
 
@@ -59,6 +57,7 @@ def time_to_loss(
     StrategyError
         If the probability is not reached until `longest`.
     """
+    from scipy.optimize import brentq
 
     def excess(time: float) -> float:
         return loss_probability(failed_by(time), nodes, group, tolerated) - probability

@@ -24,12 +24,12 @@ def test_a_restart_takes_back_what_was_not_kept() -> None:
     ledger = Ledger()
     ledger.seconds["compute"] += 10
     ledger.seconds["checkpoint"] += 5
-    ledger.keep()
+    mark = ledger.mark()
     ledger.seconds["compute"] += 7
     ledger.seconds["waiting"] += 2
     ledger.seconds["detection"] += 1
-    ledger.take_back()
-    ledger.take_back()
+    ledger.take_back(mark)
+    ledger.take_back(mark)
     assert {cause: s for cause, s in ledger.seconds.items() if s} == {
         "compute": 10,
         "repeated": 9,

@@ -102,6 +102,7 @@ def test_one_failure_costs_a_restart_and_the_work_since_the_checkpoint(played: P
         "all_reduce": 8,
         "redundancy": 0,
         "patch_compute": 0,
+        "degraded": 0,
         "waiting": 0,
         "repeated": 10,
         "detection": 2,

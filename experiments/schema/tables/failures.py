@@ -64,6 +64,32 @@ class FailuresTable(Table):
             only_with={"failures.model": ("independent", "mix")},
         ),
     )
+    component: Literal["gpu", "host", "group"] = Field(
+        "host",
+        description="What breaks of a group that fails: it matters for state that is kept in host "
+        "memory, and for schemes that go on with what is left.",
+        json_schema_extra=about(
+            "choice: servers are what is replaced",
+            choices={
+                "gpu": "one of its GPUs",
+                "host": "one of its hosts",
+                "group": "all of it at once",
+            },
+            only_with={"failures.model": "independent"},
+        ),
+    )
+    hardware_share: float = Field(
+        0.78,
+        ge=0,
+        le=1,
+        description="Share of failures that are of hardware; the others, of software, leave host "
+        "memory as it was.",
+        json_schema_extra=about(
+            "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783): 78 % of interruptions",
+            unit="1",
+            only_with={"failures.model": "independent"},
+        ),
+    )
     clock: Literal["from-detection", "renewal"] = Field(
         "renewal",
         description="When a group's next interval between failures begins.",
@@ -142,7 +168,6 @@ class FailuresTable(Table):
         json_schema_extra=about(
             "derived: the platform's spec; 8 as in HGX servers where it has no hosts",
             unit="1",
-            only_with={"failures.model": ("mix", "trace")},
         ),
     )
     gpus_per_domain: int | None = Field(

@@ -7,13 +7,21 @@ from pathlib import Path
 import pytest
 
 from experiments.errors import UserError
-from experiments.failure_models.of_scenario import failure_model, job_layout
+from experiments.failure_models.of_scenario import (
+    GPUS_PER_DOMAIN,
+    GPUS_PER_HOST,
+    GPUS_PER_SWITCH,
+    failure_model,
+    job_layout,
+)
 from experiments.resolve import resolve
 from experiments.scenario_file import load_scenario
 from experiments.single_run import run, scenario_hash
 from platforms import load_preset, write_xml
 from simulator.failures.distributions import Weibull
+from simulator.failures.failure import JobLayout
 from simulator.failures.models import IndependentGroups
+from simulator.failures.victims import ComponentChoice
 
 MIX = ["failures.model=mix", "job.groups=200"]
 TRACE = (
@@ -37,7 +45,9 @@ def trace(tmp_path: Path) -> str:
 
 def test_groups_fail_independently_unless_the_scenario_says_otherwise() -> None:
     model = failure_model(load_scenario("spare-study"))
-    assert model == IndependentGroups(Weibull.from_mean(0.78, 60_000.0), 200)
+    layout = JobLayout(200, 3000, GPUS_PER_HOST, GPUS_PER_DOMAIN, GPUS_PER_SWITCH)
+    components = ComponentChoice(layout, "host", 0.78)
+    assert model == IndependentGroups(Weibull.from_mean(0.78, 60_000.0), 200, components)
     assert model.mtbf_s == pytest.approx(300.0)
 
 

@@ -1,0 +1,1 @@
+"""How long checkpoints in host memory survive: closed forms against random failures."""

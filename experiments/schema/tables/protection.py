@@ -1,0 +1,114 @@
+"""How the state is kept, beneath the scheme, with a table of named choices for each way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from experiments.schema.field_documentation import about
+from experiments.schema.tables.registered import RegisteredTable, with_registered
+from experiments.schema.tables.sources import STUDY
+from strategies.protection.registry import all_protections
+
+_STATED = {"protection.times": "stated"}
+
+
+class _ProtectionTable(RegisteredTable):
+    """``[protection]``: how the state is kept, beneath the scheme."""
+
+    name: str = "storage"
+    interval_steps: int | None = Field(
+        None,
+        ge=1,
+        le=10**18,
+        description="Steps between snapshots in memory; unset: the best period for what they cost, "
+        "and no more often than one is whole before the next.",
+        json_schema_extra=about(
+            "derived: the best period T_c*, Saxena et al. 2024",
+            unit="steps",
+            only_with={"protection.name": ("reft", "gemini")},
+        ),
+    )
+    state_bytes: float | None = Field(
+        None,
+        gt=0,
+        le=1e18,
+        description="State of a replica that is kept: parameters and optimizer; unset: "
+        "job.parameter_bytes, what a checkpoint is.",
+        json_schema_extra=about(f"derived: as the {STUDY} counts a checkpoint", unit="bytes"),
+    )
+    host_memory_bytes: float | None = Field(
+        None,
+        gt=0,
+        le=1e18,
+        description="Memory of a node that snapshots may fill; unset: all that the platform says "
+        "a node has.",
+        json_schema_extra=about("derived: the platform's spec", unit="bytes"),
+    )
+    times: Literal["measured", "stated"] = Field(
+        "measured",
+        description="Where the times of moving the state about come from.",
+        json_schema_extra=about(
+            "choice: platforms differ",
+            choices={
+                "measured": "flows over PCIe, host memory and network adapters of the platform",
+                "stated": "the keys below",
+            },
+        ),
+    )
+    copy_s: float = Field(
+        1.0,
+        ge=0,
+        le=1e9,
+        description="Time in which all GPUs copy their snapshot to host memory, parity included.",
+        json_schema_extra=about("assumption", unit="s", only_with=_STATED),
+    )
+    copy_interference_s: float = Field(
+        0.0,
+        ge=0,
+        le=1e9,
+        description="What an all-reduce takes longer during that.",
+        json_schema_extra=about("assumption: none", unit="s", only_with=_STATED),
+    )
+    send_s: float = Field(
+        1.0,
+        ge=0,
+        le=1e9,
+        description="Time in which all nodes send their copies to peers.",
+        json_schema_extra=about("assumption", unit="s", only_with=_STATED),
+    )
+    send_interference_s: float = Field(
+        0.0,
+        ge=0,
+        le=1e9,
+        description="What an all-reduce takes longer during that.",
+        json_schema_extra=about("assumption: none", unit="s", only_with=_STATED),
+    )
+    load_s: float = Field(
+        1.0,
+        ge=0,
+        le=1e9,
+        description="Time to load the state from a node's own memory.",
+        json_schema_extra=about("assumption", unit="s", only_with=_STATED),
+    )
+    rebuild_s: float = Field(
+        10.0,
+        ge=0,
+        le=1e9,
+        description="Time to bring a replaced node's state back from its peers, loading included.",
+        json_schema_extra=about("assumption", unit="s", only_with=_STATED),
+    )
+
+
+if TYPE_CHECKING:
+    ProtectionTable = _ProtectionTable
+else:
+    ProtectionTable = with_registered(
+        "ProtectionTable",
+        _ProtectionTable,
+        all_protections(),
+        "storage",
+        "How the state is kept against failures.",
+        f"choice: that of the {STUDY}",
+    )

@@ -1,0 +1,77 @@
+"""Components that are broken, for schemes that work around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from math import inf
+
+from simulator.failures.failure import Failure
+from simulator.job import Work
+from strategies.base import Hit, Strategy
+
+
+class HitList:
+    """Knows what is broken until when, and tells the scheme.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The scheme; where it does not track components, nothing is kept.
+    work : Work
+        Where components are, and how long repairs take that the failure does not state.
+    """
+
+    def __init__(self, strategy: Strategy, work: Work) -> None:
+        self.counts = strategy.tracks_components
+        self.next_repair_s = inf
+        self._strategy = strategy
+        self._layout = work.layout
+        self._repair_s = work.repair_s
+        self._under_repair: list[tuple[float, Hit]] = []
+
+    def strike(self, groups: Iterable[int], failures: Iterable[Failure], now_s: float) -> None:
+        """Groups went down, each by one failure; noticed at `now_s`, in seconds."""
+        for group, failure in zip(groups, failures, strict=True):
+            repair_s = self._repair_s if failure.repair_s is None else failure.repair_s
+            hit = self._hit_of(group, failure)
+            heappush(self._under_repair, (failure.time_s + repair_s, hit))
+            self._strategy.on_hit(hit)
+        self._look_ahead(now_s)
+
+    def repair(self, now_s: float) -> float:
+        """Give back what is repaired by now; returns the seconds that all wait for it."""
+        stall_s = 0.0
+        while self._under_repair and self._under_repair[0][0] <= now_s:
+            stall_s = max(stall_s, self._strategy.on_repair(heappop(self._under_repair)[1]))
+        self._look_ahead(now_s)
+        return stall_s
+
+    def after_restart(self, now_s: float) -> None:
+        """A restart has replaced what is broken, or has to do without what is not repaired yet."""
+        if self._strategy.restart_replaces:
+            self._under_repair.clear()
+        while self._under_repair and self._under_repair[0][0] <= now_s:
+            heappop(self._under_repair)
+        for _, hit in sorted(self._under_repair):
+            self._strategy.on_hit(hit)
+        self._look_ahead(now_s)
+
+    def _hit_of(self, group: int, failure: Failure) -> Hit:
+        """Return what a failure has broken of a group, by the numbers of its GPUs."""
+        layout = self._layout
+        if layout is None:
+            return Hit(group, 0, 0, 1)
+        gpus, first = layout.gpus_of(failure.level, failure.number), group * layout.gpus_per_group
+        return Hit(
+            group,
+            max(gpus[0] - first, 0),
+            min(gpus[-1] - first, layout.gpus_per_group - 1),
+            layout.gpus_per_group,
+        )
+
+    def _look_ahead(self, now_s: float) -> None:
+        if self._under_repair and not self._strategy.repairs_wait_for_restart:
+            self.next_repair_s = max(now_s, self._under_repair[0][0])
+        else:
+            self.next_repair_s = inf

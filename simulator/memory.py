@@ -1,0 +1,77 @@
+"""What a job keeps in the background, and what of it a restart finds again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from simulator.failures.failure import Failure, JobLayout
+from simulator.job import Work
+from simulator.snapshots import Losses, Saved, Shelf
+
+_NO_LAYOUT = JobLayout(1, 1, 1, 1, 1)
+
+
+class Memory:
+    """All tiers of a job.
+
+    Parameters
+    ----------
+    work : Work
+        The job with its tiers.
+    """
+
+    def __init__(self, work: Work) -> None:
+        shelves = [Shelf(tier) for tier in work.tiers]
+        self.shelves = [shelf for shelf in shelves if shelf.tier.policy is not None]
+        """Those that are filled beforehand."""
+        self._survivors = [shelf for shelf in shelves if shelf.tier.policy is None]
+        self._losses = Losses(work.layout or _NO_LAYOUT)
+        self._since_s = 0.0
+
+    def strike(self, struck: Iterable[Failure]) -> None:
+        """Failures have struck: what was not whole by then is spoiled, what is lost is noted."""
+        failures = list(struck)
+        self._losses.add(failures)
+        if failures:
+            first_s = min(failure.time_s for failure in failures)
+            for shelf in self.shelves:
+                shelf.strike(first_s)
+
+    def recover(
+        self, last: Saved, on_storage: Saved, struck: Iterable[Failure]
+    ) -> tuple[Saved, float | None]:
+        """Find the latest state that is left after a restart.
+
+        Parameters
+        ----------
+        last : Saved
+            The state of the last step, which the survivors of the failure still held.
+        on_storage : Saved
+            The last checkpoint that the job waited for.
+        struck : iterable of Failure
+            Failures that have not been told yet.
+
+        Returns
+        -------
+        Saved, float or None
+            The state, and the seconds to load it; None for the time that storage takes.
+        """
+        self.strike(struck)
+        found, duration_s = on_storage, None
+        for shelf in self._survivors:
+            shelf.whole = replace(last, at_s=self._since_s)
+        for shelf in (*self._survivors, *self.shelves):
+            way = shelf.recovery(self._losses)
+            if way is None:
+                shelf.clear()
+            elif shelf.whole is not None and shelf.whole.batches > found.batches:
+                found, duration_s = shelf.whole, shelf.tier.load.of(way)
+        return found, duration_s
+
+    def guard(self, now_s: float) -> None:
+        """The job goes on, with all lost nodes replaced."""
+        self._losses.forget()
+        self._since_s = now_s
+        for shelf in self.shelves:
+            shelf.guard_from(now_s)

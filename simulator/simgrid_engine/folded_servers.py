@@ -1,0 +1,59 @@
+"""A cluster with one GPU a server, which stands for all GPUs of the server."""
+
+from __future__ import annotations
+
+from platforms.spec import ClusterSpec
+
+
+def folded_servers(spec: ClusterSpec) -> ClusterSpec | None:
+    """Return the cluster with one GPU a server; None if its rails do not fold.
+
+    Where the g GPUs of every server move the same bytes at the same time to the GPUs of their
+    position in other servers, each has the same part of what they share: 1/g of the host memory, of
+    the uplinks, of the storage, and its part of an adapter. So one GPU with these parts, and with
+    the PCIe and NVLink links that are its own, takes as long as all g, and SimGrid has g times
+    fewer hosts and routes. This is `platforms.rail_plane`, but for servers instead of scale-up
+    domains, and for any fabric. What limits each transfer for itself is unchanged.
+
+    Rails fold where a server has all of them equally often, or a set of its own or shared with
+    servers that have the same set. Disks are left out.
+    """
+    gpus = spec.gpus_per_host
+    host, nic, out, storage = spec.host, spec.nic, spec.scale_out, spec.storage
+    adapters = gpus // nic.gpus_per_nic
+    if spec.rails % adapters and adapters % spec.rails:
+        return None
+    return spec.model_copy(
+        update={
+            "scale_up": spec.scale_up.model_copy(
+                update={"gpus_per_domain": spec.scale_up.gpus_per_domain // gpus}
+            ),
+            "nic": nic.model_copy(
+                update={
+                    "gpus_per_nic": 1,
+                    "bandwidth_bytes_per_s": nic.bandwidth_bytes_per_s / nic.gpus_per_nic,
+                }
+            ),
+            "scale_out": out.model_copy(
+                update={"rails": max(1, spec.rails // adapters) if out.rail_optimised else None}
+            ),
+            "storage": storage.model_copy(
+                update={
+                    "read_bandwidth_bytes_per_s": storage.read_bandwidth_bytes_per_s / gpus,
+                    "write_bandwidth_bytes_per_s": storage.write_bandwidth_bytes_per_s / gpus,
+                }
+            ),
+            "host": host.model_copy(
+                update={
+                    "gpus_per_host": 1,
+                    "memory_bytes": _part(host.memory_bytes, gpus),
+                    "memory_bandwidth_bytes_per_s": _part(host.memory_bandwidth_bytes_per_s, gpus),
+                }
+            ),
+            "disk": None,
+        }
+    )
+
+
+def _part(value: float | None, sharers: int) -> float | None:
+    return None if value is None else value / sharers

@@ -1,0 +1,101 @@
+"""Which flows move training state: plain data, from nodes to their GPUs and memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from platforms import xml_names
+from simulator.simgrid_engine.scenes import Flow
+from simulator.simgrid_engine.state_transfers import StateTransfers
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """GPUs of a platform as they take part in a job, by number.
+
+    Attributes
+    ----------
+    gpus_per_node : int
+        GPUs of a server.
+    gpus_per_group : int
+        GPUs of a data-parallel group; groups fill the platform in order.
+    """
+
+    gpus_per_node: int
+    gpus_per_group: int
+
+    def gpus_of(self, node: int) -> range:
+        """Return the GPUs of a node."""
+        return range(node * self.gpus_per_node, (node + 1) * self.gpus_per_node)
+
+    def rings(self, groups: int) -> list[range]:
+        """Return the GPUs of each ring of an all-reduce: those of one position in their groups.
+
+        The GPUs of the first server of the groups, or of the whole group where it has fewer, stand
+        for the rest, which play the same part elsewhere in the fabric.
+        """
+        positions = min(self.gpus_per_node, self.gpus_per_group)
+        end = groups * self.gpus_per_group
+        return [range(position, end, self.gpus_per_group) for position in range(positions)]
+
+
+def snapshots(layout: Layout, node: int, size_bytes: float) -> list[Flow]:
+    """Return what its GPUs copy to the memory of a node."""
+    return [(xml_names.gpu(gpu), xml_names.memory(gpu), size_bytes) for gpu in layout.gpus_of(node)]
+
+
+def loads(layout: Layout, node: int, size_bytes: float) -> list[Flow]:
+    """Return what the GPUs of a node get from its memory."""
+    return [(door, gpu, size) for gpu, door, size in snapshots(layout, node, size_bytes)]
+
+
+def copies_to_peers(layout: Layout, transfers: StateTransfers) -> list[Flow]:
+    """Return the copies that all nodes send at once, to those behind them in their peer group.
+
+    A copy goes from GPU to GPU of the same position, and from there to the memory of the peer, as
+    GEMINI does it (Wang et al. 2023, SOSP): the PCIe link of a GPU carries what it sends and what
+    it passes on to memory.
+    """
+    return [
+        (xml_names.gpu(near), xml_names.memory(far), transfers.snapshot_bytes_per_gpu)
+        for group in transfers.peers
+        for place, node in enumerate(group)
+        for distance in range(1, transfers.copies + 1)
+        for near, far in zip(
+            layout.gpus_of(node),
+            layout.gpus_of(group[(place + distance) % len(group)]),
+            strict=True,
+        )
+    ]
+
+
+def from_memories(
+    layout: Layout, sources: Sequence[int], target: int, size_bytes: float
+) -> list[Flow]:
+    """Return what nodes send from their memories to the memory of another, for each of its GPUs."""
+    return [
+        (xml_names.memory(near), xml_names.memory(far), size_bytes)
+        for node in sources
+        for near, far in zip(layout.gpus_of(node), layout.gpus_of(target), strict=True)
+    ]
+
+
+def to_storage(layout: Layout, size_bytes: float) -> list[Flow]:
+    """Return what the first group writes from host memory to the storage."""
+    return [
+        (xml_names.memory(gpu), xml_names.STORAGE_HOST, size_bytes)
+        for gpu in range(layout.gpus_per_group)
+    ]
+
+
+def all_reduces(layout: Layout, groups: int, gradient_bytes: float) -> list[Flow]:
+    """Return the rings of an all-reduce, with a steady flow an edge: 2 (n - 1)/n of the bytes."""
+    if groups < 2:
+        return []
+    on_an_edge = 2 * (groups - 1) / groups * gradient_bytes
+    return [
+        (xml_names.gpu(near), xml_names.gpu(ring[(place + 1) % groups]), on_an_edge)
+        for ring in layout.rings(groups)
+        for place, near in enumerate(ring)
+    ]

@@ -1,0 +1,210 @@
+"""How long training state takes in and out of host memory, measured on a platform in SimGrid.
+
+What is played is the platform with the doors to its host memories, and one GPU a server where all
+GPUs of a server do the same (`simulator.simgrid_engine.folded_servers`), which is as exact and
+faster. A copy to the own memory, and a load from it, meets nothing but what the GPUs of the server
+do: one server tells the time of all. Copies to peers, the all-reduce, and the writing of a group
+are played by all nodes that take part, wherever they are.
+
+Between host memory and network a platform has the PCIe link of the GPU at the same door, down and
+up again; that is in the way only where PCIe is slower than the adapter, or something else is on it.
+Groups that are no whole servers cannot be folded: 4,096 GPUs in groups of four take 20 s.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from platforms.errors import PlatformError
+from platforms.spec import ClusterSpec
+from platforms.xml_writer import write_xml
+from simulator.probe_cache import cached
+from simulator.simgrid_engine.folded_servers import folded_servers
+from simulator.simgrid_engine.process import in_own_process
+from simulator.simgrid_engine.scenes import Scene, play_scenes
+from simulator.simgrid_engine.state_flows import (
+    Layout,
+    all_reduces,
+    copies_to_peers,
+    from_memories,
+    loads,
+    snapshots,
+    to_storage,
+)
+from simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
+
+# Raise it when a change to this file, or to the flows, changes what is measured.
+_VERSION = 1
+
+_RESOLUTION_S = 1e-9
+"""SimGrid's clock: what an all-reduce is slower by less than this is rounding."""
+
+
+def probe_state_transfers(spec: ClusterSpec, transfers: StateTransfers) -> StateTransferTimes:
+    """Measure what moving training state takes on a platform, in a process of its own.
+
+    Parameters
+    ----------
+    spec : ClusterSpec
+        The platform; its doors are opened.
+    transfers : StateTransfers
+        What is moved, and between which nodes.
+
+    Raises
+    ------
+    PlatformError
+        The platform is too small, or does not say how fast host memory is or what leads to it.
+    SimulationError
+        SimGrid aborts.
+    """
+    with _played_platform(spec, transfers) as (path, layout, memory_bytes_per_s):
+        times = _measured(path, layout, transfers, memory_bytes_per_s)
+    return replace(times, host_memory_bytes=spec.host.memory_bytes)
+
+
+def cached_state_probe(
+    spec: ClusterSpec, transfers: StateTransfers, directory: Path | None = None
+) -> StateTransferTimes:
+    """Return what `probe_state_transfers` measures, from the cache if it is there.
+
+    Parameters
+    ----------
+    spec, transfers
+        As there.
+    directory : Path, optional
+        Where entries are kept; the cache of all probes by default.
+    """
+
+    def believable(stored: dict[str, Any]) -> StateTransferTimes:
+        known = StateTransferTimes(**stored)
+        known.check()
+        return known
+
+    with _played_platform(spec, transfers) as (path, layout, memory_bytes_per_s):
+        asked = ["state", _VERSION, asdict(layout), asdict(transfers)]
+        times = cached(
+            path,
+            asked,
+            lambda: _measured(path, layout, transfers, memory_bytes_per_s),
+            believable,
+            directory,
+        )
+    return replace(times, host_memory_bytes=spec.host.memory_bytes)
+
+
+@contextmanager
+def _played_platform(
+    spec: ClusterSpec, transfers: StateTransfers
+) -> Iterator[tuple[Path, Layout, float]]:
+    """Write the platform to be played; yield its file, the job on it, its memory's bandwidth."""
+    gpus_per_group = _gpus_per_group(spec, transfers)
+    played, memory_bytes_per_s = spec, _memory_bandwidth(spec)
+    layout = Layout(spec.gpus_per_host, gpus_per_group)
+    folded = folded_servers(spec)
+    if folded is not None and gpus_per_group % spec.gpus_per_host == 0:
+        played, memory_bytes_per_s = folded, _memory_bandwidth(folded)
+        layout = Layout(1, gpus_per_group // spec.gpus_per_host)
+    opened = played.model_copy(
+        update={"host": played.host.model_copy(update={"doors": True}), "disk": None}
+    )
+    with tempfile.TemporaryDirectory(prefix="faultline-") as directory:
+        path = Path(directory) / "platform.xml"
+        write_xml(opened, path)
+        yield path, layout, memory_bytes_per_s
+
+
+def _gpus_per_group(spec: ClusterSpec, transfers: StateTransfers) -> int:
+    nodes = spec.gpus // spec.gpus_per_host
+    highest = max((node for group in transfers.peers for node in group), default=0)
+    if highest >= nodes:
+        raise PlatformError(f"has nodes 0 to {nodes - 1}: there is no node {highest}", spec.name)
+    gpus_per_group = spec.gpus // transfers.groups
+    if gpus_per_group == 0:
+        raise PlatformError(
+            f"has {spec.gpus} GPU hosts for {transfers.groups} groups; use a larger platform or "
+            "fewer groups",
+            spec.name,
+        )
+    return gpus_per_group
+
+
+def _memory_bandwidth(spec: ClusterSpec) -> float:
+    """Return the bandwidth of a host's memory, if it and a way to it are stated."""
+    host = spec.host
+    if host.memory_bandwidth_bytes_per_s is None:
+        raise PlatformError(
+            'is missing: state in host memory is copied at it, written like "614GB/s"',
+            f"{spec.name}: host.memory_bandwidth",
+        )
+    if host.link_bandwidth_bytes_per_s is None and spec.nic.pcie_bandwidth_bytes_per_s is None:
+        raise PlatformError(
+            "is missing: state goes to host memory over PCIe, written like "
+            '"64GB/s", or over a link of its own (host.link_bandwidth)',
+            f"{spec.name}: nic.pcie_bandwidth",
+        )
+    return host.memory_bandwidth_bytes_per_s
+
+
+def _measured(
+    path: Path, layout: Layout, transfers: StateTransfers, memory_bytes_per_s: float
+) -> StateTransferTimes:
+    snapshot_bytes = transfers.snapshot_bytes_per_gpu
+    all_reduce = all_reduces(layout, transfers.groups, transfers.gradient_bytes_per_gpu)
+    copies = copies_to_peers(layout, transfers)
+    # Copies of other servers do not meet the all-reduce.
+    nodes = sorted(
+        {gpu // layout.gpus_per_node for ring in layout.rings(transfers.groups) for gpu in ring}
+    )
+    disturbing = [flow for node in nodes for flow in snapshots(layout, node, snapshot_bytes)]
+    lost, *survivors = max(transfers.peers, key=len, default=(0,))
+    scenes = [
+        Scene(snapshots(layout, 0, snapshot_bytes)),
+        Scene(loads(layout, 0, transfers.state_bytes_per_gpu)),
+        Scene(all_reduce),
+        Scene(all_reduce, background=disturbing),
+        Scene(copies),
+        Scene(all_reduce if copies else [], background=copies),
+        # Each survivor sends its parity, and for each other survivor's the block that is in it:
+        # n - 1 blocks of 1/(n - 1) of a share. The lost parity is made with the next snapshot.
+        Scene(from_memories(layout, survivors, lost, snapshot_bytes)),
+        Scene(from_memories(layout, survivors[:1], lost, snapshot_bytes)),
+        Scene(to_storage(layout, snapshot_bytes)),
+    ]
+    copy_s, load_s, alone_s, with_copy_s, send_s, with_send_s, gather_s, get_s, persist_s = (
+        in_own_process(play_scenes, path, scenes)
+    )
+    share_bytes = snapshot_bytes * layout.gpus_per_node
+    # All that came is read, and the share is written: n - 1 and one of the share's size.
+    rebuild_xor_s = (len(survivors) + 1) * share_bytes / memory_bytes_per_s
+    return StateTransferTimes(
+        copy_s=copy_s,
+        copy_interference_s=_longer_s(with_copy_s, alone_s),
+        encode_s=_encoded_bytes(transfers, share_bytes) / memory_bytes_per_s,
+        send_s=send_s,
+        send_interference_s=_longer_s(with_send_s, alone_s) if copies else 0.0,
+        load_s=load_s,
+        rebuild_s=gather_s + rebuild_xor_s + load_s if survivors else 0.0,
+        fetch_s=get_s + load_s if survivors else 0.0,
+        persist_s=persist_s,
+        host_memory_bytes=None,
+    )
+
+
+def _longer_s(disturbed_s: float, alone_s: float) -> float:
+    longer_s = disturbed_s - alone_s
+    return longer_s if longer_s > _RESOLUTION_S else 0.0
+
+
+def _encoded_bytes(transfers: StateTransfers, share_bytes: float) -> float:
+    """Return what a node reads and writes for its parity, in the smallest of the peer groups.
+
+    Nothing but the memory's bandwidth is in the way, and no node meets another, so this needs no
+    measurement: n blocks of 1/(n - 1) of the share.
+    """
+    sizes = [len(group) for group in transfers.peers if len(group) > 1]
+    return min(sizes) / (min(sizes) - 1) * share_bytes if sizes else 0.0

@@ -1,0 +1,128 @@
+"""Training state on its way between GPUs, host memories and storage: what is moved, in what time.
+
+Schemes that keep checkpoints in memory differ in what they move: REFT (Wang et al. 2023, arXiv
+2310.12670) a share of the state and a parity, GEMINI (Wang et al. 2023, SOSP) whole copies to the
+memories of peers, just-in-time checkpointing (Gupta et al. 2024, EuroSys) the state of one replica
+after a failure. What each movement takes is measured on a platform by
+`simulator.simgrid_engine.state_probe`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import inf
+
+
+@dataclass(frozen=True, slots=True)
+class StateTransfers:
+    """What a scheme moves between GPUs, host memories and storage.
+
+    A node is a server: GPU number over GPUs of a host. On a rail plane it is one GPU host, which
+    stands for one GPU of each server of its group.
+
+    Attributes
+    ----------
+    groups : int
+        Data-parallel groups of the job, on the platform's GPU hosts in order.
+    snapshot_bytes_per_gpu : float
+        What every GPU copies to the memory of its host at a snapshot.
+    state_bytes_per_gpu : float
+        What every GPU loads after a restart.
+    peers : tuple of tuple of int
+        Groups of nodes that keep each other's state. A node is in one group at most.
+    copies : int
+        Copies of a node's snapshot that go to other nodes of its peer group, to those behind it in
+        the group's order: m - 1 for the m replicas of GEMINI, 0 for REFT.
+    gradient_bytes_per_gpu : float
+        Gradients of a GPU in the all-reduce of the groups.
+
+    Raises
+    ------
+    ValueError
+        If sizes are negative, nodes are named twice, or a peer group is too small for the copies.
+    """
+
+    groups: int
+    snapshot_bytes_per_gpu: float
+    state_bytes_per_gpu: float
+    peers: tuple[tuple[int, ...], ...]
+    copies: int
+    gradient_bytes_per_gpu: float
+
+    def __post_init__(self) -> None:
+        if self.groups < 1:
+            raise ValueError(f"groups = {self.groups}: a job has at least one")
+        for name in ("snapshot_bytes_per_gpu", "state_bytes_per_gpu", "gradient_bytes_per_gpu"):
+            if not 0.0 <= getattr(self, name) < inf:
+                raise ValueError(f"{name} = {getattr(self, name)}: must be finite, not negative")
+        nodes = [node for group in self.peers for node in group]
+        if len(set(nodes)) < len(nodes) or any(node < 0 for node in nodes):
+            raise ValueError("peers: a node is named twice, or is negative")
+        smallest = min(map(len, self.peers), default=1)
+        if not 0 <= self.copies < smallest:
+            raise ValueError(
+                f"copies = {self.copies}: the smallest peer group has {smallest} nodes, so there "
+                f"is room for 0 to {smallest - 1}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class StateTransferTimes:
+    """What the movements take on a platform that is idle otherwise, in seconds.
+
+    Attributes
+    ----------
+    copy_s : float
+        All GPUs copy their snapshots to host memory at once.
+    copy_interference_s : float
+        By how much a ring all-reduce of the groups takes longer that starts with the copy. After
+        the copy it is not disturbed: one that is longer than the copy loses no more than the copy
+        takes of the bandwidth.
+    encode_s : float
+        XOR parity in host memory: a member of a peer group of n nodes reads n - 1 blocks, each
+        1/(n - 1) of a node's snapshot, and writes one. 0 without peers.
+    send_s : float
+        Every node sends its copies to peers' host memories, all at once; 0 without copies.
+    send_interference_s : float
+        By how much the all-reduce takes longer that starts with the sending.
+    load_s : float
+        All GPUs load their state from host memory at once.
+    rebuild_s : float
+        A node of the largest peer group is replaced: RAIM5's blocks from the survivors, XOR, load.
+        0 without peers.
+    fetch_s : float
+        A replaced node gets its snapshot from the memory of one peer that has a copy, and loads. 0
+        without peers.
+    persist_s : float
+        The nodes of one group write their snapshots from host memory to storage, all at once.
+    host_memory_bytes : float or None
+        Memory of a node; None if the platform does not say.
+    """
+
+    copy_s: float
+    copy_interference_s: float
+    encode_s: float
+    send_s: float
+    send_interference_s: float
+    load_s: float
+    rebuild_s: float
+    fetch_s: float
+    persist_s: float
+    host_memory_bytes: float | None
+
+    def check(self) -> None:
+        """Check values that come from a file.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one is no finite number from 0 up.
+        """
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None and field.name == "host_memory_bytes":
+                continue
+            if type(value) is not float:
+                raise TypeError(f"{field.name} is no float")
+            if not 0.0 <= value < inf:
+                raise ValueError(f"{field.name} is not finite, or negative")

@@ -1,0 +1,116 @@
+"""What a restart can go back to: saved states, and the tiers that keep them in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from simulator.badput import Mark
+from simulator.failures.failure import Failure, JobLayout
+from strategies.protection.tier import Recovery, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A state that was saved.
+
+    Attributes
+    ----------
+    steps : int
+        Steps completed by then.
+    batches : float
+        Full batches trained by then.
+    last_share : float
+        Share of a full batch that the last of the steps trained.
+    at_s : float
+        When it was taken, in seconds of simulated time; failures before that do it no harm.
+    booked : Mark
+        What a restart to this state leaves in the ledger.
+    """
+
+    steps: int
+    batches: float
+    last_share: float
+    at_s: float
+    booked: Mark
+
+
+class Losses:
+    """The nodes whose memory was lost, and when.
+
+    Parameters
+    ----------
+    layout : JobLayout
+        Which nodes a failure takes.
+    """
+
+    def __init__(self, layout: JobLayout) -> None:
+        self._layout = layout
+        self._lost: list[tuple[float, range]] = []
+
+    def add(self, failures: Iterable[Failure]) -> None:
+        """Note failures."""
+        for failure in failures:
+            nodes = self._layout.hosts_losing_memory(failure)
+            if nodes:
+                self._lost.append((failure.time_s, nodes))
+
+    def since(self, time_s: float) -> set[int]:
+        """Return the nodes lost at that time, in seconds, or later."""
+        return {node for lost_s, nodes in self._lost if lost_s >= time_s for node in nodes}
+
+    def forget(self) -> None:
+        """Lost nodes are replaced, and hold what they have to."""
+        self._lost.clear()
+
+
+class Shelf:
+    """A tier and what is on it: the last whole snapshot, and the one that is being taken."""
+
+    def __init__(self, tier: Tier) -> None:
+        self.tier = tier
+        self.whole: Saved | None = None
+        self._coming: Saved | None = None
+        self._last_s = 0.0
+
+    def due(self, steps: int, now_s: float, down: int) -> bool:
+        """Whether to take a snapshot at the end of a step: one at a time."""
+        policy = self.tier.policy
+        if policy is None:
+            return False
+        if self._coming is not None:
+            self.settle(now_s)
+            if self._coming is not None:
+                return False
+        return policy.due(steps, now_s - self._last_s, now_s, down)
+
+    def put(self, saved: Saved) -> None:
+        """Take a snapshot; it is whole a lag later."""
+        self._coming, self._last_s = saved, saved.at_s
+        self.settle(saved.at_s)
+
+    def settle(self, now_s: float) -> None:
+        """What has become whole by now, in seconds, replaces what was."""
+        if self._coming is not None and self._coming.at_s + self.tier.lag_s <= now_s:
+            self.whole, self._coming = self._coming, None
+
+    def strike(self, time_s: float) -> None:
+        """A failure at `time_s`, in seconds, spoils what is not whole by then."""
+        self.settle(time_s)
+        self._coming = None
+
+    def recovery(self, losses: Losses) -> Recovery | None:
+        """Return how the whole snapshot can be loaded; None if there is none, or it is lost."""
+        if self.whole is None:
+            return None
+        return self.tier.keeper.recovery(losses.since(self.whole.at_s))
+
+    def clear(self) -> None:
+        """Nothing is left."""
+        self.whole = self._coming = None
+
+    def guard_from(self, now_s: float) -> None:
+        """Lost nodes have been replaced: the snapshot is as safe as when it was taken."""
+        self._last_s = now_s
+        if self.whole is not None:
+            self.whole = replace(self.whole, at_s=now_s)

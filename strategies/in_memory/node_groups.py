@@ -1,0 +1,108 @@
+"""Which nodes keep each other's state: groups of nodes that survive only so many losses each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from strategies.errors import StrategyError
+
+Placement = Literal["across-domains", "neighbours"]
+"""Whether the nodes of a group are far apart, or next to each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroups:
+    """Nodes in groups, each of which survives the loss of up to `tolerated` of its nodes.
+
+    Nodes lie in rows of `positions`: a row is a replica of the model, and nodes at the same
+    position of all rows hold the same part of it. A group has nodes of one position. With
+    "neighbours" these are in neighbouring rows, and so perhaps in one scale-up domain or rack; with
+    "across-domains" in rows as far apart as can be: k, k + G, k + 2G, ... for G groups a position.
+    Rows that are left over join groups: the last one with "neighbours", the first ones with
+    "across-domains".
+
+    Attributes
+    ----------
+    nodes : int
+        Nodes in all.
+    size : int
+        Nodes n of a group.
+    tolerated : int
+        Losses that a group survives.
+    placement : {"across-domains", "neighbours"}
+        Which nodes share a group.
+    positions : int
+        Nodes of a row; 1 where any node may share a group with any other.
+    """
+
+    nodes: int
+    size: int
+    tolerated: int
+    placement: Placement
+    positions: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.positions <= self.nodes or self.nodes % self.positions:
+            raise StrategyError(
+                "positions",
+                f"{self.nodes} nodes are not rows of {self.positions}",
+                "use a divisor of the nodes",
+            )
+        if not 1 <= self.size <= self.rows:
+            raise StrategyError(
+                "size",
+                f"groups of {self.size} nodes do not fit {self.rows} nodes that hold the same part",
+                f"use 1 to {self.rows}",
+            )
+        if self.tolerated < 0:
+            raise StrategyError("tolerated", f"is {self.tolerated}", "use 0 or more")
+
+    @property
+    def rows(self) -> int:
+        """Nodes at one position."""
+        return self.nodes // self.positions
+
+    @property
+    def groups(self) -> int:
+        """Number of groups."""
+        return self._groups_a_position * self.positions
+
+    def group_of(self, node: int) -> int:
+        """Return the group of a node."""
+        row, position = divmod(node, self.positions)
+        groups = self._groups_a_position
+        if self.placement == "neighbours":
+            return position * groups + min(row // self.size, groups - 1)
+        return position * groups + row % groups
+
+    def nodes_of(self, group: int) -> range:
+        """Return the nodes of a group."""
+        position, index = divmod(group, self._groups_a_position)
+        return range(self.nodes)[position :: self.positions][self._rows_of(index)]
+
+    def survives(self, lost: Iterable[int]) -> bool:
+        """Return whether no group loses more of its nodes than it tolerates.
+
+        Parameters
+        ----------
+        lost : iterable of int
+            Nodes that are lost; those named twice count once.
+        """
+        losses: dict[int, int] = {}
+        for node in set(lost):
+            group = self.group_of(node)
+            losses[group] = losses.get(group, 0) + 1
+        return max(losses.values(), default=0) <= self.tolerated
+
+    @property
+    def _groups_a_position(self) -> int:
+        return self.rows // self.size
+
+    def _rows_of(self, index: int) -> slice:
+        groups = self._groups_a_position
+        if self.placement == "neighbours":
+            last = index == groups - 1
+            return slice(index * self.size, None if last else (index + 1) * self.size)
+        return slice(index, None, groups)

@@ -1,0 +1,102 @@
+"""GEMINI: replicas of each machine's checkpoint in peers' memory (Wang et al. 2023, SOSP'23)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from strategies.base import StrategyOptions
+from strategies.errors import StrategyError
+from strategies.in_memory.node_groups import NodeGroups, Placement
+from strategies.protection.base import (
+    ProtectedJob,
+    Protection,
+    SnapshotCost,
+    Transfers,
+    TransferTimes,
+    hidden_interference_s,
+)
+from strategies.protection.tier import LoadTimes
+
+_VERSIONS = 2
+"""Checkpoints in memory: one that is whole, and one that is being taken."""
+
+
+class GeminiOptions(StrategyOptions):
+    """Named choices of GEMINI."""
+
+    replicas: int = Field(
+        2,
+        ge=1,
+        le=1000,
+        description="Machines m of a group; each holds the checkpoints of all of them.",
+        json_schema_extra={"source": "Wang et al. 2023 (GEMINI): m = 2", "unit": "1"},
+    )
+    placement: Placement = Field(
+        "neighbours",
+        description="Which machines share a group.",
+        json_schema_extra={
+            "source": "Wang et al. 2023 (GEMINI): machines in order",
+            "choices": {
+                "neighbours": "those next to each other",
+                "across-domains": "machines as far apart as can be",
+            },
+        },
+    )
+
+
+class Gemini(Protection):
+    """Every machine keeps its own checkpoint and those of the m - 1 others of its group.
+
+    Where data-parallel replicas hold the same state, each of them saves an equal part of it.
+    """
+
+    name: ClassVar[str] = "gemini"
+    summary: ClassVar[str] = "GEMINI: replicas of each node's checkpoint in the memory of peers"
+    gathers: ClassVar[bool] = True
+    Options: ClassVar[type[StrategyOptions]] = GeminiOptions
+
+    def __init__(self, job: ProtectedJob, options: StrategyOptions) -> None:
+        super().__init__(job, options)
+        assert isinstance(options, GeminiOptions)
+        self._replicas = options.replicas
+        if options.replicas > job.nodes:
+            raise StrategyError(
+                "protection.gemini.replicas",
+                f"{options.replicas} machines hold the same checkpoint, the job has {job.nodes}",
+                f"use at most {job.nodes}",
+            )
+        self._peers = NodeGroups(
+            job.nodes, options.replicas, options.replicas - 1, options.placement
+        )
+
+    @property
+    def peers(self) -> NodeGroups:
+        return self._peers
+
+    @property
+    def transfers(self) -> Transfers:
+        return Transfers(self.job.state_bytes_per_gpu / self.job.groups, self._replicas - 1)
+
+    def snapshot_cost(self, times: TransferTimes) -> SnapshotCost:
+        """The copies travel while the network is idle; the rest delays the all-reduce."""
+        transfer_s = times.copy_s + times.send_s
+        stall_s = hidden_interference_s(
+            transfer_s,
+            times.copy_interference_s + times.send_interference_s,
+            self.job.compute_s,
+        )
+        return SnapshotCost(stall_s, transfer_s)
+
+    def persist_cost(self, times: TransferTimes) -> SnapshotCost:
+        """Machines write from their memory; training does not notice."""
+        return SnapshotCost(0.0, times.persist_s)
+
+    def load_times(self, times: TransferTimes) -> LoadTimes:
+        return LoadTimes(times.load_s, times.fetch_s)
+
+    @property
+    def memory_bytes_per_node(self) -> float:
+        snapshot = self.transfers.snapshot_bytes_per_gpu * self.job.gpus_per_node
+        return _VERSIONS * self._replicas * snapshot

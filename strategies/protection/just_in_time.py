@@ -1,0 +1,58 @@
+"""Just-in-time checkpoints: written after the failure, by whoever is left (EuroSys'24)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from strategies.base import StrategyOptions
+from strategies.in_memory.node_groups import NodeGroups
+from strategies.protection.base import (
+    ProtectedJob,
+    Protection,
+    SnapshotCost,
+    Transfers,
+    TransferTimes,
+    peers_of_equal_shards,
+)
+from strategies.protection.tier import LoadTimes
+
+
+class JustInTime(Protection):
+    """Nothing is taken beforehand; a healthy replica saves its state when another has failed.
+
+    The step under way is lost, and nothing else, as long as every part of the model is left in some
+    replica (Gupta et al. 2024, Just-In-Time Checkpointing, EuroSys'24). Saving and loading both
+    count as loading.
+    """
+
+    name: ClassVar[str] = "just-in-time"
+    summary: ClassVar[str] = "Just-in-time checkpoints: after the failure, from a healthy replica"
+    takes_snapshots: ClassVar[bool] = False
+
+    def __init__(self, job: ProtectedJob, options: StrategyOptions) -> None:
+        super().__init__(job, options)
+        rows = job.nodes // job.nodes_per_group
+        self._peers = peers_of_equal_shards(job, rows, rows - 1, "neighbours")
+
+    @property
+    def peers(self) -> NodeGroups:
+        return self._peers
+
+    @property
+    def transfers(self) -> Transfers:
+        return Transfers(self.job.state_bytes_per_gpu)
+
+    def snapshot_cost(self, times: TransferTimes) -> SnapshotCost:
+        return SnapshotCost(0.0, 0.0)
+
+    def persist_cost(self, times: TransferTimes) -> SnapshotCost:
+        """A copy to host memory, then storage in the background."""
+        return SnapshotCost(times.copy_s, times.persist_s)
+
+    def load_times(self, times: TransferTimes) -> LoadTimes:
+        saved_s = times.copy_s
+        return LoadTimes(saved_s + times.load_s, saved_s + times.fetch_s)
+
+    @property
+    def memory_bytes_per_node(self) -> float:
+        return self.job.state_bytes_per_gpu * self.job.gpus_per_node
