@@ -11,7 +11,11 @@ from experiments.schema.tables.registered import RegisteredTable, with_registere
 from experiments.schema.tables.sources import STUDY
 from strategies.protection.registry import all_protections
 
-_STATED = {"protection.times": "stated"}
+_IN_MEMORY = [name for name in all_protections() if name != "storage"]
+_STATED: dict[str, str | list[str]] = {
+    "protection.name": _IN_MEMORY,
+    "protection.times": "stated",
+}
 
 
 class _ProtectionTable(RegisteredTable):
@@ -36,7 +40,11 @@ class _ProtectionTable(RegisteredTable):
         le=1e18,
         description="State of a replica that is kept: parameters and optimizer; unset: "
         "job.parameter_bytes, what a checkpoint is.",
-        json_schema_extra=about(f"derived: as the {STUDY} counts a checkpoint", unit="bytes"),
+        json_schema_extra=about(
+            f"derived: as the {STUDY} counts a checkpoint",
+            unit="bytes",
+            only_with={"protection.name": _IN_MEMORY},
+        ),
     )
     host_memory_bytes: float | None = Field(
         None,
@@ -44,7 +52,11 @@ class _ProtectionTable(RegisteredTable):
         le=1e18,
         description="Memory of a node that snapshots may fill; unset: all that the platform says "
         "a node has.",
-        json_schema_extra=about("derived: the platform's spec", unit="bytes"),
+        json_schema_extra=about(
+            "derived: the platform's spec",
+            unit="bytes",
+            only_with={"protection.name": _IN_MEMORY},
+        ),
     )
     times: Literal["measured", "stated"] = Field(
         "measured",
@@ -55,6 +67,7 @@ class _ProtectionTable(RegisteredTable):
                 "measured": "flows over PCIe, host memory and network adapters of the platform",
                 "stated": "the keys below",
             },
+            only_with={"protection.name": _IN_MEMORY},
         ),
     )
     copy_s: float = Field(
