@@ -62,6 +62,7 @@ CAUSE_LOOKS = {
     "all_reduce": BarLook("#8CC9EE"),
     "redundancy": BarLook("#4DB993"),
     "patch_compute": BarLook("#B5E6D6", "////"),
+    "degraded": BarLook("#9C86C4", "++++"),
     "waiting": BarLook("#F0E442"),
     "repeated": BarLook("#B04E00"),
     "detection": BarLook("#F3C26B", "...."),

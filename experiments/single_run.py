@@ -103,6 +103,7 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
     ``time_to_train_ratio`` is the simulated time over that of as many steps without redundancy,
     failures, jitter and checkpoints (T_0 of Lee et al. 2026 (SPARe)); where the job gave up before
     its last step, only the steps it has done count, and the ratio is infinite where there is none.
+    Steps are counted in full batches: one that trains half a batch is half a step.
     """
     scenario = question.scenario
     job = scenario.job
@@ -125,8 +126,7 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
         "snapshot_interval_steps": question.protected.snapshot_interval_steps,
         "distribution": scenario.failures.process,
         "steps": job.steps,
-        "completed_steps": progress.completed_steps,
-        "completed_batches": progress.completed_batches,
+        "completed_steps": _whole(progress.completed_batches),
         "time_s": now_s,
         "time_to_train_ratio": now_s / ideal_s if ideal_s else float("inf"),
         "availability": 1.0 - progress.downtime_s / now_s if now_s else 1.0,
@@ -144,6 +144,12 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
         "mean_stacks": progress.stack_computations / max(1, progress.played_steps),
         **{f"{kind}_s": seconds for kind, seconds in progress.seconds.items()},
     }
+
+
+def _whole(batches: float) -> float:
+    """Return full batches as a whole number, unless steps of smaller batches leave a rest."""
+    nearest = round(batches)
+    return nearest if abs(batches - nearest) < 1e-6 else batches
 
 
 def scenario_hash(scenario: Scenario) -> str:

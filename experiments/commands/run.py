@@ -159,16 +159,22 @@ def _readable(record: Record) -> list[tuple[str, str]]:
         for cause, meaning in MEANINGS.items()
         if record[f"{cause}_s"]
     ]
+    restarts, snapshots = f"{record['restarts']:,}", []
+    if record["snapshots"]:
+        every = record["snapshot_interval_steps"] or record["checkpoint_interval_steps"]
+        snapshots.append(("snapshot every", f"{every} steps ({record['protection']})"))
+        restarts += f", {record['restarts_from_memory']:,} of them from memory"
     return [
         ("engine, seed", f"{record['engine']}, {record['seed']}"),
-        ("steps", f"{record['completed_steps']:,} of {record['steps']:,}"),
+        ("steps", f"{record['completed_steps']:,.10g} of {record['steps']:,}"),
         ("checkpoint every", f"{record['checkpoint_interval_steps']} steps"),
+        *snapshots,
         ("time", f"{seconds / 86400:.2f} days"),
         ("time-to-train ratio", f"{record['time_to_train_ratio']:.3f}"),
         ("availability", f"{record['availability']:.2%}"),
         ("mean stacks", f"{record['mean_stacks']:.3f}"),
         ("failures", f"{record['failures']:,}"),
-        ("restarts", f"{record['restarts']:,}"),
+        ("restarts", restarts),
         ("where the time went", ""),
         *spent,
     ]

@@ -189,7 +189,7 @@ def _choices(annotation: Any, meanings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _scheme_condition(path: KeyPath) -> dict[str, list[str]]:
-    """Options of a scheme count where that scheme is chosen."""
-    if path[:1] == ("strategy",) and len(path) > 2:
-        return {"strategy.name": [path[1]]}
+    """Options of a scheme or a protection count where it is chosen."""
+    if path[:1] in (("strategy",), ("protection",)) and len(path) > 2:
+        return {f"{path[0]}.name": [path[1]]}
     return {}

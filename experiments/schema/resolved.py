@@ -113,9 +113,26 @@ def _outcomes(question: Question) -> dict[str, str]:
         outcomes["checkpoint.write"] = f"{durations.save_s:.6g} s"
     if scenario.restart.load == "measured":
         outcomes["restart.load"] = f"{durations.load_s:.6g} s"
+    if question.protected.in_background:
+        outcomes["protection.name"] = _protection_outcome(question)
     if scenario.restart.time == "modelled":
         outcomes["restart.time"] = f"{durations.restart_s:.6g} s"
     return outcomes
+
+
+def _protection_outcome(question: Question) -> str:
+    protected, said = question.protected, []
+    if protected.snapshot_interval_steps:
+        cost = protected.snapshot_cost
+        said.append(
+            f"a snapshot stalls for {cost.stall_s:.3g} s and is whole after {cost.lag_s:.3g} s"
+        )
+    if protected.protection.peers is not None:
+        load = protected.protection.load_times(protected.times)
+        said.append(f"loads in {load.local_s:.3g} s, {load.peers_s:.3g} s where a node was lost")
+    if not said:
+        said.append(f"a checkpoint stalls for {protected.persist_cost.stall_s:.3g} s")
+    return "; ".join(said)
 
 
 def _has_value(scenario: Scenario, reference: KeyReference) -> bool:
