@@ -15,6 +15,7 @@ from experiments.schema.tables.checkpoint import CheckpointTable
 from experiments.schema.tables.communication import AllReduceTable, DetectionTable
 from experiments.schema.tables.failures import FailuresTable
 from experiments.schema.tables.job import JobTable, PlatformTable
+from experiments.schema.tables.model import ModelTable
 from experiments.schema.tables.protection import ProtectionTable
 from experiments.schema.tables.restart import RejoinTable, RestartTable
 from experiments.schema.tables.strategy import StrategyTable
@@ -42,6 +43,7 @@ class Scenario(Table):
         json_schema_extra=about("choice"),
     )
     job: JobTable = Field(default_factory=JobTable)
+    model: ModelTable = Field(default_factory=ModelTable)
     strategy: StrategyTable = Field(default_factory=StrategyTable)
     failures: FailuresTable = Field(default_factory=FailuresTable)
     detection: DetectionTable = Field(default_factory=DetectionTable)

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from experiments.errors import UserError
+from experiments.modelled_job import modelled
 from experiments.scenario import Scenario
 from experiments.schema.keys import Schema
 from experiments.schema.mistakes import Location, Mistake, mistakes_in, quote
@@ -120,7 +121,7 @@ class ScenarioSource:
         scenario, mistakes = self.validate()
         if scenario is None:
             raise UserError(self.told(mistakes[0]) + _and_more(len(mistakes)))
-        return scenario
+        return modelled(scenario, self.tables)
 
     def check_syntax(self) -> None:
         """Refuse a text that is no TOML.

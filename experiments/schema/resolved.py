@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from experiments.failure_models.of_scenario import failure_model
+from experiments.modelled_job import MODELLED_KEYS
 from experiments.resolve import Question, resolve
 from experiments.scenario import Scenario
 from experiments.scenario_file import ScenarioSource
@@ -158,6 +159,8 @@ def _origin(source: ScenarioSource, asked: Scenario, filled: Scenario, path: Key
         stated = stated.get(part) if isinstance(stated, dict) else None
     if stated is not None:
         return "stated"
+    if asked.model.name != "stated" and path in MODELLED_KEYS:
+        return "derived"
     if value_at(asked, path) is not None:
         return "default"
     return "unset" if value_at(filled, path) is None else "derived"
