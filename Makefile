@@ -14,7 +14,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp sweep report bench doctor test test-full lint format clean distclean
+.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini sweep report bench doctor test test-full lint format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +43,12 @@ reproduce-adaptive: ready ## beyond the paper: dynamic checkpoints, groups that 
 
 reproduce-ntp: ready ## nonuniform tensor parallelism: placement, traces, spare domains
 	@$(BIN)/faultline reproduce ntp $(ARGS)
+
+reproduce-reft: ready ## checkpoints in memory: REFT's numbers, and beneath other schemes
+	@$(BIN)/faultline reproduce reft $(ARGS)
+
+reproduce-gemini: ready ## checkpoints in peers' memory: what survives lost nodes and domains
+	@$(BIN)/faultline reproduce gemini $(ARGS)
 
 sweep: ready ## play the grid GRID into DIR, or what is missing of it
 	@$(BIN)/faultline sweep $(GRID) -o $(DIR) $(ARGS)

@@ -198,6 +198,7 @@ def _measured(scenario: Scenario, protection: Protection) -> StateTransferTimes:
         peers=_peers_on_platform(scenario, protection),
         copies=moved.copies,
         gradient_bytes_per_gpu=job.parameter_bytes / job.gpus_of_group,
+        share_bytes_per_gpu=moved.share_bytes_per_gpu,
     )
     with explaining_aborts(platform_file(scenario)):
         return cached_state_probe(spec, transfers)

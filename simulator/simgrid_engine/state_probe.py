@@ -39,7 +39,7 @@ from simulator.simgrid_engine.state_flows import (
 from simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 
 # Raise it when a change to this file, or to the flows, changes what is measured.
-_VERSION = 1
+_VERSION = 2
 
 _RESOLUTION_S = 1e-9
 """SimGrid's clock: what an all-reduce is slower by less than this is rounding."""
@@ -154,6 +154,7 @@ def _measured(
     path: Path, layout: Layout, transfers: StateTransfers, memory_bytes_per_s: float
 ) -> StateTransferTimes:
     snapshot_bytes = transfers.snapshot_bytes_per_gpu
+    rebuilt_bytes = transfers.rebuilt_bytes_per_gpu
     all_reduce = all_reduces(layout, transfers.groups, transfers.gradient_bytes_per_gpu)
     copies = copies_to_peers(layout, transfers)
     # Copies of other servers do not meet the all-reduce.
@@ -171,14 +172,14 @@ def _measured(
         Scene(all_reduce if copies else [], background=copies),
         # Each survivor sends its parity, and for each other survivor's the block that is in it:
         # n - 1 blocks of 1/(n - 1) of a share. The lost parity is made with the next snapshot.
-        Scene(from_memories(layout, survivors, lost, snapshot_bytes)),
-        Scene(from_memories(layout, survivors[:1], lost, snapshot_bytes)),
+        Scene(from_memories(layout, survivors, lost, rebuilt_bytes)),
+        Scene(from_memories(layout, survivors[:1], lost, rebuilt_bytes)),
         Scene(to_storage(layout, snapshot_bytes)),
     ]
     copy_s, load_s, alone_s, with_copy_s, send_s, with_send_s, gather_s, get_s, persist_s = (
         in_own_process(play_scenes, path, scenes)
     )
-    share_bytes = snapshot_bytes * layout.gpus_per_node
+    share_bytes = rebuilt_bytes * layout.gpus_per_node
     # All that came is read, and the share is written: n - 1 and one of the share's size.
     rebuild_xor_s = (len(survivors) + 1) * share_bytes / memory_bytes_per_s
     return StateTransferTimes(

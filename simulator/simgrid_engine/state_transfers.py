@@ -35,6 +35,9 @@ class StateTransfers:
         the group's order: m - 1 for the m replicas of GEMINI, 0 for REFT.
     gradient_bytes_per_gpu : float
         Gradients of a GPU in the all-reduce of the groups.
+    share_bytes_per_gpu : float or None
+        What of its snapshot a GPU's peers bring back when its node is lost; None for all of it.
+        REFT copies the blocks for its parity too, and keeps their XOR only.
 
     Raises
     ------
@@ -48,6 +51,14 @@ class StateTransfers:
     peers: tuple[tuple[int, ...], ...]
     copies: int
     gradient_bytes_per_gpu: float
+    share_bytes_per_gpu: float | None = None
+
+    @property
+    def rebuilt_bytes_per_gpu(self) -> float:
+        """What a GPU's peers bring back when its node is lost, in bytes."""
+        if self.share_bytes_per_gpu is None:
+            return self.snapshot_bytes_per_gpu
+        return self.share_bytes_per_gpu
 
     def __post_init__(self) -> None:
         if self.groups < 1:
@@ -55,6 +66,11 @@ class StateTransfers:
         for name in ("snapshot_bytes_per_gpu", "state_bytes_per_gpu", "gradient_bytes_per_gpu"):
             if not 0.0 <= getattr(self, name) < inf:
                 raise ValueError(f"{name} = {getattr(self, name)}: must be finite, not negative")
+        if not 0.0 <= self.rebuilt_bytes_per_gpu <= self.snapshot_bytes_per_gpu:
+            raise ValueError(
+                f"share_bytes_per_gpu = {self.share_bytes_per_gpu}: is part of the snapshot of "
+                f"{self.snapshot_bytes_per_gpu} bytes"
+            )
         nodes = [node for group in self.peers for node in group]
         if len(set(nodes)) < len(nodes) or any(node < 0 for node in nodes):
             raise ValueError("peers: a node is named twice, or is negative")
@@ -80,7 +96,7 @@ class StateTransferTimes:
         takes of the bandwidth.
     encode_s : float
         XOR parity in host memory: a member of a peer group of n nodes reads n - 1 blocks, each
-        1/(n - 1) of a node's snapshot, and writes one. 0 without peers.
+        1/(n - 1) of a node's share, and writes one. 0 without peers.
     send_s : float
         Every node sends its copies to peers' host memories, all at once; 0 without copies.
     send_interference_s : float
@@ -91,7 +107,7 @@ class StateTransferTimes:
         A node of the largest peer group is replaced: RAIM5's blocks from the survivors, XOR, load.
         0 without peers.
     fetch_s : float
-        A replaced node gets its snapshot from the memory of one peer that has a copy, and loads. 0
+        A replaced node gets its share from the memory of one peer that has a copy, and loads. 0
         without peers.
     persist_s : float
         The nodes of one group write their snapshots from host memory to storage, all at once.

@@ -105,10 +105,13 @@ class Transfers:
         What every GPU copies to the memory of its node, in bytes.
     copies : int
         Copies of a node's snapshot that are sent to peers.
+    share_bytes_per_gpu : float or None
+        What of the snapshot peers bring back when the node is lost; None for all of it.
     """
 
     snapshot_bytes_per_gpu: float
     copies: int = 0
+    share_bytes_per_gpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,8 @@ class Reft(Protection):
 
         All of them are in the GPU's own replica.
         """
-        return Transfers(self._share_bytes * (2.0 if self._parity else 1.0))
+        copied_bytes = self._share_bytes * (2.0 if self._parity else 1.0)
+        return Transfers(copied_bytes, share_bytes_per_gpu=self._share_bytes)
 
     def snapshot_cost(self, times: TransferTimes) -> SnapshotCost:
         whole_s = times.copy_s + (times.encode_s if self._parity else 0.0)

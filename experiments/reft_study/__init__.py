@@ -1,0 +1,1 @@
+"""REFT's published numbers, and what no paper has: cheap snapshots beneath schemes that mask."""

@@ -1,0 +1,121 @@
+"""Both engines keep snapshots alike: the same events at the same times, whatever is lost.
+
+24 groups of two servers each, with a failure every few steps and snapshots that are not whole at
+once, so that failures spoil some of them.
+"""
+
+from __future__ import annotations
+
+from math import isclose
+from typing import Any
+
+import pytest
+
+from experiments.scenario_file import load_scenario
+from experiments.single_run import Record, run
+from simulator.timeline import Event
+from tests.simulator.test_engines_agree import settings_of
+
+PROTECTED = [
+    "job.gpus=384",
+    "job.parameter_bytes=1e11",
+    "all_reduce.time=stated",
+    "checkpoint.write=stated",
+    "checkpoint.write_s=30",
+    "restart.load=included",
+    "restart.duration_s=300",
+    "protection.times=stated",
+    "protection.copy_s=20",
+    "protection.copy_interference_s=3",
+    "protection.send_s=60",
+    "protection.send_interference_s=2",
+    "protection.load_s=7",
+    "protection.rebuild_s=31",
+    "protection.reft.sharding_group=4",
+    "failures.hardware_share=0.6",
+]
+PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
+COMPONENTS = ("gpu", "host", "group")
+BEGINS_ANEW = [
+    "restart.failure_during=begins-anew",
+    "restart.failure_while_waiting=surfaces",
+    "failures.mtbf_s=900",
+]
+
+
+def agreed(scheme: str, protection: str, seed: int, *more: str, steps: int = 30) -> Record:
+    """Play on both engines, assert that events and records agree, and return the record."""
+    settings = settings_of(scheme, 24, 3, steps, *PROTECTED, f"protection.name={protection}", *more)
+    asked = load_scenario("spare-sound", settings)
+    events: dict[Any, list[Event]] = {"replay": [], "simgrid": []}
+    replayed = run(asked, seed, "replay", events["replay"].append)
+    simulated = run(asked, seed, "simgrid", events["simgrid"].append)
+    assert len(events["replay"]) == len(events["simgrid"])
+    for ours, theirs in zip(events["replay"], events["simgrid"], strict=True):
+        assert ours[1:] == theirs[1:]
+        assert isclose(ours.time_s, theirs.time_s, rel_tol=1e-6)
+    assert replayed.keys() == simulated.keys()
+    for key in replayed.keys() - {"engine"}:
+        ours, theirs = replayed[key], simulated[key]
+        if isinstance(ours, float):
+            assert isclose(ours, theirs, rel_tol=1e-6, abs_tol=1e-3), key
+        else:
+            assert ours == theirs, key
+    assert replayed["restarts"] > 0
+    return replayed
+
+
+@pytest.mark.parametrize(
+    ("scheme", "protection", "option"),
+    [
+        ("checkpoint", "reft", ["failures.component=group"]),
+        ("replication", "async-storage", []),
+        ("spare", "gemini", ["failures.mtbf_s=60"]),
+    ],
+)
+def test_a_few_dozen_steps(scheme: str, protection: str, option: list[str]) -> None:
+    record = agreed(scheme, protection, 1, *option)
+    assert record["snapshots"] > 0
+    assert (record["restarts_from_memory"] > 0) == (protection != "async-storage")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["failures.component=group", "protection.reft.placement=neighbours"],
+        ["failures.component=gpu", "failures.hardware_share=1", "protection.reft.code=none"],
+        ["protection.reft.copying=free-running"],
+        ["protection.reft.copying=blocking"],
+        BEGINS_ANEW,
+    ],
+    ids=["whole groups", "no code", "free-running", "blocking", "begins anew"],
+)
+def test_reft_with_one_option_changed(option: list[str]) -> None:
+    record = agreed("checkpoint", "reft", 2, *option)
+    assert record["snapshots"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
+def test_with_measured_times(scheme: str) -> None:
+    measured = [
+        "job.gpus=600000",
+        "protection.times=measured",
+        "all_reduce.time=measured",
+        "checkpoint.write=measured",
+        "restart.load=measured",
+        "failures.mtbf_s=100",
+    ]
+    record = agreed(scheme, "reft", 0, *measured)
+    assert record["restarts_from_memory"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("protection", PROTECTIONS)
+@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
+def test_all_of_them(scheme: str, protection: str, component: str, seed: int) -> None:
+    more = BEGINS_ANEW if seed == 2 else []
+    agreed(scheme, protection, seed, f"failures.component={component}", *more, steps=120)

@@ -1,0 +1,198 @@
+"""Tiers by hand: what is whole when, what failures spoil, and what a restart finds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simulator.badput import Ledger
+from simulator.failures.failure import Failure, JobLayout, Kind, Level
+from simulator.job import Work
+from simulator.memory import Memory
+from simulator.snapshots import Losses, Saved, Shelf
+from strategies.checkpoint_policies import EverySteps, Never
+from strategies.in_memory.node_groups import NodeGroups
+from strategies.protection.tier import Durable, LoadTimes, Recovery, Tier
+
+# Four groups of two servers of four GPUs; two servers share a scale-up domain.
+LAYOUT = JobLayout(4, 8, 4, 8, 16)
+LOAD = LoadTimes(1.0, 10.0)
+
+
+class Pairs:
+    """Servers k and k + 4 keep each other's state."""
+
+    groups = NodeGroups(8, 2, 1, "across-domains")
+
+    def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
+        if not self.groups.survives(lost_nodes):
+            return None
+        return "peers" if lost_nodes else "local"
+
+
+def tier(lag_s: float = 0.0, **changes: Any) -> Tier:
+    return replace(Tier("memory", EverySteps(2), 0.0, lag_s, Pairs(), LOAD), **changes)
+
+
+STORAGE = Tier("storage", EverySteps(4), 0.0, 30.0, Durable(), LOAD)
+
+
+def saved(steps: int, at_s: float) -> Saved:
+    return Saved(steps, float(steps), 1.0, at_s, Ledger().mark())
+
+
+def failure(time_s: float, number: int, level: Level = "host", kind: Kind = "hardware") -> Failure:
+    groups = LAYOUT.groups_of(level, number)
+    return Failure(time_s, level, number, "unstated", kind, None, groups)
+
+
+def memory_of(*tiers: Tier) -> Memory:
+    return Memory(Work(4, 10, 10.0, 0.0, 0.1, Never(), tiers=tiers, layout=LAYOUT))
+
+
+def test_losses_are_of_hardware_and_as_wide_as_the_component() -> None:
+    losses = Losses(LAYOUT)
+    losses.add([failure(10.0, 5, "gpu"), failure(20.0, 3, "domain"), failure(30.0, 0, "group")])
+    losses.add([failure(40.0, 4, kind="software"), failure(50.0, 4, kind="network")])
+    assert losses.since(0.0) == {1, 6, 7, 0}
+    assert losses.since(20.0) == {6, 7, 0, 1}
+    assert losses.since(20.1) == {0, 1}
+    assert losses.since(30.1) == set()
+    losses.forget()
+    assert losses.since(0.0) == set()
+
+
+def test_a_snapshot_is_whole_after_its_lag() -> None:
+    shelf = Shelf(tier(lag_s=5.0))
+    shelf.put(saved(2, 100.0))
+    assert shelf.whole is None
+    shelf.settle(104.9)
+    assert shelf.whole is None
+    shelf.settle(105.0)
+    assert shelf.whole == saved(2, 100.0)
+
+
+def test_a_failure_spoils_what_is_not_whole_and_leaves_what_is() -> None:
+    shelf = Shelf(tier(lag_s=5.0))
+    shelf.put(saved(2, 100.0))
+    shelf.strike(105.0)
+    assert shelf.whole == saved(2, 100.0)
+    shelf.put(saved(4, 200.0))
+    shelf.strike(204.0)
+    shelf.settle(300.0)
+    assert shelf.whole == saved(2, 100.0)
+
+
+def test_snapshots_come_one_at_a_time() -> None:
+    shelf = Shelf(tier(lag_s=5.0))
+    assert not shelf.due(1, 90.0, 0)
+    assert shelf.due(2, 100.0, 0)
+    shelf.put(saved(2, 100.0))
+    assert not shelf.due(4, 104.0, 0)
+    assert shelf.due(4, 105.0, 0)
+
+
+def test_without_a_lag_it_is_whole_at_once() -> None:
+    shelf = Shelf(tier())
+    shelf.put(saved(2, 100.0))
+    assert shelf.whole == saved(2, 100.0)
+
+
+def test_a_tier_without_a_policy_is_never_due() -> None:
+    assert not Shelf(tier(policy=None)).due(2, 100.0, 0)
+
+
+def found(memory: Memory, *failures: Failure) -> tuple[int, float | None]:
+    state, load_s = memory.recover(saved(9, 190.0), saved(1, 10.0), failures)
+    return state.steps, load_s
+
+
+def filled(*extra: Tier, lag_s: float = 0.0) -> Memory:
+    """Return a memory with a snapshot of step 8 from t = 180, and whatever other tiers hold."""
+    memory = memory_of(tier(lag_s), *extra)
+    memory.shelves[0].put(saved(8, 180.0))
+    for shelf in memory.shelves[1:]:
+        shelf.put(saved(4, 90.0))
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected"),
+    [
+        ([failure(185.0, 0, kind="software")], (8, 1.0)),
+        ([failure(185.0, 0)], (8, 10.0)),
+        ([failure(185.0, 0), failure(186.0, 1)], (8, 10.0)),
+        ([failure(185.0, 0), failure(186.0, 4)], (4, None)),
+        ([failure(170.0, 0), failure(186.0, 4)], (8, 10.0)),
+        ([failure(185.0, 0, "group"), failure(186.0, 2, "group")], (4, None)),
+        ([failure(185.0, 0, "job")], (4, None)),
+    ],
+    ids=[
+        "software",
+        "one of a pair",
+        "one of two pairs",
+        "a pair",
+        "one before the snapshot",
+        "two groups that hold pairs",
+        "everything",
+    ],
+)
+def test_where_a_restart_finds_the_state(
+    failures: list[Failure], expected: tuple[int, float | None]
+) -> None:
+    """Else storage, loaded as storage takes."""
+    assert found(filled(STORAGE), *failures) == expected
+
+
+def test_without_another_tier_the_last_checkpoint_is_left() -> None:
+    assert found(filled(), failure(185.0, 0, "job")) == (1, None)
+
+
+def test_what_is_older_than_the_checkpoint_is_of_no_use() -> None:
+    memory = filled()
+    state, load_s = memory.recover(saved(12, 300.0), saved(10, 250.0), [])
+    assert (state.steps, load_s) == (10, None)
+
+
+def test_a_lost_snapshot_stays_lost() -> None:
+    memory = filled()
+    assert found(memory, failure(185.0, 0, "job")) == (1, None)
+    memory.guard(500.0)
+    assert found(memory) == (1, None)
+
+
+def test_replaced_nodes_hold_what_they_have_to() -> None:
+    """A loss before the restart and one of its peer after it do not add up."""
+    memory = filled()
+    assert found(memory, failure(185.0, 0)) == (8, 10.0)
+    memory.guard(500.0)
+    assert found(memory, failure(510.0, 4)) == (8, 10.0)
+
+
+def test_failures_that_a_scheme_masked_count_until_the_next_snapshot() -> None:
+    memory = filled()
+    memory.strike([failure(185.0, 0)])
+    assert found(memory, failure(190.0, 4)) == (1, None)
+    memory = filled()
+    memory.strike([failure(185.0, 0)])
+    memory.shelves[0].put(saved(9, 189.0))
+    assert found(memory, failure(190.0, 4)) == (9, 10.0)
+
+
+def test_a_masked_failure_spoils_a_snapshot_under_way() -> None:
+    memory = filled(lag_s=8.0)
+    memory.strike([failure(187.0, 0, kind="software")])
+    assert memory.shelves[0].whole is None
+    memory = filled(lag_s=8.0)
+    memory.strike([failure(188.0, 0, kind="software")])
+    assert memory.shelves[0].whole == saved(8, 180.0)
+
+
+def test_survivors_hold_the_state_of_the_last_step() -> None:
+    memory = memory_of(tier(policy=None))
+    assert memory.shelves == []
+    assert found(memory, failure(185.0, 0)) == (9, 10.0)
+    assert found(memory_of(tier(policy=None)), failure(185.0, 0, "job")) == (1, None)
