@@ -148,7 +148,13 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         *measured,
         scenario.all_reduce.fidelity,
         scenario.restart.load_by,
+        state_bytes(scenario) / job.gpus_of_group,
     )
+
+
+def state_bytes(scenario: Scenario) -> float:
+    """Return the state of a replica that checkpoints and snapshots keep, in bytes."""
+    return scenario.protection.state_bytes or scenario.job.parameter_bytes
 
 
 def check_controller(platform: Platform) -> None:

@@ -7,8 +7,11 @@ from math import ceil, expm1
 
 from experiments.errors import UserError
 from experiments.failure_models.of_scenario import failure_model, job_layout
-from experiments.platform_files import explaining_aborts, platform_file, spec_of
+from experiments.platform_files import explaining_aborts, platform_file, spec_of, state_bytes
 from experiments.scenario import Scenario
+from simulator.failures.failure import Level
+from simulator.failures.mix import CauseMix
+from simulator.failures.models import SharedFailures
 from simulator.job import Durations
 from simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from strategies.base import Strategy
@@ -155,11 +158,6 @@ def with_intervals(
     return replace(protected, snapshot_interval_steps=interval), stated or on_storage
 
 
-def state_bytes(scenario: Scenario) -> float:
-    """Return the state of a replica that is kept, in bytes."""
-    return scenario.protection.state_bytes or scenario.job.parameter_bytes
-
-
 def protected_job(scenario: Scenario) -> ProtectedJob:
     """Return what of a scenario's job matters to those who protect its state."""
     layout = job_layout(scenario)
@@ -261,17 +259,39 @@ def _check_memory(scenario: Scenario, protection: Protection, of_platform: float
 def _loss_in_restart(protection: Protection, scenario: Scenario, window_s: float) -> float:
     """Return the probability that a restart does not find the state in memory.
 
-    One node is lost already; others may be within `window_s`, the time from the snapshot to the end
-    of the restart. Loss needs more in a group of peers than it survives.
+    The failure that caused it has taken some nodes at once: if peers do not survive that, the state
+    is lost. Else more nodes may be lost, one by one, within `window_s`, the time from the snapshot
+    to the end of the restart; a loss needs more in a group of peers than it survives.
     """
     peers = protection.peers
     if peers is None:
         return 1.0
-    table = scenario.failures
-    share = table.hardware_share if table.model == "independent" else 1.0
-    if peers.tolerated == 0:
-        return max(_LEAST_LOSS, share)
-    lost = -expm1(-share * window_s / failure_model(scenario).mtbf_s / peers.nodes)
-    among_peers = loss_probability(lost, peers.size - 1, peers.size - 1, peers.tolerated - 1)
-    elsewhere = loss_probability(lost, peers.nodes, peers.size, peers.tolerated)
-    return min(1.0, max(_LEAST_LOSS, among_peers + elsewhere))
+    struck = _nodes_struck(scenario, protection.job)
+    hardware = sum(struck.values())
+    lost = -expm1(-hardware * window_s / failure_model(scenario).mtbf_s / peers.nodes)
+    at_once = sum(share for nodes, share in struck.items() if not peers.survives(nodes))
+    more = 0.0
+    if peers.tolerated:
+        among_peers = loss_probability(lost, peers.size - 1, peers.size - 1, peers.tolerated - 1)
+        more = among_peers + loss_probability(lost, peers.nodes, peers.size, peers.tolerated)
+    return min(1.0, max(_LEAST_LOSS, at_once + (hardware - at_once) * more))
+
+
+def _nodes_struck(scenario: Scenario, job: ProtectedJob) -> dict[range, float]:
+    """Return which nodes a failure of hardware takes at once, and which share of failures does.
+
+    The first component of each level stands for all of them. A trace counts as one node at a time.
+    """
+    table, layout = scenario.failures, job_layout(scenario)
+    levels: dict[Level, float] = {"host": 1.0}
+    model = failure_model(scenario)
+    if table.model == "independent":
+        levels = {table.component: table.hardware_share}
+    elif isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix):
+        levels = model.sequence.hardware_shares()
+    struck: dict[range, float] = {}
+    for level, share in levels.items():
+        last_gpu = min(layout.gpus_per_component(level), layout.gpus) - 1
+        nodes = range(min(last_gpu // layout.gpus_per_host + 1, job.nodes))
+        struck[nodes] = struck.get(nodes, 0.0) + share
+    return struck

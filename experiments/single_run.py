@@ -133,6 +133,7 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
         "downtime_s": progress.downtime_s,
         "restarts": progress.restarts,
         "restarts_from_memory": progress.restarts_from_memory,
+        "restarts_from_peers": progress.restarts_from_peers,
         "failures": progress.failures,
         "failures_while_down": progress.failures_while_down,
         **{f"failures_by_cause.{cause}": n for cause, n in progress.failures_by_cause.items()},

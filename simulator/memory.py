@@ -8,6 +8,7 @@ from dataclasses import replace
 from simulator.failures.failure import Failure, JobLayout
 from simulator.job import Work
 from simulator.snapshots import Losses, Saved, Shelf
+from strategies.protection.tier import Recovery
 
 _NO_LAYOUT = JobLayout(1, 1, 1, 1, 1)
 
@@ -40,7 +41,7 @@ class Memory:
 
     def recover(
         self, last: Saved, on_storage: Saved, struck: Iterable[Failure]
-    ) -> tuple[Saved, float | None]:
+    ) -> tuple[Saved, Recovery, float | None]:
         """Find the latest state that is left after a restart.
 
         Parameters
@@ -54,10 +55,12 @@ class Memory:
 
         Returns
         -------
-        Saved, float or None
-            The state, and the seconds to load it; None for the time that storage takes.
+        Saved, Recovery, float or None
+            The state, where it is, and the seconds to load it; None for the time that storage
+            takes.
         """
         self.strike(struck)
+        where: Recovery = "storage"
         found, duration_s = on_storage, None
         for shelf in self._survivors:
             shelf.whole = replace(last, at_s=self._since_s)
@@ -66,8 +69,8 @@ class Memory:
             if way is None:
                 shelf.clear()
             elif shelf.whole is not None and shelf.whole.batches > found.batches:
-                found, duration_s = shelf.whole, shelf.tier.load.of(way)
-        return found, duration_s
+                found, where, duration_s = shelf.whole, way, shelf.tier.load.of(way)
+        return found, where, duration_s
 
     def guard(self, now_s: float) -> None:
         """The job goes on, with all lost nodes replaced."""

@@ -66,6 +66,7 @@ def cached_probe(platform: Path, traffic: Traffic, directory: Path | None = None
         list(map(list, traffic.hosts)),
         traffic.storage,
         traffic.bytes_per_rank,
+        traffic.checkpoint_bytes_per_rank,
     ]
     return cached(platform, asked, lambda: probe(platform, traffic), believable, directory)
 

@@ -163,7 +163,8 @@ def _readable(record: Record) -> list[tuple[str, str]]:
     if record["snapshots"]:
         every = record["snapshot_interval_steps"] or record["checkpoint_interval_steps"]
         snapshots.append(("snapshot every", f"{every} steps ({record['protection']})"))
-        restarts += f", {record['restarts_from_memory']:,} of them from memory"
+        own, peers = record["restarts_from_memory"], record["restarts_from_peers"]
+        restarts += f": {own:,} from memory, {peers:,} with peers"
     return [
         ("engine, seed", f"{record['engine']}, {record['seed']}"),
         ("steps", f"{record['completed_steps']:,.10g} of {record['steps']:,}"),

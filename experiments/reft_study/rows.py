@@ -156,7 +156,8 @@ def placement_rows(runs: pd.DataFrame) -> list[Row]:
         setting = f"failures of {struck}, {placement}, on storage every {persisted} steps"
         scheme = f"checkpoint on {protection}"
         ratio = list(mine.time_to_train_ratio)
-        share = list(mine.restarts_from_memory / mine.restarts)
+        found = mine.restarts_from_memory + mine.restarts_from_peers
+        share = list(found / mine.restarts)
         rows.append(row_of("time_to_train_ratio", scheme, setting, None, ratio, "1"))
         rows.append(row_of("restarts from memory", scheme, setting, None, share, "1"))
     return rows

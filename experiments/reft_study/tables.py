@@ -158,7 +158,9 @@ def placement_table(runs: pd.DataFrame) -> Table:
     for (struck, protection, placement), mine in runs.groupby(keys, sort=False):
         cells = []
         for _, cell in mine.groupby("persist_steps", sort=False):
-            share = cell.restarts_from_memory.sum() / cell.restarts.sum()
+            share = (
+                cell.restarts_from_memory.sum() + cell.restarts_from_peers.sum()
+            ) / cell.restarts.sum()
             cells.append(f"{cell.time_to_train_ratio.mean():.2f} ({share:.0%})")
         shown.add_row(str(struck), str(protection), str(placement), *cells)
     return shown

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, field_validator
 from pydantic.fields import FieldInfo
 
 
@@ -25,7 +25,8 @@ class FieldDocumentation(BaseModel):
     choices : dict of str to str
         What each of the named choices means.
     only_with : dict of str to list of str
-        The field counts only where each of these keys (dotted) has one of these values.
+        The field counts only where each of these keys (dotted) has one of these values; a single
+        value may stand by itself.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -34,6 +35,16 @@ class FieldDocumentation(BaseModel):
     unit: str | None = None
     choices: dict[str, str] = {}
     only_with: dict[str, list[str]] = {}
+
+    @field_validator("only_with", mode="before")
+    @classmethod
+    def _as_lists(cls, conditions: object) -> object:
+        if not isinstance(conditions, dict):
+            return conditions
+        return {
+            key: [values] if isinstance(values, str) else values
+            for key, values in conditions.items()
+        }
 
 
 def about(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.failure_models.of_scenario import failure_model, job_layout
-from experiments.protect import state_bytes
+from experiments.platform_files import state_bytes
 from experiments.resolve import Question
 from experiments.scenario import Scenario
 from simulator.failures.models import SharedFailures

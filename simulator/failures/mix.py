@@ -86,6 +86,16 @@ class CauseMix:
         """Mean time between two failures of the whole system, in seconds."""
         return 1.0 / (self.layout.gpus * sum(cause.rate_per_gpu_s for cause in self.mixed))
 
+    def hardware_shares(self) -> dict[Level, float]:
+        """Return the share of all failures that break hardware, by the level that they strike."""
+        whole = sum(cause.rate_per_gpu_s for cause in self.mixed)
+        shares: dict[Level, float] = {}
+        for cause in self.mixed:
+            if cause.kind == "hardware":
+                share = cause.rate_per_gpu_s / whole
+                shares[cause.level] = shares.get(cause.level, 0.0) + share
+        return shares
+
     def rescaled(self, mtbf_s: float) -> CauseMix:
         """Return the mix with all rates changed by one factor, for another mean time.
 

@@ -78,12 +78,9 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     def measure() -> None:
         timed(lambda: _all_reduce(traffic, traffic.bytes_per_rank))
         timed(lambda: _all_reduce(traffic, 0.0))
-        timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, traffic.bytes_per_rank))
-        timed(
-            lambda: load_checkpoint(
-                traffic.hosts, traffic.storage, traffic.bytes_per_rank, traffic.readers
-            )
-        )
+        saved_bytes = traffic.checkpoint_bytes_per_rank
+        timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, saved_bytes))
+        timed(lambda: load_checkpoint(traffic.hosts, traffic.storage, saved_bytes, traffic.readers))
 
     actor_on(CONTROLLER_HOST, "probe", measure)
     run_to_the_end(engine)

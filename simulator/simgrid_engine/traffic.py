@@ -26,13 +26,15 @@ class Traffic:
     storage : str
         The host behind which the file system lies.
     bytes_per_rank : float
-        Bytes of gradients, and of a checkpoint, that each GPU host carries for its group.
+        Bytes of gradients that each GPU host carries for its group.
     all_reduce, save, load : bool
         Whether the phase is played as messages; else it takes its stated time.
     fidelity : {"flow", "chunk"}
         How exactly collectives are played.
     readers : {"one-group", "every-group"}
         Who reads a checkpoint from the storage.
+    checkpoint_bytes : float or None
+        Bytes of a checkpoint that each GPU host writes and loads; None for as many as of gradients.
     """
 
     hosts: Sequence[Sequence[str]]
@@ -43,3 +45,9 @@ class Traffic:
     load: bool
     fidelity: Fidelity = "flow"
     readers: Readers = "one-group"
+    checkpoint_bytes: float | None = None
+
+    @property
+    def checkpoint_bytes_per_rank(self) -> float:
+        """Bytes of a checkpoint that each GPU host carries for its group."""
+        return self.bytes_per_rank if self.checkpoint_bytes is None else self.checkpoint_bytes

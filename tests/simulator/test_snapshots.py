@@ -106,7 +106,7 @@ def test_a_tier_without_a_policy_is_never_due() -> None:
 
 
 def found(memory: Memory, *failures: Failure) -> tuple[int, float | None]:
-    state, load_s = memory.recover(saved(9, 190.0), saved(1, 10.0), failures)
+    state, _, load_s = memory.recover(saved(9, 190.0), saved(1, 10.0), failures)
     return state.steps, load_s
 
 
@@ -153,7 +153,7 @@ def test_without_another_tier_the_last_checkpoint_is_left() -> None:
 
 def test_what_is_older_than_the_checkpoint_is_of_no_use() -> None:
     memory = filled()
-    state, load_s = memory.recover(saved(12, 300.0), saved(10, 250.0), [])
+    state, _, load_s = memory.recover(saved(12, 300.0), saved(10, 250.0), [])
     assert (state.steps, load_s) == (10, None)
 
 

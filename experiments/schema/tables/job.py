@@ -65,7 +65,8 @@ class JobTable(Table):
         2e13,
         gt=0,
         le=1e18,
-        description="Size of a model replica: gradients reduced, checkpoint written.",
+        description="Size of a model replica: gradients reduced, and checkpoint written unless "
+        "protection.state_bytes says otherwise.",
         json_schema_extra=about(f"{STUDY}: 10T parameters of 16 bits", unit="bytes"),
     )
     time_limit_s: float | None = Field(

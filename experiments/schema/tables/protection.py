@@ -40,11 +40,7 @@ class _ProtectionTable(RegisteredTable):
         le=1e18,
         description="State of a replica that is kept: parameters and optimizer; unset: "
         "job.parameter_bytes, what a checkpoint is.",
-        json_schema_extra=about(
-            f"derived: as the {STUDY} counts a checkpoint",
-            unit="bytes",
-            only_with={"protection.name": _IN_MEMORY},
-        ),
+        json_schema_extra=about(f"derived: as the {STUDY} counts a checkpoint", unit="bytes"),
     )
     host_memory_bytes: float | None = Field(
         None,
