@@ -126,7 +126,9 @@ class SimgridEngine:
         while waiting:
             news = self._news.get()
             if isinstance(news, Died):
-                waiting.discard(news.group)
+                # One that has been brought up since is not meant.
+                if news.group in self.machine_room.down:
+                    waiting.discard(news.group)
             elif isinstance(news, Report) and news.order is orders.get(news.group):
                 waiting.discard(news.group)
                 # Who dies at the moment of its report has not arrived.
@@ -197,12 +199,14 @@ class SimgridEngine:
             self.machine_room.notice(group)
         self._arrived.difference_update(phase.dropped)
         self.machine_room.carry_on(phase.carried_on)
+        # What they still have to compute, if anything, is ordered next.
+        self._arrived.update(phase.carried_on)
         duration_s = self._job.durations.reconfigure_s(len(phase.members)) + phase.stall_s
         simgrid.this_actor.sleep_for(duration_s)
         return Outcome(simgrid.Engine.clock, struck=self._struck())
 
-    def _struck(self) -> Sequence[Failure]:
-        return self.clocks.collect() if self._tells_failures else ()
+    def _struck(self, asked: bool = False) -> Sequence[Failure]:
+        return self.clocks.collect() if asked or self._tells_failures else ()
 
     def _stall(self, phase: Stall) -> Outcome:
         start_s = simgrid.Engine.clock
@@ -216,7 +220,7 @@ class SimgridEngine:
             return Outcome(start_s, (writer,))
         traffic, save_s = self._traffic, self._job.durations.save_s
         order: Order = (
-            WriteOrder(traffic.hosts[writer], traffic.storage, traffic.bytes_per_rank)
+            WriteOrder(traffic.hosts[writer], traffic.storage, traffic.checkpoint_bytes_per_rank)
             if traffic.save
             else SleepOrder(save_s)
         )
@@ -239,7 +243,7 @@ class SimgridEngine:
         self._arrived.clear()
         self._failed_since_restart = False
         failures = self.machine_room.end_restart()
-        return Outcome(simgrid.Engine.clock, (), failures, self._struck())
+        return Outcome(simgrid.Engine.clock, (), failures, self._struck(phase.tells))
 
     def _load(self, phase: Load) -> Outcome:
         traffic, load_s = self._traffic, self._job.durations.load_s
@@ -248,7 +252,10 @@ class SimgridEngine:
             self._sleep_until(start_s + phase.duration_s)
             return Outcome(simgrid.Engine.clock)
         if not traffic.load or not load_checkpoint(
-            traffic.hosts[: phase.groups], traffic.storage, traffic.bytes_per_rank, traffic.readers
+            traffic.hosts[: phase.groups],
+            traffic.storage,
+            traffic.checkpoint_bytes_per_rank,
+            traffic.readers,
         ):
             self._sleep_until(start_s + load_s)
         return Outcome(simgrid.Engine.clock)

@@ -24,7 +24,7 @@ from experiments.schema.reference_text import REGENERATE, explained, reference_p
 
 PAGE = Path(__file__).parents[2] / "docs" / "scenario-reference.md"
 LEAVES = [known for known in scenario_reference().values() if not known.is_table]
-UNITS = {"s", "bytes", "steps", "1"}
+UNITS = {"s", "bytes", "bytes/s", "steps", "1"}
 
 
 def dotted(known: KeyReference) -> str:
@@ -67,9 +67,11 @@ def test_numbers_have_a_unit_and_names_have_none(known: KeyReference) -> None:
 
 @pytest.mark.parametrize("known", LEAVES, ids=dotted)
 def test_units_are_those_of_the_names(known: KeyReference) -> None:
-    for ending, unit in (("_s", "s"), ("_bytes", "bytes"), ("_steps", "steps")):
+    endings = {"_bytes_per_s": "bytes/s", "_s": "s", "_bytes": "bytes", "_steps": "steps"}
+    for ending, unit in endings.items():
         if known.dotted.endswith(ending):
             assert known.unit == unit
+            break
 
 
 @pytest.mark.parametrize("known", LEAVES, ids=dotted)
@@ -138,7 +140,7 @@ def test_documentation_keeps_what_it_was_told() -> None:
         ("groups", "job.groups"),
         ("[job]", "job"),
         ("strategy.spare", "strategy.spare"),
-        ("patch_compute", "strategy.spare.patch_compute"),
+        ("shrink_per_member_s", "restart.shrink_per_member_s"),
     ],
 )
 def test_a_key_is_found_by_its_path_or_a_name_of_its_own(name: str, found: str) -> None:

@@ -1,0 +1,60 @@
+"""The tables of the study, for the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.table import Table
+
+from experiments.mecefo_study.rows import drops_within, scenarios_of
+from experiments.mecefo_study.runs import FLOP
+from experiments.mecefo_study.setting import MODELS, SCENARIOS, SYSTEM_NAMES, SYSTEMS, doubled_cost
+from experiments.reproductions.base import Row
+
+
+def drop_table_of(rows: Sequence[Row]) -> Table:
+    """Return drops by model and system; published ones in brackets."""
+    table = Table(title="Throughput lost to failures, % (published)")
+    table.add_column("model")
+    table.add_column("system")
+    for scenario in SCENARIOS:
+        table.add_column(scenario, justify="right")
+    for model in MODELS:
+        for system in SYSTEMS:
+            drops = scenarios_of(rows, system, model)
+            table.add_row(model, SYSTEM_NAMES[system], *(_told(drops[s]) for s in SCENARIOS))
+    flop = {row.setting: row for row in rows if row.quantity == f"drop, {FLOP}"}
+    table.add_row(
+        "7B",
+        "MeCeFO, counting FLOP",
+        *(_told(flop[f"7B {s}"]) if f"7B {s}" in flop else "" for s in SCENARIOS),
+    )
+    return table
+
+
+def pipeline_table(rows: Iterable[Row]) -> Table:
+    """Return slowdowns and memory of the ablation."""
+    table = Table(title="One failed stage of a 7B pipeline, simulated (published)")
+    for column in ("quantity", "techniques"):
+        table.add_column(column)
+    table.add_column("value", justify="right")
+    for row in rows:
+        if row.quantity.startswith(("slowdown", "memory")):
+            table.add_row(row.quantity, row.setting.removeprefix("7B "), _told(row, 3))
+    return table
+
+
+def account(rows: Sequence[Row]) -> str:
+    """Return how far drops are off, in words, and where the costs of other models come from."""
+    worst = drops_within(rows)
+    costs = ", ".join(f"{name} {doubled_cost(model):.2f}" for name, model in MODELS.items())
+    told = "; ".join(
+        f"{SYSTEM_NAMES[system]} by up to {points:.1f} points, a factor of {factor:.2f}"
+        for system, (points, factor) in worst.items()
+    )
+    return f"Drops are off: {told}. A node with two stages costs, of one with one: {costs}."
+
+
+def _told(row: Row, digits: int = 2) -> str:
+    published = "" if row.published is None else f" ({row.published:.{digits}f})"
+    return f"{row.simulated:.{digits}f}{published}"

@@ -1,0 +1,149 @@
+"""MeCeFO: a neighbour in the pipeline takes over the stage of a failed node (NeurIPS 2025).
+
+The groups of the job are its data-parallel pipelines. When a node of one fails, a node next to it
+does its stage too, with the techniques of `takeover.techniques`; the weights and the optimizer
+state of the stage come from the same stage of another pipeline. When the node is back, it fetches
+them back. Nothing is rolled back; all pipelines wait for the slowest.
+
+What the paper leaves open is decided here. A node may come to do three stages (`takeover.neighbours
+.Carriers`), and each costs what each of two does. A pipeline without a live node, or with one that
+would have to do more than fits into its memory, idles: the others train on with a smaller batch,
+and it takes part again as soon as nodes of it are back. When all idle the job restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from strategies.takeover.lost_stages import LostStages
+from strategies.takeover.mecefo_options import MecefoOptions
+from strategies.takeover.neighbours import Carriers, tasks_by_node
+from strategies.takeover.pipeline_schedule import approximate_iteration
+from strategies.takeover.restarts import (
+    STAGES,
+    failures_until_nobody_is_left,
+    require_no_redundancy,
+)
+
+
+class Mecefo(Strategy):
+    """Pipelines whose nodes stand in for each other."""
+
+    name: ClassVar[str] = "mecefo"
+    summary: ClassVar[str] = "MeCeFO: a neighbour in the pipeline takes over a failed node's stage"
+    Options: ClassVar[type[StrategyOptions]] = MecefoOptions
+    tracks_components: ClassVar[bool] = True
+    restart_replaces: ClassVar[bool] = False
+
+    def __init__(self, groups: int, redundancy: int, options: MecefoOptions) -> None:
+        super().__init__(groups, redundancy, options)
+        require_no_redundancy(self.name, redundancy)
+        self._options = options
+        self._costs = options.costs()
+        self._fetch_s = options.fetch_s
+        self._lost = LostStages(groups, options.stages)
+        self._whole = StepPlan(tuple(range(groups)), 1)
+        self.restart()
+
+    def restart(self) -> None:
+        self._lost.clear()
+        self._start_anew()
+        self._newly: dict[int, int] = {}
+        self._plan: StepPlan | None = self._whole
+
+    def plan(self) -> StepPlan:
+        if self._plan is None:
+            if not any(map(self._works, range(self.groups))):
+                # A restart that finds nothing to work with lasts until it has hardware.
+                self._lost.forget()
+                self._start_anew()
+            self._plan = self._step_plan()
+            # What a restart heard of is no loss of the next step.
+            self._newly.clear()
+        return self._plan
+
+    def on_hit(self, hit: Hit) -> None:
+        newly = self._lost.add(hit)
+        for stage in newly:
+            self._carriers[hit.group].fail(stage)
+        self._newly[hit.group] = self._newly.get(hit.group, 0) + len(newly)
+        self._plan = None
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        """Let neighbours take over; the pipelines that were hit repeat their part of the step.
+
+        A failure of what was down already interrupts nothing. One without a hit has broken nothing:
+        its pipeline repeats its part.
+        """
+        if not any(map(self._works, range(self.groups))):
+            return WipeOut(tuple(missing))
+        interrupted = [group for group in missing if self._newly.get(group, 1)]
+        patch = {group: 1 for group in interrupted if self._works(group)}
+        # Different nodes fetch at once, what one has lost comes one after the other.
+        fetched = max((self._newly.get(group, 0) for group in patch), default=0)
+        self._newly.clear()
+        self._plan = None
+        return Continue((), patch, carried_on=tuple(missing), stall_s=fetched * self._fetch_s)
+
+    def on_repair(self, hit: Hit) -> float:
+        """Give nodes their stages back, which they fetch while all wait."""
+        back = self._lost.repair(hit)
+        if not back:
+            return 0.0
+        for stage in back:
+            self._carriers[hit.group].come_back(stage)
+        self._plan = None
+        return self._fetch_s
+
+    def tasks(self, group: int) -> tuple[int, ...]:
+        """Return how many stages each live node of a pipeline does."""
+        if self._options.takes_over == "rebalanced":
+            if self._lost.nodes_left(group) == 0:
+                return ()
+            return tasks_by_node(self._options.stages, self._lost.of(group))
+        return self._carriers[group].tasks()
+
+    def _step_plan(self) -> StepPlan:
+        if not any(map(self._lost.of, range(self.groups))):
+            return self._whole
+        working = [group for group in range(self.groups) if self._works(group)]
+        return StepPlan(
+            self._whole.members,
+            1,
+            pace=max(map(self._slowdown, working)),
+            batch_share=len(working) / self.groups,
+        )
+
+    def _slowdown(self, group: int) -> float:
+        """Return the time of a pipeline over that of a sound one.
+
+        No less than 1: where two stages cost less than two nodes, what a shorter pipeline gains is
+        not counted.
+        """
+        micro_batches = self._options.micro_batches
+        costs = [self._costs.node_cost(tasks) for tasks in self.tasks(group)]
+        sound = approximate_iteration([1.0] * self._options.stages, micro_batches)
+        return max(1.0, approximate_iteration(costs, micro_batches) / sound)
+
+    def _works(self, group: int) -> bool:
+        tasks = self.tasks(group)
+        return bool(tasks) and max(tasks) <= self._options.most_stages
+
+    def _start_anew(self) -> None:
+        side = self._options.takes_over
+        self._carriers = [
+            Carriers(self._options.stages, "lighter" if side == "rebalanced" else side)
+            for _ in range(self.groups)
+        ]
+
+    @classmethod
+    def masked_failures(cls, groups: int, redundancy: int) -> float:
+        """Return the failures until no node of pipelines of 8 is left, without repairs."""
+        return failures_until_nobody_is_left(groups * STAGES)
+
+    @classmethod
+    def work_per_step(cls, groups: int, redundancy: int) -> float:
+        """Each group computes its one shard type."""
+        return 1.0

@@ -1,0 +1,77 @@
+"""Which stages of which pipelines have lost their nodes, told hit by hit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from strategies.base import Hit
+
+
+def stages_of(hit: Hit, stages: int) -> range:
+    """Return the stages whose nodes a hit breaks, where GPUs are dealt out to stages in order.
+
+    A stage is a run of as many GPUs as any other; one that loses a GPU is lost. Where a group has
+    fewer GPUs than stages, a GPU has several.
+    """
+    gpus = hit.gpus_per_group
+    return range(hit.first_gpu * stages // gpus, ((hit.last_gpu + 1) * stages - 1) // gpus + 1)
+
+
+class LostStages:
+    """Counts what is broken of each stage.
+
+    A stage that is hit again while it is down is back when both hits are repaired: of independent
+    failures each takes its own time.
+
+    Parameters
+    ----------
+    groups : int
+        Pipelines.
+    stages : int
+        Stages of a pipeline, a node each.
+    """
+
+    def __init__(self, groups: int, stages: int) -> None:
+        self.stages = stages
+        self._hits: list[Counter[int]] = [Counter() for _ in range(groups)]
+        self._forgotten: list[Counter[int]] = [Counter() for _ in range(groups)]
+
+    def clear(self) -> None:
+        """Nothing is broken, and no repair is awaited."""
+        for counter in (*self._hits, *self._forgotten):
+            counter.clear()
+
+    def add(self, hit: Hit) -> tuple[int, ...]:
+        """Take in a hit; returns the stages of its group that were up until then."""
+        counter = self._hits[hit.group]
+        struck = stages_of(hit, self.stages)
+        newly = tuple(stage for stage in struck if not counter[stage])
+        counter.update(struck)
+        return newly
+
+    def repair(self, hit: Hit) -> tuple[int, ...]:
+        """Take back a hit; returns the stages of its group that are up again."""
+        counter, forgotten = self._hits[hit.group], self._forgotten[hit.group]
+        back = []
+        for stage in stages_of(hit, self.stages):
+            if forgotten[stage]:
+                forgotten[stage] -= 1
+            elif counter[stage]:
+                counter[stage] -= 1
+                if not counter[stage]:
+                    back.append(stage)
+        return tuple(back)
+
+    def forget(self) -> None:
+        """All is replaced: the repairs that are still to come change nothing."""
+        for hits, forgotten in zip(self._hits, self._forgotten, strict=True):
+            forgotten.update(hits)
+            hits.clear()
+
+    def of(self, group: int) -> frozenset[int]:
+        """Return the stages of a group that are down."""
+        return frozenset(stage for stage, hits in self._hits[group].items() if hits)
+
+    def nodes_left(self, group: int) -> int:
+        """Return how many nodes of a group are up."""
+        return self.stages - len(self.of(group))

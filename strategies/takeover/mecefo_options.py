@@ -1,0 +1,215 @@
+"""Named choices of MeCeFO."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from strategies.base import StrategyOptions
+from strategies.takeover.node_costs import CalibratedCosts, CostModel, FlopCosts, measured_costs_of
+from strategies.takeover.restarts import STAGES
+from strategies.takeover.stage_work import LayerShape
+from strategies.takeover.techniques import LowRank, Techniques
+
+_PAPER = "MeCeFO (NeurIPS 2025)"
+
+
+class MecefoOptions(StrategyOptions):
+    """Named choices of MeCeFO."""
+
+    stages: int = Field(
+        STAGES,
+        ge=1,
+        le=1000,
+        description="Stages of a pipeline, a node each; a group's GPUs are dealt out to them.",
+        json_schema_extra={"source": f"{_PAPER}: 8", "unit": "1"},
+    )
+    micro_batches: int = Field(
+        8,
+        ge=1,
+        le=100_000,
+        description="Micro-batches of a pipeline in a step.",
+        json_schema_extra={
+            "source": f"derived: with 8, double work slows as measured ({_PAPER}, ablation)",
+            "unit": "1",
+        },
+    )
+    cost_model: Literal["calibrated", "flop"] = Field(
+        "calibrated",
+        description="What a node with several stages costs.",
+        json_schema_extra={
+            "source": "choice: counting FLOP alone predicts drops that are far too large",
+            "choices": {
+                "calibrated": "what the published throughput of one pipeline comes to, or "
+                "doubled_cost",
+                "flop": "its FLOP over those of a node with one stage",
+            },
+        },
+    )
+    doubled_cost: float | None = Field(
+        None,
+        gt=0,
+        le=100,
+        description="Cost of a node with two stages over that of one, in the calibrated model; "
+        "unset: as measured for a 7B model.",
+        json_schema_extra={
+            "source": f"derived: 1.129 with all techniques ({_PAPER}, ablation)",
+            "unit": "1",
+            "only_with": {"strategy.mecefo.cost_model": "calibrated"},
+        },
+    )
+    skip_attention: bool = Field(
+        True,
+        description="Whether a node with several stages goes backward past attention.",
+        json_schema_extra={"source": _PAPER},
+    )
+    recompute_ffn: bool = Field(
+        True,
+        description="Whether it computes activations of the feed-forward network again.",
+        json_schema_extra={"source": _PAPER},
+    )
+    low_rank: bool = Field(
+        True,
+        description="Whether its gradients of feed-forward weights are of low rank.",
+        json_schema_extra={"source": _PAPER},
+    )
+    rank: int = Field(
+        1024,
+        ge=1,
+        le=1_000_000,
+        description="Directions that low rank keeps.",
+        json_schema_extra={
+            "source": "assumption: a quarter of the width, as GaLore has for 7B (Zhao et al. 2024, "
+            "arXiv 2403.03507)",
+            "unit": "1",
+            "only_with": {"strategy.mecefo.cost_model": "flop"},
+        },
+    )
+    hidden: int = Field(
+        4096,
+        ge=1,
+        le=1_000_000,
+        description="Width of the model, for its FLOP.",
+        json_schema_extra={
+            "source": f"{_PAPER}: 7B",
+            "unit": "1",
+            "only_with": {"strategy.mecefo.cost_model": "flop"},
+        },
+    )
+    ffn_hidden: int = Field(
+        11_008,
+        ge=1,
+        le=1_000_000,
+        description="Inner width of its feed-forward network.",
+        json_schema_extra={
+            "source": f"{_PAPER}: 7B",
+            "unit": "1",
+            "only_with": {"strategy.mecefo.cost_model": "flop"},
+        },
+    )
+    sequence_tokens: int = Field(
+        256,
+        ge=1,
+        le=10_000_000,
+        description="Tokens of a sequence.",
+        json_schema_extra={
+            "source": _PAPER,
+            "unit": "1",
+            "only_with": {"strategy.mecefo.cost_model": "flop"},
+        },
+    )
+    micro_batch_tokens: int = Field(
+        8192,
+        ge=1,
+        le=1_000_000_000,
+        description="Tokens of a micro-batch, over which the lifting of low rank spreads.",
+        json_schema_extra={
+            "source": f"{_PAPER}: 256 sequences a pipeline and step for 7B",
+            "unit": "1",
+            "only_with": {"strategy.mecefo.cost_model": "flop"},
+        },
+    )
+    takes_over: Literal["lighter", "before", "split", "rebalanced"] = Field(
+        "lighter",
+        description="Who does the stages of a failed node.",
+        json_schema_extra={
+            "source": "choice: the paper says that a neighbour does",
+            "choices": {
+                "lighter": "of the nearest live nodes on both sides the one with fewer stages",
+                "split": "both of them, stage by stage the one with fewer",
+                "before": "the nearest live node before it, or behind where there is none",
+                "rebalanced": "all failed stages are dealt out anew to nodes next to them, so that "
+                "the fullest node has as few as can be: a bound, moves are not paid for",
+            },
+        },
+    )
+    most_stages: int = Field(
+        4,
+        ge=1,
+        le=1000,
+        description="Stages that fit into the memory of a node; a pipeline that would need more "
+        "idles.",
+        json_schema_extra={
+            "source": "derived: 68 to 75 GB with four of the 7B model, 83 to 92 GB with five, of "
+            "80 GB",
+            "unit": "1",
+        },
+    )
+    state_bytes: float = Field(
+        9.4e10,
+        ge=0,
+        le=1e18,
+        description="Weights and optimizer state of a replica; a stage has its part of them.",
+        json_schema_extra={
+            "source": "derived: 6.7e9 parameters of 14 bytes, 16-bit weights and 32-bit weights "
+            "and moments",
+            "unit": "bytes",
+        },
+    )
+    bandwidth_bytes_per_s: float = Field(
+        25e9,
+        gt=0,
+        le=1e15,
+        description="Bandwidth at which a node fetches a stage from another pipeline.",
+        json_schema_extra={
+            "source": "assumption: an adapter of 200 Gb/s",
+            "unit": "bytes/s",
+        },
+    )
+    transfer_s: float | None = Field(
+        None,
+        ge=0,
+        le=1e9,
+        description="Time in which a stage is fetched; unset: state_bytes / stages / "
+        "bandwidth_bytes_per_s.",
+        json_schema_extra={"source": "derived: its bytes over the bandwidth", "unit": "s"},
+    )
+
+    @property
+    def fetch_s(self) -> float:
+        """Seconds in which a stage is fetched."""
+        if self.transfer_s is not None:
+            return self.transfer_s
+        return self.state_bytes / self.stages / self.bandwidth_bytes_per_s
+
+    @property
+    def techniques(self) -> Techniques:
+        """What a node with several stages uses."""
+        low_rank = LowRank(self.rank) if self.low_rank else None
+        return Techniques(self.skip_attention, self.recompute_ffn, low_rank)
+
+    def costs(self) -> CostModel:
+        """Return what nodes cost.
+
+        Raises
+        ------
+        StrategyError
+            The techniques were not measured together, and no cost is stated.
+        """
+        if self.cost_model == "flop":
+            shape = LayerShape(self.hidden, self.ffn_hidden, self.sequence_tokens)
+            return FlopCosts(shape, self.techniques, self.micro_batch_tokens)
+        if self.doubled_cost is not None:
+            return CalibratedCosts(self.doubled_cost)
+        return measured_costs_of(self.techniques)

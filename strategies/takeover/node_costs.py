@@ -1,0 +1,185 @@
+"""What a node with k tasks costs, over a node with one: two models behind one interface.
+
+Counting FLOP predicts 1.55 for a node with two tasks and all techniques; measured, it is 1.13.
+Attention takes far more of the time than of the FLOP, so that leaving it out saves more. The
+calibrated model is therefore the one to use, and the other shows what counting would have said.
+
+The paper does not describe a node with three tasks. Both models take it that each of its tasks
+costs what each of two does, as the techniques are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from strategies.errors import StrategyError
+from strategies.takeover.published_ablation import (
+    FULL,
+    MICRO_BATCHES,
+    NO_FAULT,
+    NO_TECHNIQUE,
+    SKIP,
+    SKIP_RECOMPUTE,
+    STAGES,
+    Batch,
+    Measured,
+)
+from strategies.takeover.stage_work import LayerShape, StageWork
+from strategies.takeover.techniques import Techniques, task_flop
+
+
+class CostModel(Protocol):
+    """Says what a node costs."""
+
+    def node_cost(self, tasks: int) -> float:
+        """Return the time of a node with 1, 2, 3, ... tasks over that of a node with one.
+
+        Raises
+        ------
+        StrategyError
+            A node has no task.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class FlopCosts:
+    """Counts FLOP.
+
+    Attributes
+    ----------
+    shape : LayerShape
+        The model's layers.
+    techniques : Techniques
+        What a node with several tasks uses.
+    micro_batch_tokens : float
+        Tokens of a micro-batch.
+    step_tokens : float or None
+        Tokens of a pipeline in a step, to spread decompositions over; None leaves them out.
+    """
+
+    shape: LayerShape
+    techniques: Techniques
+    micro_batch_tokens: float
+    step_tokens: float | None = None
+
+    def node_cost(self, tasks: int) -> float:
+        _require_task(tasks)
+        return self.node_flop(tasks).total / self.shape.normal_flop.total
+
+    def node_flop(self, tasks: int) -> StageWork:
+        """Return the FLOP a token and layer of a node, pass by pass."""
+        if tasks == 1:
+            return self.shape.normal_flop
+        one = task_flop(self.shape, self.techniques, self.micro_batch_tokens, self.step_tokens)
+        return one.scaled(tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedCosts:
+    """Goes by a measurement.
+
+    Attributes
+    ----------
+    doubled : float
+        Cost of a node with two tasks.
+    """
+
+    doubled: float
+
+    def __post_init__(self) -> None:
+        if not self.doubled > 0:
+            raise StrategyError(
+                "takeover.doubled", f"a cost of {self.doubled:g} cannot be", "use one above 0"
+            )
+
+    def node_cost(self, tasks: int) -> float:
+        _require_task(tasks)
+        return 1.0 if tasks == 1 else tasks * self.doubled / 2
+
+
+def measured_costs(batch: Batch = 256, row: Measured = FULL) -> CalibratedCosts:
+    """Return the costs that the published throughputs come to.
+
+    Raises
+    ------
+    StrategyError
+        The row ran out of memory at this batch.
+    """
+    healthy, doubled = NO_FAULT.tokens_per_s(batch), row.tokens_per_s(batch)
+    if healthy is None or doubled is None:
+        raise StrategyError(
+            "takeover.batch", f"ran out of memory at {batch} sequences", "use a batch of 256"
+        )
+    return CalibratedCosts(doubled_cost(healthy / doubled, STAGES, MICRO_BATCHES))
+
+
+def measured_costs_of(techniques: Techniques) -> CalibratedCosts:
+    """Return the costs that the published throughput with these techniques comes to.
+
+    Raises
+    ------
+    StrategyError
+        They were not measured together.
+    """
+    used = (techniques.skip_attention, techniques.recompute_ffn, techniques.low_rank is not None)
+    rows = {
+        (False, False, False): NO_TECHNIQUE,
+        (True, False, False): SKIP,
+        (True, True, False): SKIP_RECOMPUTE,
+        (True, True, True): FULL,
+    }
+    if used not in rows:
+        raise StrategyError(
+            "takeover.techniques",
+            f"{techniques.name!r} was not measured",
+            "state doubled_cost, use cost_model = 'flop', or add techniques in the order skip, "
+            "recompute, low rank",
+        )
+    return measured_costs(256, rows[used])
+
+
+def cost_of_other_model(known: float, ffn_share_ratio: float) -> float:
+    """Return the cost of a node with two tasks for another model than the measured one.
+
+    With all techniques a task leaves out attention's backward pass, two thirds of its time, and
+    keeps a multiple s of the feed-forward network's third: ``x = 2/3 (1 + s phi)`` where phi is
+    the network's share of a normal task's time. s phi is known from the measured x, and another
+    model's phi is another multiple of it.
+
+    Parameters
+    ----------
+    known : float
+        The measured cost x; more than 2/3.
+    ffn_share_ratio : float
+        phi of the other model over phi of the measured one.
+    """
+    return 2.0 / 3.0 * (1.0 + (1.5 * known - 1.0) * ffn_share_ratio)
+
+
+def doubled_cost(slowdown: float, stages: int, micro_batches: int) -> float:
+    """Return the cost of a node with two tasks from how much it slows its pipeline.
+
+    With p stages, m micro-batches and a node that costs x >= 1, ``(m - 1) x + (p - 2) + x`` over
+    ``m - 1 + p`` is the slowdown: the closed form of a pipeline, `approximate_iteration`. Where
+    x < 1 the slowest stage is a normal one, and ``m - 1 + p - 2 + x`` stands above the line.
+
+    Raises
+    ------
+    StrategyError
+        The pipeline would be faster than one in which the node costs nothing.
+    """
+    time = slowdown * (micro_batches - 1 + stages)
+    cost = (time - (stages - 2)) / micro_batches
+    if cost < 1:
+        cost = time - (micro_batches - 1) - (stages - 2)
+    if not cost > 0:
+        raise StrategyError(
+            "takeover.slowdown", f"{slowdown:g} is too small for any cost", "use a measured one"
+        )
+    return cost
+
+
+def _require_task(tasks: int) -> None:
+    if tasks < 1:
+        raise StrategyError("tasks", f"a node with {tasks} tasks costs nothing", "use 1 or more")

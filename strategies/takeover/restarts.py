@@ -1,0 +1,32 @@
+"""Closed forms that the schemes which work around lost stages share."""
+
+from __future__ import annotations
+
+from strategies.errors import StrategyError
+
+STAGES = 8
+"""Stages of a pipeline: MeCeFO (NeurIPS 2025) has pipelines of 8 GPUs."""
+
+
+def failures_until_nobody_is_left(nodes: int) -> float:
+    """Return the mean number of failures, each of any node, until all have failed: ``n H_n``.
+
+    The coupon collector's number, without repairs; with repairs it takes far longer.
+    """
+    return nodes * sum(1.0 / k for k in range(1, nodes + 1))
+
+
+def require_no_redundancy(name: str, redundancy: int) -> None:
+    """Refuse a redundancy where the scheme has none to choose.
+
+    Raises
+    ------
+    StrategyError
+        It is not 1.
+    """
+    if redundancy != 1:
+        raise StrategyError(
+            "strategy.redundancy",
+            f"{name} has no redundancy to choose, it was given {redundancy}",
+            "leave it unset or use 1",
+        )

@@ -1,0 +1,90 @@
+"""Checkpoints as Varuna writes them, and restarts with the nodes that are left.
+
+Athlur et al. 2022 (Varuna, EuroSys 2022). A checkpoint is written every 10 steps. When a node is
+lost, the job restarts from the last one with its work spread over the nodes that are up; nodes that
+came back meanwhile take part again from the next restart on. A 6.7B model took 120 s to save and
+about 580 s to restart (Jang et al. 2023 (Oobleck, SOSP 2023)): that is for the scenario to say, as
+``checkpoint.write_s`` and ``restart.duration_s``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from strategies.checkpoint_period import Costs
+from strategies.takeover.lost_stages import LostStages
+from strategies.takeover.restarts import STAGES, require_no_redundancy
+
+INTERVAL_STEPS = 10
+"""Steps from one checkpoint to the next."""
+
+
+class VarunaOptions(StrategyOptions):
+    """Named choices of Varuna."""
+
+    stages: int = Field(
+        STAGES,
+        ge=1,
+        le=1000,
+        description="Stages of a pipeline, a node each; a group's GPUs are dealt out to them.",
+        json_schema_extra={"source": "MeCeFO (NeurIPS 2025): 8", "unit": "1"},
+    )
+
+
+class Varuna(Strategy):
+    """A job that restarts with the nodes that are left."""
+
+    name: ClassVar[str] = "varuna"
+    summary: ClassVar[str] = "Varuna: checkpoint often, restart with the nodes that are left"
+    Options: ClassVar[type[StrategyOptions]] = VarunaOptions
+    tracks_components: ClassVar[bool] = True
+    restart_replaces: ClassVar[bool] = False
+    repairs_wait_for_restart: ClassVar[bool] = True
+
+    def __init__(self, groups: int, redundancy: int, options: VarunaOptions) -> None:
+        super().__init__(groups, redundancy, options)
+        require_no_redundancy(self.name, redundancy)
+        self._lost = LostStages(groups, options.stages)
+        self._whole = StepPlan(tuple(range(groups)), 1)
+        self.restart()
+
+    def restart(self) -> None:
+        self._lost.clear()
+        self._plan: StepPlan | None = self._whole
+
+    def plan(self) -> StepPlan:
+        if self._plan is None:
+            self._plan = self._step_plan()
+        return self._plan
+
+    def on_hit(self, hit: Hit) -> None:
+        self._lost.add(hit)
+        self._plan = None
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        return WipeOut(tuple(missing))
+
+    def _step_plan(self) -> StepPlan:
+        nodes = self.groups * self._lost.stages
+        left = sum(map(self._lost.nodes_left, range(self.groups)))
+        # Where nothing is left, the restart lasts until there is hardware.
+        return StepPlan(self._whole.members, 1, pace=nodes / left) if left else self._whole
+
+    @classmethod
+    def masked_failures(cls, groups: int, redundancy: int) -> float:
+        """Return 1: the first failure forces a restart."""
+        return 1.0
+
+    @classmethod
+    def work_per_step(cls, groups: int, redundancy: int) -> float:
+        """Each group computes its one shard type."""
+        return 1.0
+
+    @classmethod
+    def best_interval_steps(cls, groups: int, redundancy: int, costs: Costs) -> int:
+        """Return 10, as published, whatever the costs."""
+        return INTERVAL_STEPS

@@ -1,0 +1,68 @@
+"""SimGrid and replay tell the same story of schemes that work around lost stages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from experiments.scenario_file import load_scenario
+from experiments.single_run import run
+from simulator.timeline import Event, EventKind
+
+SMALL = [
+    "job.steps=60",
+    "failures.mtbf_s=12",
+    "rejoin.repair_s=40",
+    "restart.duration_s=20",
+    "job.time_limit_s=900",
+]
+OPTIONS = {
+    "mecefo": [],
+    "mecefo, little memory": ["strategy.mecefo.most_stages=1", "rejoin.repair_s=80"],
+    "bamboo": ["strategy.name=bamboo"],
+    "bamboo until return": [
+        "strategy.name=bamboo",
+        "strategy.bamboo.overloaded_until=return",
+    ],
+    "oobleck": ["strategy.name=oobleck"],
+    "varuna": [
+        "strategy.name=varuna",
+        "job.steps=20",
+        "failures.mtbf_s=15",
+        "checkpoint.interval_steps=2",
+        "checkpoint.write_s=5",
+    ],
+    "hosts": [
+        "failures.component=host",
+        "failures.gpus_per_host=2",
+        "failures.mtbf_s=20",
+        "strategy.mecefo.stages=4",
+    ],
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_few_dozen_steps(option: str) -> None:
+    asked = load_scenario("mecefo-7b", [*SMALL, *OPTIONS[option]])
+    events: dict[str, list[Event]] = {"replay": [], "simgrid": []}
+    records: dict[str, dict[str, Any]] = {
+        engine: run(asked, 1, engine, events[engine].append)  # type: ignore[arg-type]
+        for engine in events
+    }
+    for ours, theirs in zip(events["replay"], events["simgrid"], strict=True):
+        assert ours[1:] == theirs[1:]
+        assert ours.time_s == pytest.approx(theirs.time_s, rel=1e-6)
+    for key, value in records["replay"].items():
+        if key != "engine":
+            near = pytest.approx(value, rel=1e-6, abs=1e-3) if isinstance(value, float) else value
+            assert records["simgrid"][key] == near, key
+    kinds = {event.kind for event in events["replay"]}
+    assert EventKind.MISSING in kinds
+    assert records["replay"]["failures"] > 3
+    assert records["replay"]["degraded_s"] > 0
+    if option == "varuna":
+        assert records["replay"]["restarts"] > 1
+    elif option != "mecefo, little memory":
+        # Who idles has nothing to do again.
+        assert records["replay"]["reorderings"] > 0

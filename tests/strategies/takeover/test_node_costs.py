@@ -1,0 +1,148 @@
+"""What a node with several tasks costs: by FLOP, and as measured."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.workload.flops import token_flop
+from simulator.workload.known_models import LLAMA2_7B
+from strategies.errors import StrategyError
+from strategies.takeover.node_costs import (
+    CalibratedCosts,
+    CostModel,
+    FlopCosts,
+    doubled_cost,
+    measured_costs,
+)
+from strategies.takeover.pipeline_schedule import approximate_iteration
+from strategies.takeover.published_ablation import (
+    NO_FAULT,
+    NO_TECHNIQUE,
+    SHAPE_7B,
+    SKIP,
+    SKIP_RECOMPUTE,
+)
+from strategies.takeover.stage_work import LayerShape
+from strategies.takeover.techniques import (
+    LowRank,
+    Techniques,
+    decomposition_flop,
+    low_rank_share,
+    task_flop,
+)
+
+TOKENS = 256 // 8 * 256
+"""A micro-batch of the ablation's batch of 256 sequences."""
+
+
+def doubled(techniques: Techniques) -> float:
+    return FlopCosts(SHAPE_7B, techniques, TOKENS).node_cost(2)
+
+
+def test_flop_of_the_techniques_one_by_one() -> None:
+    assert doubled(Techniques()) == pytest.approx(2.0)
+    assert doubled(Techniques(skip_attention=True)) == pytest.approx(1.549, abs=5e-4)
+    assert doubled(Techniques(True, True)) == pytest.approx(1.990, abs=5e-4)
+    # A low rank takes back what recomputation adds, but for its own share.
+    assert doubled(Techniques(True, True, LowRank(1))) == pytest.approx(1.549, abs=5e-4)
+    assert round(doubled(Techniques(True, True, LowRank(3))), 3) == 1.549
+    assert round(doubled(Techniques(True, True, LowRank(4))), 3) == 1.550
+    assert doubled(Techniques(True, True, LowRank(1024))) == pytest.approx(1.755, abs=5e-4)
+
+
+def test_flop_agree_with_those_of_the_workload() -> None:
+    flop = token_flop(LLAMA2_7B)
+    normal = LayerShape(4096, 11_008, LLAMA2_7B.sequence_tokens).normal_flop
+    assert normal.total == pytest.approx(flop.layer_total)
+    assert normal.forward.attention == pytest.approx(flop.forward.attention)
+    assert normal.forward.ffn == pytest.approx(flop.forward.ffn)
+
+
+@given(st.integers(1, 512), st.integers(1, 100_000))
+def test_low_rank_flop_are_those_of_its_three_products(rank: int, tokens: int) -> None:
+    shape = LayerShape(512, 1376, 256)
+    exact = approximate = 0
+    for inputs, outputs in ((512, 1376), (512, 1376), (1376, 512)):
+        exact += 2 * tokens * inputs * outputs
+        approximate += 2 * tokens * rank * (inputs + outputs) + 2 * rank * inputs * outputs
+    assert low_rank_share(shape, rank, tokens) == pytest.approx(approximate / exact)
+    task = task_flop(shape, Techniques(low_rank=LowRank(rank)), tokens)
+    assert task.weight_gradient.ffn * tokens == pytest.approx(approximate)
+    assert task.weight_gradient.attention == shape.forward_flop.attention
+
+
+def test_decompositions_hardly_count_as_they_are_rare() -> None:
+    techniques = Techniques(True, True, LowRank(128))
+    without = FlopCosts(SHAPE_7B, techniques, TOKENS)
+    with_them = FlopCosts(SHAPE_7B, techniques, TOKENS, step_tokens=8 * TOKENS)
+    more = with_them.node_cost(2) - without.node_cost(2)
+    spread = 2 * decomposition_flop(SHAPE_7B) / (100 * 8 * TOKENS)
+    assert more == pytest.approx(spread / SHAPE_7B.normal_flop.total)
+    assert 0 < more < 2e-3
+
+
+def test_the_measured_costs() -> None:
+    assert measured_costs().node_cost(2) == pytest.approx(1.129, abs=5e-4)
+    assert measured_costs(512).node_cost(2) == pytest.approx(1.322, abs=5e-4)
+    # What is not fitted: a node without techniques does two tasks in twice the time.
+    assert measured_costs(256, NO_TECHNIQUE).node_cost(2) == pytest.approx(2.0, rel=0.005)
+    assert measured_costs(256, SKIP).node_cost(2) < 1 < measured_costs(256, SKIP_RECOMPUTE).doubled
+    with pytest.raises(StrategyError, match="ran out of memory at 512"):
+        measured_costs(512, SKIP)
+
+
+@given(st.floats(0.05, 4.0), st.integers(2, 16), st.integers(1, 32))
+def test_a_calibrated_pipeline_is_as_slow_as_measured(cost: float, stages: int, count: int) -> None:
+    slowdown = approximate_iteration([1.0] * (stages - 2) + [cost], count) / (
+        approximate_iteration([1.0] * stages, count)
+    )
+    if stages > 2:
+        assert doubled_cost(slowdown, stages, count) == pytest.approx(cost)
+
+
+def test_the_published_throughputs_come_back() -> None:
+    assert NO_FAULT.tokens_per_s_512 is not None
+    for batch, faulty in ((256, 28_060), (512, 27_190)):
+        costs = measured_costs(batch)  # type: ignore[arg-type]
+        slowed = approximate_iteration([1.0] * 6 + [costs.node_cost(2)], 8) / 15
+        healthy = NO_FAULT.tokens_per_s_256 if batch == 256 else NO_FAULT.tokens_per_s_512
+        assert healthy / slowed == pytest.approx(faulty)
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        measured_costs(),
+        FlopCosts(SHAPE_7B, Techniques(), TOKENS),
+        FlopCosts(SHAPE_7B, Techniques(True, True, LowRank(1024)), TOKENS, 8 * TOKENS),
+    ],
+)
+def test_more_tasks_cost_more_and_one_costs_one(costs: CostModel) -> None:
+    each = [costs.node_cost(tasks) for tasks in range(1, 6)]
+    assert each[0] == 1.0
+    assert all(more > less for less, more in pairwise(each))
+    assert each[2] == pytest.approx(1.5 * each[1])
+    with pytest.raises(StrategyError, match="0 tasks"):
+        costs.node_cost(0)
+
+
+def test_impossible_values_are_refused() -> None:
+    with pytest.raises(StrategyError, match=r"takeover\.doubled"):
+        CalibratedCosts(0.0)
+    with pytest.raises(StrategyError, match=r"low_rank\.rank"):
+        LowRank(0)
+    with pytest.raises(StrategyError, match=r"low_rank\.refresh_steps"):
+        LowRank(8, 0)
+    with pytest.raises(StrategyError, match=r"layer\.hidden"):
+        LayerShape(0, 1, 1)
+    with pytest.raises(StrategyError, match="too small for any cost"):
+        doubled_cost(0.5, 8, 8)
+
+
+def test_techniques_have_names() -> None:
+    assert Techniques().name == "none"
+    assert Techniques(True, True, LowRank(8)).name == "skip + recompute + low rank"

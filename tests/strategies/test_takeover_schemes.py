@@ -1,0 +1,333 @@
+"""Schemes that work around lost stages: MeCeFO, Bamboo, Oobleck, Varuna, told hit by hit."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.base import Continue, Hit, Strategy, WipeOut
+from strategies.errors import StrategyError
+from strategies.registry import build_strategy, strategy_class
+from strategies.takeover.lost_stages import LostStages, stages_of
+from strategies.takeover.neighbours import Carriers, Side
+from strategies.takeover.node_costs import cost_of_other_model, measured_costs
+from strategies.takeover.published_oobleck import NODES, SAMPLES_PER_S, relative_throughput
+from strategies.takeover.restarts import failures_until_nobody_is_left
+from strategies.takeover.templates import iteration_time, regrouped
+
+SCHEMES = ["mecefo", "bamboo", "oobleck", "varuna"]
+
+
+def scheme_of(name: str, groups: int = 4, **options: Any) -> Strategy:
+    return build_strategy(name, groups, 1, strategy_class(name).Options(**options))
+
+
+def gpu(group: int, number: int, gpus: int = 8) -> Hit:
+    return Hit(group, number, number, gpus)
+
+
+def lose(scheme: Strategy, *hits: Hit) -> Any:
+    for hit in hits:
+        scheme.on_hit(hit)
+    return scheme.on_failures(sorted({hit.group for hit in hits}))
+
+
+def test_gpus_are_dealt_out_to_stages_in_order() -> None:
+    assert [stages_of(gpu(0, n, 32), 8) for n in (0, 3, 4, 31)] == [
+        range(1),
+        range(1),
+        range(1, 2),
+        range(7, 8),
+    ]
+    assert stages_of(Hit(0, 0, 7, 16), 8) == range(4)
+    assert stages_of(gpu(0, 0, 1), 8) == range(8)
+
+
+def test_a_stage_hit_twice_is_back_after_both_repairs() -> None:
+    lost = LostStages(2, 8)
+    assert lost.add(gpu(1, 3)) == (3,)
+    assert lost.add(gpu(1, 3)) == ()
+    assert lost.repair(gpu(1, 3)) == ()
+    assert lost.of(1) == {3}
+    assert lost.repair(gpu(1, 3)) == (3,)
+    assert (lost.of(1), lost.nodes_left(1)) == (frozenset(), 8)
+    # A repair that nobody has heard the failure of changes nothing.
+    assert lost.repair(gpu(0, 2)) == ()
+    lost.add(gpu(0, 2))
+    lost.forget()
+    lost.add(gpu(0, 2))
+    assert lost.repair(gpu(0, 2)) == ()
+    assert lost.repair(gpu(0, 2)) == (2,)
+
+
+@given(
+    stages=st.integers(1, 9),
+    side=st.sampled_from(["lighter", "before", "split"]),
+    data=st.data(),
+)
+def test_every_stage_is_done_by_somebody(stages: int, side: Side, data: st.DataObject) -> None:
+    carriers, down = Carriers(stages, side), set[int]()
+    for stage in data.draw(st.lists(st.integers(0, stages - 1), max_size=30)):
+        if stage in down:
+            down.remove(stage)
+            carriers.come_back(stage)
+        else:
+            down.add(stage)
+            carriers.fail(stage)
+        tasks = carriers.tasks()
+        assert len(tasks) == stages - len(down)
+        assert sum(tasks) == (stages if tasks else 0)
+        assert all(task >= 1 for task in tasks)
+    for stage in down:
+        carriers.come_back(stage)
+    assert carriers.tasks() == (1,) * stages
+
+
+@pytest.mark.parametrize(
+    ("side", "after_two", "after_three"),
+    [
+        ("lighter", (1, 1, 2, 2, 1, 1), (1, 2, 1, 2, 1, 1)),
+        ("before", (1, 1, 3, 1, 1, 1), (1, 1, 2, 1, 2, 1)),
+        ("split", (1, 1, 2, 2, 1, 1), (1, 2, 1, 2, 1, 1)),
+    ],
+)
+def test_take_over_by_hand(
+    side: Side, after_two: tuple[int, ...], after_three: tuple[int, ...]
+) -> None:
+    """Stages 3 and 4 of 8 fail; then one comes back and another fails.
+
+    Where the lighter neighbour takes over, 3 goes to 2 and 4 to 5. When 3 is back, 2 fails: 1 and 3
+    do one stage each, so the one before takes it. Where always the one before does, 2 has both;
+    when 4 is back and 6 fails, 2 keeps 3 and 5 takes 6.
+    """
+    carriers = Carriers(8, side)
+    carriers.fail(3)
+    carriers.fail(4)
+    assert carriers.tasks() == after_two
+    back, fails = (4, 6) if side == "before" else (3, 2)
+    carriers.come_back(back)
+    carriers.fail(fails)
+    assert carriers.tasks() == (after_three if side != "before" else (1, 1, 2, 1, 2, 1))
+
+
+def test_a_node_with_two_stages_that_fails_leaves_three_to_another() -> None:
+    whole, split = Carriers(8, "lighter"), Carriers(8, "split")
+    for carriers in (whole, split):
+        carriers.fail(4)  # 3 takes it
+        carriers.fail(3)
+    assert whole.tasks() == (1, 1, 3, 1, 1, 1)
+    assert split.tasks() == (1, 1, 2, 2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "pace"),
+    [
+        ({"doubled_cost": 1.5}, (8 * 1.5 + 6) / 15),
+        ({"doubled_cost": 0.9}, 1.0),
+        ({"skip_attention": False, "recompute_ffn": False, "low_rank": False}, 28120 / 19110),
+        ({}, 28120 / 28060),
+        (
+            {
+                "cost_model": "flop",
+                "skip_attention": False,
+                "recompute_ffn": False,
+                "low_rank": False,
+            },
+            22 / 15,
+        ),
+    ],
+)
+def test_all_wait_for_the_pipeline_that_lost_a_stage(options: dict[str, Any], pace: float) -> None:
+    """8 x + 6 over 15 with eight micro-batches; measured: 28.12k tokens/s without a fault."""
+    scheme = scheme_of("mecefo", **options)
+    told = lose(scheme, gpu(2, 5))
+    assert isinstance(told, Continue)
+    assert (told.dropped, told.carried_on, told.patch) == ((), (2,), {2: 1})
+    assert scheme.plan().pace == pytest.approx(pace)
+    assert scheme.plan() is scheme.plan()
+    assert scheme.plan().batch_share == 1.0
+    assert scheme.on_repair(gpu(2, 5)) > 0.0
+    assert scheme.plan().pace == 1.0
+
+
+def test_the_transfer_of_a_stage_is_waited_for() -> None:
+    scheme = scheme_of("mecefo", state_bytes=8e10, bandwidth_bytes_per_s=1e9)
+    assert lose(scheme, gpu(0, 1)).stall_s == pytest.approx(10.0)
+    assert lose(scheme, gpu(1, 1), gpu(2, 1)).stall_s == pytest.approx(10.0)
+    assert lose(scheme, Hit(3, 0, 1, 8)).stall_s == pytest.approx(20.0)
+    assert scheme.on_repair(gpu(1, 1)) == pytest.approx(10.0)
+    assert lose(scheme_of("mecefo", transfer_s=3.0), gpu(0, 1)).stall_s == 3.0
+
+
+@pytest.mark.parametrize("name", ["mecefo", "bamboo", "oobleck"])
+def test_a_failure_of_what_is_down_interrupts_nothing(name: str) -> None:
+    scheme = scheme_of(name)
+    lose(scheme, gpu(0, 1))
+    before = scheme.plan()
+    told = lose(scheme, gpu(0, 1))
+    assert told == Continue((), carried_on=(0,))
+    assert scheme.plan() == before
+    assert scheme.on_repair(gpu(0, 1)) == 0.0
+    assert scheme.on_repair(gpu(0, 1)) > 0.0
+
+
+def test_a_pipeline_that_cannot_work_idles_until_nodes_are_back() -> None:
+    scheme = scheme_of("mecefo", stages=4, most_stages=2, doubled_cost=1.0)
+    assert lose(scheme, gpu(1, 0, 4), gpu(1, 1, 4)).patch == {}
+    plan = scheme.plan()
+    assert (plan.members, plan.batch_share) == ((0, 1, 2, 3), 0.75)
+    assert plan.pace == 1.0
+    scheme.on_repair(gpu(1, 0, 4))
+    assert scheme.plan().batch_share == 1.0
+
+
+def test_nothing_left_is_a_wipe_out_and_a_restart_waits_for_hardware() -> None:
+    scheme = scheme_of("mecefo", groups=2, stages=2)
+    assert isinstance(lose(scheme, Hit(0, 0, 1, 2)), Continue)
+    assert lose(scheme, Hit(1, 0, 1, 2)) == WipeOut((1,))
+    scheme.restart()
+    scheme.on_hit(Hit(0, 0, 1, 2))
+    assert scheme.plan().batch_share == 0.5
+    scheme.restart()
+    for group in (0, 1):
+        scheme.on_hit(Hit(group, 0, 1, 2))
+    assert (scheme.plan().batch_share, scheme.plan().pace) == (1.0, 1.0)
+    # The repairs that the restart waited for are still told, and change nothing.
+    assert scheme.on_repair(Hit(0, 0, 1, 2)) == 0.0
+    assert scheme.plan().batch_share == 1.0
+
+
+def test_rebalancing_with_hindsight_is_never_slower() -> None:
+    rng = np.random.default_rng(3)
+    rules = [scheme_of("mecefo", takes_over=rule) for rule in ("rebalanced", "lighter", "before")]
+    for _ in range(60):
+        stages = rng.permutation(8)[:3]
+        paces = []
+        for scheme in rules:
+            scheme.restart()
+            lose(scheme, *(gpu(0, int(stage)) for stage in stages))
+            paces.append(scheme.plan().pace / scheme.plan().batch_share)
+        assert paces[0] == min(paces)
+
+
+def test_techniques_that_were_not_measured_together_are_refused() -> None:
+    with pytest.raises(StrategyError, match="'recompute' was not measured"):
+        scheme_of("mecefo", skip_attention=False, low_rank=False)
+
+
+def test_cost_of_another_model() -> None:
+    """All of the time in attention leaves 2/3; the measured model has its own cost."""
+    known = measured_costs().doubled
+    assert cost_of_other_model(known, 1.0) == pytest.approx(known)
+    assert cost_of_other_model(known, 0.0) == pytest.approx(2 / 3)
+
+
+def test_bamboo_spreads_the_work_over_the_nodes_that_are_left() -> None:
+    scheme = scheme_of("bamboo")
+    # 12.5 s, and 45 s at 2/3 of the speed.
+    assert lose(scheme, gpu(0, 3)).stall_s == pytest.approx(12.5 + 45 / 3)
+    assert scheme.plan().pace == pytest.approx(32 / 31)
+    assert scheme.on_repair(gpu(0, 3)) == 30.0
+    assert scheme.plan().pace == 1.0
+    half = scheme_of("bamboo", spread_share=0.5)
+    lose(half, gpu(0, 3))
+    assert half.plan().pace == pytest.approx(1 + 0.5 / 31)
+
+
+def test_a_node_and_its_shadow_are_fatal() -> None:
+    assert lose(scheme_of("bamboo"), Hit(0, 3, 4, 8)).stall_s == 30.0
+    assert lose(scheme_of("bamboo"), gpu(0, 0), gpu(0, 7)).stall_s == 30.0
+    assert lose(scheme_of("bamboo"), gpu(0, 3), gpu(0, 5)).stall_s < 30.0
+
+
+def test_an_overload_until_a_node_is_back() -> None:
+    scheme = scheme_of("bamboo", overloaded_until="return")
+    assert lose(scheme, gpu(0, 3)).stall_s == 12.5
+    assert scheme.plan().pace == pytest.approx(1.5)
+    # The shadow of stage 3, on node 2, is lost as well: all meet, and nobody is overloaded.
+    assert lose(scheme, gpu(0, 2)).stall_s == 30.0
+    assert scheme.plan().pace == pytest.approx(32 / 30)
+    assert lose(scheme, gpu(1, 2)).stall_s == 12.5
+    assert scheme.plan().pace == pytest.approx(1.5 * 32 / 30)
+    assert scheme.on_repair(gpu(0, 2)) == 30.0
+    assert scheme.plan().pace == pytest.approx(32 / 30)
+
+
+@pytest.mark.parametrize("name", ["bamboo", "oobleck"])
+def test_less_than_a_pipeline_is_a_wipe_out(name: str) -> None:
+    scheme = scheme_of(name, groups=2)
+    assert isinstance(lose(scheme, Hit(0, 0, 7, 8)), Continue)
+    assert lose(scheme, gpu(1, 2)) == WipeOut((1,))
+    scheme.restart()
+    for hit in (Hit(0, 0, 7, 8), gpu(1, 2)):
+        scheme.on_hit(hit)
+    assert scheme.plan().pace == 1.0
+
+
+def test_pipelines_are_regrouped_in_order() -> None:
+    assert regrouped([8, 7, 8, 6], 1) == (8, 8, 7, 6)
+    assert regrouped([9, 9, 7], 8) == (9, 8, 8)
+    assert regrouped([8, 8, 7, 8], 8) == (15, 8, 8)
+    assert regrouped([7, 6], 8) == (13,)
+    assert regrouped([7, 0], 8) == ()
+
+
+@given(
+    nodes=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    layers=st.integers(1, 20),
+    micro_batches=st.integers(3, 9),
+)
+def test_micro_batches_are_dealt_out_best(
+    nodes: list[int], layers: int, micro_batches: int
+) -> None:
+    longest = [-(-layers // n) for n in nodes]
+    best = min(
+        max((m - 1) * c + layers if m else 0 for m, c in zip(shares, longest, strict=True))
+        for shares in product(range(micro_batches + 1), repeat=len(nodes))
+        if sum(shares) == micro_batches
+    )
+    assert iteration_time(nodes, layers, micro_batches) == best
+
+
+def test_oobleck_by_its_table() -> None:
+    for nodes, samples in zip(NODES, SAMPLES_PER_S, strict=True):
+        assert relative_throughput(nodes / 30) == pytest.approx(samples / 5.51)
+    assert relative_throughput(27 / 30) == pytest.approx((4.77 + 5.14) / 2 / 5.51)
+    assert relative_throughput(15.9 / 30) == 0.0
+    scheme = scheme_of("oobleck", groups=3, stages=10, throughput="table")
+    lose(scheme, Hit(0, 0, 3, 10))
+    assert scheme.plan().pace == pytest.approx(5.51 / 4.77)
+
+
+def test_varuna_restarts_with_the_nodes_that_are_left() -> None:
+    scheme = scheme_of("varuna")
+    assert lose(scheme, gpu(0, 3)) == WipeOut((0,))
+    scheme.restart()
+    scheme.on_hit(gpu(0, 3))
+    assert scheme.plan().pace == pytest.approx(32 / 31)
+    assert strategy_class("varuna").best_interval_steps(4, 1, None) == 10  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_redundancy_makes_no_sense_here(name: str) -> None:
+    with pytest.raises(StrategyError, match="no redundancy to choose"):
+        build_strategy(name, 4, 2)
+
+
+def test_nobody_is_left_after_the_coupon_collectors_number() -> None:
+    """Mean of random orders with repetition, within four standard errors."""
+    rng = np.random.default_rng(0)
+    counts = []
+    for _ in range(2000):
+        seen, count = set[int](), 0
+        while len(seen) < 8:
+            seen.add(int(rng.integers(8)))
+            count += 1
+        counts.append(count)
+    error = float(np.std(counts)) / 2000**0.5
+    assert abs(np.mean(counts) - failures_until_nobody_is_left(8)) < 4 * error
