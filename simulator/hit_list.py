@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from math import inf
 
-from simulator.failures.failure import Failure
+from simulator.failures.failure import Failure, Level
 from simulator.job import Work
 from strategies.base import Hit, Strategy
 
@@ -20,24 +20,45 @@ class HitList:
         The scheme; where it does not track components, nothing is kept.
     work : Work
         Where components are, and how long repairs take that the failure does not state.
+
+    Attributes
+    ----------
+    counts : bool
+        Whether the scheme wants to hear of what is broken.
+    outlive_restarts : bool
+        Whether what is broken stays so in a restart.
+    next_repair_s : float
+        When something is handed back that is repaired by then; infinite where it waits for a
+        restart.
     """
 
     def __init__(self, strategy: Strategy, work: Work) -> None:
         self.counts = strategy.tracks_components
+        self.outlive_restarts = strategy.tracks_components and not strategy.restart_replaces
         self.next_repair_s = inf
         self._strategy = strategy
         self._layout = work.layout
         self._repair_s = work.repair_s
         self._under_repair: list[tuple[float, Hit]] = []
+        self._known: set[tuple[float, Level, int, int]] = set()
 
     def strike(self, groups: Iterable[int], failures: Iterable[Failure], now_s: float) -> None:
         """Groups went down, each by one failure; noticed at `now_s`, in seconds."""
         for group, failure in zip(groups, failures, strict=True):
-            repair_s = self._repair_s if failure.repair_s is None else failure.repair_s
-            hit = self._hit_of(group, failure)
-            heappush(self._under_repair, (failure.time_s + repair_s, hit))
-            self._strategy.on_hit(hit)
+            self._strategy.on_hit(self._take_in(group, failure))
         self._look_ahead(now_s)
+
+    def note(self, failures: Iterable[Failure]) -> None:
+        """Take in what has failed before or in a restart that nobody asked about.
+
+        The restart has worked around it in passing. The scheme hears of it after the next one.
+        """
+        for failure in failures:
+            for group in failure.groups:
+                if (*_name_of(failure), group) not in self._known:
+                    self._take_in(group, failure)
+        # What has been told once is not told again.
+        self._known.clear()
 
     def repair(self, now_s: float) -> float:
         """Give back what is repaired by now; returns the seconds that all wait for it."""
@@ -57,6 +78,14 @@ class HitList:
             self._strategy.on_hit(hit)
         self._look_ahead(now_s)
 
+    def _take_in(self, group: int, failure: Failure) -> Hit:
+        repair_s = self._repair_s if failure.repair_s is None else failure.repair_s
+        hit = self._hit_of(group, failure)
+        heappush(self._under_repair, (failure.time_s + repair_s, hit))
+        if self.outlive_restarts:
+            self._known.add((*_name_of(failure), group))
+        return hit
+
     def _hit_of(self, group: int, failure: Failure) -> Hit:
         """Return what a failure has broken of a group, by the numbers of its GPUs."""
         layout = self._layout
@@ -75,3 +104,7 @@ class HitList:
             self.next_repair_s = max(now_s, self._under_repair[0][0])
         else:
             self.next_repair_s = inf
+
+
+def _name_of(failure: Failure) -> tuple[float, Level, int]:
+    return failure.time_s, failure.level, failure.number

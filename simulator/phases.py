@@ -92,10 +92,21 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """All groups are brought back up, but for those that stay away."""
+    """All groups are brought back up, but for those that stay away.
+
+    Attributes
+    ----------
+    groups : int
+        Number of groups.
+    absent : tuple of int
+        Groups that stay away.
+    tells : bool
+        Whether the failures are asked for, though no snapshots are kept in memory.
+    """
 
     groups: int
     absent: tuple[int, ...] = ()
+    tells: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +150,8 @@ class Outcome:
         Restart: time and group of the failures that happened during it.
     struck : sequence of Failure
         Inquiry: the failure of each group. Reconfigure, Restart: the failures since the last time
-        they were told, in no order, where the job keeps snapshots in memory. Those of groups that
-        were down already are left out.
+        they were told, in no order, where the job keeps snapshots in memory or a restart asks for
+        them. Those of groups that were down already are left out.
     """
 
     now_s: float

@@ -217,10 +217,10 @@ class ReplayEngine:
         self._dropped = set(phase.absent)
         self._busy_until_s.clear()
         self._watch(coming)
-        return Outcome(end_s, (), tuple(sorted(failures)), self._struck())
+        return Outcome(end_s, (), tuple(sorted(failures)), self._struck(phase.tells))
 
-    def _struck(self) -> Sequence[Failure]:
-        return self.clocks.collect() if self._tells_failures else ()
+    def _struck(self, asked: bool = False) -> Sequence[Failure]:
+        return self.clocks.collect() if asked or self._tells_failures else ()
 
     def _stall(self, phase: Stall) -> Outcome:
         self.now_s += phase.duration_s

@@ -48,8 +48,9 @@ class Progress:
         All-reduced steps, those that were lost and repeated included.
     stack_computations : int
         Shard types a group computed, patch compute included, summed over played steps.
-    restarts_from_memory : int
-        Restarts after which the state was found in memory.
+    restarts_from_memory, restarts_from_peers : int
+        Restarts after which every node had its state in its memory, and those after which what lost
+        nodes had held was found at their peers.
     snapshots : int
         Snapshots taken in the background, in memory and on storage.
     rejoined : int
@@ -73,6 +74,7 @@ class Progress:
     failures_by_cause: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
     restarts_from_memory: int = 0
+    restarts_from_peers: int = 0
     rejoined: int = 0
     reorderings: int = 0
     moved_types: int = 0
@@ -330,15 +332,20 @@ class Training:
         self._hits.after_restart(progress.now_s)
         members = set(strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
-        outcome = yield Restart(self.work.groups, absent)
+        outcome = yield Restart(self.work.groups, absent, self._hits.outlive_restarts)
         self._spend("restart", outcome)
+        if self._hits.outlive_restarts:
+            self._hits.note(outcome.struck)
         if self._record:
             for time_s, group in outcome.failures:
                 self._log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
             self._log(EventKind.RESTARTED)
         self._shop.restart()
-        found, duration_s = self._memory.recover(self._before_failure, self._saved, outcome.struck)
-        progress.restarts_from_memory += duration_s is not None
+        found, where, duration_s = self._memory.recover(
+            self._before_failure, self._saved, outcome.struck
+        )
+        progress.restarts_from_memory += where == "local"
+        progress.restarts_from_peers += where == "peers"
         progress.ledger.take_back(found.booked)
         self._loaded = found
         redone = self.rules.resume == "redo" and found is self._saved and found.steps > 0

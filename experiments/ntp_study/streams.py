@@ -14,6 +14,7 @@ class Purpose(Enum):
     TRACE = 2
     AVAILABILITY = 3
     BLASTS = 4
+    FAILING_SPARES = 5
 
 
 _STUDY = 0x4E5450

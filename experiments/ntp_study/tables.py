@@ -39,7 +39,9 @@ def plan_frame() -> pd.DataFrame:
 
 def plan_table() -> Table:
     """Show what each scheme does with failed GPUs in a domain of 32."""
-    table = _table("A replica with failed GPUs in its worst domain: sequences of 8 (power of TDP)")
+    table = new_table(
+        "A replica with failed GPUs in its worst domain: sequences of 8 (power of TDP)"
+    )
     for name in ("failed GPUs", "degree", *SCHEME_NAMES.values()):
         table.add_column(name, justify="right", no_wrap=True)
     job = study_job()
@@ -56,7 +58,7 @@ def plan_table() -> Table:
 
 def loss_table(losses: pd.DataFrame) -> Table:
     """Show the loss of each scheme over the failed fraction, packed and not."""
-    table = _table("Throughput lost: mean over random placements")
+    table = new_table("Throughput lost: mean over random placements")
     table.add_column("failed GPUs", justify="right", no_wrap=True)
     for kind in ("packed", "not packed"):
         for name in SCHEME_NAMES.values():
@@ -74,7 +76,9 @@ def loss_table(losses: pd.DataFrame) -> Table:
 
 def trace_table(traces: pd.DataFrame) -> Table:
     """Show what 15 days do, by repair time and failure rate."""
-    table = _table("15 days: time above 0.1 % failed, peak of GPUs, worst availability, mean loss")
+    table = new_table(
+        "15 days: time above 0.1 % failed, peak of GPUs, worst availability, mean loss"
+    )
     table.add_column("repair")
     for name in ("rate", ">0.1%", "peak", "TP32", "TP64"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -98,7 +102,9 @@ def trace_table(traces: pd.DataFrame) -> Table:
 
 def spare_table(traces: pd.DataFrame) -> Table:
     """Show how many spare domains keep the batch through a trace."""
-    table = _table("Spare domains for a fixed batch: mean / 95th percentile / worst of the traces")
+    table = new_table(
+        "Spare domains for a fixed batch: mean / 95th percentile / worst of the traces"
+    )
     table.add_column("repair")
     table.add_column("in")
     for name in SCHEME_NAMES.values():
@@ -118,7 +124,7 @@ def spare_table(traces: pd.DataFrame) -> Table:
 
 def published_table(results: Iterable[Row]) -> Table:
     """Show everything that has a published number beside it."""
-    table = _table("Published and simulated")
+    table = new_table("Published and simulated")
     for name in ("quantity", "scheme", "setting"):
         table.add_column(name, overflow="fold")
     for name in ("published", "simulated"):
@@ -149,7 +155,8 @@ def closing_sentence(losses: pd.DataFrame, traces: pd.DataFrame) -> str:
     )
 
 
-def _table(title: str) -> Table:
+def new_table(title: str) -> Table:
+    """Return an empty table in the study's style."""
     return Table(
         title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
     )

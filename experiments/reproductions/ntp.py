@@ -2,7 +2,8 @@
 
 A 480B model on 32,768 B200 in NVLink domains of 32: what single failed GPUs cost if they take
 their replica with them (DP-DROP), if it runs at a lower tensor-parallel degree (NTP), and if its
-GPUs draw more power instead (NTP-PW).
+GPUs draw more power instead (NTP-PW). The same schemes in the training loop, through 15 days of
+failures, repairs and restarts; and NTP inside SPARe and replication on 600,000 GPUs.
 """
 
 from __future__ import annotations
@@ -12,8 +13,18 @@ from pathlib import Path
 import pandas as pd
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from experiments.ntp_study import figures, rows, tables
+from experiments.ntp_study import (
+    figures,
+    loop_figures,
+    loop_rows,
+    loop_tables,
+    rows,
+    tables,
+)
+from experiments.ntp_study.failing_spares import failing_spare_rows, failing_spares_table
 from experiments.ntp_study.gradient_sync import check_sync, resharding_table
+from experiments.ntp_study.loop_setting import VARIANTS as LOOP_VARIANTS
+from experiments.ntp_study.loop_study import loop_table
 from experiments.ntp_study.placements import (
     FRACTIONS,
     availability_table,
@@ -23,10 +34,14 @@ from experiments.ntp_study.placements import (
 )
 from experiments.ntp_study.setting import study_job
 from experiments.ntp_study.trace_study import course_table, trace_table
+from experiments.ntp_study.within_study import VARIANTS as WITHIN_VARIANTS
+from experiments.ntp_study.within_study import within_table
 from experiments.reproductions.base import Options, Reproduction, Row
 
 _SETS, _FULL_SETS = 1_000, 10_000
 _TRACES, _FULL_TRACES = 40, 400
+_LOOP_TRACES, _FULL_LOOP_TRACES = 1, 10
+_WITHIN_STEPS, _FULL_WITHIN_STEPS = 5_000, 10_000
 _HIGH_DEGREES = (64, 72)
 _COURSES = (("5 days", 1), ("3 days", 1), ("5 days", 3))
 
@@ -53,11 +68,13 @@ def reproduce(options: Options) -> list[Row]:
         blasts = blast_table(study_job(), seeds, sets)
         progress.update(bar, advance=1, description="traces")
         traces = trace_table(seeds, count)
+        failing = failing_spares_table("5 days", seeds, count)
         courses = {course: course_table(*course, 0, count) for course in _COURSES}
         progress.update(bar, advance=3, description="gradient sync")
         resharding = resharding_table()
         checks = [check_sync(seed) for seed in seeds]
         progress.advance(bar)
+        loop, within = _play_loops(options, progress)
 
     results = [
         *rows.availability_rows(availability),
@@ -66,9 +83,12 @@ def reproduce(options: Options) -> list[Row]:
         *rows.pace_rows(paces),
         *rows.trace_rows(traces),
         *rows.spare_rows(traces),
+        *failing_spare_rows(failing, "5 days"),
         *rows.blast_rows(blasts),
         *rows.power_rows(),
         *rows.sync_rows(resharding, checks),
+        *loop_rows.loop_rows(loop),
+        *loop_rows.within_rows(within),
     ]
     _write_tables(
         options.directory,
@@ -79,9 +99,12 @@ def reproduce(options: Options) -> list[Row]:
         high_tp=pd.concat(high_tp, names=["degree"]).reset_index(level=0),
         paces=paces,
         traces=traces,
+        failing_spares=failing,
         courses=pd.concat(courses, names=["repair", "rate_factor"]).reset_index(level=(0, 1)),
         blasts=blasts,
         resharding=resharding,
+        loop=loop,
+        within=within,
     )
     drawn = [
         figures.draw_availability(availability, options.directory / "availability.png"),
@@ -89,21 +112,41 @@ def reproduce(options: Options) -> list[Row]:
         figures.draw_courses(courses, options.directory / "trace.png"),
         figures.draw_spares(traces, options.directory / "spares.png"),
         figures.draw_blasts(blasts, options.directory / "blast-radius.png"),
+        loop_figures.draw_loop(loop, options.directory / "goodput.png"),
+        loop_figures.draw_within(within, options.directory / "within.png"),
     ]
     show = options.console.print
     show(tables.plan_table())
     show(tables.loss_table(losses))
     show(tables.trace_table(traces))
     show(tables.spare_table(traces))
+    show(loop_tables.loop_table(loop))
+    show(loop_tables.within_table(within))
     show(tables.published_table(results))
     show(f"Tables: {options.directory}/*.csv; figures: {', '.join(str(f) for f in drawn)}")
     show(tables.closing_sentence(losses, traces), style="bold")
+    show(loop_tables.closing_sentences(loop, within), style="bold")
     return results
 
 
 REPRODUCTION = Reproduction(
     "ntp", "nonuniform tensor parallelism on 32K GPUs (Arfeen et al. 2025)", reproduce
 )
+
+
+def _play_loops(options: Options, progress: Progress) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Play the schemes in the training loop, by themselves and inside others."""
+    seeds = range(options.seeds)
+    count = _FULL_LOOP_TRACES if options.full else _LOOP_TRACES
+    steps = _FULL_WITHIN_STEPS if options.full else _WITHIN_STEPS
+    runs = len(seeds) * (count * len(LOOP_VARIANTS) + len(WITHIN_VARIANTS))
+    bar = progress.add_task("training loop", total=runs)
+
+    def on_done() -> None:
+        progress.advance(bar)
+
+    loop = loop_table(options.directory / "failures", seeds, count, options.workers, on_done)
+    return loop, within_table(seeds, steps, options.workers, on_done)
 
 
 def _write_tables(directory: Path, **contents: pd.DataFrame) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
-
 from strategies.errors import StrategyError
 
 
@@ -56,6 +54,9 @@ class PowerCurve:
             return 1.0
         if performance > self.most_performance:
             return None
+        # Not at import: every scheme is imported when the command line starts.
+        from scipy.optimize import brentq
+
         return float(
             brentq(lambda power: self.performance(power) - performance, 1.0, self.most_power)
         )

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from scipy.optimize import brentq
-
 from strategies.errors import StrategyError
 from strategies.nonuniform.degrees import ReductionRule
 from strategies.nonuniform.power import PowerCurve
@@ -110,6 +108,9 @@ class ReplicaRules:
         """
         if self.in_time(degree, sequences, 1.0):
             return 1.0
+        # Not at import: every scheme is imported when the command line starts.
+        from scipy.optimize import brentq
+
         return float(
             brentq(
                 lambda pace: self.iteration_s(degree, sequences, pace) - self.healthy_s,

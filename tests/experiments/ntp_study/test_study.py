@@ -203,4 +203,6 @@ def test_the_whole_reproduction_from_the_command_line(
         "trace.png",
         "spares.png",
         "blast-radius.png",
+        "goodput.png",
+        "within.png",
     }

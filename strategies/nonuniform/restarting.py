@@ -1,0 +1,134 @@
+"""What DP-DROP, NTP and NTP-PW have in common: the job restarts at each failure, with what is left.
+
+The groups of the job are its data-parallel replicas, each a pipeline of scale-up domains. A restart
+finds no new hardware: what is broken stays so until it is repaired, and what is repaired comes back
+with the next restart.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import Field
+
+from strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from strategies.errors import StrategyError
+from strategies.nonuniform.damage import Damage
+from strategies.nonuniform.job_plan import JobPlan, job_plan, packed_replicas, unpacked_replicas
+from strategies.nonuniform.replica_plan import ReplicaPlan
+
+NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"
+
+
+class ReplicaOptions(StrategyOptions):
+    """Named choices of all schemes that restart with what is left."""
+
+    domain_gpus: int = Field(
+        32,
+        ge=1,
+        le=100_000,
+        description="GPUs of a scale-up domain, which is the tensor-parallel degree of a whole "
+        "replica; a replica's other GPUs are further pipeline stages.",
+        json_schema_extra={"source": f"{NTP_PAPER}: NVL32", "unit": "1"},
+    )
+    packing: bool = Field(
+        True,
+        description="Whether domains with broken GPUs are packed into the fewest replicas.",
+        json_schema_extra={"source": f"{NTP_PAPER}: the resource manager does"},
+    )
+    spare_domains: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Whole domains that stand by to take the places of the worst ones.",
+        json_schema_extra={"source": "choice: none", "unit": "1"},
+    )
+
+
+class RestartingReplicas(Strategy):
+    """Replicas that shrink or are dropped until what is broken of them is repaired.
+
+    Packing is logical: the loop's groups stay rows of the same GPUs, and it is only counted how
+    many replicas the domains with broken GPUs would fill. Where replicas are dropped, the groups
+    that are hit most stay away in their stead. Their failures do not reach the job, as those of
+    the packed domains would not, and these are as many.
+    """
+
+    tracks_components: ClassVar[bool] = True
+    restart_replaces: ClassVar[bool] = False
+    repairs_wait_for_restart: ClassVar[bool] = True
+
+    def __init__(self, groups: int, redundancy: int, options: ReplicaOptions) -> None:
+        super().__init__(groups, redundancy, options)
+        if redundancy != 1:
+            raise StrategyError(
+                "strategy.redundancy",
+                f"{self.name} has no redundancy, it was given {redundancy}",
+                "leave it unset or use 1",
+            )
+        self._packing, self._spare_domains = options.packing, options.spare_domains
+        self._damage = Damage(options.domain_gpus)
+        self._whole = StepPlan(tuple(range(groups)), 1)
+        self._plan: StepPlan | None = self._whole
+
+    @abstractmethod
+    def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
+        """Return what a replica does for 0, 1, ... broken GPUs in its worst domain.
+
+        Parameters
+        ----------
+        domain_gpus : int
+            GPUs of a domain.
+        stages : int
+            Domains of a replica.
+        """
+
+    def pace(self, whole_degree: int, reduced_degree: int) -> float:
+        """Return how much longer a step computes if a member runs at a reduced degree."""
+        return 1.0
+
+    def restart(self) -> None:
+        self._damage.clear()
+        self._plan = self._whole
+
+    def plan(self) -> StepPlan:
+        if self._plan is None:
+            self._plan = self._step_plan()
+        return self._plan
+
+    def on_hit(self, hit: Hit) -> None:
+        self._damage.add(hit)
+        self._plan = None
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        return WipeOut(tuple(missing))
+
+    def on_return(self, returning: Sequence[int]) -> None:
+        """Take groups back whose hardware was replaced; nobody else leaves before a restart."""
+        members = {*self.plan().members, *returning}
+        self._damage.forget(returning)
+        self._plan = replace(self._step_plan(), members=tuple(sorted(members)))
+
+    def _step_plan(self) -> StepPlan:
+        damage = self._damage
+        plans = self.plans(damage.domain_gpus, damage.domains_per_group)
+        place = packed_replicas if self._packing else unpacked_replicas
+        job: JobPlan = job_plan(self.groups, place(damage, self._spare_domains), plans)
+        pace = 1.0
+        if job.reduced_degree is not None:
+            pace = self.pace(damage.domain_gpus, job.reduced_degree)
+        share = job.sequences / (self.groups * plans[0].sequences)
+        return StepPlan(job.members, 1, pace=pace, batch_share=share)
+
+    @classmethod
+    def masked_failures(cls, groups: int, redundancy: int) -> float:
+        """Return 1: every failure makes the job restart."""
+        return 1.0
+
+    @classmethod
+    def work_per_step(cls, groups: int, redundancy: int) -> float:
+        """Each group computes its one shard type."""
+        return 1.0

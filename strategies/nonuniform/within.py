@@ -1,0 +1,227 @@
+"""Nonuniform tensor parallelism inside a scheme that masks failures of whole groups.
+
+A group with a broken GPU does not leave the job: its surviving GPUs work on at a lower
+tensor-parallel degree. Only a group that has lost too much of one scale-up domain dies, and then
+the inner scheme does what it does for any group that dies. No published scheme does both.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from strategies.nonuniform.damage import Damage
+from strategies.nonuniform.degrees import ReductionRule
+from strategies.nonuniform.power import PowerCurve
+from strategies.nonuniform.restarting import NTP_PAPER
+
+
+class WithinOptions(StrategyOptions):
+    """Named choices of nonuniform tensor parallelism inside another scheme."""
+
+    domain_gpus: int = Field(
+        32,
+        ge=1,
+        le=100_000,
+        description="GPUs of a scale-up domain, which is the tensor-parallel degree of a whole "
+        "group; a group's other GPUs are further domains.",
+        json_schema_extra={"source": f"{NTP_PAPER}: NVL32", "unit": "1"},
+    )
+    least_degree_share: float = Field(
+        0.875,
+        ge=0,
+        le=1,
+        description="A group dies whose worst domain is left with less than this share of its "
+        "tensor-parallel degree.",
+        json_schema_extra={"source": f"{NTP_PAPER}: goes down to 28 of 32", "unit": "1"},
+    )
+    hit_groups: Literal["slow", "boosted", "smaller-batch"] = Field(
+        "slow",
+        description="How the job lives with a group of a lower degree.",
+        json_schema_extra={
+            "source": "choice: the batch stays whole, and power within its rating",
+            "choices": {
+                "slow": "all wait for it",
+                "boosted": "its GPUs draw more power, up to 1.3 times their rating; all wait for "
+                "what that does not make up for",
+                "smaller-batch": "it computes so many sequences less that it keeps up",
+            },
+        },
+    )
+    local_batch: int = Field(
+        8,
+        ge=1,
+        le=10_000,
+        description="Sequences of a shard type; a smaller batch is cut by whole sequences.",
+        json_schema_extra={
+            "source": f"{NTP_PAPER}: 8 sequences a replica",
+            "unit": "1",
+        },
+    )
+    carry_on_s: float = Field(
+        60.0,
+        ge=0,
+        le=1e9,
+        description="What all wait while a hit group is started at a lower degree, and fetches "
+        "from another group what its broken GPUs held.",
+        json_schema_extra={"source": "assumption: one group's processes start anew", "unit": "s"},
+    )
+    repairs: Literal["at-once", "at-restart"] = Field(
+        "at-once",
+        description="When a group that works on gets its repaired GPUs back.",
+        json_schema_extra={
+            "source": "choice: as early as possible",
+            "choices": {"at-once": "at the next step", "at-restart": "with a global restart only"},
+        },
+    )
+    repair_stall_s: float = Field(
+        60.0,
+        ge=0,
+        le=1e9,
+        description="What all wait while a group goes back to a higher degree.",
+        json_schema_extra={"source": "assumption: as long as going down", "unit": "s"},
+    )
+
+
+class NonuniformWithin(Strategy):
+    """A scheme whose groups live on with fewer GPUs.
+
+    Groups that die, and only those, are the inner scheme's. A restart finds new hardware for
+    everything. Closed forms are the inner scheme's, as if every failure killed a group: how often
+    one does depends on the GPUs of a group, the failures that are under repair at a time, and the
+    domains they fall into.
+    """
+
+    tracks_components: ClassVar[bool] = True
+    inner: ClassVar[type[Strategy]]
+    """The scheme that is told of groups that die."""
+
+    def __init__(self, groups: int, redundancy: int, options: WithinOptions) -> None:
+        super().__init__(groups, redundancy, options)
+        self._options = options
+        self._inner = self._inner_scheme(groups, redundancy, options)
+        self._damage = Damage(options.domain_gpus)
+        self._rule, self._power = ReductionRule(), PowerCurve()
+        self._plan = self._inner.plan()
+
+    @abstractmethod
+    def _inner_scheme(self, groups: int, redundancy: int, options: WithinOptions) -> Strategy:
+        """Return the inner scheme at its start."""
+
+    def restart(self) -> None:
+        self._inner.restart()
+        self._damage.clear()
+        self._replan()
+
+    def plan(self) -> StepPlan:
+        return self._plan
+
+    @property
+    def checkpoint_waits(self) -> bool:
+        return self._inner.checkpoint_waits
+
+    def on_hit(self, hit: Hit) -> None:
+        """Take note; what becomes of the group is decided by `on_failures`."""
+        self._damage.add(hit)
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        carried_on = tuple(group for group in missing if self._works_on(group))
+        dying = tuple(group for group in missing if group not in carried_on)
+        verdict = self._inner.on_failures(dying) if dying else Continue(())
+        if isinstance(verdict, WipeOut):
+            return verdict
+        self._damage.forget(verdict.dropped)
+        self._replan()
+        if not carried_on:
+            return verdict
+        anew = dict.fromkeys(self._begin_anew(carried_on, missing), self._plan.stacks)
+        return Continue(
+            verdict.dropped,
+            {**verdict.patch, **anew},
+            verdict.moved_types,
+            carried_on,
+            self._options.carry_on_s,
+        )
+
+    def on_repair(self, hit: Hit) -> float:
+        if self._options.repairs == "at-restart" or not self._damage.remove(hit):
+            return 0.0
+        self._replan()
+        return self._options.repair_stall_s
+
+    def on_return(self, returning: Sequence[int]) -> None:
+        self._inner.on_return(returning)
+        self._damage.forget(returning)
+        self._replan()
+
+    def _begin_anew(self, carried_on: Sequence[int], missing: Sequence[int]) -> Sequence[int]:
+        """Return those of the hit groups that have to compute the step anew.
+
+        Some of what they had computed is lost with their GPUs. All of them have to, unless the
+        scheme has another copy of it.
+        """
+        return carried_on
+
+    def _lost_share(self, cuts: Mapping[int, float]) -> float:
+        """Return the share of the whole batch that is left out if hit members leave out theirs.
+
+        Here shard types are taken to be spread evenly over the members.
+        """
+        return sum(cuts.values()) / len(self._inner.plan().members)
+
+    def _works_on(self, group: int) -> bool:
+        failed = self._damage.worst(group)
+        degree = self._degree(failed)
+        least = self._options.least_degree_share * self._damage.domain_gpus
+        return failed > 0 and degree >= max(1.0, least)
+
+    def _degree(self, failed: int) -> int:
+        return self._rule.degree(self._damage.domain_gpus, failed)
+
+    def _replan(self) -> None:
+        """Plan as the inner scheme does, with hit members at lower degrees."""
+        inner, whole = self._inner.plan(), self._damage.domain_gpus
+        slower = {
+            group: whole / self._degree(self._damage.worst(group))
+            for group in set(inner.members).intersection(self._damage.groups)
+            if self._works_on(group)
+        }
+        slowest = max(slower.values(), default=1.0)
+        pace, share = 1.0, 1.0
+        if self._options.hit_groups == "smaller-batch":
+            share -= self._lost_share({group: self._cut(slower[group]) for group in sorted(slower)})
+        elif self._options.hit_groups == "boosted":
+            pace = max(1.0, slowest / self._power.most_performance)
+        else:
+            pace = slowest
+        plan = StepPlan(inner.members, inner.stacks, inner.stack_size, pace, share)
+        if plan != self._plan:
+            self._plan = plan
+
+    def _cut(self, slower: float) -> float:
+        """Return the share of its batch that a group leaves out to keep up.
+
+        A group that has to compute one sequence at least may still be late; that is let pass.
+        """
+        whole = self._options.local_batch
+        kept = max(1, int(whole / slower + 1e-9))
+        return 1.0 - kept / whole
+
+    @classmethod
+    def masked_failures(cls, groups: int, redundancy: int) -> float:
+        """Return those of the inner scheme: as if every failure killed its group."""
+        return cls.inner.masked_failures(groups, redundancy)
+
+    @classmethod
+    def work_per_step(cls, groups: int, redundancy: int) -> float:
+        """Return that of the inner scheme, whose groups are all whole."""
+        return cls.inner.work_per_step(groups, redundancy)
+
+    @classmethod
+    def redundancies(cls, groups: int) -> Sequence[int]:
+        """Those of the inner scheme."""
+        return cls.inner.redundancies(groups)

@@ -1,0 +1,106 @@
+"""NTP and NTP-PW: nonuniform tensor parallelism (Arfeen et al. 2025, arXiv 2504.06095).
+
+A replica with broken GPUs goes on at a lower tensor-parallel degree. Under NTP its local batch is
+cut so that it keeps up with whole replicas; under NTP-PW its GPUs draw more power, and the batch is
+cut only as far as that is not enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+from pydantic import Field
+
+from strategies.base import StrategyOptions
+from strategies.nonuniform.degrees import ReductionRule
+from strategies.nonuniform.pipeline_time import pipeline_time
+from strategies.nonuniform.replica_plan import ReplicaPlan, ReplicaRules, Scheme, replica_plans
+from strategies.nonuniform.resharding import resharding_bytes
+from strategies.nonuniform.restarting import NTP_PAPER, ReplicaOptions, RestartingReplicas
+
+
+class NtpOptions(ReplicaOptions):
+    """Named choices of nonuniform tensor parallelism."""
+
+    local_batch: int = Field(
+        8,
+        ge=1,
+        le=10_000,
+        description="Sequences of a whole replica a step: its batch is cut by whole sequences.",
+        json_schema_extra={
+            "source": f"{NTP_PAPER}: 16M tokens in sequences of 16K on 128 replicas",
+            "unit": "1",
+        },
+    )
+    least_degree: int = Field(
+        1,
+        ge=1,
+        le=100_000,
+        description="Lowest tensor-parallel degree at which the model still fits the memory.",
+        json_schema_extra={"source": "choice: memory sets no limit", "unit": "1"},
+    )
+    resharding_slowdown: float = Field(
+        0.04,
+        ge=0,
+        le=10,
+        description="By which share the backward pass of whole replicas is longer while they "
+        "reshard gradients for reduced ones.",
+        json_schema_extra={"source": f"{NTP_PAPER}: at most 4 %", "unit": "1"},
+    )
+    backward_share: float = Field(
+        2 / 3,
+        ge=0,
+        le=1,
+        description="Share of a step's compute that is the backward pass.",
+        json_schema_extra={
+            "source": "choice: twice the FLOP of the forward pass, and nothing but FLOP",
+            "unit": "1",
+        },
+    )
+
+
+class Ntp(RestartingReplicas):
+    """Replicas with broken GPUs at a lower tensor-parallel degree, with a smaller batch."""
+
+    name: ClassVar[str] = "ntp"
+    summary: ClassVar[str] = "NTP: restarts with hit replicas at lower tensor parallelism"
+    Options: ClassVar[type[StrategyOptions]] = NtpOptions
+    scheme: ClassVar[Scheme] = Scheme.NTP
+
+    def __init__(self, groups: int, redundancy: int, options: NtpOptions) -> None:
+        super().__init__(groups, redundancy, options)
+        self._options = options
+
+    def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
+        """Return the scheme's plans for a 1F1B pipeline."""
+        options = self._options
+        return _plans(self.scheme, domain_gpus, stages, options.local_batch, options.least_degree)
+
+    def pace(self, whole_degree: int, reduced_degree: int) -> float:
+        """Return the pace of whole replicas, which reshard for the most reduced one.
+
+        The stated slowdown is that of ranks that send all they have, as spare ranks do. Core ranks
+        receive less, unless fewer than half are left (`resharding_bytes`).
+        """
+        most = resharding_bytes(whole_degree, whole_degree, reduced_degree).largest
+        return 1.0 + self._options.backward_share * self._options.resharding_slowdown * most
+
+
+class NtpPw(Ntp):
+    """NTP with more power for the GPUs of hit replicas."""
+
+    name: ClassVar[str] = "ntp-pw"
+    summary: ClassVar[str] = "NTP-PW: NTP with more power for the GPUs of hit replicas"
+    scheme: ClassVar[Scheme] = Scheme.NTP_PW
+
+
+@lru_cache(maxsize=64)
+def _plans(
+    scheme: Scheme, domain_gpus: int, stages: int, local_batch: int, least_degree: int
+) -> tuple[ReplicaPlan, ...]:
+    rules = ReplicaRules(
+        domain_gpus, local_batch, pipeline_time(stages), ReductionRule(least_degree)
+    )
+    return replica_plans(scheme, rules)

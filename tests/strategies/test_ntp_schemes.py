@@ -1,0 +1,174 @@
+"""DP-DROP, NTP and NTP-PW as schemes of the training loop: by hand, and against the placements."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strategies.base import Hit, Strategy, WipeOut
+from strategies.errors import StrategyError
+from strategies.nonuniform.packing import packed, unpacked, worst_first
+from strategies.nonuniform.pipeline_time import pipeline_time
+from strategies.nonuniform.replica_plan import ReplicaRules, Scheme, replica_plans
+from strategies.nonuniform.throughput import batch_sequences
+from strategies.registry import all_strategies, build_strategy, strategy_class
+
+GPUS = 256
+
+
+def built(scheme: Scheme, groups: int = 128, **options: object) -> Strategy:
+    chosen = strategy_class(scheme.value).Options(**options)
+    return build_strategy(scheme.value, groups, 1, chosen)
+
+
+def gpu(group: int, *numbers: int) -> list[Hit]:
+    return [Hit(group, number, number, GPUS) for number in numbers]
+
+
+def struck(strategy: Strategy, hits: list[Hit]) -> Strategy:
+    strategy.restart()
+    for hit in hits:
+        strategy.on_hit(hit)
+    return strategy
+
+
+def test_they_are_schemes_of_the_loop() -> None:
+    assert {"dp-drop", "ntp", "ntp-pw"} <= set(all_strategies())
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_every_failure_makes_the_job_restart_and_a_restart_alone_forgets(scheme: Scheme) -> None:
+    strategy = built(scheme)
+    whole = strategy.plan()
+    assert (len(whole.members), whole.pace, whole.batch_share) == (128, 1.0, 1.0)
+    strategy.on_hit(*gpu(3, 0))
+    assert strategy.on_failures([3]) == WipeOut((3,))
+    assert strategy.plan() != whole
+    strategy.restart()
+    assert strategy.plan() is whole
+    assert strategy.forces_restart() == (1.0,)
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_no_redundancy_is_had(scheme: Scheme) -> None:
+    with pytest.raises(StrategyError, match="has no redundancy, it was given 2"):
+        build_strategy(scheme.value, 128, 2)
+
+
+def test_nine_domains_fill_two_replicas_and_the_most_hit_groups_stay_away() -> None:
+    """Groups 5 (three domains) and 9 (two domains, three GPUs) before those with one domain."""
+    hits = gpu(5, 0, 40, 70) + gpu(9, 0, 1, 200) + gpu(1, 0) + gpu(2, 0) + gpu(3, 0) + gpu(4, 0)
+    plan = struck(built(Scheme.DP_DROP), hits).plan()
+    assert set(range(128)) - set(plan.members) == {5, 9}
+    assert plan.batch_share == 126 / 128
+    apart = struck(built(Scheme.DP_DROP, packing=False), hits).plan()
+    assert set(range(128)) - set(apart.members) == {1, 2, 3, 4, 5, 9}
+    assert apart.batch_share == 122 / 128
+
+
+def test_spares_stand_in_for_the_worst_domains() -> None:
+    """Nine hit domains less one is one replica; at nine spares nothing is missing."""
+    hits = gpu(5, 0, 40, 70) + gpu(9, 0, 1, 200) + gpu(1, 0) + gpu(2, 0) + gpu(3, 0) + gpu(4, 0)
+    one = struck(built(Scheme.DP_DROP, spare_domains=1), hits).plan()
+    assert one.batch_share == 127 / 128
+    all_of_them = struck(built(Scheme.NTP, spare_domains=9), hits).plan()
+    assert (all_of_them.batch_share, all_of_them.pace) == (1.0, 1.0)
+    # The only domain that is down to TP28 is replaced first.
+    deep = gpu(7, 0, 1, 2) + gpu(8, 0)
+    assert struck(built(Scheme.NTP, spare_domains=1), deep).plan().batch_share == 1 - 1 / 1024
+
+
+def test_ntp_cuts_the_batch_by_whole_sequences_and_ntp_pw_pays_in_power() -> None:
+    """TP30: (7 + 7) 32/30 = 14.9 of 15 slots, so 7 of 8 sequences; TP28: 6; TP26: 5."""
+    for failed, sequences in ((1, 7), (2, 7), (3, 6), (4, 6), (5, 5)):
+        hits = gpu(0, *range(failed))
+        plan = struck(built(Scheme.NTP), hits).plan()
+        assert plan.batch_share == pytest.approx(1 - (8 - sequences) / 1024)
+        assert len(plan.members) == 128
+        boosted = struck(built(Scheme.NTP_PW), hits).plan()
+        # TP26 needs 32/26 = 1.23 times the performance, and 1.3 times the power gives 1.156.
+        assert boosted.batch_share == (1.0 if failed <= 4 else 1 - 1 / 1024)
+
+
+def test_whole_replicas_reshard_while_one_is_reduced() -> None:
+    strategy = built(Scheme.NTP, resharding_slowdown=0.03, backward_share=0.5)
+    assert struck(strategy, gpu(0, 0)).plan().pace == pytest.approx(1.015)
+    # TP8 of 32: each core rank receives 24/8 of what it has itself.
+    few = built(Scheme.NTP_PW, resharding_slowdown=0.03, backward_share=0.5, local_batch=64)
+    assert struck(few, gpu(0, *range(24))).plan().pace == pytest.approx(1.045)
+    assert struck(built(Scheme.DP_DROP), gpu(0, 0)).plan().pace == 1.0
+
+
+def test_a_domain_below_the_least_degree_takes_its_replica_with_it() -> None:
+    strategy = built(Scheme.NTP, least_degree=29)
+    assert len(struck(strategy, gpu(0, 0, 1)).plan().members) == 128
+    assert len(struck(strategy, gpu(0, 0, 1, 2)).plan().members) == 127
+
+
+def test_hosts_and_switches_may_lie_across_domains() -> None:
+    """GPUs 28 to 35 are four of the first domain and four of the second; twice is no more."""
+    hits = [Hit(0, 28, 35, GPUS), Hit(0, 28, 35, GPUS), Hit(0, 30, 31, GPUS)]
+    plan = struck(built(Scheme.NTP, packing=False), hits).plan()
+    assert plan.batch_share == 1 - 2 / 1024
+    assert struck(built(Scheme.NTP), hits).plan().batch_share == 1 - 2 / 1024
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_a_job_of_which_nothing_is_left_goes_on_with_one_replica(scheme: Scheme) -> None:
+    plan = struck(built(scheme, groups=2), [Hit(0, 0, 255, GPUS), Hit(1, 0, 255, GPUS)]).plan()
+    assert len(plan.members) == 1
+    assert plan.batch_share == 0.5
+
+
+@given(
+    counts=st.lists(st.integers(0, 6), min_size=12, max_size=48).filter(any),
+    scheme=st.sampled_from(Scheme),
+    packing=st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_batch_is_that_of_the_placement_study(
+    counts: list[int], scheme: Scheme, packing: bool
+) -> None:
+    """Any failed GPUs, four domains a replica: as `packing` and `throughput` have it."""
+    counts = counts[: len(counts) // 4 * 4]
+    groups = len(counts) // 4
+    hits = [
+        Hit(domain // 4, domain % 4 * 32 + place, domain % 4 * 32 + place, 128)
+        for domain, failed in enumerate(counts)
+        for place in range(failed)
+    ]
+    plan = struck(built(scheme, groups, packing=packing), hits).plan()
+    plans = replica_plans(scheme, ReplicaRules(32, 8, pipeline_time(4)))
+    failed = np.array([counts])
+    worst = packed(worst_first(failed), len(counts), 4) if packing else unpacked(failed, 4)
+    expected = int(batch_sequences(worst, groups, plans)[0])
+    if expected:
+        assert plan.batch_share == pytest.approx(expected / (8 * groups))
+        dropped = int((np.array([p.sequences for p in plans])[worst[0]] == 0).sum())
+        assert len(plan.members) == groups - dropped
+    else:
+        assert plan.batch_share == pytest.approx(1 / groups)
+
+
+def test_the_plan_stays_the_same_object_until_something_breaks() -> None:
+    strategy = struck(built(Scheme.NTP), gpu(0, 0))
+    plan = strategy.plan()
+    assert strategy.plan() is plan
+    strategy.on_hit(*gpu(1, 0))
+    assert strategy.plan() is not plan
+
+
+def test_groups_with_new_hardware_come_back_and_nobody_leaves_for_them() -> None:
+    """Twelve hit domains are two replicas, and nine still are; those who train go on."""
+    hits = [*gpu(5, 0, 40, 70), *gpu(9, 0, 40)]
+    hits += [hit for group in range(10, 17) for hit in gpu(group, 0)]
+    strategy = struck(built(Scheme.DP_DROP), hits)
+    assert set(range(128)) - set(strategy.plan().members) == {5, 9}
+    strategy.on_return([5])
+    assert set(range(128)) - set(strategy.plan().members) == {9}
+    assert strategy.plan().batch_share == 126 / 128
+    strategy.on_return([9])
+    assert strategy.plan().members == tuple(range(128))
+    assert strategy.plan().batch_share == 127 / 128
