@@ -94,6 +94,7 @@ class Bamboo(Strategy):
     summary: ClassVar[str] = "Bamboo: the node before a lost one does its work as well"
     Options: ClassVar[type[StrategyOptions]] = BambooOptions
     tracks_components: ClassVar[bool] = True
+    needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: BambooOptions) -> None:

@@ -142,6 +142,10 @@ class Strategy(ABC):
     Options: ClassVar[type[StrategyOptions]] = StrategyOptions
     tracks_components: ClassVar[bool] = False
     """Whether it wants to hear of broken components."""
+    needs_layout: ClassVar[bool] = False
+    """Whether its options say how a group is cut into stages or domains and what a reconfiguration
+    takes: it means something only where they are set for the job, and is planned with only where it
+    is asked for."""
     restart_replaces: ClassVar[bool] = True
     """Whether a restart finds new hardware for what is broken."""
     repairs_wait_for_restart: ClassVar[bool] = False

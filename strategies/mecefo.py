@@ -35,6 +35,7 @@ class Mecefo(Strategy):
     summary: ClassVar[str] = "MeCeFO: a neighbour in the pipeline takes over a failed node's stage"
     Options: ClassVar[type[StrategyOptions]] = MecefoOptions
     tracks_components: ClassVar[bool] = True
+    needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: MecefoOptions) -> None:

@@ -103,6 +103,7 @@ class Oobleck(Strategy):
     summary: ClassVar[str] = "Oobleck: pipelines re-formed from templates, no checkpoint loaded"
     Options: ClassVar[type[StrategyOptions]] = OobleckOptions
     tracks_components: ClassVar[bool] = True
+    needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: OobleckOptions) -> None:

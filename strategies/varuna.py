@@ -42,6 +42,7 @@ class Varuna(Strategy):
     summary: ClassVar[str] = "Varuna: checkpoint often, restart with the nodes that are left"
     Options: ClassVar[type[StrategyOptions]] = VarunaOptions
     tracks_components: ClassVar[bool] = True
+    needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
     repairs_wait_for_restart: ClassVar[bool] = True
 

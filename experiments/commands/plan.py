@@ -67,7 +67,8 @@ def _add_effort_arguments(group: Any) -> None:
         "--schemes",
         type=lambda text: [name.strip() for name in text.split(",")],
         metavar="A,B",
-        help="schemes that come into question; default: all",
+        help="schemes that come into question; default: all but those whose options have to say "
+        "how a group is cut into stages or domains (ntp, mecefo, ...)",
     )
     group.add_argument(
         "--seeds", type=_positive, default=3, metavar="N", help="seeds of a verification; default 3"

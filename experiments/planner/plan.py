@@ -90,7 +90,7 @@ class Plan:
 
 
 def chosen_schemes(names: Sequence[str] | None) -> list[str]:
-    """Return the schemes to plan: those named, else all there are.
+    """Return the schemes to plan: those named, else all whose options fit any job.
 
     Raises
     ------
@@ -101,7 +101,9 @@ def chosen_schemes(names: Sequence[str] | None) -> list[str]:
     for name in names or ():
         if name not in known:
             raise UserError(f"--schemes {name}: no such scheme; {did_you_mean(name, known)}")
-    return list(dict.fromkeys(names)) if names else known
+    if names:
+        return list(dict.fromkeys(names))
+    return [name for name, scheme in all_strategies().items() if not scheme.needs_layout]
 
 
 def make_plan(

@@ -58,6 +58,7 @@ class RestartingReplicas(Strategy):
     """
 
     tracks_components: ClassVar[bool] = True
+    needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
     repairs_wait_for_restart: ClassVar[bool] = True
 

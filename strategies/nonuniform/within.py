@@ -97,6 +97,7 @@ class NonuniformWithin(Strategy):
     """
 
     tracks_components: ClassVar[bool] = True
+    needs_layout: ClassVar[bool] = True
     inner: ClassVar[type[Strategy]]
     """The scheme that is told of groups that die."""
 
