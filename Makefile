@@ -14,7 +14,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini sweep report bench doctor test test-full lint format clean distclean
+.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo sweep report bench doctor test test-full lint format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,15 @@ reproduce-reft: ready ## checkpoints in memory: REFT's numbers, and beneath othe
 
 reproduce-gemini: ready ## checkpoints in peers' memory: what survives lost nodes and domains
 	@$(BIN)/faultline reproduce gemini $(ARGS)
+
+compare: ready ## all schemes head to head, and the map of which is best where (about 30 minutes)
+	@$(BIN)/faultline head-to-head $(ARGS)
+
+compare-quick: ready ## the same on a coarse grid (about a minute)
+	@$(BIN)/faultline head-to-head --quick -o results/head-to-head-quick $(ARGS)
+
+reproduce-mecefo: ready ## neighbour take-over: MeCeFO, Bamboo, Oobleck
+	@$(BIN)/faultline reproduce mecefo $(ARGS)
 
 sweep: ready ## play the grid GRID into DIR, or what is missing of it
 	@$(BIN)/faultline sweep $(GRID) -o $(DIR) $(ARGS)

@@ -1,0 +1,59 @@
+"""What closed forms say of a contestant, where it has them."""
+
+from __future__ import annotations
+
+from math import nan
+
+from experiments.protect import Protected
+from simulator.failures.distributions import Exponential
+from simulator.job import Durations
+from strategies.base import Strategy
+from strategies.checkpoint_period import Costs
+from strategies.closed_forms.course import Predictable
+from strategies.closed_forms.lifetimes import GroupLifetimes
+from strategies.closed_forms.prediction import StepCosts, predict
+
+
+def closed_form_ratio(
+    strategy: Strategy,
+    protected: Protected,
+    interval_steps: int,
+    costs: Costs,
+    durations: Durations,
+    jitter: float,
+) -> float:
+    """Return the predicted time to train over that without failures (`prediction.predict`).
+
+    Groups fail each by itself, memoryless: so they do here, as neither a GPU nor a domain is shared
+    by two groups. A scheme that goes on with broken groups has no closed form: NaN.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The scheme at its start.
+    protected : Protected
+        How the state is kept; where that is in memory, snapshots take the place of checkpoints.
+    interval_steps : int
+        Steps between two checkpoints on storage.
+    costs : Costs
+        Of the job, with checkpoints on storage.
+    durations : Durations
+        Times of the phases.
+    jitter : float
+        Standard deviation of compute times, relative to their mean.
+    """
+    if strategy.tracks_components or not isinstance(strategy, Predictable):
+        return nan
+    met = protected.costs_of_memory(costs) if protected.in_background else costs
+    lifetimes = GroupLifetimes(
+        strategy.groups, Exponential(costs.mtbf_s * strategy.groups).survival
+    )
+    failed_s = costs.all_reduce_s + durations.reconfigure_s(strategy.groups)
+    prediction = predict(
+        strategy.failure_course(),
+        lifetimes,
+        met,
+        StepCosts(jitter=jitter, failed_all_reduce_s=failed_s),
+        protected.snapshot_interval_steps or interval_steps,
+    )
+    return prediction.time_to_train_ratio

@@ -1,0 +1,162 @@
+"""Cells of the head-to-head: played, kept, tabulated, and the winners marked."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.cli import main
+from experiments.head_to_head.cells import domain_plane, restart_plane, setting_cells
+from experiments.head_to_head.contestants import all_contestants
+from experiments.head_to_head.playing import Match, play_match
+from experiments.head_to_head.setting import Cell, Ground, measured_ground
+from experiments.head_to_head.store import play_all
+from experiments.head_to_head.tables import contestant_table, paired_to_best, winners
+
+_NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Ground:
+    return measured_ground({one.protection for one in all_contestants(_NAMES)})
+
+
+def _match(ground: Ground, mtbf_s: float, restart_s: float, **changes: Any) -> Match:
+    cell = Cell("restart", mtbf_s, restart_s, mtbf_s, restart_s)
+    return Match(cell, tuple(all_contestants(_NAMES)), (0, 1), ground, **changes)
+
+
+def test_without_failures_a_job_takes_its_time(ground: Ground) -> None:
+    cell = Cell("restart", 1e9, 100.0, 1e9, 100.0)
+    (row,) = play_match(Match(cell, tuple(all_contestants(["checkpoint/reft"])), (0,), ground))
+    # Jitter of 1 %: the slowest of 64 groups is 2.4 deviations above the mean.
+    assert 1.02 < row["ratio"] < 1.03
+    assert row["restarts"] == 0
+
+
+def test_a_cell_is_the_same_each_time_and_names_everybody(ground: Ground) -> None:
+    match = _match(ground, 300.0, 300.0)
+    rows = play_match(match)
+    assert rows == play_match(match)
+    assert {row["contestant"] for row in rows} == set(_NAMES)
+
+
+def test_a_race_finds_the_winner_of_a_full_match(ground: Ground) -> None:
+    raced = contestant_table(play_match(_match(ground, 300.0, 300.0)))
+    full = contestant_table(play_match(_match(ground, 300.0, 300.0, races=False)))
+    for name in ("time", "gpu_hours"):
+        found = winners(raced, "restart", name)["contestant"].tolist()
+        assert found == winners(full, "restart", name)["contestant"].tolist()
+    assert raced["seeds"].sum() < full["seeds"].sum()
+
+
+def test_nobody_goes_on_with_hardware_that_nobody_gives(ground: Ground) -> None:
+    cell = Cell("restart", 60.0, 10.0, 60.0, 10.0)
+    contestants = tuple(all_contestants(["mecefo", "bamboo"]))
+    rows = play_match(Match(cell, contestants, (0,), ground))
+    # 4,500 GPUs are broken, and 990 of 1,000 nodes with them.
+    assert [row["ratio"] for row in rows] == [inf, inf]
+
+
+def test_closed_forms_are_near_the_simulation_where_there_are_some(ground: Ground) -> None:
+    table = contestant_table(play_match(_match(ground, 900.0, 900.0, races=False)))
+    known = table.dropna(subset=["closed_form_ratio"])
+    assert set(known["scheme"]) == {"checkpoint", "replication"}
+    assert (known["closed_form_ratio"] / known["ratio"]).between(0.9, 1.1).all()
+
+
+def test_cells_are_kept_and_read_again(ground: Ground, tmp_path: Path) -> None:
+    matches = [_match(ground, 300.0, 10.0), _match(ground, 300.0, 20.0)]
+    rows = play_all(matches, tmp_path, workers=1)
+    kept = sorted(tmp_path.iterdir())
+    written_ns = [path.stat().st_mtime_ns for path in kept]
+    assert len(kept) == 2
+    again = play_all(matches, tmp_path, workers=1)
+    pd.testing.assert_frame_equal(contestant_table(rows), contestant_table(again))
+    assert [path.stat().st_mtime_ns for path in kept] == written_ns
+    kept[0].write_bytes(kept[0].read_bytes()[:-20])
+    pd.testing.assert_frame_equal(
+        contestant_table(play_all(matches, tmp_path, workers=1)), contestant_table(rows)
+    )
+
+
+def test_a_winner_is_sure_only_beyond_the_noise_of_the_seeds() -> None:
+    def rows(cell: float, scheme: str, ratios: list[float]) -> list[dict[str, Any]]:
+        return [_row(cell, scheme, seed, ratio) for seed, ratio in enumerate(ratios)]
+
+    table = contestant_table(
+        [
+            *rows(1.0, "a", [1.0, 1.1, 1.2]),
+            *rows(1.0, "b", [1.3, 1.4, 1.5]),
+            *rows(2.0, "a", [1.0, 1.5, 1.2]),
+            *rows(2.0, "b", [1.3, 1.1, 1.4]),
+            *rows(3.0, "a", [inf]),
+            *rows(3.0, "b", [2.0, 2.0, 2.1]),
+            _row(3.0, "c", 0, inf) | {"absent": "too small"},
+        ]
+    )
+    won = winners(table, "restart", "time").set_index("x")
+    assert won["contestant"].to_dict() == {1.0: "a", 2.0: "a", 3.0: "b"}
+    assert won["sure_time"].to_dict() == {1.0: True, 2.0: False, 3.0: True}
+    assert table.loc[table["contestant"] == "c", "note"].item() == "too small"
+
+
+def test_differences_to_the_best_are_paired() -> None:
+    rows = [_row(0.0, "a", seed, 1.0 + seed) for seed in range(3)]
+    rows += [_row(0.0, "b", seed, 1.5 + seed) for seed in range(3)]
+    table = paired_to_best(contestant_table(rows), pd.DataFrame(rows)).set_index("contestant")
+    assert table.loc["b", "above_best"] == pytest.approx(0.5)
+    assert table.loc["b", "above_best_half"] == pytest.approx(0.0, abs=1e-12)
+
+
+def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
+    numbers = dict.fromkeys(
+        ("mtbf_s", "restart_s", "gpus", "domain_share", "steps", "redundancy", "availability"), 1.0
+    )
+    return {
+        **numbers,
+        "plane": "restart",
+        "x": x,
+        "y": 0.0,
+        "contestant": scheme,
+        "scheme": scheme,
+        "protection": "storage",
+        "seed": seed,
+        "ratio": ratio,
+        "gpu_ratio": ratio,
+        "gpu_hours": ratio,
+        "spare_gpus": 0,
+        "restarts": 0,
+        "closed_form_ratio": 1.0,
+        "played_ratio": 3.0,
+        "absent": "",
+    }
+
+
+def test_planes_reach_from_corner_to_corner() -> None:
+    plane = restart_plane(20)
+    assert len(plane) == 400
+    assert min(cell.mtbf_s for cell in plane) == pytest.approx(60.0)
+    assert max(cell.restart_s for cell in plane) == pytest.approx(7200.0)
+    sizes = sorted({cell.groups * 512 for cell in domain_plane(20)})
+    assert (sizes[0], sizes[-1]) == (1024, 600_064)
+    assert len(setting_cells()) == 3
+
+
+def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--schemes", "checkpoint/reft", "replication/reft", "--workers", "1"]
+    few = ["--only", "restart", "--side", "2", "--seeds", "1", "-o", str(tmp_path)]
+    assert main(["head-to-head", *few, *chosen]) == 0
+    table = pd.read_csv(tmp_path / "head-to-head-restart.csv")
+    assert len(table) == 8
+    assert table.groupby(["x", "y"])["best_time"].sum().eq(1).all()
+    assert "the first by cells" in capsys.readouterr().out
+
+
+def test_an_unknown_contestant_ends_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["head-to-head", "--schemes", "spear"]) == 2
+    assert "no such contestant" in capsys.readouterr().err
