@@ -42,6 +42,11 @@ class HitList:
         self._under_repair: list[tuple[float, Hit]] = []
         self._known: set[tuple[float, Level, int, int]] = set()
 
+    def inherit(self, damage: Iterable[tuple[float, Hit]]) -> None:
+        """Take over damage that the scheme knows of, with the times of its repairs, in seconds."""
+        self._under_repair = sorted(damage)
+        self._look_ahead(0.0)
+
     def strike(self, groups: Iterable[int], failures: Iterable[Failure], now_s: float) -> None:
         """Groups went down, each by one failure; noticed at `now_s`, in seconds."""
         for group, failure in zip(groups, failures, strict=True):
@@ -59,6 +64,11 @@ class HitList:
                     self._take_in(group, failure)
         # What has been told once is not told again.
         self._known.clear()
+
+    @property
+    def first_repair_s(self) -> float:
+        """When the first of what is broken is repaired, in seconds; infinite if nothing is."""
+        return self._under_repair[0][0] if self._under_repair else inf
 
     def repair(self, now_s: float) -> float:
         """Give back what is repaired by now; returns the seconds that all wait for it."""

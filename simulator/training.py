@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from math import inf
 
 from simulator.badput import Ledger
 from simulator.hit_list import HitList
@@ -328,8 +329,7 @@ class Training:
         self._restarts_since_save += 1
         if self._record:
             self._log(EventKind.WIPE_OUT)
-        strategy.restart()
-        self._hits.after_restart(progress.now_s)
+        yield from self._begin_anew()
         members = set(strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
         outcome = yield Restart(self.work.groups, absent, self._hits.outlive_restarts)
@@ -356,6 +356,20 @@ class Training:
         self._unsaved_since_s = progress.now_s
         if self._record:
             self._log(EventKind.LOADED)
+
+    def _begin_anew(self) -> Generator[Phase, Outcome, None]:
+        """Let the scheme start with what is not broken."""
+        self.strategy.restart()
+        self._hits.after_restart(self.progress.now_s)
+        yield from self._wait_for_hardware()
+
+    def _wait_for_hardware(self) -> Generator[Phase, Outcome, None]:
+        """Wait for repairs where there is nothing to work with."""
+        while not self.strategy.plan().members and self._hits.first_repair_s < inf:
+            wait_s = max(0.0, self._hits.first_repair_s - self.progress.now_s)
+            self._spend("restart", (yield Stall((), wait_s)))
+            self.strategy.restart()
+            self._hits.after_restart(self.progress.now_s)
 
     def _spend(self, cause: str, outcome: Outcome) -> None:
         self.progress.seconds[cause] += outcome.now_s - self.progress.now_s

@@ -19,6 +19,7 @@ from pydantic import Field
 from strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 from strategies.takeover.lost_stages import LostStages
 from strategies.takeover.restarts import (
+    NOTHING_LEFT,
     STAGES,
     failures_until_nobody_is_left,
     require_no_redundancy,
@@ -113,9 +114,6 @@ class Bamboo(Strategy):
 
     def plan(self) -> StepPlan:
         if self._plan is None:
-            if not self._enough():
-                # A restart that finds nothing to work with lasts until it has hardware.
-                self._lost.forget()
             self._plan = self._step_plan()
             self._newly.clear()
         return self._plan
@@ -170,6 +168,8 @@ class Bamboo(Strategy):
         return any(host in waiting for host in hosts) or len(waiting) == self._options.stages
 
     def _step_plan(self) -> StepPlan:
+        if not self._enough():
+            return NOTHING_LEFT
         shadowed = sum(map(len, self._shadowed.values()))
         spread = self._nodes / (self._nodes_left() + shadowed)
         pace = 1.0 + self._options.spread_share * (spread - 1.0)

@@ -161,7 +161,11 @@ class Strategy(ABC):
 
     @abstractmethod
     def plan(self) -> StepPlan:
-        """Return what the next step computes; the same object until something changes."""
+        """Return what the next step computes; the same object until something changes.
+
+        Without members right after a restart, there is nothing left to work with, and the restart
+        lasts until something is repaired.
+        """
 
     @abstractmethod
     def on_failures(self, missing: Sequence[int]) -> Verdict:

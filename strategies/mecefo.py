@@ -22,6 +22,7 @@ from strategies.takeover.mecefo_options import MecefoOptions
 from strategies.takeover.neighbours import Carriers, tasks_by_node
 from strategies.takeover.pipeline_schedule import approximate_iteration
 from strategies.takeover.restarts import (
+    NOTHING_LEFT,
     STAGES,
     failures_until_nobody_is_left,
     require_no_redundancy,
@@ -45,6 +46,8 @@ class Mecefo(Strategy):
         self._costs = options.costs()
         self._fetch_s = options.fetch_s
         self._lost = LostStages(groups, options.stages)
+        self._tasks: dict[int, tuple[int, ...]] = {}
+        self._slowdowns: dict[tuple[int, ...], float] = {}
         self._whole = StepPlan(tuple(range(groups)), 1)
         self.restart()
 
@@ -56,10 +59,6 @@ class Mecefo(Strategy):
 
     def plan(self) -> StepPlan:
         if self._plan is None:
-            if not any(map(self._works, range(self.groups))):
-                # A restart that finds nothing to work with lasts until it has hardware.
-                self._lost.forget()
-                self._start_anew()
             self._plan = self._step_plan()
             # What a restart heard of is no loss of the next step.
             self._newly.clear()
@@ -67,6 +66,7 @@ class Mecefo(Strategy):
 
     def on_hit(self, hit: Hit) -> None:
         newly = self._lost.add(hit)
+        self._tasks.pop(hit.group, None)
         for stage in newly:
             self._carriers[hit.group].fail(stage)
         self._newly[hit.group] = self._newly.get(hit.group, 0) + len(newly)
@@ -91,6 +91,7 @@ class Mecefo(Strategy):
     def on_repair(self, hit: Hit) -> float:
         """Give nodes their stages back, which they fetch while all wait."""
         back = self._lost.repair(hit)
+        self._tasks.pop(hit.group, None)
         if not back:
             return 0.0
         for stage in back:
@@ -100,6 +101,11 @@ class Mecefo(Strategy):
 
     def tasks(self, group: int) -> tuple[int, ...]:
         """Return how many stages each live node of a pipeline does."""
+        if group not in self._tasks:
+            self._tasks[group] = self._dealt_out(group)
+        return self._tasks[group]
+
+    def _dealt_out(self, group: int) -> tuple[int, ...]:
         if self._options.takes_over == "rebalanced":
             if self._lost.nodes_left(group) == 0:
                 return ()
@@ -110,6 +116,8 @@ class Mecefo(Strategy):
         if not any(map(self._lost.of, range(self.groups))):
             return self._whole
         working = [group for group in range(self.groups) if self._works(group)]
+        if not working:
+            return NOTHING_LEFT
         return StepPlan(
             self._whole.members,
             1,
@@ -123,16 +131,20 @@ class Mecefo(Strategy):
         No less than 1: where two stages cost less than two nodes, what a shorter pipeline gains is
         not counted.
         """
-        micro_batches = self._options.micro_batches
-        costs = [self._costs.node_cost(tasks) for tasks in self.tasks(group)]
-        sound = approximate_iteration([1.0] * self._options.stages, micro_batches)
-        return max(1.0, approximate_iteration(costs, micro_batches) / sound)
+        tasks, micro_batches = self.tasks(group), self._options.micro_batches
+        if tasks not in self._slowdowns:
+            costs = [self._costs.node_cost(number) for number in tasks]
+            sound = approximate_iteration([1.0] * self._options.stages, micro_batches)
+            slowed = approximate_iteration(costs, micro_batches)
+            self._slowdowns[tasks] = max(1.0, slowed / sound)
+        return self._slowdowns[tasks]
 
     def _works(self, group: int) -> bool:
         tasks = self.tasks(group)
         return bool(tasks) and max(tasks) <= self._options.most_stages
 
     def _start_anew(self) -> None:
+        self._tasks.clear()
         side = self._options.takes_over
         self._carriers = [
             Carriers(self._options.stages, "lighter" if side == "rebalanced" else side)

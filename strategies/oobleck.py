@@ -18,6 +18,7 @@ from strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, 
 from strategies.takeover.lost_stages import LostStages
 from strategies.takeover.published_oobleck import relative_throughput
 from strategies.takeover.restarts import (
+    NOTHING_LEFT,
     STAGES,
     failures_until_nobody_is_left,
     require_no_redundancy,
@@ -157,9 +158,7 @@ class Oobleck(Strategy):
     def _step_plan(self) -> StepPlan:
         pace = self._pace()
         if pace is None:
-            # A restart that finds nothing to work with lasts until it has hardware.
-            self._lost.forget()
-            return self._whole
+            return NOTHING_LEFT
         return self._whole if pace == 1.0 else StepPlan(self._whole.members, 1, pace=pace)
 
     def _pace(self) -> float | None:

@@ -17,7 +17,7 @@ from pydantic import Field
 from strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 from strategies.checkpoint_period import Costs
 from strategies.takeover.lost_stages import LostStages
-from strategies.takeover.restarts import STAGES, require_no_redundancy
+from strategies.takeover.restarts import NOTHING_LEFT, STAGES, require_no_redundancy
 
 INTERVAL_STEPS = 10
 """Steps from one checkpoint to the next."""
@@ -72,8 +72,7 @@ class Varuna(Strategy):
     def _step_plan(self) -> StepPlan:
         nodes = self.groups * self._lost.stages
         left = sum(map(self._lost.nodes_left, range(self.groups)))
-        # Where nothing is left, the restart lasts until there is hardware.
-        return StepPlan(self._whole.members, 1, pace=nodes / left) if left else self._whole
+        return StepPlan(self._whole.members, 1, pace=nodes / left) if left else NOTHING_LEFT
 
     @classmethod
     def masked_failures(cls, groups: int, redundancy: int) -> float:

@@ -9,99 +9,48 @@ of the past, without a clock, and the piece is played from the state this leaves
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from experiments.head_to_head.failures import recent, still_broken
 from simulator.failures.failure import Failure, JobLayout
-from simulator.hit_list import HitList
 from simulator.job import Job
 from simulator.phases import Restart
 from simulator.replay import ReplayEngine
 from simulator.run import play
-from simulator.training import Progress, Training
+from simulator.training import Progress, Training, TrainingLoop
 from strategies.base import Hit, Strategy, WipeOut
 
 Damage = list[tuple[float, Hit]]
 """What is broken, with the time at which it is repaired, in seconds from the start."""
 
 
-class NothingLeftError(Exception):
-    """So much is broken that a scheme would have to wait for repairs before it could go on."""
-
-
-class InheritingHitList(HitList):
-    """A list that begins with damage which the scheme knows of.
-
-    A scheme that is left with nothing to work with may take it that its hardware comes back, and
-    begin anew as good as new. Here nobody gives it any before it is repaired, so that is its end.
-    """
-
-    nodes_per_group = 0
-    """Nodes of a pipeline that works around whole nodes; 0 for all other schemes."""
-
-    def inherit(self, damage: Damage) -> None:
-        """Take over damage whose repairs are all in the future."""
-        self._under_repair = list(damage)
-        heapify(self._under_repair)
-        self._look_ahead(0.0)
-        self._check()
-
-    def after_restart(self, now_s: float) -> None:
-        super().after_restart(now_s)
-        self._check()
-
-    def strike(self, groups: Iterable[int], failures: Iterable[Failure], now_s: float) -> None:
-        """As the list does; but first see that the scheme has not forgotten what is broken."""
-        self._check()
-        super().strike(groups, failures, now_s)
-
-    def _check(self) -> None:
-        """Refuse the pace of whole pipelines where half of their nodes are broken."""
-        stages = self.nodes_per_group
-        if not stages or 2 * len(self._under_repair) < stages * self._strategy.groups:
-            return
-        hit = {
-            (hit.group, stage)
-            for _, hit in self._under_repair
-            for stage in range(
-                hit.first_gpu * stages // hit.gpus_per_group,
-                hit.last_gpu * stages // hit.gpus_per_group + 1,
-            )
-        }
-        plan = self._strategy.plan()
-        if 2 * len(hit) >= stages * self._strategy.groups and plan.batch_share / plan.pace > 0.9:
-            raise NothingLeftError
-
-
 class EnteredTraining(Training):
     """A training that finds its scheme as the past has left it."""
 
-    def enter(self, past: Sequence[Failure], engine: ReplayEngine, nodes_per_group: int) -> float:
-        """Tell the scheme its past, and start what is left; returns when that is done.
+    def __init__(self, job: Job, strategy: Strategy, past: Sequence[Failure]) -> None:
+        super().__init__(job.work, job.rules, strategy)
+        self._past = past
+        self.begun_s = 0.0
 
-        Raises
-        ------
-        NothingLeftError
-            If nothing is.
-        """
+    def loop(self) -> TrainingLoop:
+        """Tell the scheme its past, start what is left, and go on as any training."""
         layout = self.work.layout
         assert layout is not None
-        hits = InheritingHitList(self.strategy, self.work)
-        hits.nodes_per_group = nodes_per_group
-        hits.inherit(lived_through(self.strategy, past, layout))
-        self._hits = hits
+        self._hits.inherit(lived_through(self.strategy, self._past, layout))
+        yield from self._wait_for_hardware()
+        waited_s = self.progress.now_s
         members = set(self.strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
-        started = engine.execute(Restart(self.work.groups, absent))
-        self.progress.now_s = started.now_s
-        return started.now_s
+        started = yield Restart(self.work.groups, absent, self._hits.outlive_restarts)
+        if self._hits.outlive_restarts:
+            self._hits.note(started.struck)
+        # To wait for repairs is part of the training, to start up is not.
+        self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
+        yield from super().loop()
 
 
-def play_entered(
-    job: Job, strategy: Strategy, past: Sequence[Failure], nodes_per_group: int = 0
-) -> tuple[Progress, float]:
-    """Play a job that is under way, until it is done or nothing is left to go on with.
+def play_entered(job: Job, strategy: Strategy, past: Sequence[Failure]) -> tuple[Progress, float]:
+    """Play a job that is under way.
 
     Parameters
     ----------
@@ -111,21 +60,15 @@ def play_entered(
         The scheme at its start.
     past : sequence of Failure
         Failures before the start, at negative times.
-    nodes_per_group : int
-        Nodes of a group, for schemes to which a node with a broken GPU is broken; else 0.
 
     Returns
     -------
     Progress, float
         What came of it, and the seconds of `Progress.now_s` that were over when it began.
     """
-    training, engine = EnteredTraining(job.work, job.rules, strategy), ReplayEngine(job)
-    begun_s = 0.0
-    # A job that has nothing left keeps the steps it has done, and is not finished.
-    with suppress(NothingLeftError):
-        begun_s = training.enter(past, engine, nodes_per_group)
-        play(training, engine)
-    return training.progress, begun_s
+    training = EnteredTraining(job, strategy, past)
+    play(training, ReplayEngine(job))
+    return training.progress, training.begun_s
 
 
 def lived_through(strategy: Strategy, past: Sequence[Failure], layout: JobLayout) -> Damage:

@@ -54,11 +54,6 @@ class Entry:
         """Return the scheme's options."""
         return strategy_class(self.contestant.scheme).Options(**self.contestant.options)
 
-    @property
-    def nodes_per_group(self) -> int:
-        """Pipeline stages of a group, for schemes that lose a whole one with each GPU; else 0."""
-        return getattr(self.strategy_options(), "stages", 0)
-
     def strategy(self) -> Strategy:
         """Return the scheme at its start."""
         scheme = strategy_class(self.contestant.scheme)

@@ -153,7 +153,7 @@ class _Field:
         # The clock starts with the start-up of what is left.
         limit_s = self._durations.restart_s + limit * self._ideal_s
         job = entry.job(self.steps, self._durations, self._process, limit_s, seed)
-        progress, begun_s = play_entered(job, strategy, self._pasts[seed], entry.nodes_per_group)
+        progress, begun_s = play_entered(job, strategy, self._pasts[seed])
         return self._row(entry, strategy, seed, progress, begun_s)
 
     def _row(

@@ -34,11 +34,10 @@ class LostStages:
     def __init__(self, groups: int, stages: int) -> None:
         self.stages = stages
         self._hits: list[Counter[int]] = [Counter() for _ in range(groups)]
-        self._forgotten: list[Counter[int]] = [Counter() for _ in range(groups)]
 
     def clear(self) -> None:
-        """Nothing is broken, and no repair is awaited."""
-        for counter in (*self._hits, *self._forgotten):
+        """Nothing is broken."""
+        for counter in self._hits:
             counter.clear()
 
     def add(self, hit: Hit) -> tuple[int, ...]:
@@ -51,22 +50,13 @@ class LostStages:
 
     def repair(self, hit: Hit) -> tuple[int, ...]:
         """Take back a hit; returns the stages of its group that are up again."""
-        counter, forgotten = self._hits[hit.group], self._forgotten[hit.group]
-        back = []
+        counter, back = self._hits[hit.group], []
         for stage in stages_of(hit, self.stages):
-            if forgotten[stage]:
-                forgotten[stage] -= 1
-            elif counter[stage]:
+            if counter[stage]:
                 counter[stage] -= 1
                 if not counter[stage]:
                     back.append(stage)
         return tuple(back)
-
-    def forget(self) -> None:
-        """All is replaced: the repairs that are still to come change nothing."""
-        for hits, forgotten in zip(self._hits, self._forgotten, strict=True):
-            forgotten.update(hits)
-            hits.clear()
 
     def of(self, group: int) -> frozenset[int]:
         """Return the stages of a group that are down."""

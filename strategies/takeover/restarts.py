@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from strategies.base import StepPlan
 from strategies.errors import StrategyError
 
 STAGES = 8
 """Stages of a pipeline: MeCeFO (NeurIPS 2025) has pipelines of 8 GPUs."""
+
+NOTHING_LEFT = StepPlan((), 1, batch_share=0.0)
+"""There is nobody to take a step; a restart lasts until something is repaired."""
 
 
 def failures_until_nobody_is_left(nodes: int) -> float:

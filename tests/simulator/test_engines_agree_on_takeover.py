@@ -10,11 +10,12 @@ from experiments.scenario_file import load_scenario
 from experiments.single_run import run
 from simulator.timeline import Event, EventKind
 
+RESTART_S = 20
 SMALL = [
     "job.steps=60",
     "failures.mtbf_s=12",
     "rejoin.repair_s=40",
-    "restart.duration_s=20",
+    f"restart.duration_s={RESTART_S}",
     "job.time_limit_s=900",
 ]
 OPTIONS = {
@@ -33,6 +34,7 @@ OPTIONS = {
         "checkpoint.interval_steps=2",
         "checkpoint.write_s=5",
     ],
+    "nothing left": ["strategy.mecefo.stages=2", "failures.mtbf_s=8", "rejoin.repair_s=120"],
     "hosts": [
         "failures.component=host",
         "failures.gpus_per_host=2",
@@ -61,8 +63,11 @@ def test_a_few_dozen_steps(option: str) -> None:
     assert EventKind.MISSING in kinds
     assert records["replay"]["failures"] > 3
     assert records["replay"]["degraded_s"] > 0
-    if option == "varuna":
+    if option in ("varuna", "nothing left"):
         assert records["replay"]["restarts"] > 1
-    elif option != "mecefo, little memory":
+    if option == "nothing left":
+        # Restarts wait for repairs.
+        assert records["replay"]["restart_s"] > 1.5 * records["replay"]["restarts"] * RESTART_S
+    elif option not in ("varuna", "mecefo, little memory"):
         # Who idles has nothing to do again.
         assert records["replay"]["reorderings"] > 0
