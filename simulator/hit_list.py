@@ -65,10 +65,22 @@ class HitList:
         # What has been told once is not told again.
         self._known.clear()
 
-    @property
-    def first_repair_s(self) -> float:
-        """When the first of what is broken is repaired, in seconds; infinite if nothing is."""
-        return self._under_repair[0][0] if self._under_repair else inf
+    def enough_repaired_s(self) -> float:
+        """Return when so much is repaired that the scheme has something to work with, in seconds.
+
+        More repairs never leave it less, so the number it needs is found by bisection. The scheme
+        is left as it would be by then.
+        """
+        pending = sorted(self._under_repair)
+        too_few, enough = 0, len(pending)
+        while too_few < enough:
+            repaired = (too_few + enough) // 2
+            if self._has_members(pending[repaired:]):
+                enough = repaired
+            else:
+                too_few = repaired + 1
+        self._has_members(pending[enough:])
+        return pending[enough - 1][0] if enough else -inf
 
     def repair(self, now_s: float) -> float:
         """Give back what is repaired by now; returns the seconds that all wait for it."""
@@ -87,6 +99,12 @@ class HitList:
         for _, hit in sorted(self._under_repair):
             self._strategy.on_hit(hit)
         self._look_ahead(now_s)
+
+    def _has_members(self, broken: Iterable[tuple[float, Hit]]) -> bool:
+        self._strategy.restart()
+        for _, hit in broken:
+            self._strategy.on_hit(hit)
+        return bool(self._strategy.plan().members)
 
     def _take_in(self, group: int, failure: Failure) -> Hit:
         repair_s = self._repair_s if failure.repair_s is None else failure.repair_s

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from math import inf
 
 from simulator.badput import Ledger
 from simulator.hit_list import HitList
@@ -365,11 +364,13 @@ class Training:
 
     def _wait_for_hardware(self) -> Generator[Phase, Outcome, None]:
         """Wait for repairs where there is nothing to work with."""
-        while not self.strategy.plan().members and self._hits.first_repair_s < inf:
-            wait_s = max(0.0, self._hits.first_repair_s - self.progress.now_s)
+        if self.strategy.plan().members:
+            return
+        wait_s = self._hits.enough_repaired_s() - self.progress.now_s
+        if wait_s > 0.0:
             self._spend("restart", (yield Stall((), wait_s)))
-            self.strategy.restart()
-            self._hits.after_restart(self.progress.now_s)
+        self.strategy.restart()
+        self._hits.after_restart(self.progress.now_s)
 
     def _spend(self, cause: str, outcome: Outcome) -> None:
         self.progress.seconds[cause] += outcome.now_s - self.progress.now_s

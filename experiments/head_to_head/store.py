@@ -74,13 +74,6 @@ def _key(match: Match, code: str) -> str:
 def _own_digest() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(str(files("experiments.head_to_head"))).glob("*.py")):
-        if path.stem in {
-            "playing",
-            "entering",
-            "failures",
-            "setting",
-            "contestants",
-            "closed_forms",
-        }:
+        if path.stem in _DECISIVE:
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

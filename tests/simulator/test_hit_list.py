@@ -10,6 +10,7 @@ import pytest
 
 from experiments.resolve import resolve
 from experiments.scenario_file import load_scenario
+from simulator.hit_list import HitList
 from simulator.replay import ReplayEngine
 from simulator.run import play
 from simulator.training import Training
@@ -93,3 +94,20 @@ def test_what_breaks_in_a_restart_is_told_after_the_next(tmp_path: Path, protect
         [(0, 3), (1, 1), (2, 8), (2, 8), (3, 2)],
         [(2, 8), (3, 2)],
     ]
+
+
+class Needy(Listener):
+    """Works where at most two components are broken."""
+
+    def plan(self) -> StepPlan:
+        return self._plan if len(self.heard[-1]) <= 2 else StepPlan((), 1)
+
+
+def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
+    scheme = Needy(4)
+    hits = HitList(scheme, resolve(load_scenario("mecefo-7b")).job(0).work)
+    hits.inherit([(10.0 * number, Hit(0, number, number, 8)) for number in range(1, 7)])
+    assert hits.enough_repaired_s() == 40.0
+    assert scheme.heard[-1] == [(0, 5), (0, 6)]
+    hits.inherit([(70.0, Hit(0, 1, 1, 8))])
+    assert hits.enough_repaired_s() < 0.0
