@@ -156,7 +156,7 @@ def test_a_run_ends_with_its_owner() -> None:
 
 @pytest.mark.parametrize("name", shipped_scenarios())
 def test_a_request_is_the_scenario_it_was_made_of(name: str) -> None:
-    scenario = load_scenario(name, ["job.groups=12", "job.steps=50"])
+    scenario = load_scenario(name, ["job.groups=8", "job.steps=50"])
     asked = RunRequest("it", scenario.model_dump(mode="json"), 3, "replay")
     played = play(asked, KnownDurations())
     assert played.error is None
