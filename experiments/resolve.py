@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from experiments.errors import UserError
 from experiments.failure_models.of_scenario import failure_model, job_layout
+from experiments.keeping_state.intervals import with_intervals
+from experiments.keeping_state.protect import protect
+from experiments.keeping_state.protected import Protected
 from experiments.platform_files import (
     check_platform,
     explaining_aborts,
     platform_file,
     traffic_of,
 )
-from experiments.protect import Protected, protect, with_intervals
 from experiments.scenario import Scenario
 from simulator.durations import AllReduceTime, ConstantTime
 from simulator.failures.models import FailureModel

@@ -14,11 +14,12 @@ from experiments.platform_files import explaining_aborts, platform_file, traffic
 from experiments.resolve import Question, resolve
 from experiments.scenario import Scenario
 from platforms.preset_library import preset_names
+from simulator.progress import Progress
 from simulator.replay import ReplayEngine
 from simulator.run import play
 from simulator.simgrid_engine.process import run_on_simgrid
 from simulator.timeline import Event
-from simulator.training import Progress, Training
+from simulator.training import Training
 
 EngineName = Literal["replay", "simgrid"]
 Record = dict[str, Any]

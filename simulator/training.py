@@ -7,9 +7,7 @@ nor SimGrid: it yields phases and is sent back what became of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 
-from simulator.badput import Ledger
 from simulator.hit_list import HitList
 from simulator.job import Rules, Work
 from simulator.memory import Memory
@@ -26,72 +24,14 @@ from simulator.phases import (
     Save,
     Stall,
 )
+from simulator.progress import Progress
 from simulator.repair_shop import RepairShop
 from simulator.snapshots import Saved
+from simulator.step_phases import StepPhases
 from simulator.timeline import Event, EventKind
-from strategies.base import Continue, StepPlan, Strategy, WipeOut
+from strategies.base import Continue, Strategy, WipeOut
 
 TrainingLoop = Generator[Phase, Outcome, None]
-
-
-@dataclass(slots=True)
-class Progress:
-    """Counts and times of a run, kept up to date while it goes on.
-
-    Attributes
-    ----------
-    completed_steps : int
-        Steps done and not taken back by a restart.
-    completed_batches : float
-        Full batches trained and not taken back; as many as steps unless batches shrink.
-    played_steps : int
-        All-reduced steps, those that were lost and repeated included.
-    stack_computations : int
-        Shard types a group computed, patch compute included, summed over played steps.
-    restarts_from_memory, restarts_from_peers : int
-        Restarts after which every node had its state in its memory, and those after which what lost
-        nodes had held was found at their peers.
-    snapshots : int
-        Snapshots taken in the background, in memory and on storage.
-    rejoined : int
-        Groups that came back at a checkpoint, spares included.
-    failures, failures_while_down : int
-        Failures of groups, and those among them that struck a group which was down already.
-    failures_by_cause : dict of str to int
-        Failures of groups by cause; empty where causes are unknown.
-    now_s : float
-        Simulated time, in seconds.
-    ledger : Ledger
-        Simulated time by cause; the sum is `now_s`.
-    """
-
-    completed_steps: int = 0
-    completed_batches: float = 0.0
-    played_steps: int = 0
-    stack_computations: int = 0
-    failures: int = 0
-    failures_while_down: int = 0
-    failures_by_cause: dict[str, int] = field(default_factory=dict)
-    restarts: int = 0
-    restarts_from_memory: int = 0
-    restarts_from_peers: int = 0
-    rejoined: int = 0
-    reorderings: int = 0
-    moved_types: int = 0
-    checkpoints: int = 0
-    snapshots: int = 0
-    now_s: float = 0.0
-    ledger: Ledger = field(default_factory=Ledger)
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Simulated time by cause (`simulator.badput`), in seconds."""
-        return self.ledger.seconds
-
-    @property
-    def downtime_s(self) -> float:
-        """Time in which nothing was trained, saved or reduced: restarts and reconfigurations."""
-        return self.seconds["restart"] + self.seconds["load"] + self.seconds["reconfigure"]
 
 
 class Training:
@@ -141,7 +81,7 @@ class Training:
         work, progress = self.work, self.progress
         limit_s = work.time_limit_s if work.time_limit_s is not None else float("inf")
         seconds, hits = progress.seconds, self._hits
-        play = _Play(self._plan, work)
+        play = StepPhases(self._plan, work)
         while (
             not self._done()
             and progress.now_s < limit_s
@@ -151,7 +91,7 @@ class Training:
                 yield from self._hand_back()
             if self._plan is not self.strategy.plan():
                 self._plan = self.strategy.plan()
-                play = _Play(self._plan, work)
+                play = StepPhases(self._plan, work)
             outcome = yield play.compute
             reduced = yield play.all_reduce
             if reduced.missing:
@@ -388,31 +328,3 @@ class Training:
         assert self._record is not None
         now_s = self.progress.now_s if time_s is None else time_s
         self._record(Event(now_s, kind, self.progress.completed_steps, groups, stacks, moved_types))
-
-
-class _Play:
-    """The phases of a step, and what they mean for the books; made once a plan."""
-
-    __slots__ = (
-        "all_reduce",
-        "compute",
-        "degraded_s",
-        "down",
-        "nominal_s",
-        "redundancy_s",
-        "share",
-        "types",
-        "useful_s",
-    )
-
-    def __init__(self, plan: StepPlan, work: Work) -> None:
-        self.compute = Compute(plan.members, plan.stacks, plan.stack_size, None, plan.pace)
-        self.all_reduce = AllReduce(plan.members)
-        self.share = plan.batch_share
-        self.types = plan.stacks * plan.stack_size
-        unhurt_s = self.types * work.compute_s
-        self.nominal_s = unhurt_s * plan.pace
-        self.useful_s = work.compute_s * plan.batch_share
-        self.redundancy_s = unhurt_s - work.compute_s
-        self.degraded_s = (self.nominal_s - unhurt_s) + (work.compute_s - self.useful_s)
-        self.down = work.groups - len(plan.members)

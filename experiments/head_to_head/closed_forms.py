@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
-from experiments.protect import Protected
+from experiments.keeping_state.protected import Protected
 from simulator.failures.distributions import Exponential
 from simulator.job import Durations
 from strategies.base import Strategy

@@ -15,9 +15,10 @@ from experiments.head_to_head.failures import recent, still_broken
 from simulator.failures.failure import Failure, JobLayout
 from simulator.job import Job
 from simulator.phases import Restart
+from simulator.progress import Progress
 from simulator.replay import ReplayEngine
 from simulator.run import play
-from simulator.training import Progress, Training, TrainingLoop
+from simulator.training import Training, TrainingLoop
 from strategies.base import Hit, Strategy, WipeOut
 
 Damage = list[tuple[float, Hit]]

@@ -9,7 +9,9 @@ from experiments.head_to_head.closed_forms import closed_form_ratio
 from experiments.head_to_head.contestants import Contestant, why_absent
 from experiments.head_to_head.failures import Process
 from experiments.head_to_head.setting import Cell, Ground
-from experiments.protect import Protected, protect, with_intervals
+from experiments.keeping_state.intervals import with_intervals
+from experiments.keeping_state.protect import protect
+from experiments.keeping_state.protected import Protected
 from experiments.resolve import rules_of
 from experiments.scenario import Scenario
 from simulator.job import Durations, Job, Work

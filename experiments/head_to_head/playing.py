@@ -11,7 +11,7 @@ from experiments.head_to_head.entering import play_entered
 from experiments.head_to_head.entries import Entry, enter
 from experiments.head_to_head.setting import GPUS_PER_GROUP, Cell, Ground
 from simulator.failures.failure import Failure
-from simulator.training import Progress
+from simulator.progress import Progress
 from strategies.base import Strategy
 from strategies.registry import strategy_class
 

@@ -8,8 +8,8 @@ from math import ceil
 from typing import Any, Literal
 
 from experiments.head_to_head.failures import Process
+from experiments.keeping_state.protect import protect
 from experiments.platform_files import platform_file
-from experiments.protect import protect
 from experiments.resolve import durations_of, restart_time_s
 from experiments.scenario import Scenario
 from experiments.scenario_file import load_scenario

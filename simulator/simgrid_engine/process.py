@@ -15,10 +15,11 @@ from time import perf_counter
 from typing import ParamSpec, TypeVar
 
 from simulator.job import Job
+from simulator.progress import Progress
 from simulator.run import play
 from simulator.simgrid_engine.traffic import Traffic
 from simulator.timeline import Event
-from simulator.training import Progress, Training
+from simulator.training import Training
 from strategies.base import Strategy
 
 Arguments = ParamSpec("Arguments")

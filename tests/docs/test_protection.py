@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.protect import protected_job
+from experiments.keeping_state.transfer_times import protected_job
 from experiments.resolve import resolve
 from experiments.scenario_file import load_scenario
 from simulator.replay import ReplayEngine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from experiments.errors import UserError
-from experiments.protect import protected_job
+from experiments.keeping_state.transfer_times import protected_job
 from experiments.resolve import Question, resolve
 from experiments.scenario_file import load_scenario
 from strategies.errors import StrategyError

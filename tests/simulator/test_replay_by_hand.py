@@ -17,12 +17,13 @@ import pytest
 
 from platforms import load_preset, read_platform, write_xml
 from simulator.job import Rules
+from simulator.progress import Progress
 from simulator.replay import ReplayEngine
 from simulator.run import play
 from simulator.simgrid_engine.process import run_on_simgrid
 from simulator.simgrid_engine.traffic import Traffic
 from simulator.timeline import Event
-from simulator.training import Progress, Training
+from simulator.training import Training
 from strategies.base import Strategy
 from strategies.checkpoint_policies import EverySteps
 from strategies.registry import build_strategy

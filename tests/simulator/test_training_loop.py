@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from simulator.job import Rules
 from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
+from simulator.progress import Progress
 from simulator.run import play
 from simulator.timeline import Event, EventKind
-from simulator.training import Progress, Training
+from simulator.training import Training
 from strategies.base import Strategy
 from strategies.checkpoint_policies import EverySteps
 from strategies.registry import build_strategy

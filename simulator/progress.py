@@ -1,0 +1,67 @@
+"""What has become of a run so far: counts, and simulated time by cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from simulator.badput import Ledger
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts and times of a run, kept up to date while it goes on.
+
+    Attributes
+    ----------
+    completed_steps : int
+        Steps done and not taken back by a restart.
+    completed_batches : float
+        Full batches trained and not taken back; as many as steps unless batches shrink.
+    played_steps : int
+        All-reduced steps, those that were lost and repeated included.
+    stack_computations : int
+        Shard types a group computed, patch compute included, summed over played steps.
+    restarts_from_memory, restarts_from_peers : int
+        Restarts after which every node had its state in its memory, and those after which what lost
+        nodes had held was found at their peers.
+    snapshots : int
+        Snapshots taken in the background, in memory and on storage.
+    rejoined : int
+        Groups that came back at a checkpoint, spares included.
+    failures, failures_while_down : int
+        Failures of groups, and those among them that struck a group which was down already.
+    failures_by_cause : dict of str to int
+        Failures of groups by cause; empty where causes are unknown.
+    now_s : float
+        Simulated time, in seconds.
+    ledger : Ledger
+        Simulated time by cause; the sum is `now_s`.
+    """
+
+    completed_steps: int = 0
+    completed_batches: float = 0.0
+    played_steps: int = 0
+    stack_computations: int = 0
+    failures: int = 0
+    failures_while_down: int = 0
+    failures_by_cause: dict[str, int] = field(default_factory=dict)
+    restarts: int = 0
+    restarts_from_memory: int = 0
+    restarts_from_peers: int = 0
+    rejoined: int = 0
+    reorderings: int = 0
+    moved_types: int = 0
+    checkpoints: int = 0
+    snapshots: int = 0
+    now_s: float = 0.0
+    ledger: Ledger = field(default_factory=Ledger)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Simulated time by cause (`simulator.badput`), in seconds."""
+        return self.ledger.seconds
+
+    @property
+    def downtime_s(self) -> float:
+        """Time in which nothing was trained, saved or reduced: restarts and reconfigurations."""
+        return self.seconds["restart"] + self.seconds["load"] + self.seconds["reconfigure"]

@@ -1,0 +1,56 @@
+"""The phases of a step, made once a plan, and what they mean for the books."""
+
+from __future__ import annotations
+
+from simulator.job import Work
+from simulator.phases import AllReduce, Compute
+from strategies.base import StepPlan
+
+
+class StepPhases:
+    """The phases of a step under a plan.
+
+    Parameters
+    ----------
+    plan : StepPlan
+        What the scheme wants computed.
+    work : Work
+        The job.
+
+    Attributes
+    ----------
+    compute, all_reduce : Compute, AllReduce
+        The phases.
+    types : int
+        Shard types that each member computes.
+    share : float
+        Share of a full batch that the step trains.
+    down : int
+        Groups that take no part.
+    nominal_s : float
+        Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
+    """
+
+    __slots__ = (
+        "all_reduce",
+        "compute",
+        "degraded_s",
+        "down",
+        "nominal_s",
+        "redundancy_s",
+        "share",
+        "types",
+        "useful_s",
+    )
+
+    def __init__(self, plan: StepPlan, work: Work) -> None:
+        self.compute = Compute(plan.members, plan.stacks, plan.stack_size, None, plan.pace)
+        self.all_reduce = AllReduce(plan.members)
+        self.share = plan.batch_share
+        self.types = plan.stacks * plan.stack_size
+        unhurt_s = self.types * work.compute_s
+        self.nominal_s = unhurt_s * plan.pace
+        self.useful_s = work.compute_s * plan.batch_share
+        self.redundancy_s = unhurt_s - work.compute_s
+        self.degraded_s = (self.nominal_s - unhurt_s) + (work.compute_s - self.useful_s)
+        self.down = work.groups - len(plan.members)
