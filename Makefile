@@ -50,14 +50,14 @@ reproduce-reft: ready ## checkpoints in memory: REFT's numbers, and beneath othe
 reproduce-gemini: ready ## checkpoints in peers' memory: what survives lost nodes and domains
 	@$(BIN)/faultline reproduce gemini $(ARGS)
 
-compare: ready ## all schemes head to head, and the map of which is best where (about 30 minutes)
+reproduce-mecefo: ready ## neighbour take-over: MeCeFO, Bamboo, Oobleck
+	@$(BIN)/faultline reproduce mecefo $(ARGS)
+
+compare: ready ## all schemes head to head, and the map of which is best where (16 minutes)
 	@$(BIN)/faultline head-to-head $(ARGS)
 
 compare-quick: ready ## the same on a coarse grid (about a minute)
 	@$(BIN)/faultline head-to-head --quick -o results/head-to-head-quick $(ARGS)
-
-reproduce-mecefo: ready ## neighbour take-over: MeCeFO, Bamboo, Oobleck
-	@$(BIN)/faultline reproduce mecefo $(ARGS)
 
 sweep: ready ## play the grid GRID into DIR, or what is missing of it
 	@$(BIN)/faultline sweep $(GRID) -o $(DIR) $(ARGS)
