@@ -65,7 +65,13 @@ def spec_of(scenario: Scenario) -> ClusterSpec | None:
         If there is no such platform, or it is broken.
     """
     name = scenario.platform.file
-    return load_preset(name) if name in preset_names() else _platform(platform_file(scenario)).spec
+    return _preset(name) if name in preset_names() else _platform(platform_file(scenario)).spec
+
+
+@lru_cache(maxsize=32)
+def _preset(name: str) -> ClusterSpec:
+    """Read a shipped spec once: a run asks for it several times."""
+    return load_preset(name)
 
 
 def _platform(path: Path) -> Platform:

@@ -27,6 +27,8 @@ class Memory:
         self.shelves = [shelf for shelf in shelves if shelf.tier.policy is not None]
         """Those that are filled beforehand."""
         self._survivors = [shelf for shelf in shelves if shelf.tier.policy is None]
+        self.holds_last_step = bool(self._survivors)
+        """Whether survivors of a failure are asked for the state of the last step."""
         self._losses = Losses(work.layout or _NO_LAYOUT)
         self._since_s = 0.0
 
@@ -47,7 +49,8 @@ class Memory:
         Parameters
         ----------
         last : Saved
-            The state of the last step, which the survivors of the failure still held.
+            The state of the last step, which the survivors of the failure still held; not looked
+            at unless `holds_last_step`.
         on_storage : Saved
             The last checkpoint that the job waited for.
         struck : iterable of Failure

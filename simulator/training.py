@@ -81,6 +81,7 @@ class Training:
         work, progress = self.work, self.progress
         limit_s = work.time_limit_s if work.time_limit_s is not None else float("inf")
         seconds, hits = progress.seconds, self._hits
+        holds_last_step = self._memory.holds_last_step
         play = StepPhases(self._plan, work)
         while (
             not self._done()
@@ -94,7 +95,7 @@ class Training:
                 play = StepPhases(self._plan, work)
             outcome = yield play.compute
             reduced = yield play.all_reduce
-            if reduced.missing:
+            if reduced.missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
             seconds["compute"] += play.useful_s
             seconds["redundancy"] += play.redundancy_s
