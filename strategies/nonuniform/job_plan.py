@@ -84,10 +84,10 @@ def job_plan(groups: int, hit: HitReplicas, plans: Sequence[ReplicaPlan]) -> Job
     plans : sequence of ReplicaPlan
         What a replica does for 0, 1, ... broken GPUs in its worst domain.
 
-    Notes
-    -----
-    A job of which no replica is left would have to wait for repairs, however long. Here the last
-    one goes on as if whole domains were borrowed for it, so that every job comes to an end.
+    Returns
+    -------
+    JobPlan
+        Without members where no replica is left: the job then waits for repairs, however long.
     """
     whole = plans[0]
     of_hit = [plans[count] for count in hit.worst]
@@ -96,6 +96,4 @@ def job_plan(groups: int, hit: HitReplicas, plans: Sequence[ReplicaPlan]) -> Job
     sequences = (groups - len(of_hit)) * whole.sequences + sum(plan.sequences for plan in of_hit)
     degrees = [plan.degree for plan in of_hit if 0 < plan.degree < whole.degree]
     members = tuple(group for group in range(groups) if group not in away)
-    if not members:
-        return JobPlan(hit.groups[-1:], whole.sequences, None)
     return JobPlan(members, sequences, min(degrees, default=None))

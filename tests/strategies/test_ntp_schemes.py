@@ -116,10 +116,10 @@ def test_hosts_and_switches_may_lie_across_domains() -> None:
 
 
 @pytest.mark.parametrize("scheme", Scheme)
-def test_a_job_of_which_nothing_is_left_goes_on_with_one_replica(scheme: Scheme) -> None:
+def test_a_job_of_which_nothing_is_left_has_nobody_to_work_with(scheme: Scheme) -> None:
     plan = struck(built(scheme, groups=2), [Hit(0, 0, 255, GPUS), Hit(1, 0, 255, GPUS)]).plan()
-    assert len(plan.members) == 1
-    assert plan.batch_share == 0.5
+    assert plan.members == ()
+    assert plan.batch_share == 0.0
 
 
 @given(
@@ -144,12 +144,9 @@ def test_the_batch_is_that_of_the_placement_study(
     failed = np.array([counts])
     worst = packed(worst_first(failed), len(counts), 4) if packing else unpacked(failed, 4)
     expected = int(batch_sequences(worst, groups, plans)[0])
-    if expected:
-        assert plan.batch_share == pytest.approx(expected / (8 * groups))
-        dropped = int((np.array([p.sequences for p in plans])[worst[0]] == 0).sum())
-        assert len(plan.members) == groups - dropped
-    else:
-        assert plan.batch_share == pytest.approx(1 / groups)
+    assert plan.batch_share == pytest.approx(expected / (8 * groups))
+    dropped = int((np.array([p.sequences for p in plans])[worst[0]] == 0).sum())
+    assert len(plan.members) == groups - dropped
 
 
 def test_the_plan_stays_the_same_object_until_something_breaks() -> None:
