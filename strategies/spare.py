@@ -40,7 +40,7 @@ class SpareOptions(StrategyOptions):
         json_schema_extra={
             "source": "choice: what is needed; the published simulator of SPARe takes one-stack",
             "choices": {
-                "as-needed": "as many types as were placed among the group's first S",
+                "as-needed": "as many types as newly stand among the group's first S",
                 "one-stack": "one more type for each group whose order changed, or for every "
                 "group when S grew",
             },

@@ -46,7 +46,8 @@ class Reordering:
     grew_by : int
         By how much S grew; 0 where it stayed.
     placed : dict of int to int
-        For each group whose order changed: how many types were placed among its first S slots.
+        For each group whose order changed: how many types were placed among the slots that it
+        computed before. What stands in the slots by which S grew, every group has to compute.
     moved_types : int
         Number of types that no longer stand in a slot they stood in before (the cost that phase 2
         minimises).
@@ -143,7 +144,7 @@ class StackedShards:
             return None
         before = self.stacks
         moved = self._place(uncovered)
-        placed = self._swap_into_slots(moved)
+        placed = self._swap_into_slots(moved, before)
         return Reordering(self.stacks, self.stacks - before, placed, len(moved))
 
     def _has_host(self, shard_type: int) -> bool:
@@ -177,8 +178,10 @@ class StackedShards:
             stacks += 1
             uncovered = self._cover_in_place(uncovered, stacks)
 
-    def _swap_into_slots(self, moved: set[int]) -> dict[int, int]:
-        """Give each moved type a free slot among the first S of its group; count them a group.
+    def _swap_into_slots(self, moved: set[int], computed: int) -> dict[int, int]:
+        """Give each moved type a free slot among the first S of its group.
+
+        Returns, for each group that got some, how many are among its first `computed` slots.
 
         The type that stood in the slot takes the moved type's old one, so that a stack stays a
         permutation. Slots are filled from the back: the later a stack changes, the less of it has
@@ -196,7 +199,7 @@ class StackedShards:
             evicted, old_slot = entry_at[first + slot], slot_of[entry]
             entry_at[first + slot], entry_at[first + old_slot] = entry, evicted
             slot_of[entry], slot_of[evicted] = slot, old_slot
-            placed[group] = placed.get(group, 0) + 1
+            placed[group] = placed.get(group, 0) + (slot < computed)
         return placed
 
 

@@ -43,8 +43,8 @@ def patch_types(groups: int, redundancy: int, *, one_stack: bool) -> FloatArray:
         N and r.
     one_stack : bool
         The scheme's choice for `patch_compute`: one type a group whatever happened, or as many as
-        its reordering left uncomputed. They differ where S grows: then a survivor computes the
-        types of its new stack, and some survivor one more if a type had to be moved.
+        its reordering left uncomputed. They differ where S grows by more than one: a survivor
+        computes the types of its new stacks, and types that had to be moved are among these.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def patch_types(groups: int, redundancy: int, *, one_stack: bool) -> FloatArray:
         if now == before:
             patch[k] = uncovered
         elif not one_stack:
-            patch[k] = now - before + uncovered
+            patch[k] = now - before
         copies = _re_placed(copies, lost[k] / groups)
     return patch
 

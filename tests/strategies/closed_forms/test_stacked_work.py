@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strategies.base import WipeOut
 from strategies.closed_forms.stacked_work import least_stacks, patch_types
 from strategies.golomb import largest_redundancy
+from strategies.spare import Spare, SpareOptions
 
 
 def test_least_stacks_by_hand() -> None:
@@ -27,13 +29,26 @@ def test_the_first_failures_by_hand(one_stack: bool) -> None:
 
 
 def test_a_stack_more_has_to_be_filled() -> None:
-    """At k = N/2 + 1 the third stack comes: half of its hosts are down, so types are moved, too."""
+    """At k = N/2 + 1 the third stack comes: what is moved is moved into it."""
     one, needed = (patch_types(200, 9, one_stack=choice) for choice in (True, False))
-    assert one[101] == 1.0
-    # Two types of the failed group, each with its third host down with probability 101/200.
-    assert needed[101] == pytest.approx(1.0 + 1.0 - (1 - 101 / 200) ** 2, abs=0.02)
-    others = np.delete(np.arange(130), [1, 101])
-    np.testing.assert_allclose(one[others], needed[others])
+    assert one[101] == needed[101] == 1.0
+    stacks = least_stacks(200, 9)
+    grown_by_one = np.flatnonzero(np.diff(stacks[:178], prepend=1.0) <= 1.0)
+    np.testing.assert_array_equal(one[grown_by_one], needed[grown_by_one])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_real_matching_puts_what_it_moves_into_the_new_stack(seed: int) -> None:
+    scheme = Spare(200, 9, SpareOptions())
+    expected = patch_types(200, 9, one_stack=False)
+    for k, group in enumerate(np.random.default_rng(seed).permutation(200).tolist(), start=1):
+        before = scheme.plan().stacks
+        verdict = scheme.on_failures([group])
+        if isinstance(verdict, WipeOut):
+            break
+        if scheme.plan().stacks > before:
+            assert max(verdict.patch.values()) == expected[k] == 1.0
+    assert k > 60
 
 
 @given(groups=st.integers(4, 400), data=st.data(), one_stack=st.booleans())
@@ -49,4 +64,4 @@ def test_patch_compute_stays_in_its_range(
     assert np.all(np.isfinite(patch))
     assert np.all(patch >= 0.0)
     growth = np.diff(stacks, prepend=1.0)
-    assert np.all(patch <= (1.0 if one_stack else 1.0 + growth) + 1e-12)
+    assert np.all(patch <= (1.0 if one_stack else np.maximum(growth, 1.0)) + 1e-12)
