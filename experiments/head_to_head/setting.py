@@ -156,6 +156,7 @@ def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Sc
         "send_interference_s": times.send_interference_s,
         "load_s": times.load_s,
         "rebuild_s": times.rebuild_s,
+        "fetch_s": times.fetch_s,
     }
     return measured.model_copy(update={"protection": named.model_copy(update=stated)})
 

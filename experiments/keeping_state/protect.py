@@ -44,7 +44,7 @@ def protect(scenario: Scenario, durations: Durations) -> Protected:
             send_interference_s=table.send_interference_s,
             load_s=table.load_s,
             rebuild_s=table.rebuild_s,
-            fetch_s=table.rebuild_s,
+            fetch_s=table.fetch_s,
             persist_s=durations.save_s,
             host_memory_bytes=_memory_of_platform(scenario),
         )

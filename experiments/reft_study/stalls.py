@@ -106,5 +106,5 @@ def _settings(stall_s: float, treatment: str, steps: int) -> list[str]:
         "protection.times=stated",
         "protection.copy_s=1",
         "protection.load_s=1",
-        "protection.rebuild_s=2",
+        "protection.fetch_s=2",
     ]

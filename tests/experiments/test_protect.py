@@ -63,8 +63,20 @@ def test_stated_times_are_taken_as_they_are() -> None:
     times = resolved(
         "protection.copy_s=3", "protection.load_s=4", "protection.rebuild_s=5"
     ).protected.times
-    assert (times.copy_s, times.load_s, times.rebuild_s, times.fetch_s) == (3.0, 4.0, 5.0, 5.0)
+    assert (times.copy_s, times.load_s, times.rebuild_s, times.fetch_s) == (3.0, 4.0, 5.0, 10.0)
     assert (times.encode_s, times.persist_s) == (0.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "lost_node_s"), [("reft", 70.0), ("gemini", 20.0), ("just-in-time", 3.0 + 20.0)]
+)
+def test_a_lost_node_is_rebuilt_or_fetched_each_in_its_own_time(
+    name: str, lost_node_s: float
+) -> None:
+    protected = resolved(
+        "protection.copy_s=3", "protection.rebuild_s=70", "protection.fetch_s=20", name=name
+    ).protected
+    assert protected.protection.load_times(protected.times).peers_s == lost_node_s
 
 
 def test_measured_times_are_those_of_the_platform() -> None:

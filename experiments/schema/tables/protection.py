@@ -105,7 +105,16 @@ class _ProtectionTable(RegisteredTable):
         10.0,
         ge=0,
         le=1e9,
-        description="Time to bring a replaced node's state back from its peers, loading included.",
+        description="Time to rebuild a replaced node's state from what several peers hold, loading "
+        "included.",
+        json_schema_extra=about("assumption", unit="s", only_with=_STATED),
+    )
+    fetch_s: float = Field(
+        10.0,
+        ge=0,
+        le=1e9,
+        description="Time to send a replaced node its state from a peer that has all of it, "
+        "loading included.",
         json_schema_extra=about("assumption", unit="s", only_with=_STATED),
     )
 
