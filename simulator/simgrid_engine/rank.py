@@ -61,10 +61,11 @@ Order = ComputeOrder | SleepOrder | ReduceOrder | WriteOrder
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A rank has carried out an order."""
+    """A rank is through with an order; `done` is false where it could not be carried out."""
 
     group: int
     order: Order
+    done: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +143,10 @@ class Rank:
             self.news.put(Ready(self.group))
         while True:
             order = self.orders.get()
-            self._carry_out(order)
-            self.news.put(Report(self.group, order))
+            done = self._carry_out(order)
+            self.news.put(Report(self.group, order, done))
 
-    def _carry_out(self, order: Order) -> None:
+    def _carry_out(self, order: Order) -> bool:
         self.activities[0] += 1
         if isinstance(order, ComputeOrder):
             speed = simgrid.this_actor.get_host().speed
@@ -159,4 +160,5 @@ class Rank:
             if not order.collective.take_part(order.position, order.failure_shows_s):
                 simgrid.this_actor.sleep_until(order.failure_shows_s)
         else:
-            write_checkpoint(order.hosts, order.storage, order.size_bytes)
+            return write_checkpoint(order.hosts, order.storage, order.size_bytes)
+        return True

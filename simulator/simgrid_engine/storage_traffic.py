@@ -10,14 +10,14 @@ import simgrid
 from simulator.simgrid_engine.traffic import Readers
 
 
-def write_checkpoint(hosts: Sequence[str], storage: str, size_bytes: float) -> None:
+def write_checkpoint(hosts: Sequence[str], storage: str, size_bytes: float) -> bool:
     """Write bytes from each of some hosts to the storage at once; blocks the calling actor.
 
     On an idle fabric this takes the route's latency and the bytes over the share of bandwidth that
-    max-min fairness gives each flow.
+    max-min fairness gives each flow. Returns False if one of them broke off.
     """
     target = simgrid.Host.by_name(storage)
-    _transfer([(simgrid.Host.by_name(host), target) for host in hosts], size_bytes)
+    return _transfer([(simgrid.Host.by_name(host), target) for host in hosts], size_bytes)
 
 
 def load_checkpoint(
