@@ -135,6 +135,7 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
         "restarts": progress.restarts,
         "restarts_from_memory": progress.restarts_from_memory,
         "restarts_from_peers": progress.restarts_from_peers,
+        "rejoined": progress.rejoined,
         "failures": progress.failures,
         "failures_while_down": progress.failures_while_down,
         **{f"failures_by_cause.{cause}": n for cause, n in progress.failures_by_cause.items()},

@@ -53,6 +53,7 @@ _KNOWN = {
     "restarts": Quantity("restarts", better="lower"),
     "restarts_from_memory": Quantity("restarts from nodes' own memory"),
     "restarts_from_peers": Quantity("restarts from the memory of peers"),
+    "rejoined": Quantity("groups that rejoined"),
     "snapshots": Quantity("snapshots taken in the background"),
     "snapshot_interval_steps": Quantity("snapshot interval", "steps"),
     "failures": Quantity("failures"),
