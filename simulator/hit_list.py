@@ -41,6 +41,7 @@ class HitList:
         self._repair_s = work.repair_s
         self._under_repair: list[tuple[float, Hit]] = []
         self._known: set[tuple[float, Level, int, int]] = set()
+        self._told: list[Failure] = []
 
     def inherit(self, damage: Iterable[tuple[float, Hit]]) -> None:
         """Take over damage that the scheme knows of, with the times of its repairs, in seconds."""
@@ -53,17 +54,37 @@ class HitList:
             self._strategy.on_hit(self._take_in(group, failure))
         self._look_ahead(now_s)
 
+    def hear(self, failures: Iterable[Failure], now_s: float) -> None:
+        """A reconfiguration tells the failures it has dealt with, noticed by `now_s`, in seconds.
+
+        The scheme knows of the groups that were missing. What the same failures have broken of
+        groups that were down already is kept for the restart in which these would come back; what
+        is repaired by then needs no place.
+        """
+        if not self.outlive_restarts:
+            return
+        self._told = [
+            failure
+            for failure in (*self._told, *failures)
+            if len(failure.groups) > 1 and self._repaired_s(failure) > now_s
+        ]
+        kept = {_name_of(failure) for failure in self._told}
+        self._known = {known for known in self._known if known[:3] in kept}
+
     def note(self, failures: Iterable[Failure]) -> None:
         """Take in what has failed before or in a restart that nobody asked about.
 
         The restart has worked around it in passing. The scheme hears of it after the next one.
         """
-        for failure in failures:
+        if not self.outlive_restarts:
+            return
+        for failure in (*self._told, *failures):
             for group in failure.groups:
                 if (*_name_of(failure), group) not in self._known:
                     self._take_in(group, failure)
         # What has been told once is not told again.
         self._known.clear()
+        self._told.clear()
 
     def enough_repaired_s(self) -> float:
         """Return when so much is repaired that the scheme has something to work with, in seconds.
@@ -107,12 +128,15 @@ class HitList:
         return bool(self._strategy.plan().members)
 
     def _take_in(self, group: int, failure: Failure) -> Hit:
-        repair_s = self._repair_s if failure.repair_s is None else failure.repair_s
         hit = self._hit_of(group, failure)
-        heappush(self._under_repair, (failure.time_s + repair_s, hit))
+        heappush(self._under_repair, (self._repaired_s(failure), hit))
         if self.outlive_restarts:
             self._known.add((*_name_of(failure), group))
         return hit
+
+    def _repaired_s(self, failure: Failure) -> float:
+        repair_s = self._repair_s if failure.repair_s is None else failure.repair_s
+        return failure.time_s + repair_s
 
     def _hit_of(self, group: int, failure: Failure) -> Hit:
         """Return what a failure has broken of a group, by the numbers of its GPUs."""

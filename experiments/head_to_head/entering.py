@@ -42,9 +42,8 @@ class EnteredTraining(Training):
         waited_s = self.progress.now_s
         members = set(self.strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
-        started = yield Restart(self.work.groups, absent, self._hits.outlive_restarts)
-        if self._hits.outlive_restarts:
-            self._hits.note(started.struck)
+        started = yield Restart(self.work.groups, absent, self._asks)
+        self._hits.note(started.struck)
         # To wait for repairs is part of the training, to start up is not.
         self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
         yield from super().loop()

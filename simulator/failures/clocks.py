@@ -44,10 +44,11 @@ class FailureClocks(ABC):
     failures_by_cause: dict[str, int]
 
     @abstractmethod
-    def collect(self) -> list[Failure]:
+    def collect(self, asked: bool = True) -> Sequence[Failure]:
         """Return the failures taken since the last call that struck groups which were up.
 
-        One that takes several groups down is there once for each of them.
+        One that takes several groups down is there once for each of them. Where nobody has asked
+        for them they are forgotten.
         """
 
     @abstractmethod
@@ -110,9 +111,9 @@ class RenewalClocks(FailureClocks):
         self.failures_while_down = 0
         self.failures_by_cause = {}
 
-    def collect(self) -> list[Failure]:
+    def collect(self, asked: bool = True) -> Sequence[Failure]:
         struck, self._struck = self._struck, []
-        return [self._failure(*which) for which in struck]
+        return [self._failure(*which) for which in struck] if asked else ()
 
     def due(self, group: int) -> Failure:
         return self._failure(self.next_failure_s[group], group, self._taken[group])
@@ -188,9 +189,9 @@ class EventClocks(FailureClocks):
         self.failures_by_cause = dict.fromkeys(causes, 0)
         self.next_failure_s = [self._next_s(group) for group in range(groups)]
 
-    def collect(self) -> list[Failure]:
+    def collect(self, asked: bool = True) -> Sequence[Failure]:
         struck, self._struck = self._struck, []
-        return struck
+        return struck if asked else ()
 
     def due(self, group: int) -> Failure | None:
         ahead = self._ahead[group]

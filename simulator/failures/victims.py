@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
+
+import numpy as np
 
 from simulator.failures.failure import JobLayout, Kind, Level
 from simulator.random_streams import Purpose, stream
@@ -63,14 +64,14 @@ class ComponentVictims:
     """A component of the group, all alike, drawn anew for each failure.
 
     The draw depends on the seed, the group and the number of the failure only. A group's stream is
-    made when it is asked for: most runs never ask.
+    made when it is asked for: most runs never ask. Only its latest draws are kept; who asks for
+    older ones has them drawn again.
     """
 
     def __init__(self, choice: ComponentChoice, seed: int) -> None:
         self._choice = choice
         self._seed = seed
-        self._draws: dict[int, Iterator[tuple[float, float]]] = {}
-        self._drawn: dict[int, list[tuple[float, float]]] = {}
+        self._streams: dict[int, _LatestDraws] = {}
 
     def of(self, group: int, index: int) -> tuple[Level, int, Kind]:
         """Return level and number of the component, and the kind, of a group's failure."""
@@ -83,15 +84,25 @@ class ComponentVictims:
         return level, gpu // layout.gpus_per_component(level), kind
 
     def _uniforms(self, group: int, index: int) -> tuple[float, float]:
-        if group not in self._draws:
-            self._draws[group], self._drawn[group] = _pairs(self._seed, group), []
-        drawn = self._drawn[group]
-        while len(drawn) <= index:
-            drawn.append(next(self._draws[group]))
-        return drawn[index]
+        known = self._streams.get(group)
+        if known is None or index < known.first:
+            uniforms = stream(self._seed, Purpose.GROUP_FAILURE_PLACES, group)
+            known = self._streams[group] = _LatestDraws(uniforms)
+        return known[index]
 
 
-def _pairs(seed: int, group: int) -> Iterator[tuple[float, float]]:
-    uniforms = stream(seed, Purpose.GROUP_FAILURE_PLACES, group)
-    while True:
-        yield from uniforms.random((_BLOCK, 2)).tolist()
+class _LatestDraws:
+    """Pairs of uniform numbers of a stream, from number `first` on."""
+
+    __slots__ = ("_pairs", "_uniforms", "first")
+
+    def __init__(self, uniforms: np.random.Generator) -> None:
+        self._uniforms = uniforms
+        self._pairs: list[tuple[float, float]] = []
+        self.first = 0
+
+    def __getitem__(self, index: int) -> tuple[float, float]:
+        while index >= self.first + len(self._pairs):
+            self.first += len(self._pairs[:-_BLOCK])
+            self._pairs = self._pairs[-_BLOCK:] + self._uniforms.random((_BLOCK, 2)).tolist()
+        return self._pairs[index - self.first]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ import pytest
 
 from experiments.resolve import resolve
 from experiments.scenario_file import load_scenario
+from simulator.failures.failure import Failure
 from simulator.hit_list import HitList
 from simulator.replay import ReplayEngine
 from simulator.run import play
@@ -94,6 +96,29 @@ def test_what_breaks_in_a_restart_is_told_after_the_next(tmp_path: Path, protect
         [(0, 3), (1, 1), (2, 8), (2, 8), (3, 2)],
         [(2, 8), (3, 2)],
     ]
+
+
+def shared(time_s: float, repair_s: float) -> Failure:
+    """Return a failure of a switch that takes groups 0 and 1 down."""
+    return Failure(time_s, "switch", 0, "unstated", "hardware", repair_s, range(2))
+
+
+def test_what_a_reconfiguration_tells_is_kept_as_long_as_it_is_broken() -> None:
+    """Group 0 is dropped; group 1 was down already, and comes back broken with the next restart."""
+    work = replace(resolve(load_scenario("mecefo-7b")).job(0).work, layout=None)
+    scheme = Listener(4)
+    hits = HitList(scheme, work)
+    failure = shared(10.0, 1000.0)
+    hits.strike([0], [failure], 12.0)
+    hits.hear([failure], 12.0)
+    hits.note([])
+    hits.after_restart(900.0)
+    assert sorted(scheme.heard[-1]) == [(0, 0), (0, 0), (1, 0)]
+    for time_s in range(100, 10_000, 10):
+        hits.strike([0], [shared(time_s, 25.0)], time_s)
+        hits.hear([shared(time_s, 25.0)], time_s)
+        assert len(hits._told) <= 3
+        assert len(hits._known) <= 3
 
 
 class Needy(Listener):
