@@ -93,7 +93,7 @@ class Rules:
         Whether the checkpoint is left out when its writer is found down, or the next member writes.
     rejoin : {"at-restart", "at-checkpoint"}
         When groups that were dropped come back: with a global restart only, or at the first
-        checkpoint after their repair.
+        checkpoint or snapshot after their repair.
     """
 
     clock: ClockRule
@@ -118,7 +118,8 @@ class Durations:
     all_reduce_s : AllReduceTime
         Time of an all-reduce, by the number of its members.
     save_s, load_s : float
-        Time to write a checkpoint, and to load one after a restart (0 if that is part of it).
+        Time to write a checkpoint, and to load one into all groups after a restart (0 if that is
+        part of it).
     restart_s : float
         Time of one group's restart.
     controller_s : float

@@ -34,6 +34,8 @@ class Memory:
 
     def strike(self, struck: Iterable[Failure]) -> None:
         """Failures have struck: what was not whole by then is spoiled, what is lost is noted."""
+        if not (self.shelves or self._survivors):
+            return
         failures = list(struck)
         self._losses.add(failures)
         if failures:
@@ -75,9 +77,17 @@ class Memory:
                 found, where, duration_s = shelf.whole, way, shelf.tier.load.of(way)
         return found, where, duration_s
 
-    def guard(self, now_s: float) -> None:
-        """The job goes on, with all lost nodes replaced."""
+    def guard(self, since_s: float, now_s: float) -> None:
+        """The job goes on, with all nodes replaced that it knows to be lost.
+
+        Parameters
+        ----------
+        since_s : float
+            Failures after this time have not been told yet, in seconds.
+        now_s : float
+            When the job goes on, in seconds.
+        """
         self._losses.forget()
-        self._since_s = now_s
+        self._since_s = since_s
         for shelf in self.shelves:
-            shelf.guard_from(now_s)
+            shelf.guard_from(since_s, now_s)

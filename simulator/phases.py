@@ -65,12 +65,15 @@ class Reconfigure:
         Members that were missing, and are up again with what is left of them.
     stall_s : float
         What that takes on top, in seconds.
+    asks : bool
+        Whether the job wants to know what has failed.
     """
 
     members: tuple[int, ...]
     dropped: tuple[int, ...]
     carried_on: tuple[int, ...] = ()
     stall_s: float = 0.0
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,28 +103,31 @@ class Restart:
         Number of groups.
     absent : tuple of int
         Groups that stay away.
-    tells : bool
-        Whether the failures are asked for, though no snapshots are kept in memory.
+    asks : bool
+        Whether the job wants to know what has failed.
     """
 
     groups: int
     absent: tuple[int, ...] = ()
-    tells: bool = False
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """All groups load the state.
+    """Members load the state.
+
+    One that goes down meanwhile breaks the load. This shows when it should be over, and those who
+    are left load anew.
 
     Attributes
     ----------
-    groups : int
-        Number of groups.
+    members : tuple of int
+        Groups that load; those that are down by now are left out.
     duration_s : float or None
         Seconds that it takes from memory; None for the last checkpoint on storage.
     """
 
-    groups: int
+    members: tuple[int, ...]
     duration_s: float | None = None
 
 
@@ -150,8 +156,8 @@ class Outcome:
         Restart: time and group of the failures that happened during it.
     struck : sequence of Failure
         Inquiry: the failure of each group. Reconfigure, Restart: the failures since the last time
-        they were told, in no order, where the job keeps snapshots in memory or a restart asks for
-        them. Those of groups that were down already are left out.
+        one of them, in no order, where the job asks. Those of groups that were down already are
+        left out.
     """
 
     now_s: float

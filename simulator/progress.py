@@ -27,7 +27,7 @@ class Progress:
     snapshots : int
         Snapshots taken in the background, in memory and on storage.
     rejoined : int
-        Groups that came back at a checkpoint, spares included.
+        Groups that came back at a checkpoint or snapshot, spares included.
     failures, failures_while_down : int
         Failures of groups, and those among them that struck a group which was down already.
     failures_by_cause : dict of str to int

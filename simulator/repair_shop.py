@@ -37,13 +37,17 @@ class RepairShop:
         for _ in range(groups):
             heappush(self._ready_s, now_s + self._repair_s)
 
+    def has_ready(self, now_s: float) -> bool:
+        """Whether there is hardware for a group at `now_s`, in seconds."""
+        return bool(self._ready_s) and self._ready_s[0] <= now_s
+
     def collect(self, down: Sequence[int], now_s: float) -> tuple[int, ...]:
         """Return those of the positions `down` that can be filled at `now_s`; they count as filled.
 
         Positions are filled in the order given.
         """
         filled = 0
-        while filled < len(down) and self._ready_s and self._ready_s[0] <= now_s:
+        while filled < len(down) and self.has_ready(now_s):
             heappop(self._ready_s)
             filled += 1
         return tuple(down[:filled])

@@ -8,13 +8,12 @@ fall into the phase get times of their own, since it matters how far they came.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from math import sqrt
 from statistics import NormalDist
 from typing import Any
 
-from simulator.failures.failure import Failure
 from simulator.job import Job
 from simulator.phases import (
     AllReduce,
@@ -58,7 +57,6 @@ class ReplayEngine:
         self._dropped: set[int] = set()
         self._busy_until_s: dict[int, float] = {}
         self._pace = _Pace(work.compute_s, work.compute_jitter, work.minimum_factor, job.seed)
-        self._tells_failures = bool(work.tiers)
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
@@ -175,7 +173,7 @@ class ReplayEngine:
         for group in phase.carried_on:
             heappush(self._upcoming, (self._next_failure_s[group], group))
         self.now_s += self._job.durations.reconfigure_s(len(phase.members)) + phase.stall_s
-        return Outcome(self.now_s, struck=self._struck())
+        return Outcome(self.now_s, struck=self.clocks.collect(phase.asks))
 
     def _save(self, phase: Save) -> Outcome:
         writer, save_s = phase.writer, self._job.durations.save_s
@@ -217,19 +215,23 @@ class ReplayEngine:
         self._dropped = set(phase.absent)
         self._busy_until_s.clear()
         self._watch(coming)
-        return Outcome(end_s, (), tuple(sorted(failures)), self._struck(phase.tells))
-
-    def _struck(self, asked: bool = False) -> Sequence[Failure]:
-        return self.clocks.collect() if asked or self._tells_failures else ()
+        return Outcome(end_s, (), tuple(sorted(failures)), self.clocks.collect(phase.asks))
 
     def _stall(self, phase: Stall) -> Outcome:
         self.now_s += phase.duration_s
         return Outcome(self.now_s)
 
     def _load(self, phase: Load) -> Outcome:
-        stated_s = phase.duration_s
-        self.now_s += self._job.durations.load_s if stated_s is None else stated_s
+        load_s = self._job.durations.load_s if phase.duration_s is None else phase.duration_s
+        loading, left = 0, self._unharmed(phase.members)
+        while left and len(left) != loading:
+            loading, self.now_s = len(left), self.now_s + load_s
+            left = self._unharmed(left)
         return Outcome(self.now_s)
+
+    def _unharmed(self, groups: Iterable[int]) -> list[int]:
+        next_failure_s, now_s = self._next_failure_s, self.now_s
+        return [group for group in groups if next_failure_s[group] > now_s]
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
         for group in phase.groups:

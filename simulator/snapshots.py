@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
+from math import inf
 
 from simulator.badput import Mark
 from simulator.failures.failure import Failure, JobLayout
@@ -36,7 +38,7 @@ class Saved:
 
 
 class Losses:
-    """The nodes whose memory was lost, and when.
+    """The nodes whose memory was lost, and when last.
 
     Parameters
     ----------
@@ -46,22 +48,23 @@ class Losses:
 
     def __init__(self, layout: JobLayout) -> None:
         self._layout = layout
-        self._lost: list[tuple[float, range]] = []
+        self._lost_s: dict[range, float] = {}
 
     def add(self, failures: Iterable[Failure]) -> None:
         """Note failures."""
         for failure in failures:
             nodes = self._layout.hosts_losing_memory(failure)
             if nodes:
-                self._lost.append((failure.time_s, nodes))
+                self._lost_s[nodes] = max(failure.time_s, self._lost_s.get(nodes, -inf))
 
     def since(self, time_s: float) -> set[int]:
         """Return the nodes lost at that time, in seconds, or later."""
-        return {node for lost_s, nodes in self._lost if lost_s >= time_s for node in nodes}
+        lost = (nodes for nodes, lost_s in self._lost_s.items() if lost_s >= time_s)
+        return set(chain.from_iterable(lost))
 
     def forget(self) -> None:
         """Lost nodes are replaced, and hold what they have to."""
-        self._lost.clear()
+        self._lost_s.clear()
 
 
 class Shelf:
@@ -109,8 +112,8 @@ class Shelf:
         """Nothing is left."""
         self.whole = self._coming = None
 
-    def guard_from(self, now_s: float) -> None:
-        """Lost nodes have been replaced: the snapshot is as safe as when it was taken."""
+    def guard_from(self, since_s: float, now_s: float) -> None:
+        """Nodes lost before `since_s` have been replaced: the snapshot is as safe as a new one."""
         self._last_s = now_s
         if self.whole is not None:
-            self.whole = replace(self.whole, at_s=now_s)
+            self.whole = replace(self.whole, at_s=since_s)

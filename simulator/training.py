@@ -74,6 +74,7 @@ class Training:
         self._shop = RepairShop(work.spare_groups, work.repair_s)
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
+        self._asks = bool(work.tiers) or self._hits.outlive_restarts
         self._restarts_since_save = 0
 
     def loop(self) -> TrainingLoop:
@@ -123,19 +124,22 @@ class Training:
     def _save_what_is_due(self, down: int) -> Generator[Phase, Outcome, None]:
         """Take snapshots and write a checkpoint at the end of a step, as far as they are due."""
         progress, done = self.progress, self._done()
+        # Where survivors are asked for the last step, all that has been done is as good as saved.
+        saved = self._memory.holds_last_step
         if self._memory.shelves:
-            yield from self._take_snapshots(down)
+            saved |= yield from self._take_snapshots(down)
         unsaved_s = progress.now_s - self._unsaved_since_s
         if done or self.work.checkpoint_policy.due(
             progress.completed_steps, unsaved_s, progress.now_s, down
         ):
-            saved = yield from self._save()
-            if done and not saved:
+            written = yield from self._save()
+            saved |= written
+            if done and not written:
                 # Nobody was left to write the last checkpoint.
                 self._before_failure = self._state(progress.now_s)
                 yield from self._restart()
-            elif saved and not done and self.rules.rejoin == "at-checkpoint":
-                yield from self._readmit()
+        if saved and not done and self.rules.rejoin == "at-checkpoint":
+            yield from self._readmit()
 
     def _done(self) -> bool:
         # Shares of a batch add up to whole ones but for rounding.
@@ -175,10 +179,11 @@ class Training:
             plan = self.strategy.plan()
             self._shop.bring(len(verdict.dropped), progress.now_s)
             reconfigured = yield Reconfigure(
-                plan.members, verdict.dropped, verdict.carried_on, verdict.stall_s
+                plan.members, verdict.dropped, verdict.carried_on, verdict.stall_s, self._asks
             )
             self._spend("reconfigure", reconfigured)
             self._memory.strike(reconfigured.struck)
+            self._hits.hear(reconfigured.struck, progress.now_s)
             if verdict.patch:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
@@ -233,6 +238,8 @@ class Training:
 
     def _readmit(self) -> Generator[Phase, Outcome, None]:
         """Take back those groups for which there is hardware again."""
+        if not self._shop.has_ready(self.progress.now_s):
+            return
         members = set(self.strategy.plan().members)
         down = [group for group in range(self.work.groups) if group not in members]
         returning = self._shop.collect(down, self.progress.now_s)
@@ -246,8 +253,9 @@ class Training:
             stacks = self.strategy.plan().stacks
             self._log(EventKind.REJOINED, groups=returning, stacks=stacks)
 
-    def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, None]:
-        progress = self.progress
+    def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, bool]:
+        """Take the snapshots that are due; whether there was one."""
+        progress, taken = self.progress, False
         for shelf in self._memory.shelves:
             if shelf.due(progress.completed_steps, progress.now_s, down):
                 if shelf.tier.stall_s > 0.0:
@@ -256,6 +264,8 @@ class Training:
                 shelf.put(self._state(progress.now_s))
                 progress.snapshots += 1
                 self._restarts_since_save = 0
+                taken = True
+        return taken
 
     def _hand_back(self) -> Generator[Phase, Outcome, None]:
         """Let repaired components work again."""
@@ -272,10 +282,10 @@ class Training:
         yield from self._begin_anew()
         members = set(strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
-        outcome = yield Restart(self.work.groups, absent, self._hits.outlive_restarts)
+        begun_s = progress.now_s
+        outcome = yield Restart(self.work.groups, absent, self._asks)
         self._spend("restart", outcome)
-        if self._hits.outlive_restarts:
-            self._hits.note(outcome.struck)
+        self._hits.note(outcome.struck)
         if self._record:
             for time_s, group in outcome.failures:
                 self._log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
@@ -291,8 +301,10 @@ class Training:
         redone = self.rules.resume == "redo" and found is self._saved and found.steps > 0
         progress.completed_steps = found.steps - 1 if redone else found.steps
         progress.completed_batches = found.batches - (found.last_share if redone else 0.0)
-        self._spend("load", (yield Load(self.work.groups, duration_s)))
-        self._memory.guard(progress.now_s)
+        self._spend("load", (yield Load(strategy.plan().members, duration_s)))
+        # The restart has told all that had failed when it began. What fails from then on, and is
+        # not told yet, is lost after it.
+        self._memory.guard(begun_s, progress.now_s)
         self._unsaved_since_s = progress.now_s
         if self._record:
             self._log(EventKind.LOADED)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import simgrid
 
 from simulator.collectives.player import Collective
 from simulator.collectives.ring import RingAllReduce
-from simulator.failures.failure import Failure
 from simulator.job import Job
 from simulator.phases import (
     AllReduce,
@@ -74,7 +73,6 @@ class SimgridEngine:
             self._news,
             lambda group: Rank(group, work.compute_s, paces[group], self._news, self._activities),
         )
-        self._tells_failures = bool(work.tiers)
         self._arrived: set[int] = set()
         self._all_reduces = 0
         self._failed_since_restart = False
@@ -132,7 +130,7 @@ class SimgridEngine:
             elif isinstance(news, Report) and news.order is orders.get(news.group):
                 waiting.discard(news.group)
                 # Who dies at the moment of its report has not arrived.
-                if news.group not in self.machine_room.down:
+                if news.done and news.group not in self.machine_room.down:
                     done.add(news.group)
         return done
 
@@ -203,10 +201,7 @@ class SimgridEngine:
         self._arrived.update(phase.carried_on)
         duration_s = self._job.durations.reconfigure_s(len(phase.members)) + phase.stall_s
         simgrid.this_actor.sleep_for(duration_s)
-        return Outcome(simgrid.Engine.clock, struck=self._struck())
-
-    def _struck(self, asked: bool = False) -> Sequence[Failure]:
-        return self.clocks.collect() if asked or self._tells_failures else ()
+        return Outcome(simgrid.Engine.clock, struck=self.clocks.collect(phase.asks))
 
     def _stall(self, phase: Stall) -> Outcome:
         start_s = simgrid.Engine.clock
@@ -228,7 +223,9 @@ class SimgridEngine:
             self.machine_room.ranks[writer].orders.put(order)
             return Outcome(start_s)
         if not self._carry_out({writer: order}):
-            if self._job.rules.failed_writer == "replaced":
+            # A writer that is up has not got through, whatever the rule for those that die.
+            broken = writer not in self.machine_room.down
+            if broken or self._job.rules.failed_writer == "replaced":
                 return Outcome(simgrid.Engine.clock, (writer,))
             self._sleep_until(start_s + save_s)
         return Outcome(simgrid.Engine.clock)
@@ -243,21 +240,23 @@ class SimgridEngine:
         self._arrived.clear()
         self._failed_since_restart = False
         failures = self.machine_room.end_restart()
-        return Outcome(simgrid.Engine.clock, (), failures, self._struck(phase.tells))
+        return Outcome(simgrid.Engine.clock, (), failures, self.clocks.collect(phase.asks))
 
     def _load(self, phase: Load) -> Outcome:
-        traffic, load_s = self._traffic, self._job.durations.load_s
-        start_s = simgrid.Engine.clock
-        if phase.duration_s is not None:
-            self._sleep_until(start_s + phase.duration_s)
-            return Outcome(simgrid.Engine.clock)
-        if not traffic.load or not load_checkpoint(
-            traffic.hosts[: phase.groups],
-            traffic.storage,
-            traffic.checkpoint_bytes_per_rank,
-            traffic.readers,
-        ):
-            self._sleep_until(start_s + load_s)
+        traffic, down = self._traffic, self.machine_room.down
+        from_storage = phase.duration_s is None
+        load_s = self._job.durations.load_s if phase.duration_s is None else phase.duration_s
+        loading, left = 0, [group for group in phase.members if group not in down]
+        while left and len(left) != loading:
+            loading, start_s = len(left), simgrid.Engine.clock
+            if not (traffic.load and from_storage) or not load_checkpoint(
+                [traffic.hosts[group] for group in left],
+                traffic.storage,
+                traffic.checkpoint_bytes_per_rank,
+                traffic.readers,
+            ):
+                self._sleep_until(start_s + load_s)
+            left = [group for group in left if group not in down]
         return Outcome(simgrid.Engine.clock)
 
     def _rejoin(self, phase: Rejoin) -> Outcome:

@@ -31,6 +31,7 @@ PROTECTED = [
     "protection.send_interference_s=2",
     "protection.load_s=7",
     "protection.rebuild_s=31",
+    "protection.fetch_s=23",
     "protection.reft.sharding_group=4",
     "failures.hardware_share=0.6",
 ]
@@ -79,6 +80,13 @@ def test_a_few_dozen_steps(scheme: str, protection: str, option: list[str]) -> N
     assert (record["restarts_from_memory"] + record["restarts_from_peers"] > 0) == (
         protection != "async-storage"
     )
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_groups_rejoin_beneath_every_protection(protection: str) -> None:
+    back = ["rejoin.when=at-checkpoint", "rejoin.repair_s=600", "failures.mtbf_s=200"]
+    record = agreed("spare", protection, 1, *back)
+    assert record["rejoined"] > 0
 
 
 @pytest.mark.slow

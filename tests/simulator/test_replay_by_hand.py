@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from platforms import load_preset, read_platform, write_xml
+from simulator.failures.failure import JobLayout
 from simulator.job import Rules
 from simulator.progress import Progress
 from simulator.replay import ReplayEngine
@@ -25,7 +26,8 @@ from simulator.simgrid_engine.traffic import Traffic
 from simulator.timeline import Event
 from simulator.training import Training
 from strategies.base import Strategy
-from strategies.checkpoint_policies import EverySteps
+from strategies.checkpoint_policies import EverySteps, Never
+from strategies.protection.tier import Durable, LoadTimes, Tier
 from strategies.registry import build_strategy
 from tests.simulator.helpers import SOUND, STUDY, Obedient, Scripted, log_of, small_job
 
@@ -410,6 +412,33 @@ def test_failures_of_groups_that_are_dropped_count_but_change_nothing(played: Pl
     assert progress.restarts == 1
 
 
+def test_a_failure_in_a_load_breaks_it_and_those_left_load_anew(played: Play) -> None:
+    """Group 2 fails at 142.5, while all load from 141 to 144: the others load until 147.
+
+    They miss it in step 3 at 159, and restart until 259.
+    """
+    log, progress = played(checkpoint_only(), {1: [35.0], 2: [142.5]})
+    assert log[5:10] == [
+        (141, "restarted", 2),
+        (147, "loaded", 2),
+        (159, "missing", 2, 2),
+        (159, "wipe-out", 2),
+        (259, "restarted", 2),
+    ]
+    assert progress.seconds["load"] == 9
+
+
+def test_each_failure_in_a_load_costs_another(played: Play) -> None:
+    log, _ = played(Obedient(3, [None, {}]), {0: [35.0], 1: [142.0], 2: [145.0]})
+    assert log[5:8] == [(141, "restarted", 2), (150, "loaded", 2), (162, "missing", 2, 1, 2)]
+
+
+def test_nobody_is_left_to_load(played: Play) -> None:
+    """All three fail from 142 to 143.5; nobody computes, and the next all-reduce lacks them all."""
+    log, _ = played(checkpoint_only(), {0: [35.0, 108.0], 1: [142.0], 2: [143.5]})
+    assert log[5:8] == [(141, "restarted", 2), (144, "loaded", 2), (146, "missing", 2, 0, 1, 2)]
+
+
 def rejoining(**changes: Any) -> dict[str, Any]:
     return {"rules": replace(SOUND, rejoin="at-checkpoint"), "rejoin_s": 7.0, **changes}
 
@@ -437,6 +466,33 @@ def test_a_dropped_group_comes_back_at_the_first_checkpoint_after_its_repair(
     ]
     assert progress.rejoined == 1
     assert progress.seconds["load"] == 7
+
+
+def test_groups_come_back_at_snapshots_that_nobody_waits_for(played: Play) -> None:
+    """As above, with checkpoints in the background: groups join at 51, after step 4."""
+    in_background = Tier("storage", EverySteps(2), 0.0, 9.0, Durable(), LoadTimes(1.0, 1.0))
+    log, progress = played(
+        Obedient(3, [{}]),
+        {1: [5.0]},
+        steps=6,
+        repair_s=30.0,
+        checkpoint_policy=Never(),
+        tiers=(in_background,),
+        layout=JobLayout(3, 1, 1, 1, 1),
+        **rejoining(),
+    )
+    assert log == [
+        (12, "missing", 0, 1),
+        (15, "step", 1),
+        (27, "step", 2),
+        (39, "step", 3),
+        (51, "step", 4),
+        (58, "rejoined", 4, 1),
+        (70, "step", 5),
+        (82, "step", 6),
+        (87, "checkpoint", 6, 0),
+    ]
+    assert (progress.rejoined, progress.snapshots) == (1, 3)
 
 
 def test_a_spare_takes_the_place_at_the_next_checkpoint(played: Play) -> None:

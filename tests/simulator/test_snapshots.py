@@ -160,7 +160,7 @@ def test_what_is_older_than_the_checkpoint_is_of_no_use() -> None:
 def test_a_lost_snapshot_stays_lost() -> None:
     memory = filled()
     assert found(memory, failure(185.0, 0, "job")) == (1, None)
-    memory.guard(500.0)
+    memory.guard(400.0, 500.0)
     assert found(memory) == (1, None)
 
 
@@ -168,8 +168,24 @@ def test_replaced_nodes_hold_what_they_have_to() -> None:
     """A loss before the restart and one of its peer after it do not add up."""
     memory = filled()
     assert found(memory, failure(185.0, 0)) == (8, 10.0)
-    memory.guard(500.0)
+    memory.guard(400.0, 500.0)
     assert found(memory, failure(510.0, 4)) == (8, 10.0)
+
+
+def test_what_is_lost_in_a_load_is_lost_to_the_next_restart() -> None:
+    """The restart began at 400 and told all there was; the job goes on at 500."""
+    memory = filled()
+    assert found(memory, failure(185.0, 0)) == (8, 10.0)
+    memory.guard(400.0, 500.0)
+    assert found(memory, failure(450.0, 0), failure(510.0, 4)) == (1, None)
+
+
+def test_losses_take_no_more_place_than_there_are_components() -> None:
+    losses = Losses(LAYOUT)
+    for time_s in range(10_000):
+        losses.add([failure(float(time_s), time_s % 8)])
+    assert losses.since(9_995.0) == {3, 4, 5, 6, 7}
+    assert len(losses._lost_s) == 8
 
 
 def test_failures_that_a_scheme_masked_count_until_the_next_snapshot() -> None:

@@ -133,7 +133,7 @@ def test_a_restarted_job_goes_on_after_its_checkpoint_or_redoes_that_step(
     engine = ScriptedEngine([(), (), (1,)])
     rules = replace(SOUND, resume=resume)
     events, progress = log_and_progress(Obedient(3, [None]), engine, rules)
-    assert engine.phases[7:9] == [Restart(3), Load(3)]
+    assert engine.phases[7:9] == [Restart(3), Load((0, 1, 2))]
     lost = log_of(events)[3:7]
     assert lost[:3] == [(41, "missing", 2, 1), (41, "wipe-out", 2), (141, "restarted", 2)]
     assert lost[3] == (144, "loaded", 1 if resume == "redo" else 2)

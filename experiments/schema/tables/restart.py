@@ -159,8 +159,9 @@ class RejoinTable(Table):
             f"choice: that of the {STUDY}",
             choices={
                 "at-restart": "with a global restart only",
-                "at-checkpoint": "at the first checkpoint at which they are repaired, or a spare "
-                "group is free; stacks and replica sets are then as if they had never failed",
+                "at-checkpoint": "at the first checkpoint or snapshot at which they are repaired, "
+                "or a spare group is free; stacks and replica sets are then as if they had never "
+                "failed",
             },
         ),
     )
