@@ -195,13 +195,15 @@ def durations_of(scenario: Scenario) -> Durations:
     save_s, load_s, unevenness = checkpoint.write_s, 0.0, 0.0
     if is_measured(scenario):
         measured = measure(scenario)
-        unevenness = measured.unevenness
         if reduce.time == "measured":
             all_reduce_s = measured.ring_time()
+            unevenness = measured.ring_unevenness
         if checkpoint.write == "measured":
             save_s = measured.save_s
+            unevenness = max(unevenness, measured.storage_unevenness)
         if restart.load == "measured":
             load_s = measured.load_s
+            unevenness = max(unevenness, measured.storage_unevenness)
     return Durations(
         all_reduce_s,
         save_s,

@@ -91,8 +91,8 @@ def _check_even(question: Question) -> None:
     unevenness = question.durations.unevenness
     if unevenness > 0.01:
         raise UserError(
-            f"{question.scenario.platform.file}: the best placed group has {unevenness:.0%} more "
-            "bandwidth than the worst, so measured times depend on which groups are left; use "
+            f"{question.scenario.platform.file}: groups are placed unequally, so measured times "
+            f"depend by up to {unevenness:.0%} on which of them are left; use "
             '--engine simgrid, or set all_reduce.time and checkpoint.write to "stated" and '
             'restart.load to "included"'
         )

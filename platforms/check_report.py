@@ -24,7 +24,8 @@ def check_report(path: str | Path) -> dict[str, Any]:
     dict
         Counts, bandwidths in bytes/s, latencies in s, memory in bytes; None for what the platform
         does not have. All of it comes from the file's hosts, cables and links;
-        ``differs_from_spec`` says where they are not those of the spec that the file keeps.
+        ``differs_from_spec`` says where they are not those of the spec that the file keeps, and
+        what of it counts for the measured phases of a job (`platforms.spec_differences.Effect`).
 
     Raises
     ------
@@ -71,8 +72,13 @@ def check_report(path: str | Path) -> dict[str, Any]:
             "load_s": loaded.load_s,
             "peak_memory_bytes": loaded.peak_memory_bytes,
         },
-        "differs_from_spec": spec_differences(platform),
+        "differs_from_spec": _differences(platform),
     }
+
+
+def _differences(platform: Platform) -> list[dict[str, str]] | None:
+    found = spec_differences(platform)
+    return None if found is None else [difference._asdict() for difference in found]
 
 
 def _switches(platform: Platform) -> dict[str, int]:

@@ -1,32 +1,52 @@
-"""Where a platform file differs from the spec that its properties keep."""
+"""Where a platform file differs from the spec that its properties keep, and which of it counts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple
 
+from platforms import xml_names
 from platforms.platform_data import GpuHost, Link, Platform
 from platforms.units import BANDWIDTH, SPEED, TIME, format_quantity
 from platforms.xml_names import link_class
 from platforms.xml_reader import platform_from_xml
 from platforms.xml_writer import xml_text
 
+Effect = Literal["network", "scale-up", "none"]
+"""What a difference changes in the measured phases of a job (all-reduce, checkpoint, load).
 
-def spec_differences(platform: Platform) -> list[str] | None:
-    """Return each difference in one line, or None if the file keeps no spec.
+It is on the ways between scale-up domains and to the storage ("network"); on those inside a domain,
+which only groups that share one take ("scale-up"); or on none, as no measured phase computes.
+"""
+
+
+class Difference(NamedTuple):
+    """A difference in one line, and what it changes."""
+
+    text: str
+    effect: Effect
+
+
+def spec_differences(platform: Platform) -> list[Difference] | None:
+    """Return each difference, or None if the file keeps no spec.
 
     The spec is written out once more and compared with the file. Differences are no mistakes: the
-    links of the file are what is simulated.
+    file is what is simulated, as far as their effect says.
     """
     spec = platform.spec
     if spec is None:
         return None
     expected = platform_from_xml(xml_text(spec).encode(), "spec")
+    effects: dict[str, Effect] = {}
+    for one in (expected, platform):
+        effects |= _effects(one)
     return [
-        *_counts("GPU", platform.gpu_names, expected.gpu_names),
-        *_counts("switch", platform.switches, expected.switches),
-        *_counts("link", platform.links, expected.links),
-        *_values(_links(platform), _links(expected), _LINK_VALUES),
-        *_values(_gpus(platform), _gpus(expected), _GPU_VALUES),
+        *_counts("GPU", platform.gpu_names, expected.gpu_names, effects),
+        *_counts("switch", platform.switches, expected.switches, effects),
+        *_counts("link", platform.links, expected.links, effects),
+        *_values(_links(platform), _links(expected), _LINK_VALUES, effects),
+        # Compute takes what the job says, and routes follow cables: neither speed nor place counts.
+        *_values(_gpus(platform), _gpus(expected), _GPU_VALUES, {}),
         *_cables(platform, expected),
     ]
 
@@ -47,6 +67,7 @@ _GPU_VALUES: Mapping[str, Callable[[GpuHost], str]] = {
     "rack": lambda gpu: str(gpu.rack),
     "leaf": lambda gpu: gpu.leaf,
 }
+_ORDER: tuple[Effect, ...] = ("network", "scale-up", "none")
 
 
 def _links(platform: Platform) -> Mapping[str, Link]:
@@ -57,14 +78,37 @@ def _gpus(platform: Platform) -> Mapping[str, GpuHost]:
     return {gpu.name: gpu for gpu in platform.gpus}
 
 
-def _counts(what: str, names: Iterable[str], expected: Iterable[str]) -> list[str]:
+def _effects(platform: Platform) -> dict[str, Effect]:
+    """Return the largest effect of each host, switch and link that is on a cable."""
+    effects: dict[str, Effect] = {}
+    for name, hops in platform.edges.items():
+        for neighbour, cable in hops:
+            effect = _effect_between(platform, name, neighbour)
+            for part in (name, neighbour, *cable):
+                effects[part] = min(effect, effects.get(part, "none"), key=_ORDER.index)
+    return effects
+
+
+def _effect_between(platform: Platform, *ends: str) -> Effect:
+    """Return the effect of a cable between two hosts or switches."""
+    kinds = {link_class(end) for end in ends}
+    roles = {platform.roles.get(end) for end in ends}
+    if xml_names.MANAGEMENT in kinds or roles & {"controller", "memory", "disk"}:
+        return "none"
+    return "scale-up" if xml_names.NVSWITCH in kinds else "network"
+
+
+def _counts(
+    what: str, names: Iterable[str], expected: Iterable[str], effects: Mapping[str, Effect]
+) -> list[Difference]:
     has, should = set(names), set(expected)
     told = []
     for verb, found in (("is missing", should - has), ("is not in the spec", has - should)):
         if found:
             first, *others = sorted(found)
             more = f" (and {len(others)} more)" if others else ""
-            told.append(f"{what} {first}{more} {verb}")
+            effect = min((effects.get(name, "none") for name in found), key=_ORDER.index)
+            told.append(Difference(f"{what} {first}{more} {verb}", effect))
     return told
 
 
@@ -72,36 +116,44 @@ def _values(
     found: Mapping[str, object],
     expected: Mapping[str, object],
     readers: Mapping[str, Callable[..., str]],
-) -> list[str]:
+    effects: Mapping[str, Effect],
+) -> list[Difference]:
     """Return a line for each class of things and value that differ, with the first of them."""
-    changed: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
+    changed: dict[tuple[str, str, Effect], list[tuple[str, str, str]]] = {}
     for name in sorted(found.keys() & expected.keys()):
         if found[name] == expected[name]:
             continue
         for value, read in readers.items():
             has, should = read(found[name]), read(expected[name])
             if has != should:
-                changed.setdefault((link_class(name), value), []).append((name, has, should))
+                case = link_class(name), value, effects.get(name, "none")
+                changed.setdefault(case, []).append((name, has, should))
     of_class: dict[str, int] = {}
     for name in expected:
         of_class[link_class(name)] = of_class.get(link_class(name), 0) + 1
     lines = []
-    for (kind, value), cases in changed.items():
+    for (kind, value, effect), cases in changed.items():
         name, has, should = cases[0]
         many = f" ({len(cases)} of {of_class[kind]} {kind} differ)" if len(cases) > 1 else ""
-        lines.append(f"{name}: {value} is {has}, the spec says {should}{many}")
+        text = f"{name}: {value} is {has}, the spec says {should}{many}"
+        lines.append(Difference(text, effect))
     return lines
 
 
-def _cables(platform: Platform, expected: Platform) -> list[str]:
+def _cables(platform: Platform, expected: Platform) -> list[Difference]:
     has, should = (
         {(name, *hop) for name, hops in one.edges.items() for hop in hops}
         for one in (platform, expected)
     )
     told = []
-    for verb, found in (("is missing", should - has), ("is not in the spec", has - should)):
+    for verb, found, where in (
+        ("is missing", should - has, expected),
+        ("is not in the spec", has - should, platform),
+    ):
         if found:
             source, destination, links = min(found)
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            told.append(f"route {source} to {destination} over {', '.join(links)}{more} {verb}")
+            text = f"route {source} to {destination} over {', '.join(links)}{more} {verb}"
+            effect = min((_effect_between(where, *cable[:2]) for cable in found), key=_ORDER.index)
+            told.append(Difference(text, effect))
     return told

@@ -129,7 +129,7 @@ class Durations:
     rejoin_s : float
         What all wait for when groups come back at a checkpoint: joining, and being sent the state.
     unevenness : float
-        How much the measured groups differ in bandwidth (`ProbeResult.unevenness`).
+        By how much measured times may depend on which groups are left (`ProbeResult`).
     """
 
     all_reduce_s: AllReduceTime

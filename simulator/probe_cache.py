@@ -1,8 +1,8 @@
 """Measurements of platforms, kept between runs.
 
-A measurement is kept under a key made of the platform's content and of what was measured. An entry
-that cannot be read is thrown away and measured again. Entries appear atomically, so that two
-processes may fill the cache at once.
+A measurement is kept under a key made of the platform's content, of what was measured, and of the
+SimGrid and its network options that measured it. An entry that cannot be read is thrown away and
+measured again. Entries appear atomically, so that two processes may fill the cache at once.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from platforms.network_model import engine_arguments
 from simulator.simgrid_engine.probes import ProbeResult, probe
 from simulator.simgrid_engine.traffic import Traffic
 
 # Raise it when a change to the probes changes what they measure.
-_PROBE_VERSION = 2
+_PROBE_VERSION = 3
 
 
 class _Dataclass(Protocol):
@@ -95,13 +98,19 @@ def cached(
         Where entries are kept; below `cache_directory` by default.
     """
     digest = hashlib.sha256(platform.read_bytes())
-    digest.update(json.dumps(asked).encode())
+    digest.update(json.dumps([_simgrid_version(), engine_arguments(), asked]).encode())
     entry = (directory or cache_directory() / "probes") / f"{digest.hexdigest()}.json"
     known = _read(entry, believable)
     if known is None:
         known = measure()
         _write(entry, known)
     return known
+
+
+@cache
+def _simgrid_version() -> str:
+    """Return the version of the installed SimGrid, without the time that importing it takes."""
+    return version("simgrid")
 
 
 def _read(entry: Path, believable: Callable[[dict[str, Any]], Measured]) -> Measured | None:

@@ -22,6 +22,12 @@ from platforms.units import BANDWIDTH, TIME, format_quantity
 from platforms.xml_reader import read_platform
 from platforms.xml_writer import write_xml
 
+_EFFECTS = {
+    "network": "these count for a job's measured all-reduce, checkpoint and load:",
+    "scale-up": "these count there only where groups share a scale-up domain:",
+    "none": "these change no time of a run (compute takes job.compute_s on any GPU):",
+}
+_SPEC_ONLY = "protection.times and [model] take the numbers of the spec, whatever the links say"
 _SET_HELP = "change one key of the spec, dotted or short; may be given more than once"
 
 
@@ -191,13 +197,17 @@ def _storage_text(storage: dict[str, float | None] | None) -> str:
     return f"reads {_rate(read)}, writes {_rate(write)}{limit}"
 
 
-def _difference_rows(differences: list[str] | None) -> list[tuple[str, str]]:
+def _difference_rows(differences: list[dict[str, str]] | None) -> list[tuple[str, str]]:
     if differences is None:
         return [("spec", "the file keeps none: its links are all there is")]
     if not differences:
         return [("spec", "the file is as its spec says")]
-    first = "the file was edited, and its links count:"
-    return [("spec", first), *(("", difference) for difference in differences)]
+    rows = [("spec", "the file was edited")]
+    for effect, meaning in _EFFECTS.items():
+        texts = [difference["text"] for difference in differences if difference["effect"] == effect]
+        if texts:
+            rows += [("", meaning), *(("", f"  {text}") for text in texts)]
+    return [*rows, ("", _SPEC_ONLY)]
 
 
 def _rate(bytes_per_s: float) -> str:

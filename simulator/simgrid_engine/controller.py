@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import simgrid
 
-from simulator.collectives.player import Collective
-from simulator.collectives.ring import RingAllReduce
 from simulator.job import Job
 from simulator.phases import (
     AllReduce,
@@ -24,6 +23,7 @@ from simulator.phases import (
     Stall,
 )
 from simulator.simgrid_engine.channel import Channel
+from simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 from simulator.simgrid_engine.machine_room import MachineRoom
 from simulator.simgrid_engine.rank import (
     ComputeOrder,
@@ -33,7 +33,7 @@ from simulator.simgrid_engine.rank import (
     Pace,
     Rank,
     Ready,
-    ReduceOrder,
+    Reduced,
     Report,
     SleepOrder,
     WriteOrder,
@@ -48,8 +48,8 @@ class SimgridEngine:
     Parameters
     ----------
     job : Job
-        The job. Its `durations` time what is not played as messages, and tell ranks how long to
-        wait for a collective that does not end.
+        The job. Its `durations` time what is not played as messages, and say when the failure of
+        an all-reduce shows that lacks a member.
     traffic : Traffic
         What is played as messages, and between which hosts.
     """
@@ -66,7 +66,7 @@ class SimgridEngine:
         ]
         self.clocks = job.failures.clocks(job.seed, job.rules.clock)
         self.machine_room = MachineRoom(
-            [simgrid.Host.by_name(hosts[0]) for hosts in traffic.hosts],
+            [[simgrid.Host.by_name(name) for name in hosts] for hosts in traffic.hosts],
             self.clocks,
             job.rules,
             job.durations.restart_s,
@@ -75,7 +75,6 @@ class SimgridEngine:
         )
         self._arrived: set[int] = set()
         self._all_reduces = 0
-        self._failed_since_restart = False
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -135,28 +134,30 @@ class SimgridEngine:
         return done
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
-        job, down = self._job, self.machine_room.down
-        fails_within = job.rules.failure_in_all_reduce == "fails-it"
+        rules, members = self._job.rules, phase.members
+        fails_within = rules.failure_in_all_reduce == "fails-it"
         start_s = simgrid.Engine.clock
-        whole_s = job.durations.all_reduce_s(len(phase.members))
-        absent = self._absent(phase.members, fails_within)
-        if job.rules.detection == "watchdog" and (absent or fails_within):
-            failed_s = job.rules.watchdog_s
+        whole_s = self._job.durations.all_reduce_s(len(members))
+        absent = self._absent(members, fails_within)
+        if rules.detection == "watchdog" and (absent or fails_within):
+            shows_s = start_s + rules.watchdog_s
         elif absent:
-            failed_s = whole_s * job.rules.failed_all_reduce_fraction
+            shows_s = start_s + whole_s * rules.failed_all_reduce_fraction
         else:
-            failed_s = whole_s
-        present = [group for group in phase.members if group not in down]
+            shows_s = start_s + whole_s
         if self._traffic.all_reduce:
-            self._reduce_by_messages(phase.members, present, start_s + failed_s)
+            if not self._reduce_by_messages(members, bool(absent), shows_s):
+                return Outcome(simgrid.Engine.clock, tuple(members))
         else:
-            duration_s = failed_s if absent else whole_s
+            duration_s = (shows_s - start_s) if absent else whole_s
+            down = self.machine_room.down
+            present = [group for group in members if group not in down]
             self._carry_out({group: SleepOrder(duration_s) for group in present})
         if fails_within:
-            absent = self._absent(phase.members, fails_within)
+            absent = self._absent(members, fails_within)
         if absent:
-            self._sleep_until(start_s + failed_s)
-            absent = self._absent(phase.members, fails_within)
+            self._sleep_until(shows_s)
+            absent = self._absent(members, fails_within)
         return Outcome(simgrid.Engine.clock, tuple(absent))
 
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
@@ -169,23 +170,42 @@ class SimgridEngine:
         ]
 
     def _reduce_by_messages(
-        self, members: Collection[int], present: Iterable[int], failure_shows_s: float
-    ) -> None:
-        hosts = self._traffic.hosts
+        self, members: Sequence[int], lacks_one: bool, failure_shows_s: float
+    ) -> bool:
+        """Let all hosts of the members send and receive until it is over.
+
+        With all members it takes as long as its messages take. Where one is lacking from the
+        start, or goes down, it ends when that shows. Returns False if nobody is lacking, but the
+        watchdog fires before the end.
+        """
+        down, rules, hosts = self.machine_room.down, self._job.rules, self._traffic.hosts
+        watched = rules.detection == "watchdog"
+        fires_s = simgrid.Engine.clock + rules.watchdog_s if watched else inf
         self._all_reduces += 1
-        self._failed_since_restart |= bool(self.machine_room.down)
-        collective = Collective(
-            RingAllReduce(len(members), self._traffic.bytes_per_rank),
-            [hosts[group][0] for group in members],
-            # Once somebody was down, a message left over from a failed all-reduce must find nobody
-            # in the next. A restart turns every host off, and with it all that is left over.
-            f"all-reduce-{self._all_reduces}" if self._failed_since_restart else "all-reduce",
+        reduced = Reduced(self._all_reduces)
+        all_reduce = GroupAllReduce(
+            [hosts[group] for group in members],
+            self._traffic.bytes_per_rank,
             self._traffic.fidelity,
         )
-        position = {group: index for index, group in enumerate(members)}
-        self._carry_out(
-            {group: ReduceOrder(collective, position[group], failure_shows_s) for group in present}
+        all_reduce.start(
+            [place for place, group in enumerate(members) if group not in down],
+            lambda: self._news.put(reduced),
         )
+        lacks_one |= any(group in down for group in members)
+        ended = fired = False
+        while not (lacks_one or ended or fired):
+            news = self._news.get_before(fires_s)
+            fired = news is None
+            ended = news == reduced
+            # One that has been brought up since is not meant.
+            lacks_one = isinstance(news, Died) and news.group in down and news.group in members
+        if lacks_one:
+            self._sleep_until(failure_shows_s)
+        if not ended:
+            all_reduce.stop()
+        self._activities[0] += all_reduce.messages
+        return not fired
 
     def _inquire(self, phase: Inquiry) -> Outcome:
         struck = [self.clocks.due(group) for group in phase.groups]
@@ -238,7 +258,6 @@ class SimgridEngine:
             if isinstance(news, Ready):
                 up.add(news.group)
         self._arrived.clear()
-        self._failed_since_restart = False
         failures = self.machine_room.end_restart()
         return Outcome(simgrid.Engine.clock, (), failures, self.clocks.collect(phase.asks))
 

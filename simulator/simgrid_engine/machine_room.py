@@ -35,8 +35,8 @@ class MachineRoom:
 
     Parameters
     ----------
-    hosts : list of simgrid.Host
-        The host of each group.
+    hosts : list of list of simgrid.Host
+        The hosts of each group, which go down and come up together; its rank is on the first.
     clocks : FailureClocks
         When each group fails.
     rules : Rules
@@ -51,7 +51,7 @@ class MachineRoom:
 
     def __init__(
         self,
-        hosts: list[simgrid.Host],
+        hosts: list[list[simgrid.Host]],
         clocks: FailureClocks,
         rules: Rules,
         restart_s: float,
@@ -91,12 +91,11 @@ class MachineRoom:
         """Bring every group up anew, but for those that stay away."""
         now_s = simgrid.Engine.clock
         self._booting = Booting()
-        for group, host in enumerate(self._hosts):
+        for group in range(len(self._hosts)):
             if group in self._unnoticed:
                 self._clocks.take(group, now_s)
             self._clocks.take_while_down(group, now_s)
-            if host.is_on:
-                host.turn_off()
+            self._turn_off(group)
             if group in absent:
                 self.down.add(group)
             else:
@@ -151,12 +150,12 @@ class MachineRoom:
         self.down.update(groups)
         self._unnoticed.update(groups)
         for group in groups:
-            self._hosts[group].turn_off()
+            self._turn_off(group)
 
     def _record_and_clear(self, group: int) -> None:
         assert self._booting is not None
         self._booting.failures.append((self._clocks.take_at_occurrence(group), group))
-        self._hosts[group].turn_off()
+        self._turn_off(group)
 
     def _boot(self, group: int, from_s: float) -> None:
         assert self._booting is not None
@@ -164,11 +163,17 @@ class MachineRoom:
         self._start(group, from_s + self._restart_s, announce=True)
 
     def _start(self, group: int, up_at_s: float, *, announce: bool) -> None:
-        host = self._hosts[group]
-        if not host.is_on:
-            host.turn_on()
+        for host in self._hosts[group]:
+            if not host.is_on:
+                host.turn_on()
         self.down.discard(group)
         rank = self._new_rank(group)
         rank.boot_until_s, rank.announce = up_at_s, announce
         self.ranks[group] = rank
-        host.add_actor(f"rank-{group}", rank).daemonize()
+        self._hosts[group][0].add_actor(f"rank-{group}", rank).daemonize()
+
+    def _turn_off(self, group: int) -> None:
+        # The rank last: what its hosts were sending then has ended before the rank forgets it.
+        for host in reversed(self._hosts[group]):
+            if host.is_on:
+                host.turn_off()

@@ -25,10 +25,9 @@ class ProbeResult:
         Writing a checkpoint, and loading it into all groups.
     groups : int
         Number of groups.
-    unevenness : float
-        How much more bandwidth the best placed group has than the worst, to its successor in the
-        ring or to the storage: 0.5 for half as much again. Where groups differ, times depend on
-        which of them are left.
+    ring_unevenness, storage_unevenness : float
+        By how much the all-reduce, and writing and loading, may depend on which of the groups are
+        left: 0.5 for half as long again (`simulator.simgrid_engine.evenness`).
     """
 
     all_reduce_s: float
@@ -36,7 +35,8 @@ class ProbeResult:
     save_s: float
     load_s: float
     groups: int
-    unevenness: float = 0.0
+    ring_unevenness: float = 0.0
+    storage_unevenness: float = 0.0
 
     def ring_time(self) -> RingTime:
         """Return the all-reduce time by members that agrees with both measurements."""
@@ -64,6 +64,7 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     import simgrid
 
     from platforms.xml_names import CONTROLLER_HOST
+    from simulator.simgrid_engine.evenness import ring_unevenness, storage_unevenness
     from simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
     from simulator.simgrid_engine.storage_traffic import load_checkpoint, write_checkpoint
 
@@ -75,10 +76,11 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
         act()
         measured.append(simgrid.Engine.clock - start_s)
 
+    saved_bytes = traffic.checkpoint_bytes_per_rank
+
     def measure() -> None:
         timed(lambda: _all_reduce(traffic, traffic.bytes_per_rank))
         timed(lambda: _all_reduce(traffic, 0.0))
-        saved_bytes = traffic.checkpoint_bytes_per_rank
         timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, saved_bytes))
         timed(lambda: load_checkpoint(traffic.hosts, traffic.storage, saved_bytes, traffic.readers))
 
@@ -91,56 +93,17 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
         save_s,
         load_s,
         len(traffic.hosts),
-        max(_unevenness(_ring_edges(traffic)), _unevenness(_ways_to_storage(traffic))),
+        ring_unevenness(traffic.hosts, traffic.bytes_per_rank),
+        storage_unevenness(traffic.hosts, traffic.storage, saved_bytes),
     )
-
-
-def _ring_edges(traffic: Traffic) -> list[tuple[str, str]]:
-    ranks = [hosts[0] for hosts in traffic.hosts]
-    return list(zip(ranks, [*ranks[1:], ranks[0]], strict=True)) if len(ranks) > 1 else []
-
-
-def _ways_to_storage(traffic: Traffic) -> list[tuple[str, str]]:
-    return [(host, traffic.storage) for hosts in traffic.hosts for host in hosts]
-
-
-def _unevenness(edges: list[tuple[str, str]]) -> float:
-    """Return by how much the narrowest links of some routes differ, relative to the narrowest."""
-    import simgrid
-
-    widths = []
-    for near, far in edges:
-        links, _ = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
-        widths.append(min(link.bandwidth for link in links))
-    return max(widths) / min(widths) - 1.0 if widths else 0.0
 
 
 def _all_reduce(traffic: Traffic, bytes_per_rank: float) -> None:
-    """Let the first host of every group take part in an all-reduce, and wait for all."""
-    from math import inf
-
-    import simgrid
-
-    from simulator.collectives.player import Collective
-    from simulator.collectives.ring import RingAllReduce
+    """Let all hosts of all groups take part in an all-reduce, and wait until it has ended."""
     from simulator.simgrid_engine.channel import Channel
+    from simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 
-    collective = Collective(
-        RingAllReduce(len(traffic.hosts), bytes_per_rank),
-        [hosts[0] for hosts in traffic.hosts],
-        "probe",
-        traffic.fidelity,
-    )
-    done: Channel[int] = Channel()
-
-    def member(position: int) -> Callable[[], None]:
-        def body() -> None:
-            collective.take_part(position, inf)
-            done.put(position)
-
-        return body
-
-    for position, host in enumerate(collective.hosts):
-        simgrid.Host.by_name(host).add_actor(f"probe-{position}", member(position))
-    for _ in collective.hosts:
-        done.get()
+    ended: Channel[None] = Channel()
+    all_reduce = GroupAllReduce(traffic.hosts, bytes_per_rank, traffic.fidelity)
+    all_reduce.start(range(len(traffic.hosts)), lambda: ended.put(None))
+    ended.get()

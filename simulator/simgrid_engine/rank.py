@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import simgrid
 
-from simulator.collectives.player import Collective
 from simulator.random_streams import Purpose, stream
 from simulator.simgrid_engine.channel import Channel
 from simulator.simgrid_engine.storage_traffic import write_checkpoint
@@ -29,25 +28,6 @@ class SleepOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class ReduceOrder:
-    """Take part in an all-reduce; report at its end, or when its failure shows.
-
-    Attributes
-    ----------
-    collective : Collective
-        The all-reduce.
-    position : int
-        The rank's place in it.
-    failure_shows_s : float
-        When the rank reports, if the all-reduce does not come to an end: simulated seconds.
-    """
-
-    collective: Collective
-    position: int
-    failure_shows_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class WriteOrder:
     """Write bytes from each host of the group to the storage host."""
 
@@ -56,7 +36,7 @@ class WriteOrder:
     size_bytes: float
 
 
-Order = ComputeOrder | SleepOrder | ReduceOrder | WriteOrder
+Order = ComputeOrder | SleepOrder | WriteOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +63,14 @@ class Died:
     time_s: float
 
 
-News = Report | Ready | Died
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """All hosts are through all-reduce number `number`."""
+
+    number: int
+
+
+News = Report | Ready | Died | Reduced
 
 
 class Pace:
@@ -155,10 +142,6 @@ class Rank:
                 simgrid.this_actor.execute(seconds * speed)
         elif isinstance(order, SleepOrder):
             simgrid.this_actor.sleep_for(order.duration_s)
-        elif isinstance(order, ReduceOrder):
-            self.activities[0] += 1
-            if not order.collective.take_part(order.position, order.failure_shows_s):
-                simgrid.this_actor.sleep_until(order.failure_shows_s)
         else:
             return write_checkpoint(order.hosts, order.storage, order.size_bytes)
         return True

@@ -30,14 +30,9 @@ class Layout:
         return range(node * self.gpus_per_node, (node + 1) * self.gpus_per_node)
 
     def rings(self, groups: int) -> list[range]:
-        """Return the GPUs of each ring of an all-reduce: those of one position in their groups.
-
-        The GPUs of the first server of the groups, or of the whole group where it has fewer, stand
-        for the rest, which play the same part elsewhere in the fabric.
-        """
-        positions = min(self.gpus_per_node, self.gpus_per_group)
-        end = groups * self.gpus_per_group
-        return [range(position, end, self.gpus_per_group) for position in range(positions)]
+        """Return the GPUs of each ring of an all-reduce: those of one position in their groups."""
+        size = self.gpus_per_group
+        return [range(position, groups * size, size) for position in range(size)]
 
 
 def snapshots(layout: Layout, node: int, size_bytes: float) -> list[Flow]:

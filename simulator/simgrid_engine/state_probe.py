@@ -39,7 +39,7 @@ from simulator.simgrid_engine.state_flows import (
 from simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 
 # Raise it when a change to this file, or to the flows, changes what is measured.
-_VERSION = 2
+_VERSION = 3
 
 _RESOLUTION_S = 1e-9
 """SimGrid's clock: what an all-reduce is slower by less than this is rounding."""

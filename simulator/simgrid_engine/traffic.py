@@ -20,9 +20,8 @@ class Traffic:
     Attributes
     ----------
     hosts : sequence of sequence of str
-        The GPU hosts of each group. The group's rank runs on the first; the others play the same
-        part on their own rails, so only where all of them share something, as they do the
-        storage, they appear.
+        The GPU hosts of each group. The group's rank, which takes its orders, runs on the first;
+        in the all-reduce and for checkpoints each host sends and receives by itself.
     storage : str
         The host behind which the file system lies.
     bytes_per_rank : float

@@ -70,7 +70,7 @@ def test_a_platform_with_uneven_groups_is_played_by_simgrid_only(tmp_path: Path)
         "spare-sound",
         ["job.groups=8", "job.steps=2", "strategy.redundancy=2", f'platform.file="{path}"'],
     )
-    with pytest.raises(UserError, match=r"525% more bandwidth.*--engine simgrid"):
+    with pytest.raises(UserError, match=r"by up to 525% on which of them.*--engine simgrid"):
         run(scenario, 0)
     assert run(scenario, 0, "simgrid")["completed_steps"] == 2
 

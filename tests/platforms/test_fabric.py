@@ -75,7 +75,7 @@ def test_an_edited_trunk_shows_everywhere(write: Write) -> None:
     assert width is not None
     assert width.bandwidth_bytes_per_s == 16 * 50e9 - 75e9
     assert spec_differences(platform) == [
-        "up_leaf-00001-03: bandwidth is 25GB/s, the spec says 100GB/s"
+        ("up_leaf-00001-03: bandwidth is 25GB/s, the spec says 100GB/s", "network")
     ]
 
 
@@ -97,11 +97,14 @@ def test_differences_of_all_kinds(write: Write) -> None:
     platform = read_platform(path)
     assert check_in_simgrid(path) is None
     assert spec_differences(platform) == [
-        "switch leaf-extra is not in the spec",
-        "link extra-0 is not in the spec",
-        "nvlink-000000: bandwidth is 300GB/s, the spec says 450GB/s (16 of 16 nvlink differ)",
-        "gpu-000003: speed is 500TFLOP/s, the spec says 989TFLOP/s",
-        "route core to leaf-extra over extra-0 (and 1 more) is not in the spec",
+        ("switch leaf-extra is not in the spec", "network"),
+        ("link extra-0 is not in the spec", "network"),
+        (
+            "nvlink-000000: bandwidth is 300GB/s, the spec says 450GB/s (16 of 16 nvlink differ)",
+            "scale-up",
+        ),
+        ("gpu-000003: speed is 500TFLOP/s, the spec says 989TFLOP/s", "none"),
+        ("route core to leaf-extra over extra-0 (and 1 more) is not in the spec", "network"),
     ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import simulator.probe_cache as cache
-from platforms import load_preset, read_platform, write_xml
+from platforms import ENGINE_CONFIGURATION, load_preset, read_platform, write_xml
 from simulator.durations import ConstantTime, RingTime
 from simulator.probe_cache import cached_probe
 from simulator.simgrid_engine.probes import ProbeResult, probe
@@ -107,6 +107,19 @@ def test_a_platform_is_measured_once(counted: list[Path], tmp_path: Path) -> Non
     assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
     assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
     assert len(counted) == 1
+
+
+def test_another_simgrid_or_network_model_measures_anew(
+    counted: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, traffic = plane(4, tmp_path)
+    cached_probe(path, traffic, tmp_path / "probes")
+    monkeypatch.setattr(cache, "_simgrid_version", lambda: "4.2")
+    cached_probe(path, traffic, tmp_path / "probes")
+    assert len(counted) == 2
+    monkeypatch.setitem(ENGINE_CONFIGURATION, "network/crosstraffic", "1")
+    cached_probe(path, traffic, tmp_path / "probes")
+    assert len(counted) == 3
 
 
 def test_a_copy_of_a_platform_is_known_already(counted: list[Path], tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_an_edge_of_the_rings_carries_what_the_collective_sends() -> None:
     flows = all_reduces(Layout(8, 16), 4, GRADIENTS)
     ring = RingAllReduce(4, GRADIENTS)
     (stage,) = ring.stages(0)
-    assert len(flows) == 8 * 4
+    assert len(flows) == 16 * 4
     assert {size for *_, size in flows} == {stage.sends[0].pieces * ring.piece_bytes}
     edges = {(near, far) for near, far, _ in flows}
     assert {("gpu-000000", "gpu-000016"), ("gpu-000055", "gpu-000007")} <= edges
@@ -203,6 +203,13 @@ def test_what_the_platform_lacks_is_named() -> None:
 def test_transfers_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         asked(**changes)
+
+
+def test_all_servers_of_a_group_share_the_uplinks_of_their_leaf() -> None:
+    """4:1 leaves each of two servers an eighth: an all-reduce so slow that no copy disturbs it."""
+    thin = servers(oversubscription=[4])
+    found = probe_state_transfers(thin, asked(groups=4, peers=(), copies=0))
+    assert found.copy_interference_s == 0.0
 
 
 @pytest.mark.slow

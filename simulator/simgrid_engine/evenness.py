@@ -1,0 +1,100 @@
+"""Whether it matters which groups are left: for times that were measured with all of them.
+
+A ring among fewer groups has other edges. Nobody can measure it for every set of groups, but each
+set's ring is made of edges between pairs. Where an all-reduce of any pair takes as long as the
+ring of all would among two, in latency and in bandwidth, so does every ring between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import permutations
+from math import inf
+
+import simgrid
+
+from simulator.durations import RingTime
+
+_FEW_EDGES = 4096
+"""Up to so many edges, every pair of groups is looked at."""
+
+Edge = tuple[str, str]
+Groups = Sequence[Sequence[str]]
+
+
+def ring_unevenness(groups: Groups, bytes_per_host: float) -> float:
+    """Return by how much the time of an all-reduce may depend on who takes part; 0.5 for half.
+
+    Compared are each group and its successor, each and the first, any two where they are few, and
+    the ring of all: groups may be alike two by two and still share a trunk all together.
+
+    Parameters
+    ----------
+    groups : sequence of sequence of str
+        The GPU hosts of each group, in the order of the ring.
+    bytes_per_host : float
+        Bytes of gradients of a host.
+    """
+    count = len(groups)
+    if count < 2:
+        return 0.0
+    ways = [_way(_edges(groups, near, far)) for near, far in _pairs(groups)]
+    ways.append(_way([edge for near in range(count) for edge in _edges(groups, near, near + 1)]))
+    return max(
+        _spread([RingTime(latency_s, bytes_per_host * per_byte)(n) for latency_s, per_byte in ways])
+        # Latency weighs most in the largest ring, bandwidth in the smallest.
+        for n in (2, count)
+    )
+
+
+def storage_unevenness(groups: Groups, storage: str, bytes_per_host: float) -> float:
+    """Return by how much groups differ in the time to write to the storage, or to read from it."""
+    if not storage:
+        return 0.0
+    writes = [_way([(host, storage) for host in hosts]) for hosts in groups]
+    reads = [_way([(storage, host) for host in hosts]) for hosts in groups]
+    return max(
+        _spread([latency_s + bytes_per_host * per_byte for latency_s, per_byte in ways])
+        for ways in (writes, reads)
+    )
+
+
+def _pairs(groups: Groups) -> Iterable[tuple[int, int]]:
+    count = len(groups)
+    if count * count * len(groups[0]) <= _FEW_EDGES:
+        return permutations(range(count), 2)
+    others = range(1, count)
+    successors = {(group, (group + 1) % count) for group in range(count)}
+    return sorted(successors | {(0, other) for other in others} | {(other, 0) for other in others})
+
+
+def _edges(groups: Groups, near: int, far: int) -> list[Edge]:
+    return list(zip(groups[near], groups[far % len(groups)], strict=True))
+
+
+def _way(edges: Iterable[Edge]) -> tuple[float, float]:
+    """Return latency in s, and s a byte, of equal flows that start at once over some edges.
+
+    The flows through the link with the most of them for its bandwidth all get the least share, so
+    they end last, together: max-min fairness gives nobody less.
+    """
+    latest_s, largest = 0.0, 0.0
+    busy: dict[str, float] = {}
+    for near, far in edges:
+        links, latency_s = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
+        latest_s = max(latest_s, latency_s)
+        for link in links:
+            # A fat pipe limits each flow for itself.
+            shared = link.get_sharing_policy() != simgrid.Link.SharingPolicy.FATPIPE
+            per_byte = 1.0 / link.bandwidth
+            if shared:
+                per_byte = busy[link.name] = busy.get(link.name, 0.0) + per_byte
+            largest = max(largest, per_byte)
+    return latest_s, largest
+
+
+def _spread(times_s: Sequence[float]) -> float:
+    shortest_s, longest_s = min(times_s), max(times_s)
+    if shortest_s == 0.0:
+        return inf if longest_s > 0.0 else 0.0
+    return longest_s / shortest_s - 1.0
