@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
+from simulator.contract import Contract
 from simulator.hit_list import HitList
 from simulator.job import Rules, Work
 from simulator.memory import Memory
@@ -63,6 +64,7 @@ class Training:
         self.work = work
         self.rules = rules
         self.strategy = strategy
+        self._contract = Contract(strategy, work.groups)
         self.progress = Progress()
         self._record = record
         self._on_checkpoint = on_checkpoint
@@ -91,7 +93,7 @@ class Training:
             if hits.next_repair_s <= progress.now_s:
                 yield from self._hand_back()
             if self._plan is not self.strategy.plan():
-                self._plan = self.strategy.plan()
+                self._plan = self._contract.replanned()
                 play = StepPhases(self._plan, work)
             outcome = yield play.compute
             reduced = yield play.all_reduce
@@ -122,9 +124,9 @@ class Training:
 
     def _save_what_is_due(self, down: int) -> Generator[Phase, Outcome, None]:
         """Take snapshots and write a checkpoint at the end of a step, as far as they are due."""
-        progress, done = self.progress, self._done()
+        progress, done, saved = self.progress, self._done(), False
         if self._memory.shelves:
-            yield from self._take_snapshots(down)
+            saved = yield from self._take_snapshots(down)
         unsaved_s = progress.now_s - self._unsaved_since_s
         if done or self.work.checkpoint_policy.due(
             progress.completed_steps, unsaved_s, progress.now_s, down
@@ -134,8 +136,8 @@ class Training:
                 # Nobody was left to write the last checkpoint.
                 self._before_failure = self._state(progress.now_s)
                 yield from self._restart()
-            elif saved and not done and self.rules.rejoin == "at-checkpoint":
-                yield from self._readmit()
+        if saved and not done and self.rules.rejoin == "at-checkpoint":
+            yield from self._readmit()
 
     def _done(self) -> bool:
         # Shares of a batch add up to whole ones but for rounding.
@@ -169,7 +171,7 @@ class Training:
             if self._hits.counts:
                 told = yield Inquiry(outcome.missing)
                 self._hits.strike(outcome.missing, told.struck, progress.now_s)
-            verdict = self.strategy.on_failures(outcome.missing)
+            verdict = self._contract.verdict(outcome.missing)
             if isinstance(verdict, WipeOut):
                 return False
             plan = self.strategy.plan()
@@ -241,13 +243,15 @@ class Training:
         self._spend("load", (yield Rejoin(returning)))
         self._unsaved_since_s = self.progress.now_s
         self.strategy.on_return(returning)
+        self._contract.returned(returning)
         self.progress.rejoined += len(returning)
         if self._record:
             stacks = self.strategy.plan().stacks
             self._log(EventKind.REJOINED, groups=returning, stacks=stacks)
 
-    def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, None]:
-        progress = self.progress
+    def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, bool]:
+        """Take the snapshots that are due; whether there was one."""
+        progress, taken = self.progress, False
         for shelf in self._memory.shelves:
             if shelf.due(progress.completed_steps, progress.now_s, down):
                 if shelf.tier.stall_s > 0.0:
@@ -256,6 +260,8 @@ class Training:
                 shelf.put(self._state(progress.now_s))
                 progress.snapshots += 1
                 self._restarts_since_save = 0
+                taken = True
+        return taken
 
     def _hand_back(self) -> Generator[Phase, Outcome, None]:
         """Let repaired components work again."""
@@ -270,6 +276,7 @@ class Training:
         if self._record:
             self._log(EventKind.WIPE_OUT)
         yield from self._begin_anew()
+        self._contract.restarted()
         members = set(strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
         outcome = yield Restart(self.work.groups, absent, self._hits.outlive_restarts)
