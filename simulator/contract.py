@@ -14,6 +14,7 @@ from strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, with
 from strategies.errors import StrategyError
 
 _ROUNDING = 1e-9
+_FEW = 64
 
 
 class ContractError(StrategyError):
@@ -53,6 +54,7 @@ class Contract:
         self._strategy = strategy
         self._groups = groups
         self._members: tuple[int, ...] = ()
+        self._verdicts = 0
         self.enter()
 
     def enter(self) -> None:
@@ -89,7 +91,7 @@ class Contract:
     def replanned(self) -> StepPlan:
         """Return a plan that changed though no group left or came back."""
         plan = self._strategy.plan()
-        if plan.members != self._members:
+        if plan.members is not self._members and plan.members != self._members:
             self._breach(
                 "plan() has other members than at the last failure, return or restart",
                 "members leave in on_failures(), and come back in on_return() or restart()",
@@ -105,6 +107,16 @@ class Contract:
             return verdict
         if not isinstance(verdict, Continue):
             self._breach(f"on_failures() returned {verdict!r}", "return Continue or WipeOut")
+        if verdict.carried_on or verdict.dropped != missing:
+            self._check_answered(verdict, missing)
+        plan = self._strategy.plan()
+        self._check_dropped(verdict.dropped, plan.members)
+        self._check_numbers(plan)
+        self._check_patch(verdict, plan.members)
+        self._members = plan.members
+        return verdict
+
+    def _check_answered(self, verdict: Continue, missing: Sequence[int]) -> None:
         answered = (*verdict.dropped, *verdict.carried_on)
         if not answered:
             self._breach(
@@ -117,24 +129,29 @@ class Contract:
                 f"{list(verdict.carried_on)}",
                 "name members that are missing, each once",
             )
-        plan = self._strategy.plan()
-        if plan.members != without(self._members, verdict.dropped):
-            staying = sorted(set(verdict.dropped).intersection(plan.members))
+
+    def _check_dropped(self, dropped: Sequence[int], members: tuple[int, ...]) -> None:
+        """Look at who is left: all of few members, and of many their number and the dropped.
+
+        Every so often, all of many too: to compare thousands at each failure would take longer
+        than to play it.
+        """
+        before, self._verdicts = self._members, self._verdicts + 1
+        staying = [group for group in dropped if _has(members, group)]
+        wrong = len(members) != len(before) - len(dropped)
+        if len(before) <= _FEW or self._verdicts % _FEW == 0:
+            wrong = members != without(before, dropped)
+        if staying or wrong:
             what = "has other members than before without those dropped"
             if staying:
                 what = f"still has dropped groups as members: {staying}"
             self._breach(
                 f"after on_failures() plan() {what}", "drop from the plan whom the verdict drops"
             )
-        self._check_numbers(plan)
-        self._check_patch(verdict, plan.members)
-        self._members = plan.members
-        return verdict
 
     def _check_patch(self, verdict: Continue, members: tuple[int, ...]) -> None:
         for group, stacks in verdict.patch.items():
-            place = bisect_left(members, group)
-            if place == len(members) or members[place] != group:
+            if not _has(members, group):
                 self._breach(
                     f"on_failures() has group {group} compute a patch, which is no member",
                     "let members compute it",
@@ -157,3 +174,8 @@ class Contract:
 
     def _breach(self, what: str, remedy: str = "see docs/adding-a-scheme.md") -> NoReturn:
         raise ContractError(self._strategy.name, what, remedy)
+
+
+def _has(members: tuple[int, ...], group: int) -> bool:
+    place = bisect_left(members, group)
+    return place < len(members) and members[place] == group

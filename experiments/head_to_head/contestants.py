@@ -25,7 +25,8 @@ _DEFAULT_PROTECTION = ("reft",)
 
 # What the schemes are told about the job of `head-to-head`: a replica is 16 pipeline stages of a
 # domain of 32 GPUs, and a step's 2^20 tokens are 64 sequences, a micro-batch each. A stage's state
-# is 109 GB a GPU of 288 GB: a node holds two stages, and a pipeline lives on half of its nodes. A
+# that is saved is 109 GB a GPU of 288 GB: a node may hold two, and a pipeline may live on half of
+# its nodes, as if activations and gradients left room for that (`gpu_memory` says whether). A
 # stage is fetched through the 32 adapters of a node. Options a scheme does not have are left out.
 JOB_OPTIONS: Mapping[str, Any] = {
     "domain_gpus": 32,

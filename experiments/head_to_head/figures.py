@@ -15,7 +15,7 @@ from experiments.charts.panels import write_notes
 from experiments.figure_style import figure_style, save_figure
 from experiments.head_to_head.cells import SETTINGS
 from experiments.head_to_head.contestants import APPROXIMATE
-from experiments.head_to_head.looks import colour_of, name_of
+from experiments.head_to_head.looks import colour_of, name_of, order_of
 from experiments.head_to_head.phase_figure import (
     Axis2D,
     Landmark,
@@ -88,8 +88,19 @@ def draw_phase_diagram(table: pd.DataFrame, path: Path) -> Path:
             panel.set_title(f"Which scheme {title}?", fontsize=14)
         figure.legend(handles=legend_handles(), loc="outside upper center", ncols=4, fontsize=10)
         approximate = set(APPROXIMATE) & set(table["scheme"])
-        write_notes(figure, [*_ABOUT, *([_APPROXIMATE] if approximate else [])])
+        notes = [*_ABOUT, *([_APPROXIMATE] if approximate else []), *_too_large(table)]
+        write_notes(figure, notes)
     return save_figure(figure, path)
+
+
+def _too_large(table: pd.DataFrame) -> list[str]:
+    """Return a note of the schemes that a GPU's memory does not do for in some cell."""
+    played = table[table["seeds"] > 0]
+    schemes = played.loc[~played["fits_memory"].astype(bool), "scheme"].unique()
+    if not len(schemes):
+        return []
+    names = ", ".join(name_of(scheme) for scheme in sorted(schemes, key=order_of))
+    return [f"Played as if their states fitted a GPU's memory, in some cells or all: {names}."]
 
 
 def draw_settings(table: pd.DataFrame, path: Path) -> Path:

@@ -98,6 +98,8 @@ def _today(mine: pd.DataFrame) -> str:
         f"At today's failure rate on 32,768 GPUs {name_of(best['scheme'])} trains soonest, in "
         f"{best['ratio']:.2f} times the time without failures"
     )
+    if not best["fits_memory"]:
+        said += f", if a GPU had {best['gpu_memory_bytes'] / 1e9:.0f} GB, which it has not"
     plain = played[played["scheme"] == "checkpoint"]
     if plain.empty or best["scheme"] == "checkpoint":
         return said + "."

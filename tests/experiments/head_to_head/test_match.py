@@ -22,6 +22,7 @@ from experiments.head_to_head.controls import NTP_ALONE
 from experiments.head_to_head.entries import Entry, enter
 from experiments.head_to_head.gpu_memory import fits, held_bytes
 from experiments.head_to_head.playing import Match, play_match
+from experiments.head_to_head.report import closing_sentence
 from experiments.head_to_head.setting import Cell, Ground, measured_ground
 from experiments.head_to_head.store import play_all
 from experiments.head_to_head.tables import contestant_table, paired_to_best, winners
@@ -132,6 +133,17 @@ def test_state_in_memory_is_lost_by_the_failures_that_are_played(
             enter(contestant, Cell("domains", 0, share, 1e5, 908.0, 64, share), ground), Entry
         )
     assert losses[1] / losses[0] == pytest.approx(4 * (4 / 0.78) / 0.78, rel=0.05)
+
+
+def test_a_first_place_that_no_gpu_has_the_memory_for_is_called_that() -> None:
+    rows = [_row(1.0, "checkpoint", seed, 1.2) | {"plane": "settings"} for seed in range(2)] + [
+        _row(1.0, "oobleck", seed, 1.1)
+        | {"plane": "settings", "fits_memory": False, "gpu_memory_bytes": 3e11}
+        for seed in range(2)
+    ]
+    said = closing_sentence(contestant_table(rows))
+    assert "oobleck" in said.lower()
+    assert "if a GPU had 300 GB, which it has not" in said
 
 
 def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu() -> None:
