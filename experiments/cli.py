@@ -27,6 +27,8 @@ from platforms.errors import PlatformError
 from simulator.failures.distributions import DistributionError
 from simulator.simgrid_engine.process import SimulationError
 from strategies.errors import StrategyError
+from strategies.protection.registry import broken_protections
+from strategies.registry import broken_strategies
 
 _COMMANDS = (
     run,
@@ -55,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in _COMMANDS:
         command.add_parser(commands)
     parsed = parser.parse_args(arguments)
+    for line in (*broken_strategies(), *broken_protections()):
+        print(f"faultline: {line}", file=sys.stderr)
     try:
         status: int = parsed.execute(parsed)
         sys.stdout.flush()

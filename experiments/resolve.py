@@ -128,8 +128,10 @@ def resolve(scenario: Scenario, known: Durations | None = None) -> Question:
     scheme = strategy_class(chosen.name)
     protected = protect(scenario, durations)
     met = protected.costs_of_memory(costs)
-    redundancy = chosen.redundancy or scheme.best_redundancy(job.groups, met)
-    protected, interval = with_intervals(protected, scenario, scheme, redundancy, costs)
+    options = chosen.options()
+    redundancy = chosen.redundancy or scheme.best_redundancy(job.groups, options, met)
+    built = scheme(job.groups, redundancy, options)
+    protected, interval = with_intervals(protected, scenario, built, costs)
     return Question(scenario, redundancy, interval, durations, protected)
 
 

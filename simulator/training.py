@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
+from simulator.contract import Contract
 from simulator.hit_list import HitList
 from simulator.job import Rules, Work
 from simulator.memory import Memory
@@ -63,6 +64,7 @@ class Training:
         self.work = work
         self.rules = rules
         self.strategy = strategy
+        self._contract = Contract(strategy, work.groups)
         self.progress = Progress()
         self._record = record
         self._on_checkpoint = on_checkpoint
@@ -92,7 +94,7 @@ class Training:
             if hits.next_repair_s <= progress.now_s:
                 yield from self._hand_back()
             if self._plan is not self.strategy.plan():
-                self._plan = self.strategy.plan()
+                self._plan = self._contract.replanned()
                 play = StepPhases(self._plan, work)
             outcome = yield play.compute
             reduced = yield play.all_reduce
@@ -173,7 +175,7 @@ class Training:
             if self._hits.counts:
                 told = yield Inquiry(outcome.missing)
                 self._hits.strike(outcome.missing, told.struck, progress.now_s)
-            verdict = self.strategy.on_failures(outcome.missing)
+            verdict = self._contract.verdict(outcome.missing)
             if isinstance(verdict, WipeOut):
                 return False
             plan = self.strategy.plan()
@@ -248,6 +250,7 @@ class Training:
         self._spend("load", (yield Rejoin(returning)))
         self._unsaved_since_s = self.progress.now_s
         self.strategy.on_return(returning)
+        self._contract.returned(returning)
         self.progress.rejoined += len(returning)
         if self._record:
             stacks = self.strategy.plan().stacks
@@ -280,6 +283,7 @@ class Training:
         if self._record:
             self._log(EventKind.WIPE_OUT)
         yield from self._begin_anew()
+        self._contract.restarted()
         members = set(strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
         begun_s = progress.now_s

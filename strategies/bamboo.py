@@ -22,7 +22,6 @@ from strategies.takeover.restarts import (
     NOTHING_LEFT,
     STAGES,
     failures_until_nobody_is_left,
-    require_no_redundancy,
 )
 
 _SIMULATOR = "constants of the public simulator of Bamboo (NSDI 2023)"
@@ -100,7 +99,6 @@ class Bamboo(Strategy):
 
     def __init__(self, groups: int, redundancy: int, options: BambooOptions) -> None:
         super().__init__(groups, redundancy, options)
-        require_no_redundancy(self.name, redundancy)
         self._options = options
         self._lost = LostStages(groups, options.stages)
         self._whole = StepPlan(tuple(range(groups)), 1)
@@ -117,6 +115,11 @@ class Bamboo(Strategy):
             self._plan = self._step_plan()
             self._newly.clear()
         return self._plan
+
+    @property
+    def stages_held(self) -> float:
+        """A node's own stage and the next one's, from the beginning."""
+        return 2.0
 
     def on_hit(self, hit: Hit) -> None:
         self._newly.setdefault(hit.group, set()).update(self._lost.add(hit))
@@ -188,12 +191,10 @@ class Bamboo(Strategy):
         """Return whether the nodes that are left make up a pipeline."""
         return self._nodes_left() >= self._options.stages
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
-        """Return the failures until no node of pipelines of 8 is left, without repairs."""
-        return failures_until_nobody_is_left(groups * STAGES)
+    def masked_failures(self) -> float:
+        """Return the failures until no node of any pipeline is left, without repairs."""
+        return failures_until_nobody_is_left(self.groups * self._options.stages)
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         """Each group computes its one shard type; doing it twice is in the time of a step."""
         return 1.0

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from strategies.checkpoint_period import Costs, best_period_s
 from strategies.closed_forms.course import Predictable
+from strategies.errors import StrategyError
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,8 @@ class Strategy(ABC):
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         self.groups = groups
         self.redundancy = redundancy
+        if not self.accepts(groups, redundancy, options):
+            raise self._no_such_redundancy(options)
 
     @abstractmethod
     def restart(self) -> None:
@@ -202,6 +205,14 @@ class Strategy(ABC):
         """Whether all groups wait while one writes the checkpoint."""
         return True
 
+    @property
+    def stages_held(self) -> float:
+        """Most stages of a pipeline whose state a GPU has had to hold so far: by default its own.
+
+        Not a whole number where layers are dealt out anew.
+        """
+        return 1.0
+
     def forces_restart(self) -> tuple[float, ...]:
         """Return the probability that the next failure forces a restart, by groups that are down.
 
@@ -210,48 +221,61 @@ class Strategy(ABC):
         """
         if isinstance(self, Predictable):
             return self.failure_course().law.forces_restart()
-        return (1.0 / max(1.0, self.masked_failures(self.groups, self.redundancy)),)
+        return (1.0 / max(1.0, self.masked_failures()),)
 
-    @classmethod
+    def _no_such_redundancy(self, options: StrategyOptions) -> StrategyError:
+        known, given = list(self.redundancies(self.groups, options)), self.redundancy
+        if known == [1]:
+            what = f"{self.name} has no redundancy to choose, it was given {given}"
+            return StrategyError("strategy.redundancy", what, "leave it unset or use 1")
+        what = f"redundancy {given} is none of {self.name} with {self.groups} groups"
+        remedy = f"use one of {', '.join(map(str, known))}"
+        return StrategyError("strategy.redundancy", what, remedy)
+
     @abstractmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
+    def masked_failures(self) -> float:
         """Mean number of failures up to and with the one that forces a restart (closed form)."""
 
-    @classmethod
     @abstractmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         """Mean number of shard types that a group computes a step (closed form)."""
 
+    def normalised_time_to_train(self, costs: Costs) -> float:
+        """Return J(r), relative to a step without redundancy, failures and checkpoints.
+
+        J(r) = work per step / availability at the best checkpoint period (Lee et al. 2026 (SPARe)).
+        """
+        time_to_failure_s = self.masked_failures() * costs.mtbf_s
+        period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
+        availability = costs.availability(period_s, time_to_failure_s)
+        ideal_s = costs.compute_s + costs.all_reduce_s
+        return self.step_s(costs) / ideal_s / max(availability, 1e-9)
+
+    def best_interval_steps(self, costs: Costs) -> int:
+        """Return the checkpoint interval in steps nearest to the best period; at least 1."""
+        time_to_failure_s = self.masked_failures() * costs.mtbf_s
+        period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
+        # Steps that take no time at all have no best interval: any that is long enough will do.
+        return max(1, round(min(period_s / self.step_s(costs), 1e18)))
+
+    def step_s(self, costs: Costs) -> float:
+        """Return the mean time of a step in seconds, by the closed form of its work."""
+        return self.work_per_step() * costs.compute_s + costs.all_reduce_s
+
     @classmethod
-    def redundancies(cls, groups: int) -> Sequence[int]:
+    def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
         """Redundancies that are worth considering for `groups` groups."""
         return (1,)
 
     @classmethod
-    def best_redundancy(cls, groups: int, costs: Costs) -> int:
-        """Return the redundancy with the least closed-form time to train.
+    def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
+        """Return whether it can be built so: by default with what is worth considering."""
+        return redundancy in cls.redundancies(groups, options)
 
-        The objective is J(r) = work per step / availability at the best checkpoint period
-        (Lee et al. 2026 (SPARe), normalised time-to-train).
-        """
+    @classmethod
+    def best_redundancy(cls, groups: int, options: StrategyOptions, costs: Costs) -> int:
+        """Return the redundancy with the least closed-form time to train, J(r)."""
         return min(
-            cls.redundancies(groups), key=lambda r: cls.normalised_time_to_train(groups, r, costs)
+            cls.redundancies(groups, options),
+            key=lambda r: cls(groups, r, options).normalised_time_to_train(costs),
         )
-
-    @classmethod
-    def normalised_time_to_train(cls, groups: int, redundancy: int, costs: Costs) -> float:
-        """Return J(r), relative to a step without redundancy, failures and checkpoints."""
-        time_to_failure_s = cls.masked_failures(groups, redundancy) * costs.mtbf_s
-        period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
-        availability = costs.availability(period_s, time_to_failure_s)
-        step_s = cls.work_per_step(groups, redundancy) * costs.compute_s + costs.all_reduce_s
-        return step_s / (costs.compute_s + costs.all_reduce_s) / max(availability, 1e-9)
-
-    @classmethod
-    def best_interval_steps(cls, groups: int, redundancy: int, costs: Costs) -> int:
-        """Return the checkpoint interval in steps nearest to the best period; at least 1."""
-        time_to_failure_s = cls.masked_failures(groups, redundancy) * costs.mtbf_s
-        period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
-        step_s = cls.work_per_step(groups, redundancy) * costs.compute_s + costs.all_reduce_s
-        # Steps that take no time at all have no best interval: any that is long enough will do.
-        return max(1, round(min(period_s / step_s, 1e18)))

@@ -10,7 +10,6 @@ import numpy as np
 from strategies.base import StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 from strategies.closed_forms.course import FailureCourse
 from strategies.closed_forms.wipe_out import DisjointSets
-from strategies.errors import StrategyError
 
 
 class Checkpoint(Strategy):
@@ -21,12 +20,6 @@ class Checkpoint(Strategy):
 
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         super().__init__(groups, redundancy, options)
-        if redundancy != 1:
-            raise StrategyError(
-                "strategy.redundancy",
-                f"checkpoint-only has no redundancy, it was given {redundancy}",
-                "leave it unset or use 1",
-            )
         self._plan = StepPlan(tuple(range(groups)), 1)
 
     def restart(self) -> None:
@@ -44,12 +37,10 @@ class Checkpoint(Strategy):
             DisjointSets(self.groups, 1), np.ones(self.groups), np.zeros(self.groups)
         )
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
+    def masked_failures(self) -> float:
         """Return 1: the first failure forces a restart."""
         return 1.0
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         """Each group computes its one shard type."""
         return 1.0

@@ -32,9 +32,9 @@ def optimal_rulers() -> dict[int, tuple[int, ...]]:
 
 
 def largest_redundancy(groups: int) -> int:
-    """Return the largest redundancy whose ruler fits `groups` groups (``N > 2 max(mark) - 1``)."""
+    """Return the largest redundancy whose ruler fits `groups` groups (``N > 2 max(mark)``)."""
     return max(
-        (order for order, marks in optimal_rulers().items() if groups > 2 * marks[-1] - 1),
+        (order for order, marks in optimal_rulers().items() if groups > 2 * marks[-1]),
         default=0,
     )
 
@@ -58,7 +58,8 @@ def ruler_for(groups: int, redundancy: int) -> tuple[int, ...]:
     ------
     StrategyError
         If no optimal ruler of that order is known, or if it is too long for N: differences stay
-        distinct modulo N only if ``N > 2 max(offset) - 1``.
+        distinct modulo N only if ``N > 2 max(offset)``: with twice the largest mark as N, that mark
+        and its negative are the same step around the circle.
     """
     rulers = optimal_rulers()
     if redundancy not in rulers:
@@ -68,12 +69,11 @@ def ruler_for(groups: int, redundancy: int) -> tuple[int, ...]:
             f"use a redundancy from 1 to {max(rulers)}",
         )
     offsets = rulers[redundancy]
-    if groups <= 2 * offsets[-1] - 1:
+    if groups <= 2 * offsets[-1]:
         largest = largest_redundancy(groups)
         raise StrategyError(
             "strategy.redundancy",
-            f"redundancy {redundancy} needs more than {2 * offsets[-1] - 1} groups, "
-            f"there are {groups}",
-            f"use a redundancy of at most {largest}, or at least {2 * offsets[-1]} groups",
+            f"redundancy {redundancy} needs more than {2 * offsets[-1]} groups, there are {groups}",
+            f"use a redundancy of at most {largest}, or at least {2 * offsets[-1] + 1} groups",
         )
     return offsets

@@ -23,9 +23,7 @@ from strategies.takeover.neighbours import Carriers, tasks_by_node
 from strategies.takeover.pipeline_schedule import approximate_iteration
 from strategies.takeover.restarts import (
     NOTHING_LEFT,
-    STAGES,
     failures_until_nobody_is_left,
-    require_no_redundancy,
 )
 
 
@@ -41,7 +39,6 @@ class Mecefo(Strategy):
 
     def __init__(self, groups: int, redundancy: int, options: MecefoOptions) -> None:
         super().__init__(groups, redundancy, options)
-        require_no_redundancy(self.name, redundancy)
         self._options = options
         self._costs = options.costs()
         self._fetch_s = options.fetch_s
@@ -49,6 +46,7 @@ class Mecefo(Strategy):
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._slowdowns: dict[tuple[int, ...], float] = {}
         self._whole = StepPlan(tuple(range(groups)), 1)
+        self._most_held = 1
         self.restart()
 
     def restart(self) -> None:
@@ -63,6 +61,11 @@ class Mecefo(Strategy):
             # What a restart heard of is no loss of the next step.
             self._newly.clear()
         return self._plan
+
+    @property
+    def stages_held(self) -> float:
+        """Most stages that a node did."""
+        return float(self._most_held)
 
     def on_hit(self, hit: Hit) -> None:
         newly = self._lost.add(hit)
@@ -118,6 +121,7 @@ class Mecefo(Strategy):
         working = [group for group in range(self.groups) if self._works(group)]
         if not working:
             return NOTHING_LEFT
+        self._most_held = max(self._most_held, *(max(self.tasks(group)) for group in working))
         return StepPlan(
             self._whole.members,
             1,
@@ -151,12 +155,10 @@ class Mecefo(Strategy):
             for _ in range(self.groups)
         ]
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
-        """Return the failures until no node of pipelines of 8 is left, without repairs."""
-        return failures_until_nobody_is_left(groups * STAGES)
+    def masked_failures(self) -> float:
+        """Return the failures until no node of any pipeline is left, without repairs."""
+        return failures_until_nobody_is_left(self.groups * self._options.stages)
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         """Each group computes its one shard type."""
         return 1.0

@@ -29,9 +29,9 @@ class SpareNtp(NonuniformWithin):
         return Spare(groups, redundancy, options)
 
     @classmethod
-    def best_redundancy(cls, groups: int, costs: Costs) -> int:
+    def best_redundancy(cls, groups: int, options: StrategyOptions, costs: Costs) -> int:
         """Return SPARe's, which is more than it takes: fewer groups die."""
-        return Spare.best_redundancy(groups, costs)
+        return Spare.best_redundancy(groups, options, costs)
 
 
 class ReplicationNtpOptions(WithinOptions, ReplicationOptions):

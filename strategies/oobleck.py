@@ -21,7 +21,6 @@ from strategies.takeover.restarts import (
     NOTHING_LEFT,
     STAGES,
     failures_until_nobody_is_left,
-    require_no_redundancy,
 )
 from strategies.takeover.templates import iteration_time, regrouped
 
@@ -109,11 +108,11 @@ class Oobleck(Strategy):
 
     def __init__(self, groups: int, redundancy: int, options: OobleckOptions) -> None:
         super().__init__(groups, redundancy, options)
-        require_no_redundancy(self.name, redundancy)
         self._options = options
         self._lost = LostStages(groups, options.stages)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self._paces: dict[tuple[int, ...], float] = {}
+        self._shortest = options.stages
         self.restart()
 
     def restart(self) -> None:
@@ -126,6 +125,12 @@ class Oobleck(Strategy):
             self._plan = self._step_plan()
             self._newly.clear()
         return self._plan
+
+    @property
+    def stages_held(self) -> float:
+        """Layers of a node of the shortest pipeline there was, over an even stage's."""
+        layers, stages = self._options.layers, self._options.stages
+        return -(-layers // self._shortest) * stages / layers
 
     def on_hit(self, hit: Hit) -> None:
         newly = bool(self._lost.add(hit))
@@ -170,6 +175,7 @@ class Oobleck(Strategy):
         pipelines = regrouped(nodes, min(self._options.least_nodes, self._options.stages))
         if not pipelines:
             return None
+        self._shortest = min(self._shortest, pipelines[-1])
         if pipelines not in self._paces:
             now, sound = self._time(pipelines), self._time((self._options.stages,) * self.groups)
             self._paces[pipelines] = max(1.0, now / sound)
@@ -179,12 +185,10 @@ class Oobleck(Strategy):
         options = self._options
         return iteration_time(pipelines, options.layers, options.micro_batches * self.groups)
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
-        """Return the failures until no node of pipelines of 8 is left, without repairs."""
-        return failures_until_nobody_is_left(groups * STAGES)
+    def masked_failures(self) -> float:
+        """Return the failures until no node of any pipeline is left, without repairs."""
+        return failures_until_nobody_is_left(self.groups * self._options.stages)
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         """Each group computes its one shard type."""
         return 1.0

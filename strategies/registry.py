@@ -6,14 +6,22 @@ from functools import cache
 
 import strategies
 from strategies.base import Strategy, StrategyOptions
-from strategies.discovery import classes_with_a_name
-from strategies.errors import StrategyError
+from strategies.discovery import Found, classes_with_a_name
 
 
 @cache
+def _found() -> Found[Strategy]:
+    return classes_with_a_name(strategies, Strategy)  # type: ignore[type-abstract]
+
+
 def all_strategies() -> dict[str, type[Strategy]]:
     """Return every `Strategy` subclass with a `name` in the modules of this package, by name."""
-    return classes_with_a_name(strategies, Strategy)  # type: ignore[type-abstract]
+    return _found().classes
+
+
+def broken_strategies() -> tuple[str, ...]:
+    """Return a line for each file of a scheme that cannot be used."""
+    return _found().broken
 
 
 def strategy_class(name: str) -> type[Strategy]:
@@ -24,12 +32,7 @@ def strategy_class(name: str) -> type[Strategy]:
     StrategyError
         If there is none.
     """
-    known = all_strategies()
-    if name not in known:
-        raise StrategyError(
-            "strategy.name", f"there is no scheme {name!r}", f"use one of {', '.join(known)}"
-        )
-    return known[name]
+    return Found(all_strategies(), broken_strategies()).get("strategy.name", "scheme", name)
 
 
 def build_strategy(

@@ -59,12 +59,6 @@ class Replication(Strategy):
 
     def __init__(self, groups: int, redundancy: int, options: ReplicationOptions) -> None:
         super().__init__(groups, redundancy, options)
-        if not 1 <= redundancy <= groups:
-            raise StrategyError(
-                "strategy.redundancy",
-                f"replication degree {redundancy} does not fit {groups} groups",
-                f"use a degree from 1 to {groups}",
-            )
         self._sees_all = options.controller_sees == "all"
         self._checkpoint_waits = options.checkpoint_waits
         self.restart()
@@ -99,22 +93,31 @@ class Replication(Strategy):
         law = DisjointSets(self.groups, self.redundancy)
         return FailureCourse(law, np.ones(self.groups), np.zeros(self.groups), self.redundancy)
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
+    def masked_failures(self) -> float:
         """Return ``Gamma(1/r)/r * N^(1 - 1/r)``, the form Lee et al. (2026) use for replication.
 
         It counts N sets of r where there are N/r, and so is too small by a factor of about
         r^(1/r), 1.41 at r = 2 and 1.23 at r = 12. `DisjointSets.mean_failures` is exact. The plain
         form is kept as the one behind the study's checkpoint intervals.
         """
-        return plain_mean_failures(groups, redundancy)
+        return plain_mean_failures(self.groups, self.redundancy)
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         """Every group computes the r shard types of its set."""
-        return float(redundancy)
+        return float(self.redundancy)
 
     @classmethod
-    def redundancies(cls, groups: int) -> Sequence[int]:
+    def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
         """Degrees 2 to 12, as far as they fit."""
         return range(min(2, groups), min(12, groups) + 1)
+
+    @classmethod
+    def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
+        """Return true for all degrees that fit; 1 is no replication."""
+        if not 1 <= redundancy <= groups:
+            raise StrategyError(
+                "strategy.redundancy",
+                f"replication degree {redundancy} does not fit {groups} groups",
+                f"use a degree from 1 to {groups}",
+            )
+        return True

@@ -27,7 +27,7 @@ from strategies.closed_forms.course import FailureCourse
 from strategies.closed_forms.stacked_types import StackedTypes
 from strategies.closed_forms.stacked_work import least_stacks, patch_types
 from strategies.closed_forms.wipe_out import plain_mean_failures
-from strategies.golomb import largest_redundancy
+from strategies.golomb import largest_redundancy, ruler_for
 from strategies.stacks import StackedShards
 
 
@@ -97,33 +97,36 @@ class Spare(Strategy):
             patch_types(groups, redundancy, one_stack=self._one_stack),
         )
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
+    def masked_failures(self) -> float:
         """Return ``mu(N, r) = Gamma(1/r)/r * N^(1 - 1/r)`` (Lee et al. 2026).
 
         Derived in `plain_mean_failures`. `StackedTypes.mean_failures` is nearer to the truth: of
         the mean number of failures, the last included, this form misses 1/2 by its integral, and
         at N = 200 another 1 % (0.1 % at r = 2, 1.4 % at r = 12) by taking types for independent.
         """
-        return plain_mean_failures(groups, redundancy)
+        return plain_mean_failures(self.groups, self.redundancy)
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         """Return the lower bound of Sbar(N, r): the mean of ceil(N/(N-k)) over k < floor(mu).
 
         No schedule of N types on N - k survivors needs less than ceil(N/(N-k)) types a group; the
         patch compute of the failures themselves is left out (Lee et al. 2026). `failure_course`
         has both, and weighs them with the chance to live that long.
         """
-        masked = max(1, floor(cls.masked_failures(groups, redundancy)))
-        return float(least_stacks(groups, groups)[:masked].mean())
+        masked = max(1, floor(self.masked_failures()))
+        return float(least_stacks(self.groups, self.groups)[:masked].mean())
 
     @classmethod
-    def redundancies(cls, groups: int) -> Sequence[int]:
+    def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
         """All redundancies with a ruler, from 2 (or 1 where there is no other)."""
         return range(min(2, largest_redundancy(groups)), largest_redundancy(groups) + 1)
 
     @classmethod
-    def best_redundancy(cls, groups: int, costs: Costs) -> int:
+    def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
+        """Return true where there is a ruler, else say what would do; 1 masks nothing."""
+        return bool(ruler_for(groups, redundancy))
+
+    @classmethod
+    def best_redundancy(cls, groups: int, options: StrategyOptions, costs: Costs) -> int:
         """Return ``r* = floor(log2 N + 0.833)`` (Lee et al. 2026), capped by the rulers known."""
         return max(1, min(floor(log2(groups) + 0.833), largest_redundancy(groups)))

@@ -17,7 +17,7 @@ from pydantic import Field
 from strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 from strategies.checkpoint_period import Costs
 from strategies.takeover.lost_stages import LostStages
-from strategies.takeover.restarts import NOTHING_LEFT, STAGES, require_no_redundancy
+from strategies.takeover.restarts import NOTHING_LEFT, STAGES
 
 INTERVAL_STEPS = 10
 """Steps from one checkpoint to the next."""
@@ -48,7 +48,6 @@ class Varuna(Strategy):
 
     def __init__(self, groups: int, redundancy: int, options: VarunaOptions) -> None:
         super().__init__(groups, redundancy, options)
-        require_no_redundancy(self.name, redundancy)
         self._lost = LostStages(groups, options.stages)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self.restart()
@@ -74,17 +73,14 @@ class Varuna(Strategy):
         left = sum(map(self._lost.nodes_left, range(self.groups)))
         return StepPlan(self._whole.members, 1, pace=nodes / left) if left else NOTHING_LEFT
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
+    def masked_failures(self) -> float:
         """Return 1: the first failure forces a restart."""
         return 1.0
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         """Each group computes its one shard type."""
         return 1.0
 
-    @classmethod
-    def best_interval_steps(cls, groups: int, redundancy: int, costs: Costs) -> int:
+    def best_interval_steps(self, costs: Costs) -> int:
         """Return 10, as published, whatever the costs."""
         return INTERVAL_STEPS

@@ -16,9 +16,10 @@ def add_parser(commands: Any) -> None:
         "head-to-head",
         help="play all schemes on one platform, and draw the map of which is best where",
         description="All schemes of this project, with one model on one platform, under the same "
-        "failures: a table of three settings, and two planes that show which scheme trains soonest "
-        "and which with the fewest GPU-hours. Cells that were played are kept in DIR/cells: the "
-        "same command goes on where it was interrupted.",
+        "failures: a table of three settings, what becomes of one of them where every event costs "
+        "everybody the same, or where the layers divide otherwise, and two planes that show which "
+        "scheme trains soonest and which with the fewest GPU-hours. Played cells are kept "
+        "in DIR/cells: the same command goes on where it was interrupted.",
         epilog="example: faultline head-to-head --quick --schemes checkpoint spare/reft",
     )
     parser.add_argument("--quick", action="store_true", help="a coarse grid and few seeds")
@@ -33,8 +34,8 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--only",
-        choices=["settings", "restart", "domains"],
-        help="the table of settings, or one plane; default: all",
+        choices=["settings", "stalls", "layers", "restart", "domains"],
+        help="the table of settings, what stalls or layers do to it, or one plane; default: all",
     )
     parser.add_argument("--json", action="store_true", help="print the settings' table as JSON")
     parser.add_argument(

@@ -29,6 +29,27 @@ def setting_cells() -> list[Cell]:
     ]
 
 
+STALLS_S = (60.0, 180.0, 300.0)
+LAYERS = (120, 128, 130, 136)
+
+
+def stall_cells() -> list[Cell]:
+    """Return today's setting with every event costing everybody the same, in seconds in `x`."""
+    return [
+        Cell("stalls", stall_s, 0.0, SETTINGS["today"], stall_s, stall_s=stall_s)
+        for stall_s in STALLS_S
+    ]
+
+
+def layer_cells() -> list[Cell]:
+    """Return today's setting with other numbers of layers, in `x`: some divide more evenly."""
+    restart_s = modelled_restart_s(GROUPS * GPUS_PER_GROUP)
+    return [
+        Cell("layers", layers, 0.0, SETTINGS["today"], restart_s, layers=layers)
+        for layers in LAYERS
+    ]
+
+
 def restart_plane(side: int) -> list[Cell]:
     """Return `side` x `side` cells: time between failures across, time of a restart upwards."""
     return [

@@ -25,7 +25,9 @@ def closed_form_ratio(
     """Return the predicted time to train over that without failures (`prediction.predict`).
 
     Groups fail each by itself, memoryless: so they do here, as neither a GPU nor a domain is shared
-    by two groups. A scheme that goes on with broken groups has no closed form: NaN.
+    by two groups. NaN where there is no closed form: for a scheme that goes on with broken groups,
+    for one that masks failures, as spares take the places of groups that it dropped, and for a
+    state that is saved after the failure.
 
     Parameters
     ----------
@@ -43,6 +45,9 @@ def closed_form_ratio(
         Standard deviation of compute times, relative to their mean.
     """
     if strategy.tracks_components or not isinstance(strategy, Predictable):
+        return nan
+    saves_ahead = not protected.in_background or protected.snapshot_interval_steps > 0
+    if strategy.failure_course().law.mean_failures > 1.0 or not saves_ahead:
         return nan
     met = protected.costs_of_memory(costs) if protected.in_background else costs
     lifetimes = GroupLifetimes(

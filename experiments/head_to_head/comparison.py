@@ -12,16 +12,21 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from experiments.head_to_head.cells import domain_plane, restart_plane, setting_cells
+from experiments.errors import UserError
+from experiments.head_to_head.cells import (
+    domain_plane,
+    layer_cells,
+    restart_plane,
+    setting_cells,
+    stall_cells,
+)
 from experiments.head_to_head.contestants import APPROXIMATE, Contestant, all_contestants
-from experiments.head_to_head.figures import draw_classics, draw_phase_diagram, draw_settings
+from experiments.head_to_head.figures import draw_phase_diagram, draw_settings
 from experiments.head_to_head.playing import Match
-from experiments.head_to_head.report import closing_sentence, left_out, settings_table
+from experiments.head_to_head.report import PLACES, closing_sentence, left_out, places_table
 from experiments.head_to_head.setting import Ground, measured_ground
 from experiments.head_to_head.store import play_all
 from experiments.head_to_head.tables import contestant_table, paired_to_best, restricted
-
-_CLASSICS = ("checkpoint", "replication", "spare")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Options:
     schemes : tuple of str
         Who takes part; all by default.
     only : str or None
-        ``settings``, ``restart`` or ``domains``; all three by default.
+        ``settings``, ``stalls``, ``layers``, ``restart`` or ``domains``; all by default.
     workers : int or None
         Processes; one a core by default.
     directory : Path
@@ -69,9 +74,10 @@ def run_head_to_head(options: Options) -> list[dict[str, Any]]:
     console, directory = options.console, options.directory
     for plane in table["plane"].unique():
         mine = table[table["plane"] == plane]
-        if plane == "settings":
+        if plane in PLACES:
             mine = paired_to_best(mine, runs)
-            console.print(settings_table(mine))
+            console.print(places_table(mine, plane))
+        if plane == "settings":
             found = mine.astype(object).where(_is_finite(mine), None).to_dict(orient="records")
         path = directory / f"head-to-head-{plane}.csv"
         mine.to_csv(path, index=False, float_format="%.5g")
@@ -85,10 +91,19 @@ def run_head_to_head(options: Options) -> list[dict[str, Any]]:
 
 def _matches(options: Options, contestants: tuple[Contestant, ...], ground: Ground) -> list[Match]:
     seeds, setting_seeds = tuple(range(options.seeds)), tuple(range(options.setting_seeds))
+    layered = tuple(one for one in contestants if "layers" in one.options)
     planes = {
         "settings": [
             Match(cell, contestants, setting_seeds, ground, races=False) for cell in setting_cells()
         ],
+        "stalls": [
+            Match(cell, contestants, setting_seeds, ground, races=False) for cell in stall_cells()
+        ],
+        "layers": [
+            Match(cell, layered, setting_seeds, ground, races=False) for cell in layer_cells()
+        ]
+        if layered
+        else [],
         # What takes longest comes last: there is no shorter time between failures, no larger job.
         "restart": [
             Match(cell, contestants, seeds, ground)
@@ -97,6 +112,8 @@ def _matches(options: Options, contestants: tuple[Contestant, ...], ground: Grou
         "domains": [Match(cell, contestants, seeds, ground) for cell in domain_plane(options.side)],
     }
     chosen = planes if options.only is None else {options.only: planes[options.only]}
+    if not any(chosen.values()):
+        raise UserError("--only layers: none of these schemes depends on the number of layers")
     return [match for matches in chosen.values() for match in matches]
 
 
@@ -126,9 +143,6 @@ def _draw(table: pd.DataFrame, runs: pd.DataFrame, directory: Path) -> None:
         exact = [name for name in table["scheme"].unique() if name not in APPROXIMATE]
         fewer = restricted(table, runs, exact)
         draw_phase_diagram(fewer, directory / "head-to-head-phases-exact.png")
-        if set(_CLASSICS) <= set(table["scheme"]):
-            fewer = restricted(table, runs, _CLASSICS)
-            draw_classics(fewer, directory / "head-to-head-closed-forms.png")
 
 
 def _is_finite(table: pd.DataFrame) -> pd.DataFrame:

@@ -9,6 +9,7 @@ of the past, without a clock, and the piece is played from the state this leaves
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from experiments.head_to_head.failures import recent, still_broken
@@ -25,20 +26,49 @@ Damage = list[tuple[float, Hit]]
 """What is broken, with the time at which it is repaired, in seconds from the start."""
 
 
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What the past leaves behind.
+
+    Attributes
+    ----------
+    damage : list of (float, Hit)
+        What is broken now, as far as the scheme keeps track of it.
+    dropped : dict of int to float
+        Groups that are not members, and when they were dropped, in seconds from the start.
+    """
+
+    damage: Damage = field(default_factory=list)
+    dropped: dict[int, float] = field(default_factory=dict)
+
+
 class EnteredTraining(Training):
-    """A training that finds its scheme as the past has left it."""
+    """A training that finds its scheme as the past has left it.
+
+    Parameters
+    ----------
+    job : Job
+        The job.
+    strategy : Strategy
+        The scheme at its start.
+    past : sequence of Failure
+        Failures before the start, at negative times.
+    """
 
     def __init__(self, job: Job, strategy: Strategy, past: Sequence[Failure]) -> None:
         super().__init__(job.work, job.rules, strategy)
         self._past = past
+        self._replaces_s = job.work.repair_s if job.rules.rejoin == "at-checkpoint" else None
         self.begun_s = 0.0
 
     def loop(self) -> TrainingLoop:
         """Tell the scheme its past, start what is left, and go on as any training."""
         layout = self.work.layout
         assert layout is not None
-        self._hits.inherit(lived_through(self.strategy, self._past, layout))
+        inherited = lived_through(self.strategy, self._past, layout, self._replaces_s)
+        self._hits.inherit(inherited.damage)
         yield from self._wait_for_hardware()
+        self._contract.enter()
         waited_s = self.progress.now_s
         members = set(self.strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
@@ -46,6 +76,8 @@ class EnteredTraining(Training):
         self._hits.note(started.struck)
         # To wait for repairs is part of the training, to start up is not.
         self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
+        for dropped_s in inherited.dropped.values():
+            self._shop.bring(1, started.now_s + dropped_s)
         yield from super().loop()
 
 
@@ -71,41 +103,70 @@ def play_entered(job: Job, strategy: Strategy, past: Sequence[Failure]) -> tuple
     return training.progress, training.begun_s
 
 
-def lived_through(strategy: Strategy, past: Sequence[Failure], layout: JobLayout) -> Damage:
+def lived_through(
+    strategy: Strategy,
+    past: Sequence[Failure],
+    layout: JobLayout,
+    replaces_s: float | None = None,
+) -> Inheritance:
     """Bring a scheme into the state that failures of the past leave it in.
 
     A scheme that restarts with what is left is in the state after a restart. Others go through
     their failures one by one; a restart that finds new hardware ends what was broken before.
 
-    Returns
-    -------
-    list of (float, Hit)
-        What is broken now, as far as the scheme keeps track of it.
+    Parameters
+    ----------
+    strategy : Strategy
+        The scheme at its start.
+    past : sequence of Failure
+        Failures before the start, at negative times.
+    layout : JobLayout
+        Which GPUs are in which group.
+    replaces_s : float, optional
+        Seconds until a group that was dropped is back on a spare; by default it waits for a
+        restart. That it comes at the end of a step only is left out.
     """
     if not strategy.restart_replaces:
         broken = [_damage(one, layout) for one in still_broken(past)]
         _restart(strategy, broken)
-        return broken
-    damage: Damage = []
+        return Inheritance(broken)
+    state = Inheritance()
     for failure in recent(past):
-        _repair(strategy, damage, failure.time_s)
-        _strike(strategy, damage, failure, layout)
-    _repair(strategy, damage, 0.0)
-    return damage
+        _repair(strategy, state.damage, failure.time_s)
+        _replace(strategy, state.dropped, failure.time_s, replaces_s)
+        _strike(strategy, state, failure, layout)
+    _repair(strategy, state.damage, 0.0)
+    _replace(strategy, state.dropped, 0.0, replaces_s)
+    return state
 
 
-def _strike(strategy: Strategy, damage: Damage, failure: Failure, layout: JobLayout) -> None:
+def _replace(
+    strategy: Strategy, dropped: dict[int, float], until_s: float, replaces_s: float | None
+) -> None:
+    if replaces_s is None:
+        return
+    back = sorted(group for group, since_s in dropped.items() if since_s + replaces_s <= until_s)
+    if back:
+        strategy.on_return(back)
+        for group in back:
+            del dropped[group]
+
+
+def _strike(strategy: Strategy, state: Inheritance, failure: Failure, layout: JobLayout) -> None:
     members = set(strategy.plan().members)
     for group in failure.groups:
         if group not in members:
             continue
         if strategy.tracks_components:
-            heappush(damage, _damage(failure, layout))
+            heappush(state.damage, _damage(failure, layout))
             strategy.on_hit(damage_hit(failure, layout))
-        if isinstance(strategy.on_failures((group,)), WipeOut):
-            damage.clear()
+        verdict = strategy.on_failures((group,))
+        if isinstance(verdict, WipeOut):
+            state.damage.clear()
+            state.dropped.clear()
             strategy.restart()
             return
+        state.dropped.update(dict.fromkeys(verdict.dropped, failure.time_s))
 
 
 def _repair(strategy: Strategy, damage: Damage, until_s: float) -> None:

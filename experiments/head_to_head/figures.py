@@ -13,10 +13,9 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from experiments.charts.panels import write_notes
 from experiments.figure_style import figure_style, save_figure
-from experiments.head_to_head.borders import draw_closed_forms
 from experiments.head_to_head.cells import SETTINGS
 from experiments.head_to_head.contestants import APPROXIMATE
-from experiments.head_to_head.looks import colour_of, name_of
+from experiments.head_to_head.looks import colour_of, name_of, order_of
 from experiments.head_to_head.phase_figure import (
     Axis2D,
     Landmark,
@@ -69,8 +68,8 @@ _ABOUT = (
     "A dense model of 4T parameters, scale-up domains of 32 GPUs; all-reduce, checkpoints and "
     "loading take what SimGrid measures on the platform.",
     "All schemes meet the same failures. Repairs take 3 to 5 days (78 %: hardware) or 3 h.",
-    "Where a restart finds new hardware, spares stand by and count as GPU-hours; other schemes go "
-    "on without what is broken.",
+    "Where a restart finds new hardware, spares stand by and count as GPU-hours, and take the "
+    "places of dropped groups after a restart's time; other schemes go on without what is broken.",
     "Each scheme at the redundancy and checkpoint interval that its closed forms advise, over "
     "in-memory checkpoints (REFT) where that suits it. Ratios are to a run without failures.",
 )
@@ -80,39 +79,28 @@ def draw_phase_diagram(table: pd.DataFrame, path: Path) -> Path:
     """Draw both planes, by time and by GPU-hours."""
     with figure_style():
         figure, panels = plt.subplots(2, 2, figsize=(13.5, 10.6), layout="constrained")
-        bordered = False
         for row, (plane, axis) in enumerate((("restart", _RESTART), ("domains", _DOMAINS))):
             for panel, name in zip(panels[row], _TITLES, strict=True):
                 region = Region(table, plane, name)
                 draw_phase(panel, region, axis)
                 draw_levels(panel, region, _LEVELS)
-                if name == "time":
-                    bordered |= draw_closed_forms(panel, table, plane)
         for panel, title in zip(panels[0], _TITLES.values(), strict=True):
             panel.set_title(f"Which scheme {title}?", fontsize=14)
-        handles = legend_handles(bordered, True)
-        figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=10)
+        figure.legend(handles=legend_handles(), loc="outside upper center", ncols=4, fontsize=10)
         approximate = set(APPROXIMATE) & set(table["scheme"])
-        write_notes(figure, [*_ABOUT, *([_APPROXIMATE] if approximate else [])])
+        notes = [*_ABOUT, *([_APPROXIMATE] if approximate else []), *_too_large(table)]
+        write_notes(figure, notes)
     return save_figure(figure, path)
 
 
-def draw_classics(table: pd.DataFrame, path: Path) -> Path:
-    """Draw the planes with only those schemes that have closed forms, and what these say."""
-    with figure_style():
-        figure, panels = plt.subplots(1, 2, figsize=(13.5, 5.4), layout="constrained")
-        for panel, (plane, axis) in zip(
-            panels, (("restart", _RESTART), ("domains", _DOMAINS)), strict=True
-        ):
-            region = Region(table, plane, "time")
-            # Far behind others, they may have been played with one seed only.
-            region.sure[:] = True
-            draw_phase(panel, region, axis)
-            draw_closed_forms(panel, table, plane)
-        panels[0].set_title("Checkpoint, replication or SPARe: which trains soonest?", fontsize=13)
-        handles = legend_handles(True, False)
-        figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=10)
-    return save_figure(figure, path)
+def _too_large(table: pd.DataFrame) -> list[str]:
+    """Return a note of the schemes that a GPU's memory does not do for in some cell."""
+    played = table[table["seeds"] > 0]
+    schemes = played.loc[~played["fits_memory"].astype(bool), "scheme"].unique()
+    if not len(schemes):
+        return []
+    names = ", ".join(name_of(scheme) for scheme in sorted(schemes, key=order_of))
+    return [f"Played as if their states fitted a GPU's memory, in some cells or all: {names}."]
 
 
 def draw_settings(table: pd.DataFrame, path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from experiments.figure_style import SCHEME_COLOURS, scheme_looks
+from experiments.head_to_head.controls import NTP_ALONE
 
 # Tol's muted scheme for those without a colour of their own: as large areas they have to be told
 # apart by all kinds of colour vision. A hybrid is a lighter shade of what it is built on.
@@ -16,6 +17,7 @@ _COLOURS = {
     "varuna": "#CC6677",
     "spare-ntp": "#88CCEE",
     "replication-ntp": "#F4B183",
+    NTP_ALONE: "#DDDDDD",
 }
 NAMES = {
     "checkpoint": "checkpoint",
@@ -30,6 +32,7 @@ NAMES = {
     "varuna": "Varuna",
     "spare-ntp": "SPARe on NTP",
     "replication-ntp": "replication on NTP",
+    NTP_ALONE: "NTP without a restart",
 }
 
 

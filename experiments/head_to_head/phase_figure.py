@@ -126,29 +126,13 @@ def draw_levels(axes: Axes, region: Region, levels: Sequence[float]) -> None:
         text.set_path_effects([patheffects.withStroke(linewidth=2.0, foreground="white")])
 
 
-def legend_handles(has_borders: bool, has_seeds: bool) -> list[Patch | Line2D]:
+def legend_handles() -> list[Patch | Line2D]:
     """Return what explains the map; the regions are named on it."""
-    handles: list[Patch | Line2D] = []
-    if has_seeds:
-        handles += [
-            Patch(facecolor=_mixed("#0072B2", _SOLID), label="surely the best"),
-            Patch(facecolor=_mixed("#0072B2", _PALE), label="the next is within the seeds' noise"),
-        ]
-        handles.append(
-            Line2D([], [], color="#222222", linestyle=":", linewidth=1.0, label="the best's ratio")
-        )
-    if has_borders:
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color="#111111",
-                linestyle="--",
-                linewidth=1.5,
-                label="border by closed forms: checkpoint, replication, SPARe",
-            )
-        )
-    return handles
+    return [
+        Patch(facecolor=_mixed("#0072B2", _SOLID), label="surely the best"),
+        Patch(facecolor=_mixed("#0072B2", _PALE), label="the next is within the seeds' noise"),
+        Line2D([], [], color="#222222", linestyle=":", linewidth=1.0, label="the best's ratio"),
+    ]
 
 
 def _cell_colours(region: Region) -> tuple[list[str], NDArray[np.int_]]:

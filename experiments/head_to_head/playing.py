@@ -7,8 +7,10 @@ from math import inf
 from typing import Any
 
 from experiments.head_to_head.contestants import APPROXIMATE, Contestant
+from experiments.head_to_head.controls import named_for_what_they_are
 from experiments.head_to_head.entering import play_entered
 from experiments.head_to_head.entries import Entry, enter
+from experiments.head_to_head.gpu_memory import fits, held_bytes
 from experiments.head_to_head.setting import GPUS_PER_GROUP, Cell, Ground
 from simulator.failures.failure import Failure
 from simulator.progress import Progress
@@ -121,6 +123,7 @@ def play_match(match: Match) -> list[Row]:
         for seed in match.seeds[1:]:
             limit = HOPELESS * standing.limit() if match.races else NEVER_RATIO
             played.append(field.play(entry, seed, min(limit, NEVER_RATIO)))
+    named_for_what_they_are(match.contestants, rows)
     return [
         {**_of_cell(cell, field.steps), **row}
         for one in match.contestants
@@ -138,10 +141,9 @@ class _Field:
     def __init__(self, match: Match) -> None:
         cell, ground = match.cell, match.ground
         self.steps = ground.steps_in(cell)
-        self._durations = ground.durations_in(cell)
         self._process = ground.process(cell)
         self._groups = cell.groups
-        all_reduce_s = self._durations.all_reduce_s(cell.groups)
+        all_reduce_s = ground.durations.all_reduce_s(cell.groups)
         self._ideal_s = self.steps * (ground.scenario.job.compute_s + all_reduce_s)
         self._pasts: dict[int, list[Failure]] = {}
 
@@ -151,8 +153,8 @@ class _Field:
             self._pasts[seed] = self._process.past(seed)
         strategy = entry.strategy()
         # The clock starts with the start-up of what is left.
-        limit_s = self._durations.restart_s + limit * self._ideal_s
-        job = entry.job(self.steps, self._durations, self._process, limit_s, seed)
+        limit_s = entry.durations.restart_s + limit * self._ideal_s
+        job = entry.job(self.steps, self._process, limit_s, seed)
         progress, begun_s = play_entered(job, strategy, self._pasts[seed])
         return self._row(entry, strategy, seed, progress, begun_s)
 
@@ -164,8 +166,10 @@ class _Field:
         ratio = time_s / self._ideal_s if finished else inf
         spares = _spares_of_scheme(entry)
         # What is repaired and handed back in time is never replaced.
-        if strategy.restart_replaces and (progress.restarts or not strategy.tracks_components):
+        replaced = progress.restarts + progress.rejoined
+        if strategy.restart_replaces and (replaced or not strategy.tracks_components):
             spares += self._process.spare_gpus()
+        memory_bytes = held_bytes(strategy.stages_held)
         gpus = self._groups * GPUS_PER_GROUP
         return {
             "contestant": entry.contestant.name,
@@ -179,6 +183,9 @@ class _Field:
             "spare_gpus": spares,
             "availability": 1.0 - progress.downtime_s / time_s if time_s else 1.0,
             "restarts": progress.restarts,
+            "rejoined": progress.rejoined,
+            "gpu_memory_bytes": memory_bytes,
+            "fits_memory": fits(memory_bytes),
             "failures": progress.failures,
             "played_ratio": time_s / self._ideal_s,
             "closed_form_ratio": entry.closed_form,

@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite, isnan
 
 import pandas as pd
 from rich.table import Table
 
-from experiments.head_to_head.cells import SETTINGS
+from experiments.head_to_head.cells import LAYERS, SETTINGS, STALLS_S
 from experiments.head_to_head.looks import name_of
 from experiments.head_to_head.tables import winners
 
 _TODAY = list(SETTINGS).index("today")
 
+PLACES: Mapping[str, Mapping[float, str]] = {
+    "settings": {float(place): name for place, name in enumerate(SETTINGS)},
+    "stalls": {stall_s: f"every event {stall_s:g} s" for stall_s in STALLS_S},
+    "layers": {float(layers): f"{layers} layers" for layers in LAYERS},
+}
+"""Lists of circumstances that become a table: what `Cell.x` stands for."""
 
-def settings_table(table: pd.DataFrame) -> Table:
-    """Return the table of settings, each setting's contestants in the order of their time.
+
+def places_table(table: pd.DataFrame, plane: str) -> Table:
+    """Return the table of a list of circumstances, each one's contestants in order of their time.
 
     Parameters
     ----------
     table : DataFrame
         What `tables.paired_to_best` returned.
+    plane : str
+        A key of `PLACES`.
     """
     shown = Table(title="time to train over that without failures, mean and 95 % interval")
-    for name in ("setting", "contestant", "r"):
+    for name in (plane, "contestant", "what it is", "r"):
         shown.add_column(name)
-    for name in ("ratio", "above the best", "GPU-hours", "spares", "available", "restarts"):
+    columns = ("ratio", "above the best", "GPU-hours", "spares", "available", "restarts", "a GPU")
+    for name in columns:
         shown.add_column(name, justify="right")
-    for place, setting in enumerate(SETTINGS):
+    for place, setting in PLACES[plane].items():
         mine = table[(table["x"] == place) & (table["seeds"] > 0)].sort_values("ratio")
         for number, row in enumerate(mine.itertuples(index=False)):
+            held = f"{row.gpu_memory_bytes / 1e9:.0f} GB"
             shown.add_row(
                 setting if number == 0 else "",
                 row.contestant,
+                name_of(row.scheme),
                 f"{row.redundancy:.0f}",
                 _with_half(row.ratio, row.ratio_high - row.ratio) if not row.note else row.note,
                 _with_half(row.above_best, row.above_best_half) if number else "",
@@ -40,6 +53,7 @@ def settings_table(table: pd.DataFrame) -> Table:
                 f"{row.spare_gpus:,.0f}",
                 f"{row.availability:.1%}",
                 f"{row.restarts:.1f}",
+                held if row.fits_memory else f"{held}: too much",
             )
         shown.add_section()
     return shown
@@ -60,6 +74,8 @@ def closing_sentence(table: pd.DataFrame) -> str:
     planes = set(table["plane"])
     if "settings" in planes:
         said.append(_today(table[(table["plane"] == "settings") & (table["x"] == _TODAY)]))
+    if "stalls" in planes:
+        said.append(_stalls(table[table["plane"] == "stalls"]))
     if "restart" in planes:
         said.append(
             "On 32,768 GPUs, over failures from every minute to every day and restarts of 10 s to "
@@ -82,11 +98,22 @@ def _today(mine: pd.DataFrame) -> str:
         f"At today's failure rate on 32,768 GPUs {name_of(best['scheme'])} trains soonest, in "
         f"{best['ratio']:.2f} times the time without failures"
     )
+    if not best["fits_memory"]:
+        said += f", if a GPU had {best['gpu_memory_bytes'] / 1e9:.0f} GB, which it has not"
     plain = played[played["scheme"] == "checkpoint"]
     if plain.empty or best["scheme"] == "checkpoint":
         return said + "."
     ratio = plain["ratio"].iloc[0]
     return f"{said}; checkpoints alone take {ratio:.2f} ({ratio / best['ratio'] - 1:.0%} longer)."
+
+
+def _stalls(mine: pd.DataFrame) -> str:
+    best = mine[mine["best_time"]].sort_values("x")
+    parts = [
+        f"{name_of(row.scheme)} over {row.protection} in {row.ratio:.3f} (each {row.x:g} s)"
+        for row in best.itertuples(index=False)
+    ]
+    return f"Where every event costs everybody the same, the first are {', '.join(parts)}."
 
 
 def _shares(won: pd.DataFrame) -> str:

@@ -16,7 +16,7 @@ from experiments.scenario_file import load_scenario
 from simulator.failures.failure import JobLayout
 from simulator.job import Durations
 
-PlaneName = Literal["restart", "domains", "settings"]
+PlaneName = Literal["restart", "domains", "settings", "stalls", "layers"]
 
 SCENARIO = "head-to-head"
 GROUPS = 64
@@ -44,6 +44,10 @@ class Cell:
         Groups of 512 GPUs.
     domain_share : float
         Share of the failures that break a whole scale-up domain.
+    stall_s : float or None
+        What every event costs everybody, in seconds; None for what each scheme says of its own.
+    layers : int or None
+        Layers of the model, where they are not those of the job.
     """
 
     plane: PlaneName
@@ -53,6 +57,8 @@ class Cell:
     restart_s: float
     groups: int = GROUPS
     domain_share: float = 0.0
+    stall_s: float | None = None
+    layers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +90,22 @@ class Ground:
         changes = {"job": job, "failures": failures, "restart": restart}
         return base.model_copy(update=changes | _smaller_peers(base, cell.groups))
 
-    def durations_in(self, cell: Cell) -> Durations:
-        """Return the times of a cell's phases."""
-        return replace(self.durations, restart_s=cell.restart_s)
+    def durations_in(self, cell: Cell, states_stall: bool = False) -> Durations:
+        """Return the times of a cell's phases.
+
+        Parameters
+        ----------
+        cell : Cell
+            The circumstances.
+        states_stall : bool
+            Whether the scheme's options say what a failure costs that it masks; else, where all
+            events cost the same, the controller takes that long.
+        """
+        durations = replace(self.durations, restart_s=cell.restart_s)
+        if cell.stall_s is None:
+            return durations
+        controller_s = 0.0 if states_stall else cell.stall_s
+        return replace(durations, controller_s=controller_s, rejoin_s=cell.stall_s)
 
     def steps_in(self, cell: Cell) -> int:
         """Return how many steps are played: for about 120 failures, from 120 to 5,000."""

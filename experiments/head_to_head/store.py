@@ -14,7 +14,17 @@ from experiments.sweeps.code_digest import code_digest
 from experiments.sweeps.sealed_json import seal, unseal, write_atomically
 
 # The modules of this package that decide what comes out of a cell.
-_DECISIVE = {"playing", "entering", "failures", "setting", "contestants", "closed_forms", "entries"}
+_DECISIVE = {
+    "playing",
+    "entering",
+    "failures",
+    "setting",
+    "contestants",
+    "controls",
+    "gpu_memory",
+    "closed_forms",
+    "entries",
+}
 
 
 @dataclass(frozen=True, slots=True)

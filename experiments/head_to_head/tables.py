@@ -28,7 +28,8 @@ def contestant_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
         Cell and its circumstances, contestant, ``seeds`` played, ``ratio`` (time to train over that
         without failures) and ``gpu_ratio`` (GPU-hours, spares included, over those without
         failures) with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of
-        ``availability``, ``restarts``, ``spare_gpus``; ``closed_form_ratio``;
+        ``availability``, ``restarts``, ``rejoined``, ``spare_gpus``; ``closed_form_ratio``; the
+        most that a GPU had to hold in any run, and whether its memory does (``fits_memory``);
         ``best_time`` and ``best_gpu_hours`` mark the winners, ``sure_time`` and ``sure_gpu_hours``
         tell whether a winner's lead over the best of the other schemes is beyond the seeds' noise;
         ``note`` says why one was stopped or left out.
@@ -39,7 +40,7 @@ def contestant_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     played = runs[runs["absent"] == ""]
     grouped = played.groupby(keys, sort=False)
     first = [*_CIRCUMSTANCES, "scheme", "protection", "redundancy", "closed_form_ratio", "place"]
-    means = ["availability", "restarts", "spare_gpus", "gpu_hours", "played_ratio"]
+    means = ["availability", "restarts", "rejoined", "spare_gpus", "gpu_hours", "played_ratio"]
     table = grouped[first].first()
     table["seeds"] = grouped.size()
     for metric in METRICS:
@@ -48,6 +49,8 @@ def contestant_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
         table[metric] = middle
         table[f"{metric}_low"], table[f"{metric}_high"] = middle - half, middle + half
     table[means] = grouped[means].mean()
+    table["gpu_memory_bytes"] = grouped["gpu_memory_bytes"].max()
+    table["fits_memory"] = grouped["fits_memory"].all()
     table = table.reset_index()
     table["note"] = [
         "" if ratio < inf else f"stopped at {reached:.1f}"

@@ -10,7 +10,6 @@ from experiments.planner.situation import Situation
 from experiments.resolve import Question
 from experiments.theory.predictions import predict_question, predict_redundancies
 from simulator.failures.models import IndependentGroups
-from strategies.base import Strategy
 from strategies.checkpoint_period import Costs
 from strategies.closed_forms.course import Predictable
 from strategies.closed_forms.prediction import Prediction
@@ -70,13 +69,14 @@ def choices_of(situation: Situation, scheme: str) -> list[Choice]:
     """
     question = situation.question(scheme)
     stated = situation.stated_redundancy(scheme)
+    groups, options = question.scenario.job.groups, question.scenario.strategy.options()
     named = strategy_class(scheme)
-    redundancies = named.redundancies(question.scenario.job.groups) if stated is None else [stated]
+    redundancies = named.redundancies(groups, options) if stated is None else [stated]
     question.strategy()
     if has_closed_forms(question):
         choices = _by_course(question, redundancies)
     else:
-        choices = [_by_plain_forms(question, named, redundancy) for redundancy in redundancies]
+        choices = [_by_plain_forms(question, redundancy) for redundancy in redundancies]
     return sorted(choices, key=lambda choice: choice.ratio)
 
 
@@ -84,8 +84,7 @@ def predicted_ratio(question: Question) -> float:
     """Return the predicted time-to-train ratio of a question at its redundancy and interval."""
     if has_closed_forms(question):
         return predict_question(question).time_to_train_ratio
-    named = strategy_class(question.scenario.strategy.name)
-    return _at_interval(question, named).ratio
+    return _at_interval(question).ratio
 
 
 def has_closed_forms(question: Question) -> bool:
@@ -130,20 +129,19 @@ def _predicted(question: Question, prediction: Prediction, rough: bool) -> Choic
     )
 
 
-def _by_plain_forms(question: Question, scheme: type[Strategy], redundancy: int) -> Choice:
-    groups = question.scenario.job.groups
-    interval = question.scenario.checkpoint.interval_steps or scheme.best_interval_steps(
-        groups, redundancy, _costs(question)
-    )
-    return _at_interval(replace(question, redundancy=redundancy, interval_steps=interval), scheme)
+def _by_plain_forms(question: Question, redundancy: int) -> Choice:
+    asked = replace(question, redundancy=redundancy)
+    interval = question.scenario.checkpoint.interval_steps
+    if interval is None:
+        interval = asked.strategy().best_interval_steps(_costs(question))
+    return _at_interval(replace(asked, interval_steps=interval))
 
 
-def _at_interval(question: Question, scheme: type[Strategy]) -> Choice:
+def _at_interval(question: Question) -> Choice:
     """The objective J(r) of Lee et al. 2026 (SPARe), at the interval of the question."""
-    costs, groups = _costs(question), question.scenario.job.groups
-    time_to_failure_s = scheme.masked_failures(groups, question.redundancy) * costs.mtbf_s
-    work_s = scheme.work_per_step(groups, question.redundancy) * costs.compute_s
-    step_s = work_s + costs.all_reduce_s
+    costs, scheme = _costs(question), question.strategy()
+    time_to_failure_s = scheme.masked_failures() * costs.mtbf_s
+    step_s = scheme.step_s(costs)
     period_s = costs.save_s + question.interval_steps * step_s
     availability = costs.availability(period_s, time_to_failure_s)
     ideal_s = costs.compute_s + costs.all_reduce_s

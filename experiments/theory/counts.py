@@ -20,8 +20,8 @@ from strategies.closed_forms.stacked_types import independent_types_mean_failure
 from strategies.closed_forms.stacked_work import least_stacks
 from strategies.closed_forms.wipe_out import plain_mean_failures
 from strategies.golomb import largest_redundancy
+from strategies.registry import build_strategy
 from strategies.replication import Replication
-from strategies.spare import Spare
 
 GROUPS = (50, 100, 200, 400, 600, 1000, 2000, 5000, 10_000)
 FEWER_GROUPS = (50, 100, 200, 600, 1000, 10_000)
@@ -49,7 +49,7 @@ def _spare(groups: Sequence[int]) -> Iterator[Cell]:
 
 def _replication(groups: Sequence[int]) -> Iterator[Cell]:
     for n in groups:
-        for redundancy in Replication.redundancies(n):
+        for redundancy in Replication.redundancies(n, Replication.Options()):
             yield "replication", n, redundancy
 
 
@@ -124,6 +124,6 @@ def _compare(task: tuple[Cell, float, int]) -> dict[str, Any]:
             (work - mean * counts).std(ddof=1) / np.sqrt(trials) / counts.mean()
         ),
         "least_work_by_life": float((work / counts).mean()),
-        "plain_work": Spare.work_per_step(groups, redundancy),
+        "plain_work": build_strategy("spare", groups, redundancy).work_per_step(),
         "closed_work": float(outliving @ least_stacks(groups, redundancy) / outliving.sum()),
     }

@@ -71,7 +71,7 @@ def compare_jobs(
         row = {f"predicted_{name}": value for name, value in predicted.items()}
         scheme = question.strategy()
         if isinstance(scheme, Spare):
-            row["plain_work"] = scheme.work_per_step(cell.groups, cell.redundancy)
+            row["plain_work"] = scheme.work_per_step()
             row["work_by_failure"] = sum(scheme.failure_course().work_per_failure())
         for seed in range(seeds):
             tasks.append(Task(question, seed, (("rules", cell.rules),)))

@@ -38,7 +38,8 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
         load_scenario("spare-study", [f"strategy.name={name}", f"job.groups={groups}"])
     )
     costs = _plain_costs(question)
-    candidates = [r for r in scheme.redundancies(groups) if r <= _LARGEST]
+    options = question.scenario.strategy.options()
+    candidates = [r for r in scheme.redundancies(groups, options) if r <= _LARGEST]
     ratios = {
         redundancy: prediction.time_to_train_ratio
         for redundancy, prediction in predict_redundancies(question, candidates).items()
@@ -49,9 +50,10 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
         "scheme": name,
         "groups": groups,
         "published": published,
-        "rule": scheme.best_redundancy(groups, costs),
+        "rule": scheme.best_redundancy(groups, options, costs),
         "objective": min(
-            candidates, key=lambda r: scheme.normalised_time_to_train(groups, r, costs)
+            candidates,
+            key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs),
         ),
         "predicted": best,
         "near": f"{near[0]} to {near[-1]}",

@@ -15,7 +15,6 @@ from typing import ClassVar
 from pydantic import Field
 
 from strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
-from strategies.errors import StrategyError
 from strategies.nonuniform.damage import Damage
 from strategies.nonuniform.job_plan import JobPlan, job_plan, packed_replicas, unpacked_replicas
 from strategies.nonuniform.replica_plan import ReplicaPlan
@@ -64,12 +63,6 @@ class RestartingReplicas(Strategy):
 
     def __init__(self, groups: int, redundancy: int, options: ReplicaOptions) -> None:
         super().__init__(groups, redundancy, options)
-        if redundancy != 1:
-            raise StrategyError(
-                "strategy.redundancy",
-                f"{self.name} has no redundancy, it was given {redundancy}",
-                "leave it unset or use 1",
-            )
         self._packing, self._spare_domains = options.packing, options.spare_domains
         self._damage = Damage(options.domain_gpus)
         self._whole = StepPlan(tuple(range(groups)), 1)
@@ -124,12 +117,10 @@ class RestartingReplicas(Strategy):
         share = job.sequences / (self.groups * plans[0].sequences)
         return StepPlan(job.members, 1, pace=pace, batch_share=share)
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
+    def masked_failures(self) -> float:
         """Return 1: every failure makes the job restart."""
         return 1.0
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         """Each group computes its one shard type."""
         return 1.0

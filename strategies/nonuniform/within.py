@@ -212,17 +212,20 @@ class NonuniformWithin(Strategy):
         kept = max(1, int(whole / slower + 1e-9))
         return 1.0 - kept / whole
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
+    def masked_failures(self) -> float:
         """Return those of the inner scheme: as if every failure killed its group."""
-        return cls.inner.masked_failures(groups, redundancy)
+        return self._inner.masked_failures()
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         """Return that of the inner scheme, whose groups are all whole."""
-        return cls.inner.work_per_step(groups, redundancy)
+        return self._inner.work_per_step()
 
     @classmethod
-    def redundancies(cls, groups: int) -> Sequence[int]:
+    def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
         """Those of the inner scheme."""
-        return cls.inner.redundancies(groups)
+        return cls.inner.redundancies(groups, options)
+
+    @classmethod
+    def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
+        """Return what the inner scheme says; 1 is the control, which masks no dying group."""
+        return cls.inner.accepts(groups, redundancy, options)

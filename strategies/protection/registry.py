@@ -5,15 +5,23 @@ from __future__ import annotations
 from functools import cache
 
 import strategies.protection
-from strategies.discovery import classes_with_a_name
-from strategies.errors import StrategyError
+from strategies.discovery import Found, classes_with_a_name
 from strategies.protection.base import Protection
 
 
 @cache
+def _found() -> Found[Protection]:
+    return classes_with_a_name(strategies.protection, Protection)  # type: ignore[type-abstract]
+
+
 def all_protections() -> dict[str, type[Protection]]:
     """Return every `Protection` subclass with a `name` in the modules of this package, by name."""
-    return classes_with_a_name(strategies.protection, Protection)  # type: ignore[type-abstract]
+    return _found().classes
+
+
+def broken_protections() -> tuple[str, ...]:
+    """Return a line for each file of a protection that cannot be used."""
+    return _found().broken
 
 
 def protection_class(name: str) -> type[Protection]:
@@ -24,9 +32,4 @@ def protection_class(name: str) -> type[Protection]:
     StrategyError
         If there is none.
     """
-    known = all_protections()
-    if name not in known:
-        raise StrategyError(
-            "protection.name", f"there is no protection {name!r}", f"use one of {', '.join(known)}"
-        )
-    return known[name]
+    return _found().get("protection.name", "protection", name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from strategies.base import StepPlan
-from strategies.errors import StrategyError
 
 STAGES = 8
 """Stages of a pipeline: MeCeFO (NeurIPS 2025) has pipelines of 8 GPUs."""
@@ -18,19 +17,3 @@ def failures_until_nobody_is_left(nodes: int) -> float:
     The coupon collector's number, without repairs; with repairs it takes far longer.
     """
     return nodes * sum(1.0 / k for k in range(1, nodes + 1))
-
-
-def require_no_redundancy(name: str, redundancy: int) -> None:
-    """Refuse a redundancy where the scheme has none to choose.
-
-    Raises
-    ------
-    StrategyError
-        It is not 1.
-    """
-    if redundancy != 1:
-        raise StrategyError(
-            "strategy.redundancy",
-            f"{name} has no redundancy to choose, it was given {redundancy}",
-            "leave it unset or use 1",
-        )

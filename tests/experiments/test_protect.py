@@ -9,7 +9,6 @@ from experiments.keeping_state.transfer_times import protected_job
 from experiments.resolve import Question, resolve
 from experiments.scenario_file import load_scenario
 from strategies.errors import StrategyError
-from strategies.registry import strategy_class
 
 STATED = (
     "all_reduce.time=stated",
@@ -102,7 +101,7 @@ def test_measured_times_are_those_of_the_platform() -> None:
 def test_a_snapshot_is_whole_before_the_next_is_due() -> None:
     """A free snapshot would be taken at every step, but this one takes 400 s."""
     question = resolved("protection.copy_s=400")
-    work = strategy_class("spare").work_per_step(200, question.redundancy)
+    work = question.strategy().work_per_step()
     step_s = 64 * work + question.durations.all_reduce_s(200)
     interval = question.protected.snapshot_interval_steps
     assert (interval - 1) * step_s < 400 <= interval * step_s

@@ -113,12 +113,10 @@ class Obedient(Strategy):
         self._plan = StepPlan(members, 1, self._stack_size)
         return Continue(tuple(missing), patch, len(patch))
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
+    def masked_failures(self) -> float:
         return 1.0
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         return 1.0
 
 

@@ -59,7 +59,8 @@ def test_the_causes_sum_to_the_whole_time(
     fixed_step: str,
     seed: int,
 ) -> None:
-    if redundancy not in all_strategies()[scheme].redundancies(24):
+    chosen = all_strategies()[scheme]
+    if redundancy not in chosen.redundancies(24, chosen.Options()):
         redundancy = 1
     asked = load_scenario(
         scenario,

@@ -51,12 +51,10 @@ class Listener(Strategy):
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         return WipeOut(tuple(missing))
 
-    @classmethod
-    def masked_failures(cls, groups: int, redundancy: int) -> float:
+    def masked_failures(self) -> float:
         return 1.0
 
-    @classmethod
-    def work_per_step(cls, groups: int, redundancy: int) -> float:
+    def work_per_step(self) -> float:
         return 1.0
 
 

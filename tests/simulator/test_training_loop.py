@@ -349,7 +349,7 @@ def test_whatever_fails_time_is_accounted_for_and_the_job_is_done(
     count up by one but for the leaps back that restarts make.
     """
     name = data.draw(st.sampled_from(["checkpoint", "replication", "spare"]))
-    groups = data.draw(st.integers(6, 14))
+    groups = data.draw(st.integers(7, 14))
     strategy = build_strategy(name, groups, 1 if name == "checkpoint" else 3)
     failing = data.draw(st.lists(st.booleans(), max_size=6))
     rules = SOUND

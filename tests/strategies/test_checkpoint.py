@@ -20,7 +20,7 @@ def test_every_failure_is_a_wipe_out() -> None:
 
 @pytest.mark.parametrize("redundancy", [0, 2, 9])
 def test_redundancy_makes_no_sense_here(redundancy: int) -> None:
-    with pytest.raises(StrategyError, match=r"strategy\.redundancy: checkpoint-only has no"):
+    with pytest.raises(StrategyError, match=r"strategy\.redundancy: checkpoint has no redundancy"):
         build_strategy("checkpoint", 4, redundancy)
 
 

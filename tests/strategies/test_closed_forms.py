@@ -15,13 +15,17 @@ from strategies.base import Strategy
 from strategies.checkpoint import Checkpoint
 from strategies.checkpoint_period import Costs, best_period_s
 from strategies.replication import Replication
-from strategies.spare import Spare
+from strategies.spare import Spare, SpareOptions
 from strategies.stacks import StackedShards
 
 
 def study(groups: int) -> Costs:
     """Costs of Lee et al. 2026 (SPARe), in seconds."""
     return Costs(300.0, 2e13 / 340e9, 3600.0, 64.0, groups / 100)
+
+
+def built(scheme: type[Strategy], groups: int, redundancy: int) -> Strategy:
+    return scheme(groups, redundancy, scheme.Options())
 
 
 def failures_until_wipe_out(groups: int, redundancy: int, order: list[int]) -> int:
@@ -44,7 +48,7 @@ def test_masked_failures_are_those_of_random_failures(groups: int, redundancy: i
         failures_until_wipe_out(groups, redundancy, rng.permutation(groups).tolist())
         for _ in range(400)
     ]
-    formula = Spare.masked_failures(groups, redundancy)
+    formula = built(Spare, groups, redundancy).masked_failures()
     error = float(np.std(counts, ddof=1)) / sqrt(len(counts))
     left_out = 0.0113 * formula if groups >= 200 else formula * redundancy / groups
     # Counting ends with the failure that is not masked; the integral runs over those before it too.
@@ -57,45 +61,47 @@ def test_masked_failures_are_the_integral_they_come_from(
     scheme: type[Strategy], groups: int, redundancy: int
 ) -> None:
     integral, _ = quad(lambda k: np.exp(-groups * (k / groups) ** redundancy), 0, 2 * groups)
-    assert scheme.masked_failures(groups, redundancy) == pytest.approx(integral, rel=1e-6)
+    assert built(scheme, groups, redundancy).masked_failures() == pytest.approx(integral, rel=1e-6)
 
 
 def test_the_paper_s_example_of_masked_failures() -> None:
-    assert Spare.masked_failures(600, 20) == pytest.approx(426, abs=2)
+    assert built(Spare, 600, 20).masked_failures() == pytest.approx(426, abs=2)
 
 
 def test_without_redundancy_the_first_failure_counts() -> None:
-    assert Checkpoint.masked_failures(200, 1) == 1
-    assert Spare.masked_failures(200, 1) == pytest.approx(1)
+    assert built(Checkpoint, 200, 1).masked_failures() == 1
+    assert built(Spare, 200, 1).masked_failures() == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("groups", "best"), [(200, 8), (600, 10), (1000, 10)])
 def test_the_best_redundancy_is_the_paper_s(groups: int, best: int) -> None:
-    assert Spare.best_redundancy(groups, study(groups)) == best
+    assert Spare.best_redundancy(groups, SpareOptions(), study(groups)) == best
 
 
 @pytest.mark.parametrize("groups", [200, 600, 1000])
 def test_the_best_redundancy_is_nearly_where_the_objective_is_least(groups: int) -> None:
     costs = study(groups)
     objective = {
-        r: Spare.normalised_time_to_train(groups, r, costs) for r in Spare.redundancies(groups)
+        r: built(Spare, groups, r).normalised_time_to_train(costs)
+        for r in Spare.redundancies(groups, SpareOptions())
     }
-    best = Spare.best_redundancy(groups, costs)
+    best = Spare.best_redundancy(groups, SpareOptions(), costs)
     assert objective[best] < 1.01 * min(objective.values())
 
 
 @pytest.mark.parametrize("groups", [200, 600, 1000])
 def test_replication_is_best_at_a_low_degree(groups: int) -> None:
     """The study finds 3; the closed form knows of no failures in restarts and takes 2."""
-    assert Replication.best_redundancy(groups, study(groups)) in (2, 3)
+    assert Replication.best_redundancy(groups, Replication.Options(), study(groups)) in (2, 3)
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 5, 8, 24])
 def test_best_values_of_small_jobs_can_be_built(groups: int) -> None:
     for scheme in (Checkpoint, Replication, Spare):
-        redundancy = scheme.best_redundancy(groups, study(groups))
-        assert scheme(groups, redundancy, scheme.Options()).plan().members
-        assert scheme.best_interval_steps(groups, redundancy, study(groups)) >= 1
+        redundancy = scheme.best_redundancy(groups, scheme.Options(), study(groups))
+        best = built(scheme, groups, redundancy)
+        assert best.plan().members
+        assert best.best_interval_steps(study(groups)) >= 1
 
 
 REPLICATION_200 = [8, 6, 6, 5, 5, 4, 4, 3, 3, 3, 3]
@@ -118,7 +124,7 @@ def test_checkpoint_intervals_are_the_paper_s_within_a_step(
 ) -> None:
     """Stated as "about": rounding, and the patch compute that the lower bound leaves out."""
     tolerance = 1 if groups == 200 else 2
-    ours = scheme.best_interval_steps(groups, redundancy, study(groups))
+    ours = built(scheme, groups, redundancy).best_interval_steps(study(groups))
     assert abs(ours - steps) <= tolerance
 
 
@@ -170,17 +176,17 @@ def test_the_work_of_a_step_is_a_lower_bound_that_is_nearly_reached(
         means.append(np.mean(stacks))
         bounds.append(np.mean(bound))
     error = float(np.std(bounds, ddof=1)) / sqrt(len(bounds))
-    formula = Spare.work_per_step(groups, redundancy)
+    formula = built(Spare, groups, redundancy).work_per_step()
     assert abs(np.mean(bounds) - formula) < 4 * error + 0.03 * formula
     assert np.mean(means) < 1.10 * formula
 
 
 def test_work_per_step_by_hand() -> None:
     """N = 24, r = 3: mu = Gamma(1/3)/3 * 24^(2/3) = 7.43; S is 1 at k = 0 and 2 for k = 1 to 6."""
-    assert floor(Spare.masked_failures(24, 3)) == 7
-    assert Spare.work_per_step(24, 3) == pytest.approx((1 + 6 * 2) / 7)
-    assert Replication.work_per_step(24, 3) == 3
-    assert Checkpoint.work_per_step(24, 1) == 1
+    assert floor(built(Spare, 24, 3).masked_failures()) == 7
+    assert built(Spare, 24, 3).work_per_step() == pytest.approx((1 + 6 * 2) / 7)
+    assert built(Replication, 24, 3).work_per_step() == 3
+    assert built(Checkpoint, 24, 1).work_per_step() == 1
 
 
 @pytest.mark.parametrize(("groups", "redundancy"), [(200, 2), (200, 3), (600, 3), (1000, 3)])
@@ -193,4 +199,5 @@ def test_the_plain_form_is_not_replication_s(groups: int, redundancy: int) -> No
     error = float(counts.std(ddof=1)) / sqrt(len(counts))
     law = Replication(groups, redundancy, Replication.Options()).failure_course().law
     assert abs(counts.mean() - law.mean_failures) < 4 * error
-    assert abs(counts.mean() - Replication.masked_failures(groups, redundancy)) > 20 * error
+    plain = built(Replication, groups, redundancy).masked_failures()
+    assert abs(counts.mean() - plain) > 20 * error

@@ -53,7 +53,7 @@ def test_every_failure_makes_the_job_restart_and_a_restart_alone_forgets(scheme:
 
 @pytest.mark.parametrize("scheme", Scheme)
 def test_no_redundancy_is_had(scheme: Scheme) -> None:
-    with pytest.raises(StrategyError, match="has no redundancy, it was given 2"):
+    with pytest.raises(StrategyError, match="no redundancy to choose, it was given 2"):
         build_strategy(scheme.value, 128, 2)
 
 

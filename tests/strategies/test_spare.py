@@ -112,7 +112,7 @@ def test_patch_compute_of_the_study_is_one_stack_a_group() -> None:
 
 
 def test_a_layout_without_a_ruler_is_refused() -> None:
-    with pytest.raises(StrategyError, match="redundancy 9 needs more than 87 groups"):
+    with pytest.raises(StrategyError, match="redundancy 9 needs more than 88 groups"):
         spare(24, 9)
 
 

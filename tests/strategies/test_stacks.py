@@ -129,10 +129,19 @@ def test_reset_restores_the_first_layout() -> None:
 @pytest.mark.parametrize("order", sorted(optimal_rulers()))
 def test_rulers_have_distinct_differences_also_modulo_n(order: int) -> None:
     marks = optimal_rulers()[order]
-    groups = max(order, 2 * marks[-1])
+    groups = max(order, 2 * marks[-1] + 1)
     assert ruler_for(groups, order) == marks
     differences = [(a - b) % groups for a in marks for b in marks if a != b]
-    assert len(differences) == len(set(differences)) or 2 * marks[-1] == groups
+    assert len(differences) == len(set(differences))
+
+
+@pytest.mark.parametrize("order", range(2, 29))
+def test_a_ruler_that_is_half_the_circle_is_refused(order: int) -> None:
+    """With N = 2 max(mark), types at a distance of max(mark) share two hosts."""
+    longest = optimal_rulers()[order][-1]
+    with pytest.raises(StrategyError, match=f"needs more than {2 * longest} groups"):
+        ruler_for(2 * longest, order)
+    assert largest_redundancy(2 * longest) < order <= largest_redundancy(2 * longest + 1)
 
 
 def test_two_types_share_at_most_one_group() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.base import Continue, Hit, Strategy, WipeOut
+from strategies.checkpoint_period import Costs
 from strategies.errors import StrategyError
 from strategies.registry import build_strategy, strategy_class
 from strategies.takeover.lost_stages import LostStages, stages_of
@@ -305,7 +306,27 @@ def test_varuna_restarts_with_the_nodes_that_are_left() -> None:
     scheme.restart()
     scheme.on_hit(gpu(0, 3))
     assert scheme.plan().pace == pytest.approx(32 / 31)
-    assert strategy_class("varuna").best_interval_steps(4, 1, None) == 10  # type: ignore[arg-type]
+    assert scheme.best_interval_steps(Costs(300.0, 60.0, 600.0, 1.0, 1.0)) == 10
+
+
+@pytest.mark.parametrize("name", ["mecefo", "bamboo", "oobleck"])
+@pytest.mark.parametrize("stages", [2, 8, 16])
+def test_closed_forms_see_the_stages(name: str, stages: int) -> None:
+    """All nodes have failed after n H_n failures on the mean, by the stages there are."""
+    nodes = 4 * stages
+    expected = sum(nodes / k for k in range(1, nodes + 1))
+    assert scheme_of(name, stages=stages).masked_failures() == pytest.approx(expected)
+
+
+def test_schemes_say_how_many_stages_a_gpu_had_to_hold() -> None:
+    """A neighbour has two, and so has every node of Bamboo; of 16 layers 7 nodes hold 3 each."""
+    assert [scheme_of(name).stages_held for name in SCHEMES] == [1.0, 2.0, 1.0, 1.0]
+    mecefo = scheme_of("mecefo")
+    lose(mecefo, gpu(0, 3))
+    assert (mecefo.plan().pace > 1.0, mecefo.stages_held) == (True, 2.0)
+    oobleck = scheme_of("oobleck", layers=16, least_nodes=4)
+    lose(oobleck, gpu(0, 3))
+    assert oobleck.stages_held == 1.5
 
 
 @pytest.mark.parametrize("name", SCHEMES)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from experiments.cli import main
 from experiments.errors import UserError
-from experiments.head_to_head.contestants import all_contestants, options_for, why_absent
+from experiments.head_to_head.contestants import (
+    Contestant,
+    all_contestants,
+    options_for,
+    why_absent,
+)
+from strategies.base import Continue, Hit
 from strategies.protection.registry import all_protections
-from strategies.registry import all_strategies
+from strategies.registry import all_strategies, strategy_class
 
 
 def test_every_registered_scheme_takes_part_with_known_protections() -> None:
@@ -35,6 +42,47 @@ def test_schemes_of_domains_are_told_their_size_and_number() -> None:
     assert options_for("ntp")["domain_gpus"] == 32
     assert options_for("mecefo")["stages"] == 16
     assert options_for("checkpoint") == {}
+
+
+def test_an_option_that_a_scheme_refuses_is_no_silent_default(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {"stages": 16, "micro_batches": -1}
+    monkeypatch.setattr("experiments.head_to_head.contestants.JOB_OPTIONS", told)
+    with pytest.raises(UserError, match=r"strategy\.mecefo\.micro_batches = -1: Input should be"):
+        options_for("mecefo")
+    assert main(["head-to-head", "--only", "layers"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_combinations_have_their_controls() -> None:
+    names = [one.name for one in all_contestants(["spare-ntp", "replication-ntp", "spare"])]
+    assert names == [
+        "replication-ntp/reft",
+        "replication-ntp/reft/r=1",
+        "spare/storage",
+        "spare/reft",
+        "spare-ntp/reft",
+        "spare-ntp/reft/r=1",
+    ]
+
+
+@pytest.mark.parametrize("contestant", all_contestants(), ids=lambda one: one.name)
+def test_where_all_events_cost_the_same_they_do(contestant: Contestant) -> None:
+    """A first GPU breaks: restart, take-over, reconfiguration or shrinking, it is 77 s for all."""
+    stalled = contestant.with_stall(77.0)
+    scheme = strategy_class(contestant.scheme)
+    options = scheme.Options(**stalled.options)
+    redundancy = contestant.redundancy or scheme.redundancies(64, options)[-1]
+    built = scheme(64, redundancy, options)
+    hit = Hit(3, 40, 40, 512)
+    if built.tracks_components:
+        built.on_hit(hit)
+    verdict = built.on_failures((3,))
+    if isinstance(verdict, Continue):
+        controller_s = 0.0 if stalled.states_stall_of_failures else 77.0
+        assert controller_s + verdict.stall_s == 77.0
+        assert built.on_repair(hit) in (0.0, 77.0)
 
 
 def test_who_cannot_be_built_says_why() -> None:

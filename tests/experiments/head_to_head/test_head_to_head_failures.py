@@ -44,14 +44,30 @@ def test_the_past_is_over_and_depends_on_the_seed_alone() -> None:
 def test_whoever_restarts_without_new_hardware_enters_with_what_is_broken() -> None:
     process = Process(_LAYOUT, 3600.0)
     past = process.past(0)
-    damage = lived_through(build_strategy("dp-drop", 64, 1), past, _LAYOUT)
+    damage = lived_through(build_strategy("dp-drop", 64, 1), past, _LAYOUT).damage
     assert len(damage) == len(still_broken(past))
     assert all(repaired_s > 0.0 for repaired_s, _ in damage)
 
 
+def test_spares_take_the_places_of_groups_that_were_dropped() -> None:
+    """A failure every 600 s: of those of the last 900 s one or two groups are down at a time."""
+    down, waiting = [], []
+    for seed in range(20):
+        past = Process(_LAYOUT, 600.0).past(seed)
+        scheme, without = build_strategy("spare", 64, 6), build_strategy("spare", 64, 6)
+        dropped = lived_through(scheme, past, _LAYOUT, replaces_s=900.0).dropped
+        assert all(-900.0 < since_s <= 0.0 for since_s in dropped.values())
+        assert set(dropped) == set(range(64)) - set(scheme.plan().members)
+        lived_through(without, past, _LAYOUT)
+        down.append(len(dropped))
+        waiting.append(64 - len(without.plan().members))
+    assert 0.5 < np.mean(down) < 2.5
+    assert np.mean(waiting) > 5 * np.mean(down)
+
+
 def test_plain_checkpointing_enters_whole() -> None:
     scheme = build_strategy("checkpoint", 64, 1)
-    assert lived_through(scheme, Process(_LAYOUT, 600.0).past(0), _LAYOUT) == []
+    assert lived_through(scheme, Process(_LAYOUT, 600.0).past(0), _LAYOUT).damage == []
     assert scheme.plan().members == tuple(range(64))
 
 

@@ -10,12 +10,27 @@ import pandas as pd
 import pytest
 
 from experiments.cli import main
-from experiments.head_to_head.cells import domain_plane, restart_plane, setting_cells
+from experiments.head_to_head.cells import (
+    domain_plane,
+    layer_cells,
+    restart_plane,
+    setting_cells,
+    stall_cells,
+)
 from experiments.head_to_head.contestants import all_contestants
+from experiments.head_to_head.controls import NTP_ALONE
+from experiments.head_to_head.entries import Entry, enter
+from experiments.head_to_head.gpu_memory import fits, held_bytes
 from experiments.head_to_head.playing import Match, play_match
+from experiments.head_to_head.report import closing_sentence
 from experiments.head_to_head.setting import Cell, Ground, measured_ground
 from experiments.head_to_head.store import play_all
 from experiments.head_to_head.tables import contestant_table, paired_to_best, winners
+from experiments.keeping_state.intervals import loss_in_restart, with_intervals
+from experiments.keeping_state.protected import Protected
+from experiments.scenario import Scenario
+from strategies.base import Strategy
+from strategies.checkpoint_period import Costs
 
 _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
 
@@ -65,8 +80,81 @@ def test_nobody_goes_on_with_hardware_that_nobody_gives(ground: Ground) -> None:
 def test_closed_forms_are_near_the_simulation_where_there_are_some(ground: Ground) -> None:
     table = contestant_table(play_match(_match(ground, 900.0, 900.0, races=False)))
     known = table.dropna(subset=["closed_form_ratio"])
-    assert set(known["scheme"]) == {"checkpoint", "replication"}
+    # Spares take the places of replication's groups, of which its closed forms know nothing.
+    assert set(known["scheme"]) == {"checkpoint"}
     assert (known["closed_form_ratio"] / known["ratio"]).between(0.9, 1.1).all()
+
+
+def test_a_combination_that_equals_its_control_is_called_what_it_is(ground: Ground) -> None:
+    """Nothing wipes out: SPARe on NTP is NTP without a restart; replication computes all twice."""
+    cell = Cell("settings", 0.0, 0.0, 5567.5, 908.0)
+    contestants = tuple(all_contestants(["spare-ntp", "replication-ntp"]))
+    rows = play_match(Match(cell, contestants, (0,), ground, races=False))
+    scheme_of = {row["contestant"]: row["scheme"] for row in rows}
+    assert scheme_of == {
+        "replication-ntp/reft": "replication-ntp",
+        "replication-ntp/reft/r=1": NTP_ALONE,
+        "spare-ntp/reft": NTP_ALONE,
+        "spare-ntp/reft/r=1": NTP_ALONE,
+    }
+    ratios = {row["contestant"]: row["ratio"] for row in rows}
+    assert ratios["spare-ntp/reft"] == ratios["spare-ntp/reft/r=1"]
+
+
+def test_spares_that_are_paid_for_are_used(ground: Ground) -> None:
+    """SPARe's groups are back after a restart's time: without that it is 2.05."""
+    cell = Cell("settings", 0.0, 0.0, 5567.5, 908.0)
+    (row,) = play_match(Match(cell, tuple(all_contestants(["spare/reft"])), (0,), ground))
+    assert row["spare_gpus"] > 0
+    assert row["rejoined"] > 0.9 * row["failures"]
+    assert row["ratio"] < 1.5
+
+
+def test_state_in_memory_is_lost_by_the_failures_that_are_played(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A domain takes four servers at once, each of which leaves a sharding group of 16 weakened.
+
+    Beside failures of GPUs, 78 % of which take a server: four times as many groups to lose
+    another in, and 4 / 0.78 times as many servers lost, by a failure that always is of hardware.
+    """
+    losses: list[float] = []
+
+    def noted(
+        protected: Protected, scenario: Scenario, scheme: Strategy, costs: Costs, model: Any
+    ) -> tuple[Protected, int]:
+        losses.append(loss_in_restart(protected.protection, scenario, model, 1000.0))
+        return with_intervals(protected, scenario, scheme, costs, model)
+
+    monkeypatch.setattr("experiments.head_to_head.entries.with_intervals", noted)
+    (contestant,) = all_contestants(["checkpoint/reft"])
+    for share in (0.0, 1.0):
+        assert isinstance(
+            enter(contestant, Cell("domains", 0, share, 1e5, 908.0, 64, share), ground), Entry
+        )
+    assert losses[1] / losses[0] == pytest.approx(4 * (4 / 0.78) / 0.78, rel=0.05)
+
+
+def test_a_first_place_that_no_gpu_has_the_memory_for_is_called_that() -> None:
+    rows = [_row(1.0, "checkpoint", seed, 1.2) | {"plane": "settings"} for seed in range(2)] + [
+        _row(1.0, "oobleck", seed, 1.1)
+        | {"plane": "settings", "fits_memory": False, "gpu_memory_bytes": 3e11}
+        for seed in range(2)
+    ]
+    said = closing_sentence(contestant_table(rows))
+    assert "oobleck" in said.lower()
+    assert "if a GPU had 300 GB, which it has not" in said
+
+
+def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu() -> None:
+    """4.03e12 parameters on 512 GPUs: 18 bytes each, and 34 s b h / t for 16 x 8 layers."""
+    state = 18 * 12 * 51_200**2 * 128 / 512
+    activations = 16 * 8 * 34 * 16_384 * 51_200 / 32
+    assert held_bytes(1.0) == pytest.approx(state + activations, rel=2e-3)
+    assert held_bytes(2.0) == pytest.approx(2 * state + activations, rel=2e-3)
+    assert fits(held_bytes(1.0))
+    assert fits(held_bytes(9 * 16 / 128))
+    assert not fits(held_bytes(10 * 16 / 128))
 
 
 def test_cells_are_kept_and_read_again(ground: Ground, tmp_path: Path) -> None:
@@ -131,6 +219,9 @@ def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
         "gpu_hours": ratio,
         "spare_gpus": 0,
         "restarts": 0,
+        "rejoined": 0,
+        "gpu_memory_bytes": 1.5e11,
+        "fits_memory": True,
         "closed_form_ratio": 1.0,
         "played_ratio": 3.0,
         "absent": "",
@@ -145,6 +236,8 @@ def test_planes_reach_from_corner_to_corner() -> None:
     sizes = sorted({cell.groups * 512 for cell in domain_plane(20)})
     assert (sizes[0], sizes[-1]) == (1024, 600_064)
     assert len(setting_cells()) == 3
+    assert [cell.restart_s for cell in stall_cells()] == [60.0, 180.0, 300.0]
+    assert [cell.layers for cell in layer_cells()] == [120, 128, 130, 136]
 
 
 def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

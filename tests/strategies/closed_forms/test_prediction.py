@@ -70,7 +70,7 @@ def test_work_per_failure_is_the_mean_that_the_paper_takes() -> None:
     spare = Spare(200, 9, SpareOptions(patch_compute="one-stack"))
     stacks, patch = spare.failure_course().work_per_failure()
     # A sharp end at floor(mu) instead of P(k): the bound is 2.3 % short at N = 200, r = 9.
-    assert stacks == pytest.approx(Spare.work_per_step(200, 9), rel=0.03)
+    assert stacks == pytest.approx(spare.work_per_step(), rel=0.03)
     assert 0.5 < patch < 0.6
     replication = Replication(200, 4, Replication.Options())
     assert replication.failure_course().work_per_failure() == pytest.approx((4.0, 0.0))

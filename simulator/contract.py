@@ -1,0 +1,181 @@
+"""What a scheme owes the training loop, looked at whenever it decides or plans anew.
+
+A scheme that breaks its contract would else give a number that looks like any other.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from math import isfinite
+from typing import NoReturn
+
+from strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, without
+from strategies.errors import StrategyError
+
+_ROUNDING = 1e-9
+_FEW = 64
+
+
+class ContractError(StrategyError):
+    """A scheme broke its contract.
+
+    Parameters
+    ----------
+    scheme : str
+        Its name.
+    what : str
+        What it did.
+    remedy : str
+        What would be right.
+    """
+
+    def __init__(self, scheme: str, what: str, remedy: str) -> None:
+        super().__init__(f"scheme {scheme!r} broke its contract", what, remedy)
+
+
+class Contract:
+    """Holds a scheme to its contract.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The scheme.
+    groups : int
+        Data-parallel groups of the job.
+
+    Raises
+    ------
+    ContractError
+        Here and in every method.
+    """
+
+    def __init__(self, strategy: Strategy, groups: int) -> None:
+        self._strategy = strategy
+        self._groups = groups
+        self._members: tuple[int, ...] = ()
+        self._verdicts = 0
+        self.enter()
+
+    def enter(self) -> None:
+        """Look at the plan of a scheme that may be in any state."""
+        plan = self._strategy.plan()
+        members = plan.members
+        if list(members) != sorted(set(members)):
+            self._breach("plan() has members that are not in ascending order, each once")
+        if members and not (members[0] >= 0 and members[-1] < self._groups):
+            self._breach(f"plan() has members beyond the job's groups, 0 to {self._groups - 1}")
+        self._check_numbers(plan)
+        self._members = members
+
+    def restarted(self) -> None:
+        """Look at the plan after a restart."""
+        self.enter()
+        lacking = self._groups - len(self._members)
+        if lacking and self._strategy.restart_replaces:
+            self._breach(
+                f"after restart() plan() lacks {lacking} of {self._groups} groups, though the "
+                "restart has replaced what was broken",
+                "bring all groups back in restart(), or set restart_replaces = False",
+            )
+
+    def returned(self, groups: Sequence[int]) -> None:
+        """Look at the plan after dropped groups came back."""
+        if self._strategy.plan().members != tuple(sorted({*self._members, *groups})):
+            self._breach(
+                f"after on_return({list(groups)}) plan() has other members than before with those",
+                "take back the groups that return, and nobody else",
+            )
+        self.enter()
+
+    def replanned(self) -> StepPlan:
+        """Return a plan that changed though no group left or came back."""
+        plan = self._strategy.plan()
+        if plan.members is not self._members and plan.members != self._members:
+            self._breach(
+                "plan() has other members than at the last failure, return or restart",
+                "members leave in on_failures(), and come back in on_return() or restart()",
+            )
+        self._check_numbers(plan)
+        self._members = plan.members
+        return plan
+
+    def verdict(self, missing: Sequence[int]) -> Verdict:
+        """Ask the scheme what becomes of a step that lacks members."""
+        verdict: object = self._strategy.on_failures(missing)
+        if isinstance(verdict, WipeOut):
+            return verdict
+        if not isinstance(verdict, Continue):
+            self._breach(f"on_failures() returned {verdict!r}", "return Continue or WipeOut")
+        if verdict.carried_on or verdict.dropped != missing:
+            self._check_answered(verdict, missing)
+        plan = self._strategy.plan()
+        self._check_dropped(verdict.dropped, plan.members)
+        self._check_numbers(plan)
+        self._check_patch(verdict, plan.members)
+        self._members = plan.members
+        return verdict
+
+    def _check_answered(self, verdict: Continue, missing: Sequence[int]) -> None:
+        answered = (*verdict.dropped, *verdict.carried_on)
+        if not answered:
+            self._breach(
+                "on_failures() neither dropped nor carried on any of the missing, who would be "
+                "missing for ever"
+            )
+        if len(set(answered)) < len(answered) or not set(missing).issuperset(answered):
+            self._breach(
+                f"on_failures({list(missing)}) dropped {list(verdict.dropped)} and carried on "
+                f"{list(verdict.carried_on)}",
+                "name members that are missing, each once",
+            )
+
+    def _check_dropped(self, dropped: Sequence[int], members: tuple[int, ...]) -> None:
+        """Look at who is left: all of few members, and of many their number and the dropped.
+
+        Every so often, all of many too: to compare thousands at each failure would take longer
+        than to play it.
+        """
+        before, self._verdicts = self._members, self._verdicts + 1
+        staying = [group for group in dropped if _has(members, group)]
+        wrong = len(members) != len(before) - len(dropped)
+        if len(before) <= _FEW or self._verdicts % _FEW == 0:
+            wrong = members != without(before, dropped)
+        if staying or wrong:
+            what = "has other members than before without those dropped"
+            if staying:
+                what = f"still has dropped groups as members: {staying}"
+            self._breach(
+                f"after on_failures() plan() {what}", "drop from the plan whom the verdict drops"
+            )
+
+    def _check_patch(self, verdict: Continue, members: tuple[int, ...]) -> None:
+        for group, stacks in verdict.patch.items():
+            if not _has(members, group):
+                self._breach(
+                    f"on_failures() has group {group} compute a patch, which is no member",
+                    "let members compute it",
+                )
+            if stacks < 0:
+                self._breach(f"on_failures() has group {group} compute {stacks} stacks")
+        if not (isfinite(verdict.stall_s) and verdict.stall_s >= 0.0):
+            self._breach(f"on_failures() returned a stall of {verdict.stall_s} s")
+
+    def _check_numbers(self, plan: StepPlan) -> None:
+        if plan.stacks < 1 or plan.stack_size < 1:
+            self._breach(f"plan() has {plan.stacks} stacks of {plan.stack_size} types")
+        if not (isfinite(plan.pace) and plan.pace > 0.0):
+            self._breach(f"plan() has a pace of {plan.pace}")
+        if plan.members and not 0.0 < plan.batch_share <= 1.0 + _ROUNDING:
+            self._breach(
+                f"plan() has members and a batch share of {plan.batch_share}",
+                "members train a share above 0, and at most a whole batch",
+            )
+
+    def _breach(self, what: str, remedy: str = "see docs/adding-a-scheme.md") -> NoReturn:
+        raise ContractError(self._strategy.name, what, remedy)
+
+
+def _has(members: tuple[int, ...], group: int) -> bool:
+    place = bisect_left(members, group)
+    return place < len(members) and members[place] == group

@@ -1,0 +1,78 @@
+"""A file that cannot be used takes no other scheme down with it, and is named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import strategies
+from experiments.cli import main
+from strategies import registry
+from strategies.errors import StrategyError
+from strategies.registry import all_strategies, broken_strategies, strategy_class
+
+_GOOD = """
+from strategies.checkpoint import Checkpoint
+
+
+class {name}(Checkpoint):
+    name = "{called}"
+    summary = "A scheme of a test"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a folder whose files are schemes, as if they lay in `strategies/`."""
+    before = set(sys.modules)
+    monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
+    registry._found.cache_clear()
+    yield tmp_path
+    registry._found.cache_clear()
+    for module in set(sys.modules) - before:
+        if module.startswith("strategies."):
+            del sys.modules[module]
+
+
+def test_nothing_shipped_is_broken() -> None:
+    assert broken_strategies() == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("class Half(:\n", "line 1: invalid syntax"),
+        ("import nowhere_to_be_found\n", "ModuleNotFoundError"),
+        (
+            "from strategies.base import Strategy\nclass Half(Strategy):\n    name = 'half'\n",
+            "Half lacks masked_failures, on_failures, plan, restart, work_per_step",
+        ),
+    ],
+)
+def test_a_broken_file_is_named_and_the_others_work(folder: Path, text: str, why: str) -> None:
+    (folder / "half.py").write_text(text)
+    (folder / "whole.py").write_text(_GOOD.format(name="Whole", called="whole"))
+    assert {"spare", "whole"} <= set(all_strategies())
+    (told,) = broken_strategies()
+    assert told.startswith("strategies/half.py is left out: ")
+    assert why in told
+    with pytest.raises(StrategyError, match=r"no scheme 'half'; strategies/half\.py is left out"):
+        strategy_class("half")
+
+
+def test_of_two_schemes_of_one_name_neither_is_used(folder: Path) -> None:
+    (folder / "my_spare.py").write_text(_GOOD.format(name="MySpare", called="spare"))
+    assert "spare" not in all_strategies()
+    with pytest.raises(StrategyError, match=r"strategies/spare\.py.*both are called 'spare'"):
+        strategy_class("spare")
+    assert strategy_class("replication").name == "replication"
+
+
+def test_commands_go_on_and_name_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "half.py").write_text("class Half(:\n")
+    asked = ["--set", "strategy.name=checkpoint", "--set", "job.groups=4", "--set", "job.steps=3"]
+    assert main(["run", "spare-sound", *asked]) == 0
+    assert "faultline: strategies/half.py is left out: line 1" in capsys.readouterr().err
