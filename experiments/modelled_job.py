@@ -1,4 +1,4 @@
-"""The numbers of a job that follow from a model and the GPUs it is trained on."""
+"""The numbers of a job that follow from its model and its platform."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import isclose
 from typing import Any
 
 from experiments.errors import UserError
-from experiments.platform_files import spec_of
+from experiments.platform_files import gpus_of_platform, spec_of
 from experiments.scenario import Scenario
 from platforms.spec import ClusterSpec
 from simulator.collectives.schedule import Hop
@@ -32,7 +32,7 @@ MODELLED_KEYS = (
 
 
 def modelled(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
-    """Return a scenario with the numbers of its model; as it is where it has none.
+    """Return a scenario with the numbers of its model, or at least with its GPUs.
 
     The compute of a step is the whole iteration of a group but for the gradients' all-reduce:
     matrix products, tensor-parallel collectives in the scale-up domain, the bubble and transfers of
@@ -53,7 +53,7 @@ def modelled(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
         If the platform is no good.
     """
     if scenario.model.name == "stated":
-        return scenario
+        return _with_gpus(scenario)
     try:
         values = _values(scenario, _spec(scenario))
     except WorkloadError as error:
@@ -63,6 +63,14 @@ def modelled(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
         _check_agrees(stated, path, value)
         tables[path[0]][path[1]] = value
     return Scenario.model_validate(tables)
+
+
+def _with_gpus(scenario: Scenario) -> Scenario:
+    job = scenario.job
+    if job.gpus is not None:
+        return scenario
+    gpus = gpus_of_platform(scenario) if job.gpus_per_group is None else job.all_gpus
+    return scenario.model_copy(update={"job": job.model_copy(update={"gpus": gpus})})
 
 
 def transformer_of(scenario: Scenario) -> Transformer:

@@ -68,6 +68,22 @@ def spec_of(scenario: Scenario) -> ClusterSpec | None:
     return _preset(name) if name in preset_names() else _platform(platform_file(scenario)).spec
 
 
+def gpus_of_platform(scenario: Scenario) -> int:
+    """Return how many GPUs a scenario's platform stands for.
+
+    Raises
+    ------
+    UserError, PlatformError
+        If there is no such platform, or it is broken.
+    """
+    name = scenario.platform.file
+    if name not in preset_names():
+        platform = _platform(platform_file(scenario))
+        return len(platform.gpus) * platform.gpus_per_rank
+    spec = _preset(name)
+    return spec.plane.cluster_gpus if spec.plane else spec.gpus
+
+
 @lru_cache(maxsize=32)
 def _preset(name: str) -> ClusterSpec:
     """Read a shipped spec once: a run asks for it several times."""
@@ -160,7 +176,10 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
 
 def state_bytes(scenario: Scenario) -> float:
     """Return the state of a replica that checkpoints and snapshots keep, in bytes."""
-    return scenario.protection.state_bytes or scenario.job.parameter_bytes
+    stated = scenario.protection.state_bytes
+    if stated is not None:
+        return stated
+    return scenario.protection.state_over_parameters * scenario.job.parameter_bytes
 
 
 def check_controller(platform: Platform) -> None:

@@ -190,11 +190,14 @@ def rules_of(scenario: Scenario) -> Rules:
 def durations_of(scenario: Scenario) -> Durations:
     """Return the times of the job's phases, measured where the scenario says so."""
     reduce, checkpoint, restart = scenario.all_reduce, scenario.checkpoint, scenario.restart
-    stated_s = reduce.time_s
-    if stated_s is None:
-        stated_s = reduce.time_per_group_s * scenario.job.groups
-    all_reduce_s: AllReduceTime = ConstantTime(stated_s)
-    save_s, load_s, unevenness = checkpoint.write_s, 0.0, 0.0
+    all_reduce_s: AllReduceTime | None = None
+    save_s, load_s, unevenness = None, 0.0, 0.0
+    if reduce.time == "stated":
+        each_s, groups = reduce.time_per_group_s, scenario.job.groups
+        all_s = reduce.time_s if each_s is None or reduce.time_s is not None else each_s * groups
+        all_reduce_s = ConstantTime(_stated(all_s, "all_reduce.time", "time_s"))
+    if checkpoint.write == "stated":
+        save_s = _stated(checkpoint.write_s, "checkpoint.write", "write_s")
     if is_measured(scenario):
         measured = measure(scenario)
         if reduce.time == "measured":
@@ -206,12 +209,14 @@ def durations_of(scenario: Scenario) -> Durations:
         if restart.load == "measured":
             load_s = measured.load_s
             unevenness = max(unevenness, measured.storage_unevenness)
+    assert all_reduce_s is not None, "stated or measured"
+    assert save_s is not None, "stated or measured"
     return Durations(
         all_reduce_s,
         save_s,
         load_s,
         restart_time_s(scenario),
-        restart.controller_s,
+        controller_time_s(scenario),
         restart.shrink_per_member_s,
         save_s if scenario.rejoin.time_s is None else scenario.rejoin.time_s,
         unevenness,
@@ -231,10 +236,27 @@ def restart_time_s(scenario: Scenario) -> float:
     """Return the seconds of a group's restart without loading: stated, or modelled by GPUs."""
     restart = scenario.restart
     if restart.time == "stated":
-        return restart.duration_s
-    gpus = scenario.job.gpus_of_group * scenario.job.groups
-    growth = (gpus / restart.initialisation_gpus) ** restart.initialisation_exponent
+        return _stated(restart.duration_s, "restart.time", "duration_s")
+    growth = (
+        scenario.job.all_gpus / restart.initialisation_gpus
+    ) ** restart.initialisation_exponent
     return float(restart.scheduling_s + restart.initialisation_s * growth)
+
+
+def controller_time_s(scenario: Scenario) -> float:
+    """Return the seconds in which the job shrinks; where open, by the time of a new communicator.
+
+    NCCLX (arXiv 2510.20171) makes one of 8k, 32k, 96k GPUs in 3.97, 11.9, 24.0 s.
+    """
+    stated = scenario.restart.controller_s
+    return float(0.88 * (scenario.job.all_gpus / 1000) ** 0.72) if stated is None else stated
+
+
+def _stated(value_s: float | None, choice: str, key: str) -> float:
+    if value_s is None:
+        table = choice.partition(".")[0]
+        raise UserError(f'{choice} = "stated": needs {table}.{key}')
+    return value_s
 
 
 def measure(scenario: Scenario) -> ProbeResult:

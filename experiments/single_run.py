@@ -13,6 +13,7 @@ from experiments.failure_models.of_scenario import failure_files
 from experiments.platform_files import explaining_aborts, platform_file, traffic_of
 from experiments.resolve import Question, resolve
 from experiments.scenario import Scenario
+from experiments.schema.filled import filled_in
 from platforms.preset_library import preset_names
 from simulator.progress import Progress
 from simulator.replay import ReplayEngine
@@ -114,7 +115,7 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
     now_s = progress.now_s
     return {
         "scenario": scenario.name,
-        "scenario_hash": scenario_hash(scenario),
+        "scenario_hash": scenario_hash(question),
         "version": version("faultline"),
         "strategy": scenario.strategy.name,
         "engine": engine,
@@ -155,13 +156,34 @@ def _whole(batches: float) -> float:
     return nearest if abs(batches - nearest) < 1e-6 else batches
 
 
-def scenario_hash(scenario: Scenario) -> str:
+def scenario_hash(question: Question) -> str:
+    """Return a short digest of what a scenario comes to, but for its name and description.
+
+    What was left open counts by what was found for it: written down by ``scenario show``, the
+    scenario is the same.
+    """
+    scenario = filled_in(question)
+    paths: dict[str, set[str]] = {}
+    if scenario.platform.file not in preset_names():
+        paths["platform"] = {"file"}
+    if failure_files(scenario):
+        paths["failures"] = {"mix", "trace"}
+    # Files count by what is in them, wherever they are.
+    return _digest(scenario, paths)
+
+
+def asked_hash(scenario: Scenario) -> str:
     """Return a short digest of everything a scenario says but its name and description.
 
-    A platform file counts by its content, and so does a file of failures: edited, it is another
-    scenario.
+    A platform file counts by its path and its content, and so does a file of failures: edited, it
+    is another scenario. Nothing is measured for it.
     """
-    digest = hashlib.sha256(scenario.model_dump_json(exclude={"name", "description"}).encode())
+    return _digest(scenario, {})
+
+
+def _digest(scenario: Scenario, without: dict[str, set[str]]) -> str:
+    said = scenario.model_dump_json(exclude={"name": True, "description": True, **without})
+    digest = hashlib.sha256(said.encode())
     if scenario.platform.file not in preset_names():
         digest.update(Path(scenario.platform.file).read_bytes())
     for path in failure_files(scenario):

@@ -19,6 +19,9 @@ from simulator.failures.models import FailureModel, IndependentGroups, SharedFai
 from simulator.failures.trace import Trace
 from simulator.failures.victims import ComponentChoice
 
+GPU_SECONDS_PER_FAILURE = 16_384 * 54 * 86_400 / 419
+"""Llama 3 (Grattafiori et al. 2024): 419 unexpected interruptions in 54 days on 16,384 H100."""
+
 GPUS_PER_HOST = 8
 GPUS_PER_DOMAIN = 8
 GPUS_PER_SWITCH = 16
@@ -40,7 +43,7 @@ def failure_model(scenario: Scenario) -> FailureModel:
     table = scenario.failures
     _refuse_keys_of_other_models(table)
     if table.model == "independent":
-        return _independent_groups(table, job_layout(scenario))
+        return _independent_groups(table, stated_mtbf_s(scenario), job_layout(scenario))
     if table.clock != "renewal":
         raise UserError(
             f'failures.clock = "{table.clock}": the failures of a {table.model} come by '
@@ -48,7 +51,9 @@ def failure_model(scenario: Scenario) -> FailureModel:
             '"renewal"'
         )
     layout = job_layout(scenario)
-    model = SharedFailures(_mix(table, layout) if table.model == "mix" else _trace(table, layout))
+    model = SharedFailures(
+        _mix(scenario, layout) if table.model == "mix" else _trace(table, layout)
+    )
     clash = set(model.sequence.causes) & set(FailuresTable.model_fields)
     if clash:
         raise UserError(
@@ -56,6 +61,12 @@ def failure_model(scenario: Scenario) -> FailureModel:
             "their columns would be one; call it otherwise"
         )
     return model
+
+
+def stated_mtbf_s(scenario: Scenario) -> float:
+    """Return ``failures.mtbf_s``; where it is open, that of as many GPUs at Llama 3's rate."""
+    stated = scenario.failures.mtbf_s
+    return GPU_SECONDS_PER_FAILURE / scenario.job.all_gpus if stated is None else stated
 
 
 def failure_files(scenario: Scenario) -> list[Path]:
@@ -99,8 +110,10 @@ def _refuse_keys_of_other_models(table: FailuresTable) -> None:
             )
 
 
-def _independent_groups(table: FailuresTable, layout: JobLayout) -> IndependentGroups:
-    mean_s = table.mtbf_s * layout.groups
+def _independent_groups(
+    table: FailuresTable, mtbf_s: float, layout: JobLayout
+) -> IndependentGroups:
+    mean_s = mtbf_s * layout.groups
     components = ComponentChoice(layout, table.component, table.hardware_share)
     between = (
         Exponential(mean_s)
@@ -110,10 +123,11 @@ def _independent_groups(table: FailuresTable, layout: JobLayout) -> IndependentG
     return IndependentGroups(between, layout.groups, components)
 
 
-def _mix(table: FailuresTable, layout: JobLayout) -> CauseMix:
+def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
+    table = scenario.failures
     mix = CauseMix(load_mix(table.mix or "llama3").causes(), layout)
     if table.rate == "mtbf":
-        return mix.rescaled(table.mtbf_s)
+        return mix.rescaled(stated_mtbf_s(scenario))
     if not 1e-3 <= mix.mtbf_s <= 1e15:
         raise UserError(
             f"failures.mix = {table.mix!r}: a failure every {mix.mtbf_s:.1g} s on {layout.gpus:,} "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from experiments.errors import UserError
-from experiments.failure_models.of_scenario import failure_model
+from experiments.failure_models.of_scenario import failure_model, stated_mtbf_s
 from experiments.resolve import Question, durations_of, resolve, restart_time_s
 from experiments.scenario import Scenario
 from experiments.scenario_file import load_scenario
@@ -116,9 +116,8 @@ def read_situation(wish: Wish) -> Situation:
     """
     settings = [*wish.settings, *_time_settings(wish)]
     stated = load_scenario(wish.scenario, settings)
-    own_gpus = stated.job.gpus
-    if stated.job.gpus_per_group is not None:
-        own_gpus = stated.job.gpus_per_group * stated.job.groups
+    own_gpus = stated.job.gpus if stated.job.gpus_per_group is None else stated.job.all_gpus
+    assert own_gpus is not None, "filled in when a scenario is read"
     groups, gpus = wish.groups or stated.job.groups, wish.gpus or own_gpus
     if min(gpus, own_gpus) < groups:
         raise UserError(
@@ -176,11 +175,12 @@ def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple
         return None, "The mix of failures has rates that grow with the GPUs by themselves."
     if is_stated:
         return None, "The mean time between failures is the one that was stated."
-    mtbf_s = failures.mtbf_s * own_gpus / gpus
+    own_s = stated_mtbf_s(base)
+    mtbf_s = own_s * own_gpus / gpus
     # Rounded for the eye only.
     return mtbf_s, (
         f"A failure every {format_quantity(float(f'{mtbf_s:.4g}'), TIME)}: the scenario's "
-        f"{format_quantity(failures.mtbf_s, TIME)} at {own_gpus:,} GPUs, scaled with 1 / GPUs."
+        f"{format_quantity(own_s, TIME)} at {own_gpus:,} GPUs, scaled with 1 / GPUs."
     )
 
 

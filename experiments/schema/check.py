@@ -46,7 +46,7 @@ def check_scenario(name_or_path: str) -> list[str]:
     if scenario is None:
         mistakes += _refusals(_platform_checks(source))
     elif not source.syntax_mistakes:
-        mistakes += _refusals(_checks(scenario))
+        mistakes += _refusals(_checks(scenario, source))
     # Text first: what follows may be wrong only because a part of the file could not be read.
     told = [partial(source.told_syntax, mistake) for mistake in source.syntax_mistakes]
     mistakes.sort(key=lambda mistake: source.line_of(mistake.location) or 0)
@@ -66,13 +66,14 @@ def _platform_checks(source: ScenarioSource) -> Iterator[Callable[[], object]]:
     yield lambda: check_platform(scenario)
 
 
-def _checks(scenario: Scenario) -> Iterator[Callable[[], object]]:
+def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[], object]]:
     chosen = scenario.strategy
     yield lambda: check_platform(scenario)
     if chosen.redundancy is not None:
         scheme, redundancy = strategy_class(chosen.name), chosen.redundancy
         yield lambda: scheme(scenario.job.groups, redundancy, chosen.options())
-    yield lambda: _set_up(scenario)
+    # With the numbers of its model: without them it would not be the job that is asked for.
+    yield lambda: _set_up(source.scenario())
 
 
 def _set_up(scenario: Scenario) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.failure_models.of_scenario import failure_model, job_layout
+from experiments.failure_models.of_scenario import failure_model, job_layout, stated_mtbf_s
 from experiments.platform_files import state_bytes
 from experiments.resolve import Question
 from experiments.scenario import Scenario
@@ -17,6 +17,7 @@ def filled_in(question: Question) -> Scenario:
     tables["strategy"]["redundancy"] = question.redundancy
     tables["checkpoint"]["interval_steps"] = question.interval_steps
     tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
+    tables["restart"]["controller_s"] = question.durations.controller_s
     if scenario.all_reduce.time == "stated":
         groups = scenario.job.groups
         tables["all_reduce"]["time_s"] = question.durations.all_reduce_s(groups)
@@ -34,7 +35,7 @@ def _failures_filled_in(scenario: Scenario) -> dict[str, object]:
     table = scenario.failures
     layout = job_layout(scenario)
     if table.model == "independent":
-        return {"gpus_per_host": layout.gpus_per_host}
+        return {"gpus_per_host": layout.gpus_per_host, "mtbf_s": stated_mtbf_s(scenario)}
     filled: dict[str, object] = {
         "gpus_per_host": layout.gpus_per_host,
         "gpus_per_domain": layout.gpus_per_domain,
@@ -42,6 +43,8 @@ def _failures_filled_in(scenario: Scenario) -> dict[str, object]:
     }
     if table.model == "mix":
         filled["mix"] = table.mix or "llama3"
+        if table.rate == "mtbf":
+            filled["mtbf_s"] = stated_mtbf_s(scenario)
     model = failure_model(scenario)
     if isinstance(model, SharedFailures) and isinstance(model.sequence, Trace):
         filled["trace_span_s"] = model.sequence.span_s

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from experiments.failure_models.of_scenario import failure_model
-from experiments.modelled_job import MODELLED_KEYS
 from experiments.resolve import Question, resolve
 from experiments.scenario import Scenario
 from experiments.scenario_file import ScenarioSource
@@ -30,7 +29,8 @@ class ResolvedKey:
     value : object
         Its value; None where it is unset.
     origin : {"stated", "--set", "derived", "default", "unset"}
-        Who gave it: the file, the command line, the closed forms and the like, or nobody.
+        Who gave it: the file, the command line, what else is asked for (the model, the platform,
+        the closed forms), or nobody.
     counts : bool
         Whether anything depends on it, as the named choices stand.
     outcome : str
@@ -77,11 +77,12 @@ def resolve_source(source: ScenarioSource) -> ResolvedScenario:
     question.job(seed=0)
     filled = filled_in(question)
     outcomes = _outcomes(question)
+    defaults = Scenario()
     keys = {
         path: ResolvedKey(
             reference,
             value_at(filled, path),
-            _origin(source, question.scenario, filled, path),
+            _origin(source, value_at(filled, path), value_at(defaults, path), path),
             _counts(reference, filled),
             outcomes.get(reference.dotted, ""),
         )
@@ -151,7 +152,7 @@ def _counts(reference: KeyReference, scenario: Scenario) -> bool:
     )
 
 
-def _origin(source: ScenarioSource, asked: Scenario, filled: Scenario, path: KeyPath) -> Origin:
+def _origin(source: ScenarioSource, value: Any, default: Any, path: KeyPath) -> Origin:
     if source.setting_of(path) is not None:
         return "--set"
     stated: Any = source.tables
@@ -159,8 +160,6 @@ def _origin(source: ScenarioSource, asked: Scenario, filled: Scenario, path: Key
         stated = stated.get(part) if isinstance(stated, dict) else None
     if stated is not None:
         return "stated"
-    if asked.model.name != "stated" and path in MODELLED_KEYS:
-        return "derived"
-    if value_at(asked, path) is not None:
-        return "default"
-    return "unset" if value_at(filled, path) is None else "derived"
+    if value is None:
+        return "unset"
+    return "default" if value == default else "derived"

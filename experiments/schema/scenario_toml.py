@@ -90,7 +90,7 @@ def remark(key: ResolvedKey, longest: int = 1000) -> str:
     start, end = f"[{', '.join(said)}] {reference.summary}", ""
     if key.outcome:
         end = f": here {key.outcome}"
-    elif key.origin == "derived":
+    elif key.origin == "derived" and not reference.choices:
         end = f": {reference.source.removeprefix('derived: ')}"
     elif isinstance(key.value, str) and reference.choices.get(key.value):
         end = f": {reference.choices[key.value]}"

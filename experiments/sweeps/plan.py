@@ -14,7 +14,7 @@ from experiments.platform_files import check_platform
 from experiments.resolve import is_measured, resolve
 from experiments.scenario import Scenario
 from experiments.scenario_file import read_scenario_tables, scenario_from, set_key
-from experiments.single_run import EngineName, scenario_hash
+from experiments.single_run import EngineName, asked_hash
 from experiments.sweeps.grid import Grid, Settings, dotted_leaves
 from experiments.sweeps.manifest import FORMAT, Manifest, name_point
 from experiments.sweeps.runs import RunRequest
@@ -90,7 +90,7 @@ def make_plan(grid: Grid) -> Plan:
         where = f"{grid.origin}: point {point}" if point else grid.origin
         scenario = _scenario_at(base, settings, where)
         check(scenario, where)
-        named = scenario_hash(scenario)
+        named = asked_hash(scenario)
         if named in hashes:
             continue
         hashes[named] = None

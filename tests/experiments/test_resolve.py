@@ -79,9 +79,9 @@ def test_an_edited_platform_is_another_scenario(tmp_path: Path) -> None:
     path = tmp_path / "platform.xml"
     write_xml(load_preset("spare-600k", groups=8), path)
     scenario = load_scenario("spare-study", [f'platform.file="{path}"'])
-    before = scenario_hash(scenario)
+    before = scenario_hash(resolve(scenario))
     path.write_text(path.read_text(encoding="utf-8") + "<!-- edited -->", encoding="utf-8")
-    assert scenario_hash(scenario) != before
+    assert scenario_hash(resolve(scenario)) != before
 
 
 def test_a_platform_without_a_controller_cannot_run_a_job(tmp_path: Path) -> None:

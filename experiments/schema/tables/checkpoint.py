@@ -7,12 +7,14 @@ from typing import Literal
 from pydantic import Field
 
 from experiments.schema.field_documentation import about
-from experiments.schema.tables.sources import SOUND, STUDY
-from experiments.schema.tables.table import Table
+from experiments.schema.tables.sources import SOUND
+from experiments.schema.tables.table import Table, implying
 
 
 class CheckpointTable(Table):
     """``[checkpoint]``: saving the state to storage."""
+
+    _a_time_is_stated = implying("write", "stated", "write_s")
 
     interval_steps: int | None = Field(
         None,
@@ -29,7 +31,7 @@ class CheckpointTable(Table):
         "fixed",
         description="When a checkpoint is due.",
         json_schema_extra=about(
-            f"choice: that of the {STUDY}",
+            "choice: what frameworks do",
             choices={
                 "fixed": "every interval_steps steps",
                 "dynamic": "as soon as the unsaved work is worth its price under the hazard of a "
@@ -39,20 +41,21 @@ class CheckpointTable(Table):
         ),
     )
     write: Literal["stated", "measured"] = Field(
-        "stated",
-        description="Where the time to write a checkpoint comes from.",
+        "measured",
+        description="Where the time to write a checkpoint comes from. Where write_s alone is "
+        "given, it is 'stated'.",
         json_schema_extra=about(
-            f"choice: that of the {STUDY}",
+            "choice: platforms differ",
             choices={"stated": "write_s", "measured": "a flow to the platform's storage"},
         ),
     )
-    write_s: float = Field(
-        58.8,
+    write_s: float | None = Field(
+        None,
         gt=0,
         le=1e9,
         description="Time to write a checkpoint.",
         json_schema_extra=about(
-            f"{STUDY}: 2e13 bytes at 340 GB/s", unit="s", only_with={"checkpoint.write": "stated"}
+            "choice: unset, for you to say", unit="s", only_with={"checkpoint.write": "stated"}
         ),
     )
     failed_writer: Literal["skips", "replaced"] = Field(

@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from experiments.schema.field_documentation import about
-from experiments.schema.tables.sources import SOUND, STUDY
-from experiments.schema.tables.table import Table
+from experiments.schema.tables.sources import SOUND
+from experiments.schema.tables.table import Table, implying
 
 
 class DetectionTable(Table):
@@ -18,7 +18,7 @@ class DetectionTable(Table):
         "all-reduce",
         description="What becomes of an all-reduce that lacks a member.",
         json_schema_extra=about(
-            f"choice: that of the {STUDY}",
+            "choice: the least that detection can take",
             choices={
                 "all-reduce": "it fails after all_reduce.failed_fraction of its time",
                 "watchdog": "it hangs until watchdog_s after its start",
@@ -52,11 +52,14 @@ class DetectionTable(Table):
 class AllReduceTable(Table):
     """``[all_reduce]``: the gradient all-reduce at the end of a step."""
 
+    _a_time_is_stated = implying("time", "stated", "time_s", "time_per_group_s")
+
     time: Literal["stated", "measured"] = Field(
-        "stated",
-        description="Where the time of an all-reduce comes from.",
+        "measured",
+        description="Where the time of an all-reduce comes from. Where a time alone is given, it "
+        "is 'stated'.",
         json_schema_extra=about(
-            f"choice: that of the {STUDY}",
+            "choice: platforms differ",
             choices={
                 "stated": "time_s, or time_per_group_s times groups",
                 "measured": "messages on the platform; the replay engine takes what SimGrid "
@@ -73,13 +76,13 @@ class AllReduceTable(Table):
             "derived: time_per_group_s * groups", unit="s", only_with={"all_reduce.time": "stated"}
         ),
     )
-    time_per_group_s: float = Field(
-        0.01,
+    time_per_group_s: float | None = Field(
+        None,
         ge=0,
         le=1e6,
         description="Time of an all-reduce for each group, where time_s is unset.",
         json_schema_extra=about(
-            f"{STUDY}: 2, 6, 10 s for 200, 600, 1000 groups",
+            "choice: unset, for you to say",
             unit="s",
             only_with={"all_reduce.time": "stated"},
         ),

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from experiments.schema.field_documentation import about
-from experiments.schema.tables.sources import SOUND, STUDY
+from experiments.schema.tables.sources import LLAMA3, SOUND, STUDY
 from experiments.schema.tables.table import Table
 
 
@@ -19,7 +19,7 @@ class FailuresTable(Table):
         "independent",
         description="Where failures come from.",
         json_schema_extra=about(
-            f"{STUDY}: independent",
+            "choice: the simplest; a mix tells causes apart",
             choices={
                 "independent": "every group has a clock of its own",
                 "mix": "several causes, each of which strikes GPUs, hosts, scale-up domains or "
@@ -29,10 +29,10 @@ class FailuresTable(Table):
         ),
     )
     distribution: Literal["weibull", "exponential"] = Field(
-        "weibull",
+        "exponential",
         description="Distribution of the time between two failures of a group.",
         json_schema_extra=about(
-            f"{STUDY}: both",
+            "Kokolis et al. 2025 (RSC, arXiv 2410.21680): rates that do not depend on the past",
             choices={
                 "weibull": "with the stated shape: below 1, the young fail most",
                 "exponential": "memoryless",
@@ -46,20 +46,21 @@ class FailuresTable(Table):
         le=1000,
         description="Shape of the Weibull distribution.",
         json_schema_extra=about(
-            STUDY,
+            f"assumption where weibull is asked for: as the {STUDY}",
             unit="1",
             only_with={"failures.model": "independent", "failures.distribution": "weibull"},
         ),
     )
-    mtbf_s: float = Field(
-        300.0,
+    mtbf_s: float | None = Field(
+        None,
         ge=1e-3,
         le=1e15,
         description="Mean time between failures of the whole system, all groups up. A group's own "
         "mean is groups times that. A trace has its own, and so has a mix unless failures.rate is "
-        "'mtbf'.",
+        "'mtbf'; unset: by the GPUs of the job.",
         json_schema_extra=about(
-            f"{STUDY}: a failure every 5 minutes on 600k GPUs, extrapolated from 3 hours on 16k",
+            f"derived: {LLAMA3}, 419 interruptions in 54 days on 16,384 GPUs, at the same rate a "
+            "GPU",
             unit="s",
             only_with={"failures.model": ("independent", "mix")},
         ),
@@ -85,7 +86,7 @@ class FailuresTable(Table):
         description="Share of failures that are of hardware; the others, of software, leave host "
         "memory as it was.",
         json_schema_extra=about(
-            "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783): 78 % of interruptions",
+            f"{LLAMA3}: 78 % of interruptions",
             unit="1",
             only_with={"failures.model": "independent"},
         ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import Field
 
 from experiments.schema.field_documentation import about
-from experiments.schema.tables.sources import STUDY
 from experiments.schema.tables.table import Table
 
 
@@ -13,18 +12,19 @@ class JobTable(Table):
     """``[job]``: what is trained."""
 
     groups: int = Field(
-        200,
+        8,
         ge=1,
         le=100_000,
         description="Data-parallel groups N; each holds one replica.",
-        json_schema_extra=about(f"{STUDY}: 200, 600 and 1000", unit="1"),
+        json_schema_extra=about("choice: a small job; state yours", unit="1"),
     )
-    gpus: int = Field(
-        600_000,
+    gpus: int | None = Field(
+        None,
         ge=1,
         le=10**9,
-        description="GPUs of the whole job.",
-        json_schema_extra=about(f"{STUDY}: 600k H100", unit="1"),
+        description="GPUs of the whole job; unset: gpus_per_group * groups where that is stated, "
+        "else all GPUs of the platform.",
+        json_schema_extra=about("derived: all GPUs of the platform", unit="1"),
     )
     gpus_per_group: int | None = Field(
         None,
@@ -34,40 +34,43 @@ class JobTable(Table):
         json_schema_extra=about("derived: gpus / groups, rounded down", unit="1"),
     )
     steps: int = Field(
-        10_000,
+        100_000,
         ge=1,
         le=10**9,
         description="Training steps to complete.",
-        json_schema_extra=about(STUDY, unit="steps"),
+        json_schema_extra=about("choice: a round number; state yours", unit="steps"),
     )
     compute_s: float = Field(
-        64.0,
+        10.0,
         gt=0,
         le=1e9,
-        description="Time a group computes one shard type (one stack).",
-        json_schema_extra=about(f"{STUDY}: 2.56e16 FLOP on a 400 TFLOP/s host", unit="s"),
+        description="Time a group computes one shard type (one stack); follows from model.name "
+        "where that names a model.",
+        json_schema_extra=about("choice: a round number; state yours, or a model", unit="s"),
     )
     compute_jitter: float = Field(
-        0.05,
+        0.0,
         ge=0,
         le=10,
         description="Standard deviation of the factor N(1, jitter^2) on compute_s.",
-        json_schema_extra=about(STUDY, unit="1"),
+        json_schema_extra=about("choice: none, all groups compute equally fast", unit="1"),
     )
     minimum_compute_factor: float = Field(
-        0.1,
+        0.0,
         ge=0,
         lt=1,
         description="The factor on compute_s is never below this.",
-        json_schema_extra=about(STUDY, unit="1"),
+        json_schema_extra=about("choice: no time is negative", unit="1"),
     )
     parameter_bytes: float = Field(
-        2e13,
+        1.4e11,
         gt=0,
         le=1e18,
-        description="Size of a model replica: gradients reduced, and checkpoint written unless "
-        "protection.state_bytes says otherwise.",
-        json_schema_extra=about(f"{STUDY}: 10T parameters of 16 bits", unit="bytes"),
+        description="Size of a model replica's parameters, and of the gradients that are reduced; "
+        "follows from model.name where that names a model.",
+        json_schema_extra=about(
+            "choice: 70e9 parameters of 16 bits; state yours, or a model", unit="bytes"
+        ),
     )
     time_limit_s: float | None = Field(
         None,
@@ -85,16 +88,32 @@ class JobTable(Table):
 
     @property
     def gpus_of_group(self) -> int:
-        """GPUs of one group, stated or derived; at least 1."""
-        return self.gpus_per_group or max(1, self.gpus // self.groups)
+        """GPUs of one group, stated or derived; at least 1.
+
+        Raises
+        ------
+        ValueError
+            If neither they nor the GPUs of the job are stated, nor yet filled in
+            (`experiments.modelled_job`).
+        """
+        if self.gpus_per_group is not None:
+            return self.gpus_per_group
+        if self.gpus is None:
+            raise ValueError("job.gpus is open; read the scenario by experiments.scenario_file")
+        return max(1, self.gpus // self.groups)
+
+    @property
+    def all_gpus(self) -> int:
+        """GPUs of all groups; those that are left over are none of the job's."""
+        return self.gpus_of_group * self.groups
 
 
 class PlatformTable(Table):
     """``[platform]``: where the job runs."""
 
     file: str = Field(
-        "spare-600k",
+        "hgx-h100",
         max_length=4096,
         description="A shipped cluster, or a platform XML relative to the scenario's file.",
-        json_schema_extra=about(f"choice: the cluster of the {STUDY}"),
+        json_schema_extra=about("choice: 256 GPUs of the kind that most published runs had"),
     )

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from experiments.schema.field_documentation import about
 from experiments.schema.tables.registered import RegisteredTable, with_registered
-from experiments.schema.tables.sources import STUDY
 from strategies.protection.registry import all_protections
 
 _IN_MEMORY = [name for name in all_protections() if name != "storage"]
@@ -38,9 +37,22 @@ class _ProtectionTable(RegisteredTable):
         None,
         gt=0,
         le=1e18,
-        description="State of a replica that is kept: parameters and optimizer; unset: "
-        "job.parameter_bytes, what a checkpoint is.",
-        json_schema_extra=about(f"derived: as the {STUDY} counts a checkpoint", unit="bytes"),
+        description="State of a replica that is kept, in memory and on storage: parameters and "
+        "optimizer; unset: state_over_parameters * job.parameter_bytes.",
+        json_schema_extra=about(
+            "derived: state_over_parameters * job.parameter_bytes", unit="bytes"
+        ),
+    )
+    state_over_parameters: float = Field(
+        7.0,
+        gt=0,
+        le=1000,
+        description="State that is kept over job.parameter_bytes, where state_bytes is unset.",
+        json_schema_extra=about(
+            "Rajbhandari et al. 2020 (ZeRO, arXiv 1910.02054): Adam keeps weights, mean and "
+            "variance of 32 bits beside weights of 16, 14 bytes for 2",
+            unit="1",
+        ),
     )
     host_memory_bytes: float | None = Field(
         None,
@@ -128,5 +140,5 @@ else:
         all_protections(),
         "storage",
         "How the state is kept against failures.",
-        f"choice: that of the {STUDY}",
+        "choice: what everybody has",
     )

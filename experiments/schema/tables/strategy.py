@@ -14,7 +14,7 @@ from strategies.registry import all_strategies
 class _StrategyTable(RegisteredTable):
     """``[strategy]``: the scheme, and a table of named choices for each scheme that has any."""
 
-    name: str = "spare"
+    name: str = "checkpoint"
     redundancy: int | None = Field(
         None,
         ge=1,
@@ -33,7 +33,7 @@ else:
         "StrategyTable",
         _StrategyTable,
         all_strategies(),
-        "spare",
+        "checkpoint",
         "The fault-tolerance scheme.",
-        "choice: the scheme of the shipped study",
+        "choice: what everybody does, with nothing added to it",
     )

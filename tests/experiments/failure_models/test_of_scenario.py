@@ -198,8 +198,8 @@ def test_an_edited_trace_or_mix_is_another_scenario(trace: str, tmp_path: Path) 
         scenario = load_scenario(
             "spare-sound", [f"failures.model={model}", f'failures.{model}="{path}"']
         )
-        before, mtbf_s = scenario_hash(scenario), failure_model(scenario).mtbf_s
+        before, mtbf_s = scenario_hash(resolve(scenario)), failure_model(scenario).mtbf_s
         text = path.read_text(encoding="utf-8")
         path.write_text(text.replace("9000,", "9900,").replace("days = 1", "days = 2"), "utf-8")
-        assert scenario_hash(scenario) != before
+        assert scenario_hash(resolve(scenario)) != before
         assert failure_model(scenario).mtbf_s != mtbf_s

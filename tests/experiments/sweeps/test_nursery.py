@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from experiments.errors import UserError
-from experiments.resolve import durations_of
+from experiments.resolve import durations_of, resolve
 from experiments.scenario import Scenario
 from experiments.scenario_file import load_scenario, shipped_scenarios
 from experiments.single_run import run, scenario_hash
@@ -161,7 +161,7 @@ def test_a_request_is_the_scenario_it_was_made_of(name: str) -> None:
     played = play(asked, KnownDurations())
     assert played.error is None
     assert played.record == run(scenario, 3)
-    assert played.record["scenario_hash"] == scenario_hash(scenario)
+    assert played.record["scenario_hash"] == scenario_hash(resolve(scenario))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,149 @@
+"""Whatever a page shows between fences is real: files are read, commands exist, code is clean."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import cli
+from experiments.cli import main
+from experiments.failure_models.mix_file import load_mix
+from experiments.schema.check import check_scenario
+from experiments.schema.toml_text import parse_toml
+from experiments.sweeps.grid_file import read_grid
+from experiments.sweeps.plan import make_plan
+from platforms import parse_spec
+from tests.docs.pages import PAGES, ROOT, Snippet, commands, snippets, words_of
+
+COMMANDS = list(commands("faultline"))
+
+
+def place(snippet: Snippet) -> str:
+    return f"{snippet.place}-{snippet.text.strip().splitlines()[0][:60]}"
+
+
+def test_there_is_something_to_test() -> None:
+    assert len(PAGES) > 12
+    assert len(COMMANDS) > 40
+    assert len(list(snippets("toml"))) >= 4
+
+
+@pytest.mark.parametrize("snippet", list(snippets("toml")), ids=place)
+def test_every_file_of_a_page_is_one(snippet: Snippet, tmp_path: Path) -> None:
+    path = tmp_path / "shown.toml"
+    path.write_text(snippet.text, encoding="utf-8")
+    tables, mistakes = parse_toml(snippet.text)
+    assert not mistakes
+    if "scale_up" in tables:
+        assert parse_spec(snippet.text, "shown.toml").gpus > 0
+    elif "cause" in tables:
+        assert load_mix(str(path)).causes()
+    elif "grid" in tables or "cases" in tables:
+        assert make_plan(read_grid(str(path))).points
+    else:
+        assert check_scenario(str(path)) == []
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=place)
+def test_every_command_of_a_page_is_one(command: Snippet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its words are those of the command line; what they do is left out here."""
+    monkeypatch.setattr(cli, "_COMMANDS", [_Idle(known) for known in cli._COMMANDS])
+    assert main(words_of(command)) == 0
+
+
+class _Idle:
+    """A command that does nothing with its arguments."""
+
+    def __init__(self, command: Any) -> None:
+        self._command = command
+
+    def add_parser(self, commands: Any) -> None:
+        before = set(commands.choices)
+        self._command.add_parser(commands)
+        for name in set(commands.choices) - before:
+            _make_idle(commands.choices[name])
+
+
+def _make_idle(parser: Any) -> None:
+    parser.set_defaults(execute=lambda arguments: 0)
+    for action in parser._actions:
+        for inner in set((action.choices or {}).values() if _has_parsers(action) else ()):
+            _make_idle(inner)
+
+
+def _has_parsers(action: Any) -> bool:
+    return isinstance(action.choices, dict)
+
+
+# Others are run by the test of their page.
+RUNS = [
+    one
+    for one in COMMANDS
+    if words_of(one)[0] in ("run", "plot")
+    and ".xml" not in one.text
+    and "buddies" not in one.text
+    and "results/" not in one.text
+    and not one.place.startswith(("failure-models.md", "nonuniform.md", "planning.md"))
+]
+
+
+@pytest.mark.parametrize("command", RUNS, ids=place)
+def test_the_runs_of_a_page_can_be_played(
+    command: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*words_of(command), "--set", "job.steps=20"]) == 0
+
+
+def test_the_platform_of_the_readme_is_made_drawn_broken_and_probed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    on_it = [
+        one for one in COMMANDS if one.place.startswith("README") and "servers.xml" in one.text
+    ]
+    assert len(on_it) == 5
+    for command in on_it:
+        assert main(words_of(command)) == 0, command
+    (probed,) = [line for line in capsys.readouterr().out.splitlines() if "limited by" in line]
+    assert "nvlink" in probed
+
+
+@pytest.mark.parametrize("snippet", list(snippets("python")), ids=place)
+def test_the_code_of_a_page_passes_the_linter(snippet: Snippet, tmp_path: Path) -> None:
+    """As a file that somebody adds to the package would: style, and types where it is a module."""
+    name, is_module = _file_of(snippet)
+    checked = _run("ruff", "check", "--stdin-filename", name, "-", stdin=snippet.text)
+    assert checked.returncode == 0, checked.stdout
+    formatted = _run("ruff", "format", "--diff", "--stdin-filename", name, "-", stdin=snippet.text)
+    assert formatted.returncode == 0, formatted.stdout
+    if is_module:
+        path = tmp_path / Path(name).name
+        path.write_text(snippet.text, encoding="utf-8")
+        types = _run("mypy", str(path))
+        assert types.returncode == 0, types.stdout
+
+
+def _file_of(snippet: Snippet) -> tuple[str, bool]:
+    """Return what the first line calls the file, and whether it belongs to a package of ours."""
+    first = snippet.text.splitlines()[0]
+    if first.startswith("# strategies/"):
+        return first.removeprefix("# "), True
+    # Lines to be typed in, not a module that others import.
+    return "tests/shown.py", False
+
+
+def _run(tool: str, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", tool, *words],
+        input=stdin,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
