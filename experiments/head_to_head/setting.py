@@ -155,7 +155,7 @@ def _smaller_peers(scenario: Scenario, groups: int) -> dict[str, Any]:
     """Let no more nodes share a snapshot than there are groups; small clusters have few."""
     table = scenario.protection
     changed = {}
-    for name, key in (("reft", "sharding_group"), ("gemini", "copies")):
+    for name, key in (("reft", "sharding_group"), ("gemini", "replicas")):
         options = getattr(table, name, None)
         if options is not None and getattr(options, key, 0) > groups:
             changed[name] = options.model_copy(update={key: groups})
