@@ -34,7 +34,7 @@ def request(
     return RunRequest(name, scenario.model_dump(mode="json"), seed, engine)
 
 
-def wait_for(what: Callable[[], Value], patience_s: float = 30.0) -> Value:
+def wait_for(what: Callable[[], Value], patience_s: float = PATIENCE_S) -> Value:
     """Return the first true value of a function, or its last one when patience ends."""
     deadline = monotonic() + patience_s
     while not (value := what()) and monotonic() < deadline:

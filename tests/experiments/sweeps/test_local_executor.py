@@ -160,7 +160,7 @@ def test_nothing_outlives_a_sweep_that_is_killed(tmp_path: Path, how: signal.Sig
         assert wait_for(lambda: len(played_by(sweep.pid)) >= PROCESSES_OF_THE_SWEEP)
         started = [*played_by(sweep.pid), *psutil.Process(sweep.pid).children(recursive=True)]
         sweep.send_signal(how)
-        assert sweep.wait(timeout=30) != 0
+        assert sweep.wait(PATIENCE_S) != 0
         assert gone(started)
     finally:
         sweep.kill()
@@ -178,7 +178,7 @@ def test_what_a_test_starts_heeds_signals_where_its_caller_ignores_them() -> Non
         assert sleeper.stdout is not None
         assert sleeper.stdout.readline() == b"up\n"
         sleeper.send_signal(signal.SIGINT)
-        assert sleeper.wait(timeout=30) == -signal.SIGINT
+        assert sleeper.wait(PATIENCE_S) == -signal.SIGINT
     finally:
         sleeper.kill()
         sleeper.communicate(timeout=PATIENCE_S)
