@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
+from scipy.special import expit, logit, stdtrit
+
+from experiments.analysis.quantities import quantity
 
 CONFIDENCE = 0.95
 
@@ -39,6 +41,49 @@ def half_width(
     return np.where(enough, widths, np.nan)
 
 
+def interval_of_share(
+    mean: ArrayLike, half: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the interval of a mean that lies between 0 and 1, and stays there.
+
+    Student's interval is laid around the logit of the mean and taken back, so that near a bound it
+    is short towards that bound and long away from it.
+
+    Parameters
+    ----------
+    mean : array_like of float
+        Means of shares, from 0 to 1.
+    half : array_like of float
+        Half the widths of Student's intervals of the means themselves.
+
+    Returns
+    -------
+    low, high : ndarray of float
+        The mean itself where it is 0 or 1: then every share of the sample is.
+
+    Notes
+    -----
+    Delta method: the logit changes by 1 / (m (1 - m)) for each unit of the mean m (Agresti 2013,
+    *Categorical Data Analysis*, section 3.1).
+    """
+    means, halves = np.asarray(mean, dtype=float), np.asarray(half, dtype=float)
+    inside = (means > 0) & (means < 1)
+    safe = np.where(inside, means, 0.5)
+    centre, reach = logit(safe), halves / (safe * (1 - safe))
+    low, high = expit(centre - reach), expit(centre + reach)
+    return np.where(inside, low, means), np.where(inside, high, means)
+
+
+def interval_of_mean(
+    mean: ArrayLike, half: ArrayLike, *, share: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return `interval_of_share` of a share, and for all else the mean less and plus `half`."""
+    if share:
+        return interval_of_share(mean, half)
+    means, halves = np.asarray(mean, dtype=float), np.asarray(half, dtype=float)
+    return means - halves, means + halves
+
+
 def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd.DataFrame:
     """Return the mean of a metric and its 95 % interval over seeds, for each setting.
 
@@ -52,7 +97,8 @@ def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd
     keys : sequence of str
         Columns that make a setting; missing values are values.
     metric : str
-        The column to be averaged; infinite values make an infinite mean without an interval.
+        The column to be averaged; infinite values make an infinite mean without an interval, and
+        the interval of a share (`Quantity.share`) stays between 0 and 1.
 
     Returns
     -------
@@ -73,6 +119,6 @@ def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd
             {"mean": [values.mean()], "std": [values.std()], "count": [values.count()]}
         )
     half = np.nan_to_num(half_width(table["std"], table["count"]), nan=0.0)
-    table["low"] = table["mean"] - half
-    table["high"] = table["mean"] + half
+    share = quantity(metric).share
+    table["low"], table["high"] = interval_of_mean(table["mean"], half, share=share)
     return table.drop(columns="std").rename(columns={"count": "seeds"})

@@ -28,6 +28,8 @@ class Quantity:
         Which way is good; None where neither is.
     symbol : str
         What stands for it where there is little room; by default the label.
+    share : bool
+        Whether its values, unscaled, lie between 0 and 1, and so must their intervals.
     """
 
     label: str
@@ -35,6 +37,7 @@ class Quantity:
     scale: float = 1.0
     better: Literal["lower", "higher"] | None = None
     symbol: str = ""
+    share: bool = False
 
     @property
     def with_unit(self) -> str:
@@ -47,7 +50,10 @@ _HOURS = 1 / 3600.0
 
 _KNOWN = {
     "time_to_train_ratio": Quantity("time-to-train ratio", better="lower"),
-    "availability": Quantity("availability", "%", 100.0, "higher"),
+    "availability": Quantity("availability", "%", 100.0, "higher", share=True),
+    "available_domains": Quantity("available domains", share=True),
+    "completed_fraction": Quantity("completed fraction", share=True),
+    "goodput": Quantity("goodput", share=True),
     "time_s": Quantity("simulated time", "days", _DAYS, "lower"),
     "downtime_s": Quantity("downtime", "days", _DAYS, "lower"),
     "restarts": Quantity("restarts", better="lower"),

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from math import comb, prod
+from statistics import fmean
 from typing import Literal
 
 import pandas as pd
 
 from experiments.mecefo_study.published import published_drop, published_throughput
-from experiments.mecefo_study.runs import CALIBRATED
-from experiments.mecefo_study.setting import MODELS, SCENARIOS, SYSTEMS
+from experiments.mecefo_study.runs import CALIBRATED, Cell, scenario_of
+from experiments.mecefo_study.setting import GROUPS, MODELS, SCENARIOS, SYSTEMS
 from experiments.reproductions.base import Row, row_of
 from experiments.takeover_numerics.gradient_error import error_table
 from experiments.takeover_numerics.memory_comparison import MemoryRow
 from strategies.base import Hit
 from strategies.mecefo import Mecefo
+from strategies.oobleck import Oobleck, OobleckOptions
 from strategies.takeover.mecefo_options import MecefoOptions
 from strategies.takeover.published_ablation import (
     FULL,
@@ -33,8 +37,12 @@ ABLATION = (
 )
 """Rows of the ablation: name, techniques, what was measured."""
 
+OVER_MECEFO = "drop over MeCeFO's"
+"""How many times MeCeFO's drop another system's is: the published headline."""
+
 _COST_MODELS: tuple[Literal["flop", "calibrated"], ...] = ("flop", "calibrated")
 _SHOWN_RANK = 8
+_MOST_DOWN = 8
 _KEYS = ["system", "variant", "model", "scenario_name"]
 
 
@@ -82,7 +90,34 @@ def resilience_rows(runs: pd.DataFrame) -> Iterator[Row]:
             published_drop(system, "7B", "high"), published_drop("mecefo", "7B", "high")
         )
         value = float(drops[system] / drops["mecefo"])
-        yield row_of("drop over MeCeFO's", system, "7B high", published, [value], "1")
+        yield row_of(OVER_MECEFO, system, "7B high", published, [value], "1")
+
+
+def plateau_rows() -> Iterator[Row]:
+    """Return what Oobleck's 7B loses while k GPUs are down, reconfigurations apart.
+
+    The mean over all ways to place them; `low` and `high` are the least and the most.
+    """
+    options = scenario_of(Cell("oobleck", "7B", "high")).strategy.options()
+    assert isinstance(options, OobleckOptions)
+    for down in range(1, _MOST_DOWN + 1):
+        drops, ways = [], []
+        for lost in product(range(min(down, STAGES) + 1), repeat=GROUPS):
+            if sum(lost) == down:
+                drops.append(100 * (1 - 1 / _oobleck_pace(options, lost)))
+                ways.append(prod(comb(STAGES, stages) for stages in lost))
+        mean = fmean(drops, ways)
+        setting = f"7B {down} GPUs down"
+        yield Row("drop", "oobleck", setting, None, mean, min(drops), max(drops), "%")
+
+
+def _oobleck_pace(options: OobleckOptions, lost: Sequence[int]) -> float:
+    """Return the time of a step over that with all nodes, with so many lost in each pipeline."""
+    scheme = Oobleck(len(lost), 1, options)
+    for group, stages in enumerate(lost):
+        for stage in range(stages):
+            scheme.on_hit(Hit(group, stage, stage, STAGES))
+    return scheme.plan().pace
 
 
 def ablation_rows() -> Iterator[Row]:

@@ -33,6 +33,8 @@ FLOP = "FLOP model"
 BEFORE = "always the node before"
 SPLIT = "both neighbours"
 REBALANCED = "rebalanced with hindsight"
+EXCESS_KEPT = "excess not shared"
+"""Bamboo's 7B as its smaller models: what its step has beyond MeCeFO's is not shared by nodes."""
 
 # Short steps make slow runs, and the drops of smaller models and of other systems vary less.
 _LENGTHS = {"350M": 0.3, "1B": 0.5, "7B": 1.0}
@@ -40,6 +42,7 @@ _LENGTHS_OF_SYSTEMS = {"mecefo": 1.5, "bamboo": 0.5, "oobleck": 0.5, "varuna": 0
 _VARIANT_LENGTH = 0.2
 
 _VARIANTS: dict[str, tuple[str, ...]] = {
+    EXCESS_KEPT: (f"strategy.bamboo.spread_share={MODELS['7B'].bamboo_work_share!r}",),
     CALIBRATED: (),
     FLOP: ("strategy.mecefo.cost_model=flop",),
     BEFORE: ("strategy.mecefo.takes_over=before",),
@@ -74,6 +77,7 @@ def cells(*, full: bool) -> Iterator[Cell]:
                 yield Cell(system, model, scenario)
     for scenario in ("low", "mid", "high"):
         yield Cell("varuna", "7B", scenario)
+        yield Cell("bamboo", "7B", scenario, EXCESS_KEPT)
         for variant in (FLOP, BEFORE, SPLIT, REBALANCED) if full else (FLOP,):
             yield Cell("mecefo", "7B", scenario, variant)
 

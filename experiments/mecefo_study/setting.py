@@ -45,8 +45,8 @@ class Model:
     oobleck_least_nodes : int
         Nodes of the shortest pipeline: 8 for 6.7B (published: 16 nodes, two pipelines), and for
         smaller models as many as their parameters are to those, at least one.
-    bamboo_spread_share : float
-        Share of Bamboo's step that depends on the number of nodes.
+    bamboo_spreads_all : bool
+        Whether nodes share all of Bamboo's step: a switch that is on for 7B only.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Model:
     no_fault_tokens_per_s: dict[str, float]
     oobleck_reconfiguration_s: float
     oobleck_least_nodes: int
-    bamboo_spread_share: float
+    bamboo_spreads_all: bool
 
     @property
     def parameters(self) -> float:
@@ -69,6 +69,17 @@ class Model:
     def batch_tokens(self) -> int:
         """Tokens of a global batch."""
         return self.sequences * SEQUENCE_TOKENS
+
+    @property
+    def bamboo_work_share(self) -> float:
+        """Share of Bamboo's step that is as long as MeCeFO's, of the same work on the same GPUs."""
+        return self.no_fault_tokens_per_s["bamboo"] / self.no_fault_tokens_per_s["mecefo"]
+
+    @property
+    def bamboo_spread_share(self) -> float:
+        """Share of Bamboo's step that depends on the number of nodes."""
+        # What its step has beyond MeCeFO's is not work that nodes share.
+        return 1.0 if self.bamboo_spreads_all else self.bamboo_work_share
 
     def step_s(self, system: str) -> float:
         """Return the seconds of a step without failures."""
@@ -87,12 +98,8 @@ def _model(
     bamboo_spreads_all: bool = False,
 ) -> Model:
     throughputs = dict(zip(SYSTEMS, no_fault, strict=True))
-    # What Bamboo's step has beyond MeCeFO's, of the same work on the same GPUs, is not work that
-    # nodes share.
-    share = throughputs["bamboo"] / throughputs["mecefo"]
     shape = LayerShape(*widths, SEQUENCE_TOKENS)
-    spread = 1.0 if bamboo_spreads_all else share
-    return Model(name, shape, layers, heads, sequences, throughputs, *oobleck, spread)
+    return Model(name, shape, layers, heads, sequences, throughputs, *oobleck, bamboo_spreads_all)
 
 
 MODELS = {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from experiments.figure_style import CAUSE_LOOKS, figure_style, save_figure
 from experiments.ntp_study.loop_tables import NAMES, variant_name
+from experiments.ntp_study.within_study import CONTROL_REDUNDANCY
 from simulator.badput import MEANINGS
 
 _SHOWN = ("degraded", "repeated", "checkpoint", "restart")
@@ -24,6 +27,13 @@ _HIT_GROUPS = {
 }
 # Okabe and Ito (2008); the stall that is longer is hatched.
 _COLOURS = {"die": "#999999", "slow": "#0072B2", "boosted": "#009E73", "smaller-batch": "#E69F00"}
+_CONTROL: dict[str, Any] = {
+    "color": "black",
+    "marker": "D",
+    "linestyle": "none",
+    "markersize": 6,
+    "markerfacecolor": "white",
+}
 
 
 def draw_loop(table: pd.DataFrame, path: Path) -> Path:
@@ -72,11 +82,15 @@ def draw_within(table: pd.DataFrame, path: Path) -> Path:
     with figure_style():
         figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), sharey=True)
         for axis, scheme in zip(axes, ("spare", "replication"), strict=True):
+            plain = table[table.scheme == scheme]
+            redundancy = int(plain.redundancy.iloc[0])
             mine = table[table.scheme.isin([scheme, f"{scheme}-ntp"])]
-            redundancy = int(mine.redundancy.iloc[0])
-            _draw_bars(axis, mine[mine.redundancy == redundancy])
+            mine = mine[mine.redundancy == redundancy]
+            _draw_bars(axis, mine, table[table.redundancy == CONTROL_REDUNDANCY])
             name = NAMES[scheme]
-            axis.set_title(f"{name[0].upper()}{name[1:]}, r = {redundancy}")
+            same = mine.without_a_restart[mine.hit_groups != "die"].all()
+            note = ": where hit groups work on,\nno more than NTP without a restart" if same else ""
+            axis.set_title(f"{name[0].upper()}{name[1:]}, r = {redundancy}{note}")
         axes[0].set_ylabel("time to train over ideal")
         stalls = sorted(table.stall_s[table.stall_s > 0].unique())
         handles = [
@@ -90,19 +104,22 @@ def draw_within(table: pd.DataFrame, path: Path) -> Path:
                 )
                 for place, stall_s in enumerate(stalls)
             ),
+            Line2D([], [], **_CONTROL, label="NTP without a restart: the same with r = 1"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
         figure.suptitle("600,000 GPUs, a single GPU fails every 300 s, repair in 4 days")
         return save_figure(figure, path)
 
 
-def _draw_bars(axis: Axes, table: pd.DataFrame) -> None:
-    means = table.groupby(["hit_groups", "stall_s"], sort=False).time_to_train_ratio.mean()
+def _draw_bars(axis: Axes, table: pd.DataFrame, controls: pd.DataFrame) -> None:
+    keys = ["hit_groups", "stall_s"]
+    means = table.groupby(keys, sort=False).time_to_train_ratio.mean()
+    control = controls.groupby(keys, sort=False).time_to_train_ratio.mean()
     place, places = 0.0, []
     for hit_groups in _HIT_GROUPS:
         bars = means[hit_groups]
         first = place
-        for number, (_, ratio) in enumerate(bars.items()):
+        for number, (stall_s, ratio) in enumerate(bars.items()):
             axis.bar(
                 place,
                 ratio,
@@ -111,7 +128,9 @@ def _draw_bars(axis: Axes, table: pd.DataFrame) -> None:
                 hatch="////" if number else "",
                 edgecolor="white",
             )
-            axis.text(place, ratio + 0.04, f"{ratio:.2f}", ha="center", fontsize=9)
+            axis.text(place, ratio + 0.07, f"{ratio:.2f}", ha="center", fontsize=9)
+            if (hit_groups, stall_s) in control:
+                axis.plot(place, control[hit_groups, stall_s], **_CONTROL)
             place += 1.0
         places.append((first + place - 1.0) / 2)
         place += 0.5

@@ -35,6 +35,8 @@ def within_rows(table: pd.DataFrame) -> list[Row]:
     for (scheme, redundancy, hit_groups, stall_s), mine in table.groupby(keys, sort=False):
         what = "hit groups die" if hit_groups == "die" else f"{hit_groups}, stalls of {stall_s:g} s"
         setting = f"600,000 GPUs, single GPUs fail, r = {redundancy}, {what}"
+        if mine.without_a_restart.all():
+            setting += ", NTP without a restart" + (" (control)" if redundancy == 1 else "")
         by_seed = mine.groupby("seed")
         rows += [
             row_of(column, str(scheme), setting, None, _means(by_seed, column), "1")

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from experiments.ntp_study.loop_study import REPAIR
 from experiments.ntp_study.tables import new_table
+from experiments.ntp_study.within_study import CONTROL_REDUNDANCY
 
 NAMES = {
     "checkpoint": "all replaced",
@@ -16,6 +17,20 @@ NAMES = {
     "spare": "SPARe",
     "replication": "replication",
 }
+
+
+WITHOUT_A_RESTART = "NTP without a restart"
+"""What a combination is that masks nothing: each of its runs is that with r = 1."""
+
+
+def combination_name(runs: pd.DataFrame) -> str:
+    """Return what the runs of one combination are: its scheme, or no more than NTP."""
+    scheme = str(runs.scheme.iloc[0]).removesuffix("-ntp")
+    if not runs.without_a_restart.all():
+        return NAMES[scheme]
+    if (runs.redundancy == CONTROL_REDUNDANCY).all():
+        return WITHOUT_A_RESTART
+    return f"{NAMES[scheme]} = {WITHOUT_A_RESTART}"
 
 
 def variant_name(variant: str) -> str:
@@ -52,11 +67,11 @@ def within_table(table: pd.DataFrame) -> Table:
     shown.add_column("ratio", justify="right", no_wrap=True)
     shown.add_column("restarts", justify="right", no_wrap=True)
     keys = ["scheme", "redundancy", "hit_groups"]
-    for (scheme, redundancy, hit_groups), mine in table.groupby(keys, sort=False):
+    for (_, redundancy, hit_groups), mine in table.groupby(keys, sort=False):
         means = mine.groupby("stall_s").time_to_train_ratio.mean()
         ratios = (f"{means[s]:.2f}" + (f" ({s:g} s)" if s else "") for s in means.index)
         shown.add_row(
-            NAMES[str(scheme).removesuffix("-ntp")],
+            combination_name(mine),
             str(redundancy),
             str(hit_groups).replace("-", " "),
             ", ".join(ratios),
@@ -68,15 +83,25 @@ def within_table(table: pd.DataFrame) -> Table:
 def closing_sentences(loop: pd.DataFrame, within: pd.DataFrame) -> str:
     """Say what the schemes come to in the loop, and inside others."""
     goodput = loop.groupby("variant").goodput.mean()
-    ratio = within.groupby(["scheme", "redundancy", "hit_groups", "stall_s"])
-    ratios = ratio.time_to_train_ratio.mean()
-    plain = ratios["spare", 8, "die", 0.0]
-    short, long = (ratios["spare-ntp", 8, "slow", stall_s] for stall_s in (10.0, 60.0))
     return (
         f"Through 15 days with restarts of ten minutes, DP-DROP trains {goodput['dp-drop']:.1%} of "
         f"what a job without failures would, NTP {goodput['ntp']:.1%}, NTP-PW "
         f"{goodput['ntp-pw']:.1%}; new hardware at once for all that breaks would make it "
-        f"{goodput['checkpoint']:.1%}. Where single GPUs of 600,000 fail, SPARe whose hit groups "
-        f"work on at lower tensor parallelism takes {short:.2f} times the ideal time if they "
-        f"change over in 10 s, {long:.2f} times in 60 s, and {plain:.2f} times if they die."
+        f"{goodput['checkpoint']:.1%}. {closing_sentences_within(within)}"
+    )
+
+
+def closing_sentences_within(within: pd.DataFrame) -> str:
+    """Say what NTP brings without a restart, and how much of it the schemes around it add."""
+    ratio = within.groupby(["scheme", "redundancy", "hit_groups", "stall_s"])
+    ratios = ratio.time_to_train_ratio.mean()
+    plain = ratios["spare", 8, "die", 0.0]
+    short, long = (ratios["spare-ntp", 1, "slow", stall_s] for stall_s in (10.0, 60.0))
+    combined = within[(within.scheme == "spare-ntp") & (within.redundancy > CONTROL_REDUNDANCY)]
+    same = int(combined.without_a_restart.sum())
+    return (
+        f"Where single GPUs of 600,000 fail, NTP without a restart takes {short:.2f} times the "
+        f"ideal time if groups change their degree in 10 s, {long:.2f} times in 60 s; SPARe, whose "
+        f"hit groups die, {plain:.2f} times. SPARe around NTP masks nothing more: {same} of "
+        f"{len(combined)} of its runs are those with r = 1, digit by digit."
     )

@@ -123,7 +123,7 @@ def spare_rows(table: pd.DataFrame) -> list[Row]:
                 compared = repair == "5 days" and column == "replica_spares"
                 known = published.SPARE_DOMAINS[scheme.value] if compared else None
                 values = by_seed[f"{column}_{scheme.value}"]
-                setting = f"15 days, repair {repair}, {kind}"
+                setting = f"15 days, repair {repair}, {kind}, spares never fail"
                 for name, found in (
                     ("mean of traces", values.mean()),
                     ("95th percentile", values.quantile(0.95)),

@@ -1,4 +1,8 @@
-"""What it brings if hit groups work on inside SPARe and replication: 600,000 GPUs, one job."""
+"""What it brings if hit groups work on inside SPARe and replication: 600,000 GPUs, one job.
+
+Each combination is played beside its control: the same with r = 1, a job that masks nothing. Where
+no group ever dies the two are one run, and the combination is *NTP without a restart*.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +67,15 @@ class Variant:
 REDUNDANCIES: Mapping[str, int] = {"spare": 8, "replication": 2}
 """SPARe's best at 200 groups, and the least that replication has."""
 
+CONTROL_REDUNDANCY = 1
+"""Each shard type once: whatever a hit group cannot work on from is a restart."""
+
 VARIANTS = (
+    *(
+        Variant("spare-ntp", CONTROL_REDUNDANCY, hit_groups, stall_s)
+        for hit_groups in HIT_GROUPS
+        for stall_s in STALLS_S
+    ),
     *(
         variant
         for scheme, redundancy in REDUNDANCIES.items()
@@ -79,7 +91,7 @@ VARIANTS = (
     Variant("spare", 2),
     *(Variant("spare-ntp", 2, "slow", stall_s) for stall_s in STALLS_S),
 )
-"""All that is played; at last how many copies SPARe needs if groups hardly ever die."""
+"""All that is played: the controls first; at last SPARe with as few copies as it has."""
 
 
 def within_table(
@@ -94,7 +106,8 @@ def within_table(
     hardware for everything. Plain schemes save as often as is best for them.
 
     Columns: those of `Variant`, `seed`, `time_to_train_ratio`, `restarts`, `failures`,
-    `mean_stacks`, `time_s` and the time by cause.
+    `mean_stacks`, `time_s` and the time by cause, and `without_a_restart`: whether the run is that
+    of its control, of the same seed, to all digits.
     """
     tasks = []
     for variant in VARIANTS:
@@ -113,7 +126,7 @@ def within_table(
     keys = ("seed", "time_to_train_ratio", "restarts", "failures", "mean_stacks", "time_s")
     causes = [f"{cause}_s" for cause in CAUSES]
     played = [variant for variant in VARIANTS for _ in seeds]
-    return pd.DataFrame(
+    table = pd.DataFrame(
         [
             {
                 "scheme": variant.scheme,
@@ -125,3 +138,16 @@ def within_table(
             for variant, record in zip(played, records, strict=True)
         ]
     )
+    return table.assign(without_a_restart=equals_control(table))
+
+
+def equals_control(table: pd.DataFrame) -> pd.Series:
+    """Return for each run whether it takes as long as its control, to all digits.
+
+    The control of a run is that of redundancy 1 whose hit groups work on alike, with the same
+    stalls and seed; runs in which hit groups die have none.
+    """
+    keys = ["hit_groups", "stall_s", "seed"]
+    controls = table[table.redundancy == CONTROL_REDUNDANCY].set_index(keys).time_to_train_ratio
+    found = controls.reindex(pd.MultiIndex.from_frame(table[keys])).to_numpy()
+    return table.time_to_train_ratio == found

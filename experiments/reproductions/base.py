@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from math import sqrt
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -54,15 +53,16 @@ def row_of(
 ) -> Row:
     """Return the row of a quantity measured once a seed."""
     mean = fmean(values)
-    half_width = 0.0
+    low = high = mean
     if len(values) > 1:
-        from scipy.stats import t as student
+        # Here: the command line, which knows every reproduction, need not wait for pandas.
+        from experiments.analysis.intervals import half_width, interval_of_mean
+        from experiments.analysis.quantities import quantity as known
 
-        quantile = float(student.ppf(0.975, len(values) - 1))
-        half_width = quantile * stdev(values) / sqrt(len(values))
-    return Row(
-        quantity, scheme, setting, published, mean, mean - half_width, mean + half_width, unit
-    )
+        half = half_width(stdev(values), len(values))
+        ends = interval_of_mean(mean, half, share=known(quantity).share)
+        low, high = (float(end) for end in ends)
+    return Row(quantity, scheme, setting, published, mean, low, high, unit)
 
 
 @dataclass(frozen=True, slots=True)

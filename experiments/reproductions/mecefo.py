@@ -53,6 +53,7 @@ def reproduce(options: Options) -> list[Row]:
         *rows.drop_rows(runs),
         *rows.throughput_rows(runs),
         *rows.resilience_rows(runs),
+        *rows.plateau_rows(),
         *rows.ablation_rows(),
         *rows.memory_rows_of([*memory_rows(256), *memory_rows(512)]),
         *rows.numerics_rows(errors),
@@ -73,9 +74,11 @@ def reproduce(options: Options) -> list[Row]:
         drawn.append(draw_training_courses(options.directory / "training.png"))
     show = options.console.print
     show(tables.drop_table_of(results))
+    show(tables.plateau_table(results))
     show(tables.pipeline_table(results))
     show(f"Tables: {options.directory}/*.csv; figures: {', '.join(str(f) for f in drawn)}")
     show(tables.account(results), style="bold")
+    show(tables.headline(results), style="bold")
     return results
 
 

@@ -42,6 +42,7 @@ _SETS, _FULL_SETS = 1_000, 10_000
 _TRACES, _FULL_TRACES = 40, 400
 _LOOP_TRACES, _FULL_LOOP_TRACES = 1, 10
 _WITHIN_STEPS, _FULL_WITHIN_STEPS = 5_000, 10_000
+_FAILING_REPAIR = "5 days"
 _HIGH_DEGREES = (64, 72)
 _COURSES = (("5 days", 1), ("3 days", 1), ("5 days", 3))
 
@@ -68,7 +69,7 @@ def reproduce(options: Options) -> list[Row]:
         blasts = blast_table(study_job(), seeds, sets)
         progress.update(bar, advance=1, description="traces")
         traces = trace_table(seeds, count)
-        failing = failing_spares_table("5 days", seeds, count)
+        failing = failing_spares_table(_FAILING_REPAIR, seeds, count)
         courses = {course: course_table(*course, 0, count) for course in _COURSES}
         progress.update(bar, advance=3, description="gradient sync")
         resharding = resharding_table()
@@ -83,7 +84,7 @@ def reproduce(options: Options) -> list[Row]:
         *rows.pace_rows(paces),
         *rows.trace_rows(traces),
         *rows.spare_rows(traces),
-        *failing_spare_rows(failing, "5 days"),
+        *failing_spare_rows(failing, _FAILING_REPAIR),
         *rows.blast_rows(blasts),
         *rows.power_rows(),
         *rows.sync_rows(resharding, checks),
@@ -119,12 +120,12 @@ def reproduce(options: Options) -> list[Row]:
     show(tables.plan_table())
     show(tables.loss_table(losses))
     show(tables.trace_table(traces))
-    show(tables.spare_table(traces))
+    show(tables.spare_table(traces, failing, _FAILING_REPAIR))
     show(loop_tables.loop_table(loop))
     show(loop_tables.within_table(within))
     show(tables.published_table(results))
     show(f"Tables: {options.directory}/*.csv; figures: {', '.join(str(f) for f in drawn)}")
-    show(tables.closing_sentence(losses, traces), style="bold")
+    show(tables.closing_sentence(losses, traces, failing), style="bold")
     show(loop_tables.closing_sentences(loop, within), style="bold")
     return results
 

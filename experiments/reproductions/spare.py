@@ -29,12 +29,19 @@ from experiments.spare_study.fabric import (
 )
 from experiments.spare_study.figures import draw_curves, draw_headline
 from experiments.spare_study.published import GROUPS, headline, published, table
+from experiments.spare_study.sensitivity import (
+    at_best,
+    number_of_runs,
+    run_sensitivity,
+    sensitivity_rows,
+)
 from experiments.spare_study.tables import (
     agreement_table,
     availability_table,
     checkpoint_table,
     fabric_table,
     headline_table,
+    sensitivity_table,
     shortcut_table,
 )
 
@@ -59,12 +66,17 @@ def reproduce(options: Options) -> list[Row]:
         shortcut_runs = study.run_shortcuts(
             options.seeds, options.workers, lambda: progress.advance(bar)
         )
+        bar = progress.add_task("sensitivity", total=number_of_runs(options.seeds))
+        sensitivity_runs = run_sensitivity(
+            options.seeds, options.workers, lambda: progress.advance(bar)
+        )
         bar = progress.add_task("checkpoint-only", total=1)
         checkpoint_runs = study.checkpoint_only(options.seeds, options.workers)
         progress.advance(bar)
 
     head = headline_rows(runs)
     shortcuts = shortcut_rows(shortcut_runs)
+    sensitivity = at_best(sensitivity_runs)
     checkpoint = checkpoint_rows(checkpoint_runs)
     _write_tables(
         options.directory,
@@ -72,6 +84,7 @@ def reproduce(options: Options) -> list[Row]:
         cells=study.summary(runs, ["rules", "strategy", "groups", "redundancy", "distribution"]),
         headline=head,
         shortcuts=shortcuts,
+        sound_sensitivity=sensitivity,
         checkpoint_only=checkpoint,
         fabric=measured,
         engines=pd.DataFrame(
@@ -92,6 +105,7 @@ def reproduce(options: Options) -> list[Row]:
     show(checkpoint_table(checkpoint))
     show(headline_table(head))
     show(availability_table(head))
+    show(sensitivity_table(sensitivity))
     show(f"Tables: {options.directory}/*.csv; figures: {', '.join(str(f) for f in figures)}")
     show(closing_sentence(head), style="bold")
     return [
@@ -99,6 +113,7 @@ def reproduce(options: Options) -> list[Row]:
         *_fabric_rows(measured),
         *_engine_rows(agreements),
         *_shortcut_result_rows(shortcut_runs),
+        *sensitivity_rows(sensitivity_runs),
         *_checkpoint_result_rows(checkpoint_runs),
     ]
 

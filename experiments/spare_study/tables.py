@@ -103,6 +103,23 @@ def shortcut_table(rows: pd.DataFrame) -> Table:
     return table
 
 
+def sensitivity_table(rows: pd.DataFrame) -> Table:
+    """Show what each assumption of the sound rules is worth, both schemes at their best r."""
+    table = _table("Sound rules, one assumption replaced: time-to-train ratio, N = 200, best r")
+    table.add_column("assumption")
+    for name in ("SPARe", "replication", "less"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for assumption, mine in rows.groupby("assumption", sort=False):
+        by_scheme = mine.set_index("scheme")
+        ratios, redundancies = by_scheme.time_to_train_ratio, by_scheme.redundancy
+        table.add_row(
+            str(assumption),
+            *(f"{ratios[name]:.2f} (r={redundancies[name]})" for name in ("spare", "replication")),
+            f"{1 - ratios['spare'] / ratios['replication']:.0%}",
+        )
+    return table
+
+
 def checkpoint_table(rows: pd.DataFrame) -> Table:
     """Show checkpoint-only where the study leaves it out, and where it has a chance."""
     table = _table("Checkpoint and restart only")

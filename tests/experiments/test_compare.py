@@ -250,6 +250,32 @@ def test_the_mean_over_seeds_is_what_scipy_says() -> None:
         assert row["seeds"] == 4
 
 
+@pytest.mark.parametrize("shares", [(0.999, 0.95, 0.999), (0.001, 0.05, 0.001), (0.1, 0.9, 0.6)])
+def test_the_interval_of_a_share_stays_between_0_and_1(shares: tuple[float, ...]) -> None:
+    """Availability's does; Student's own reaches beyond in each of these samples."""
+    frame = pd.DataFrame({"seed": range(3), "availability": shares, RATIO: shares})
+    row, plain = (mean_over_seeds(frame, [], name).iloc[0] for name in ("availability", RATIO))
+    assert plain["low"] < 0 or plain["high"] > 1
+    assert 0 < row["low"] < row["mean"] < row["high"] < 1
+    assert row["mean"] == plain["mean"]
+    # Longer away from the nearer bound.
+    assert np.sign(row["high"] + row["low"] - 2 * row["mean"]) == np.sign(0.5 - row["mean"])
+
+
+def test_the_interval_of_a_share_is_student_s_where_it_is_short() -> None:
+    frame = pd.DataFrame({"seed": range(3), "availability": [0.9, 0.9002, 0.9001]})
+    row = mean_over_seeds(frame, [], "availability").iloc[0]
+    half = stats.t.ppf(0.975, 2) * 1e-4 / np.sqrt(3)
+    assert (row["low"], row["high"]) == pytest.approx((0.9001 - half, 0.9001 + half), abs=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_share_that_is_all_or_nothing_has_no_width(share: float) -> None:
+    frame = pd.DataFrame({"seed": range(3), "availability": share})
+    row = mean_over_seeds(frame, [], "availability").iloc[0]
+    assert row["low"] == row["mean"] == row["high"] == share
+
+
 def test_axes_left_open_are_averaged_within_a_seed_first() -> None:
     frame = random_sweep()
     row = mean_over_seeds(frame, [], RATIO).iloc[0]

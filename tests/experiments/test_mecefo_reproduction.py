@@ -17,7 +17,7 @@ from experiments.mecefo_study.published import (
     THOUSAND_TOKENS_PER_S,
     published_drop,
 )
-from experiments.mecefo_study.runs import Cell, cells, hours_of, scenario_of, step_s
+from experiments.mecefo_study.runs import EXCESS_KEPT, Cell, cells, hours_of, scenario_of, step_s
 from experiments.mecefo_study.setting import MODELS, SCENARIOS, SYSTEMS, all_reduce_s, doubled_cost
 from experiments.reproductions import all_reproductions
 from experiments.resolve import resolve
@@ -86,6 +86,7 @@ def test_every_row_can_be_told_from_the_others(runs: pd.DataFrame) -> None:
         *rows.throughput_rows(runs),
         *rows.resilience_rows(runs),
         *rows.ablation_rows(),
+        *rows.plateau_rows(),
     ]
     names = [(row.quantity, row.scheme, row.setting) for row in results]
     assert len(names) == len(set(names))
@@ -106,9 +107,40 @@ def test_the_ablation() -> None:
 
 def test_tables_and_the_figure_of_drops(runs: pd.DataFrame, tmp_path: Path) -> None:
     results = rows.drop_rows(runs)
-    assert tables.drop_table_of(results).row_count == len(MODELS) * len(SYSTEMS) + 1
+    assert tables.drop_table_of(results).row_count == len(MODELS) * len(SYSTEMS) + 2
     assert "350M 0.90" in tables.account(results)
     assert figures.draw_drops(results, tmp_path / "drops.png").stat().st_size > 10_000
+
+
+def test_bamboo_without_its_switch_spreads_what_mecefo_computes() -> None:
+    kept = scenario_of(Cell("bamboo", "7B", "low", EXCESS_KEPT)).strategy.bamboo
+    assert kept.spread_share == pytest.approx(12_410 / 111_120)
+    assert scenario_of(Cell("bamboo", "7B", "low")).strategy.bamboo.spread_share == 1.0
+    small = scenario_of(Cell("bamboo", "350M", "low")).strategy.bamboo
+    assert small.spread_share == pytest.approx(438_060 / 1_199_230)
+    played = [cell for cell in cells(full=False) if cell.variant == EXCESS_KEPT]
+    assert [(cell.model, cell.scenario) for cell in played] == [
+        ("7B", scenario) for scenario in ("low", "mid", "high")
+    ]
+
+
+def test_oobleck_s_drop_is_a_plateau() -> None:
+    """By hand: two pipelines merge into one of 16 - k nodes, whose longest stage has 3 layers.
+
+    Two pipelines of 8 nodes have stages of 4 layers. An iteration of 32 micro-batches takes
+    (8 - 1) 4 + 32 = 60 with all; the three take 12, 10 and 10 of them in (10 - 1) 4 + 32 = 68.
+    """
+    drops = [row for row in rows.plateau_rows() if int(row.setting.split()[1]) <= 5]
+    assert len(drops) == 5
+    for row in drops:
+        assert row.low == row.high == row.simulated == pytest.approx(100 * (1 - 60 / 68))
+    assert tables.plateau_table(rows.plateau_rows()).row_count == 1
+
+
+def test_the_headline_says_what_becomes_of_the_published_one(runs: pd.DataFrame) -> None:
+    said = tables.headline(list(rows.resilience_rows(runs)))
+    assert "under Bamboo 5.0 times (published 5.0)" in said
+    assert "under Oobleck 6.7 times (published 6.7)" in said
 
 
 def test_a_course_adds_up_to_the_steps_of_its_run(tmp_path: Path) -> None:

@@ -19,6 +19,14 @@ from experiments.single_run import run
 from experiments.spare_study.cells import Cell, default_cells, full_cells
 from experiments.spare_study.figures import draw_curves, draw_headline
 from experiments.spare_study.published import headline, interval_steps, published, trials
+from experiments.spare_study.sensitivity import (
+    ASSUMPTIONS,
+    at_best,
+    number_of_runs,
+    run_sensitivity,
+    sensitivity_rows,
+)
+from experiments.spare_study.tables import sensitivity_table
 from simulator.timeline import Event, EventKind
 
 ROW_KEYS = ["quantity", "scheme", "setting", "published", "simulated", "low", "high", "unit"]
@@ -48,6 +56,30 @@ def test_a_row_carries_the_confidence_interval_of_the_mean() -> None:
     # Student's t for 2 degrees of freedom is 4.303; the standard error is 1/sqrt(3).
     assert row.high == pytest.approx(2.0 + 4.303 / 3**0.5, abs=1e-3)
     assert row.low == pytest.approx(4.0 - row.high)
+
+
+def test_the_interval_of_an_availability_stays_below_100_percent() -> None:
+    row = row_of("availability", "spare", "here", None, [0.999, 0.95, 0.999], "1")
+    assert 0 < row.low < row.simulated < row.high < 1
+
+
+def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
+    """At 300 steps: every assumption replaced costs time, a watchdog of 600 s most."""
+    runs = run_sensitivity(1, 2, steps=300)
+    assert len(runs) == number_of_runs(1)
+    table = at_best(runs)
+    found = table.set_index(["assumption", "scheme"])
+    for (name, scheme), mine in runs.groupby(["assumption", "strategy"]):
+        assert found.time_to_train_ratio[name, scheme] == mine.time_to_train_ratio.min()
+    names = [assumption.name for assumption in ASSUMPTIONS]
+    for scheme in ("spare", "replication"):
+        ratios = found.time_to_train_ratio.xs(scheme, level="scheme")[names]
+        assert (ratios.iloc[1:] > ratios.iloc[0]).all()
+        assert ratios.idxmax() == "a watchdog of 600 s notices"
+    rows = sensitivity_rows(runs)
+    assert [row.simulated for row in rows] == list(table.time_to_train_ratio)
+    assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(ASSUMPTIONS)
+    assert sensitivity_table(table).row_count == len(ASSUMPTIONS)
 
 
 def test_the_full_grid_is_that_of_the_study() -> None:

@@ -147,6 +147,7 @@ def test_hash_randomisation_changes_nothing() -> None:
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             check=True,
+            timeout=120,
         ).stdout
         for hash_seed in ("1", "2")
     ]
@@ -371,6 +372,7 @@ def test_no_traceback_reaches_the_terminal() -> None:
         [sys.executable, "-m", "experiments.cli", *arguments(["strategy.redundancy=99"])],
         capture_output=True,
         text=True,
+        timeout=60,
         check=False,
     )
     assert done.returncode == 2

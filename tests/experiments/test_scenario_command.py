@@ -448,6 +448,6 @@ def test_a_pipe_that_somebody_writes_to_is_read(
     try:
         status, out, _ = scenario(capsys, "check", f"/dev/fd/{reading}")
     finally:
-        writer.join()
+        writer.join(60)
         os.close(reading)
     assert (status, out) == (0, f"/dev/fd/{reading}: ok\n")

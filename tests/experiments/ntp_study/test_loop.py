@@ -25,7 +25,7 @@ from experiments.ntp_study.loop_study import REPAIR, loop_table, placed_loss
 from experiments.ntp_study.setting import study_job
 from experiments.ntp_study.trace_study import trace_rules, traces
 from experiments.ntp_study.within_study import VARIANTS as WITHIN
-from experiments.ntp_study.within_study import Variant
+from experiments.ntp_study.within_study import Variant, equals_control
 from experiments.scenario_file import load_scenario
 from experiments.single_run import run
 from simulator.badput import CAUSES
@@ -141,7 +141,7 @@ def loop() -> pd.DataFrame:
 
 
 @pytest.fixture
-def within() -> pd.DataFrame:
+def played() -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -150,13 +150,22 @@ def within() -> pd.DataFrame:
                 "hit_groups": variant.hit_groups,
                 "stall_s": variant.stall_s,
                 "seed": seed,
-                "time_to_train_ratio": 1.5 + 0.01 * place,
+                "time_to_train_ratio": 1.5 + place,
                 "restarts": seed,
             }
             for place, variant in enumerate(WITHIN)
             for seed in range(2)
         ]
     )
+
+
+@pytest.fixture
+def within(played: pd.DataFrame) -> pd.DataFrame:
+    """Made up: SPARe's groups never die, its eight copies masked nothing."""
+    like_control = (played.scheme == "spare-ntp") & (played.redundancy == 8)
+    controls = played[(played.redundancy == 1)].time_to_train_ratio
+    played.loc[like_control, "time_to_train_ratio"] = controls.to_numpy()
+    return played.assign(without_a_restart=equals_control(played))
 
 
 def test_rows_tables_and_figures(loop: pd.DataFrame, within: pd.DataFrame, tmp_path: Path) -> None:
@@ -173,6 +182,40 @@ def test_rows_tables_and_figures(loop: pd.DataFrame, within: pd.DataFrame, tmp_p
         loop_figures.draw_within(within, tmp_path / "within.png"),
     ):
         assert path.stat().st_size > 10_000
+
+
+def test_what_masks_nothing_is_named_for_what_it_is(within: pd.DataFrame) -> None:
+    same = within[within.without_a_restart]
+    assert set(zip(same.scheme, same.redundancy, strict=True)) == {
+        ("spare-ntp", 1),
+        ("spare-ntp", 8),
+    }
+    table = loop_tables.within_table(within)
+    names = dict(zip(*(list(column.cells) for column in table.columns[1::-1]), strict=False))
+    assert names["1"] == "NTP without a restart"
+    named = set(zip(*(list(column.cells) for column in table.columns[:2]), strict=True))
+    assert ("SPARe = NTP without a restart", "8") in named
+    assert ("SPARe", "8") in named  # hit groups die
+    assert ("SPARe", "2") in named
+    assert not any(name.startswith("replication =") for name, _ in named)
+    settings = [row.setting for row in loop_rows.within_rows(within) if row.scheme == "spare-ntp"]
+    assert all(s.endswith("(control)") == ("r = 1," in s) for s in settings)
+    assert all(("NTP without a restart" in s) == ("r = 2," not in s) for s in settings)
+    said = loop_tables.closing_sentences_within(within)
+    assert "12 of 16 of its runs are those with r = 1" in said
+    one_digit = within.copy()
+    one_digit.loc[one_digit.redundancy == 8, "time_to_train_ratio"] += 1e-12
+    assert equals_control(one_digit).sum() == (one_digit.redundancy == 1).sum()
+
+
+def test_one_copy_masks_the_same_under_either_scheme() -> None:
+    """With r = 1 there is nothing that SPARe and replication could do differently."""
+    times_s = []
+    for scheme in ("spare-ntp", "replication-ntp"):
+        chosen = Variant(scheme, 1, "slow", 10).settings
+        short = ["job.steps=60", "failures.component=gpu"]
+        times_s.append(run(load_scenario("spare-sound", [*chosen, *short]), 0)["time_s"])
+    assert times_s[0] == times_s[1]
 
 
 def test_variants_are_told_apart_by_their_settings() -> None:

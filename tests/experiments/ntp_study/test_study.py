@@ -15,6 +15,7 @@ import pytest
 
 from experiments.cli import main
 from experiments.ntp_study import figures, rows, tables
+from experiments.ntp_study.failing_spares import failing_spares_table
 from experiments.ntp_study.gradient_sync import check_sync, resharding_table
 from experiments.ntp_study.placements import (
     availability_table,
@@ -174,7 +175,29 @@ def test_tables_and_figures(losses: pd.DataFrame, traces: pd.DataFrame, tmp_path
     found = [*rows.trace_rows(traces), *rows.spare_rows(traces), *rows.loss_rows(losses)]
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
-    assert "NTP 1.6%" in tables.closing_sentence(losses, traces)
+
+
+def test_spares_are_told_under_both_assumptions(losses: pd.DataFrame, traces: pd.DataFrame) -> None:
+    """Mean, 95th percentile and worst, if spares never fail and if they do."""
+    failing = failing_spares_table("5 days", [0], 3)
+    plain = traces[(traces.rate_factor == 1) & (traces.repair == "5 days")]
+    told = []
+    for spares in (
+        plain["replica_spares_dp-drop"],
+        failing.spares[failing.scheme == "dp-drop"],
+    ):
+        ends = spares.mean(), spares.quantile(0.95), spares.max()
+        told.append(" / ".join(f"{value:.0f}" for value in ends))
+    assert told[0] != told[1]
+    said = tables.closing_sentence(losses, traces, failing)
+    assert "NTP 1.6%" in said
+    assert f"{told[0]} if spares never fail, {told[1]} if they do (published: 90)" in said
+    table = tables.spare_table(traces, failing, "5 days")
+    never, too = ([*column.cells] for column in table.columns[2:4])
+    assert never.count("fail too") == 1
+    assert too[never.index("fail too")] == told[1]
+    assert never[-1] == "not said"
+    assert too[-1] == "90"
 
 
 def test_ntp_is_registered() -> None:

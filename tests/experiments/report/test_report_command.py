@@ -125,6 +125,7 @@ def test_one_sweep_one_page(page_file: Path, tmp_path: Path) -> None:
         env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"},
         check=True,
         capture_output=True,
+        timeout=120,
     )
     assert again.read_bytes() == page_file.read_bytes()
     assert str(tmp_path) not in again.read_text(encoding="utf-8")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
@@ -16,6 +18,9 @@ from experiments.single_run import EngineName
 from experiments.sweeps.runs import RunRequest
 
 Value = TypeVar("Value")
+
+PATIENCE_S = 120.0
+"""What a test waits for a process at most, in seconds, before it fails."""
 
 # Steps that no engine gets through while a test looks on.
 ENDLESS = "job.steps=1000000000"
@@ -29,7 +34,7 @@ def request(
     return RunRequest(name, scenario.model_dump(mode="json"), seed, engine)
 
 
-def wait_for(what: Callable[[], Value], patience_s: float = 30.0) -> Value:
+def wait_for(what: Callable[[], Value], patience_s: float = PATIENCE_S) -> Value:
     """Return the first true value of a function, or its last one when patience ends."""
     deadline = monotonic() + patience_s
     while not (value := what()) and monotonic() < deadline:
@@ -66,6 +71,25 @@ def played_by(number: int | None = None) -> list[psutil.Process]:
 def gone(processes: list[psutil.Process]) -> bool:
     """Whether all processes end, in a while."""
     return wait_for(lambda: not running(processes))
+
+
+def start_python(*words: str, **options: Any) -> subprocess.Popen[Any]:
+    """Start Python on what this process imports, heeding signals whatever its caller ignores.
+
+    What is started in the background or by nohup ignores SIGINT, and so does all it starts; Python
+    then does not raise KeyboardInterrupt.
+    """
+    return subprocess.Popen(
+        [sys.executable, *words],
+        env=with_tests(),
+        preexec_fn=_heed_signals,  # noqa: PLW1509 - it takes no lock
+        **options,
+    )
+
+
+def _heed_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def with_tests() -> dict[str, str]:

@@ -11,7 +11,7 @@ import pytest
 
 from experiments.sweeps import code_digest as module
 from experiments.sweeps.code_digest import code_digest
-from tests.experiments.sweeps.processes import with_tests
+from tests.experiments.sweeps.processes import PATIENCE_S, with_tests
 
 PROJECT = Path(__file__).parents[3]
 
@@ -41,6 +41,7 @@ def imported_by_a_run() -> list[str]:
         text=True,
         check=True,
         env=with_tests(),
+        timeout=PATIENCE_S,
     ).stdout.splitlines()
     inside = [Path(line) for line in listed if line.startswith(f"{PROJECT}/")]
     paths = [path.relative_to(PROJECT) for path in inside if ".venv" not in path.parts]

@@ -22,9 +22,11 @@ from experiments.sweeps.local import LocalExecutor
 from experiments.sweeps.runs import Limits, RunRequest
 from tests.experiments.sweeps.processes import (
     ENDLESS,
+    PATIENCE_S,
     gone,
     request,
     running,
+    start_python,
     wait_for,
     with_tests,
 )
@@ -111,7 +113,7 @@ def kill(started: subprocess.Popen[bytes]) -> None:
         if "nursery" not in command and "resource_tracker" not in command:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-    started.wait()
+    started.wait(PATIENCE_S)
 
 
 def is_playing(worker: subprocess.Popen[bytes]) -> bool:
@@ -186,7 +188,7 @@ def test_a_run_that_takes_its_workers_along_is_an_error(
     killer = Thread(target=lambda: wait_for(lambda: is_playing(victim)) and kill(victim))
     killer.start()
     (deadly,) = DaskExecutor(cluster.address).play([request("deadly", ENDLESS)], Limits())
-    killer.join()
+    killer.join(PATIENCE_S)
     assert (deadly.run_id, deadly.record) == ("deadly", None)
     assert deadly.error == "the workers that it was given to died, 1 in a row"
 
@@ -206,10 +208,10 @@ def test_a_run_that_nobody_waits_for_any_longer_is_ended(
     healthy_cluster: Cluster,
 ) -> None:
     cluster, worker = healthy_cluster, healthy_cluster.worker
-    sweep = subprocess.Popen([sys.executable, "-c", CLIENT, cluster.address], env=with_tests())
+    sweep = start_python("-c", CLIENT, cluster.address)
     assert wait_for(lambda: is_playing(worker))
     sweep.kill()
-    sweep.wait()
+    sweep.wait(PATIENCE_S)
     assert wait_for(lambda: not is_playing(worker))
 
     class EnoughError(Exception):
@@ -243,7 +245,7 @@ def test_a_cluster_without_workers_is_waited_for(
     helper = Thread(target=join_when_called_for)
     helper.start()
     (result,) = DaskExecutor(cluster.address).play([request("it")], LIMITS)
-    helper.join()
+    helper.join(PATIENCE_S)
     assert result.error is None
     (line,) = "".join(told).splitlines()
     assert line.startswith(f"scheduler {cluster.address} has no workers; waiting for one")
@@ -268,7 +270,7 @@ def test_a_lost_scheduler_ends_the_sweep_but_takes_no_results_along(
     killer.start()
     with pytest.raises(UserError) as refusal:
         next(results)
-    killer.join()
+    killer.join(PATIENCE_S)
     line = str(refusal.value)
     assert line.startswith(f"scheduler {cluster.address}: the connection was lost")
     assert "\n" not in line

@@ -16,6 +16,7 @@ from experiments.errors import UserError
 from experiments.sweeps.directory import read_sweep
 from experiments.sweeps.plan import Plan
 from tests.experiments.sweeps.in_process import Invented, plan_of, some_record, sweep, tables_in
+from tests.experiments.sweeps.processes import PATIENCE_S
 
 GRID = 'scenario = "spare-study"\nseeds = 4\n[grid]\nstrategy.redundancy = [2, 3]'
 LARGER_GRID = GRID.replace("seeds = 4", "seeds = 150")
@@ -99,7 +100,7 @@ def test_files_that_may_not_grow_are_told(tmp_path: Path, forks: ForkServerConte
     directory = tmp_path / "out"
     process = forks.Process(target=play_with_files_of, args=(sizes[2] - 1, tmp_path, directory))
     process.start()
-    process.join()
+    process.join(PATIENCE_S)
     said = (tmp_path / "said").read_text(encoding="utf-8")
     assert said.startswith(f"{directory}: File too large: 300 of 300 runs are kept")
     assert drafts_in(directory) == []
@@ -117,11 +118,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", "size=28k", "tmpfs", str(folder)],
         capture_output=True,
         check=False,
+        timeout=60,
     )
     if mounted.returncode != 0:
         pytest.skip("may not mount a file system")
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    subprocess.run(["umount", str(folder)], check=True, timeout=60)
 
 
 def test_a_disk_that_is_really_full_is_told_and_a_larger_one_goes_on(
@@ -137,7 +139,7 @@ def test_a_disk_that_is_really_full_is_told_and_a_larger_one_goes_on(
         f"{directory}: No space left on device: {kept} of 8 runs are kept; make room"
     )
     assert (drafts_in(directory), found.problems) == ([], ())
-    subprocess.run(["mount", "-o", "remount,size=2M", str(small_disk)], check=True)
+    subprocess.run(["mount", "-o", "remount,size=2M", str(small_disk)], check=True, timeout=60)
     outcome, _ = sweep(plan, directory, Invented(some_record))
     assert (outcome.played, outcome.already_there) == (8 - kept, kept)
     sweep(plan, tmp_path / "undisturbed", Invented(some_record))

@@ -17,6 +17,7 @@ from experiments.errors import UserError
 from experiments.sweeps.directory import read_sweep
 from experiments.sweeps.runs import RunRequest
 from tests.experiments.sweeps.in_process import Invented, plan_of, some_record, sweep, tables_in
+from tests.experiments.sweeps.processes import PATIENCE_S
 
 SMALL = 'scenario = "spare-study"\nseeds = 2\n[grid]\nstrategy.redundancy = [2, 3]'
 GRID = 'scenario = "spare-study"\nseeds = 20\n[grid]\nstrategy.redundancy = [2, 3, 4]'
@@ -77,7 +78,7 @@ def test_a_sweep_killed_before_any_change_to_the_disk_goes_on(
         directory = tmp_path / f"killed-{moment}"
         process = forks.Process(target=play_until, args=(tmp_path, directory, moment))
         process.start()
-        process.join()
+        process.join(PATIENCE_S)
         if process.exitcode == 0:
             break
         assert process.exitcode == -signal.SIGKILL
@@ -97,7 +98,7 @@ def test_a_sweep_killed_again_and_again_at_random_goes_on(
     began_s = time.monotonic()
     undisturbed = forks.Process(target=play, args=(tmp_path, tmp_path / "undisturbed"))
     undisturbed.start()
-    undisturbed.join()
+    undisturbed.join(PATIENCE_S)
     took_s = time.monotonic() - began_s
 
     directory = tmp_path / "killed"
@@ -110,7 +111,7 @@ def test_a_sweep_killed_again_and_again_at_random_goes_on(
         if process.exitcode is not None:
             break
         process.kill()
-        process.join()
+        process.join(PATIENCE_S)
         check_sound(directory)
         now = results_in(directory)
         assert kept.items() <= now.items(), "a kill took results away, or changed them"

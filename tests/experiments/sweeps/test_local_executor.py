@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
@@ -19,11 +18,12 @@ from experiments.sweeps.local import LocalExecutor
 from experiments.sweeps.runs import Limits, RunRequest
 from tests.experiments.sweeps.processes import (
     ENDLESS,
+    PATIENCE_S,
     gone,
     played_by,
     request,
+    start_python,
     wait_for,
-    with_tests,
 )
 
 # Starts a sweep of endless runs: one on each engine.
@@ -155,15 +155,30 @@ def test_closing_leaves_no_process_behind() -> None:
 def test_nothing_outlives_a_sweep_that_is_killed(tmp_path: Path, how: signal.Signals) -> None:
     script = tmp_path / "sweep.py"
     script.write_text(SWEEP)
-    sweep = subprocess.Popen(
-        [sys.executable, str(script)], stderr=subprocess.DEVNULL, env=with_tests()
-    )
+    sweep = start_python(str(script), stderr=subprocess.DEVNULL)
     try:
         assert wait_for(lambda: len(played_by(sweep.pid)) >= PROCESSES_OF_THE_SWEEP)
         started = [*played_by(sweep.pid), *psutil.Process(sweep.pid).children(recursive=True)]
         sweep.send_signal(how)
-        assert sweep.wait(timeout=30) != 0
+        assert sweep.wait(PATIENCE_S) != 0
         assert gone(started)
     finally:
         sweep.kill()
-        sweep.wait()
+        sweep.wait(PATIENCE_S)
+
+
+def test_what_a_test_starts_heeds_signals_where_its_caller_ignores_them() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        sleeper = start_python("-c", "import time; print('up', flush=True); time.sleep(600)",
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        assert sleeper.stdout is not None
+        assert sleeper.stdout.readline() == b"up\n"
+        sleeper.send_signal(signal.SIGINT)
+        assert sleeper.wait(PATIENCE_S) == -signal.SIGINT
+    finally:
+        sleeper.kill()
+        sleeper.communicate(timeout=PATIENCE_S)

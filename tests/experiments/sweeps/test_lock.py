@@ -17,6 +17,7 @@ import pytest
 from experiments.sweeps.lock import locked
 from experiments.sweeps.runs import RunRequest
 from tests.experiments.sweeps.in_process import Invented, plan_of, some_record, sweep, tables_in
+from tests.experiments.sweeps.processes import PATIENCE_S, wait_for
 
 GRID = 'scenario = "spare-study"\nseeds = 10\n[grid]\nstrategy.redundancy = [2, 3, 4]'
 
@@ -41,11 +42,10 @@ def holder(tmp_path: Path, forks: ForkServerContext) -> Iterator[BaseProcess]:
     """Return a process that holds the lock of tmp_path for good."""
     process = forks.Process(target=hold, args=(tmp_path,))
     process.start()
-    while not (tmp_path / "held").exists():
-        time.sleep(0.01)
+    assert wait_for((tmp_path / "held").exists)
     yield process
     process.kill()
-    process.join()
+    process.join(PATIENCE_S)
 
 
 def test_the_second_waits_and_both_end_with_the_same_table(
@@ -59,7 +59,7 @@ def test_the_second_waits_and_both_end_with_the_same_table(
     for process in processes:
         process.start()
     for process in processes:
-        process.join()
+        process.join(PATIENCE_S)
     said = [note.read_text(encoding="utf-8") for note in notes]
     # All runs are played once, by either of them.
     assert sum(int(text.splitlines()[0]) for text in said) == 30

@@ -34,6 +34,7 @@ from platforms.xml_writer import write_xml
 from strategies.errors import StrategyError
 from tests.experiments.sweeps.processes import (
     ENDLESS,
+    PATIENCE_S,
     gone,
     played_by,
     request,
@@ -75,7 +76,7 @@ def test_what_a_run_prints_does_not_get_into_its_result(capfd: pytest.CaptureFix
     def noisy() -> bytes:
         os.write(1, b"x" * 100_000)
         os.write(2, b"from C")
-        subprocess.run(["echo", "from a program"], check=True)
+        subprocess.run(["echo", "from a program"], check=True, timeout=60)
         return os.read(0, 10)
 
     assert supervised(noisy) == Played({"returned": b""}, None)
@@ -125,7 +126,7 @@ def test_too_much_memory_ends_a_run(by_child: bool) -> None:
 
     def hungry() -> None:
         if by_child:
-            subprocess.run([sys.executable, "-c", hog], check=False)
+            subprocess.run([sys.executable, "-c", hog], check=False, timeout=600)
         else:
             exec(hog)
 
@@ -292,7 +293,7 @@ def test_a_killed_run_is_told_and_the_nursery_goes_on(nursery: Nursery) -> None:
         victim = wait_for(playing_process)
         assert victim is not None
         victim.send_signal(signal.SIGBUS)
-        assert endless.result().error == "died by SIGBUS"
+        assert endless.result(PATIENCE_S).error == "died by SIGBUS"
     assert nursery.play(assigned(request("next"))).error is None
     assert nursery_process().pid == nursery_number
 
@@ -320,7 +321,7 @@ def test_a_run_is_tried_once_more_when_its_nursery_dies(nursery: Nursery, deaths
             second = wait_for(playing_process)
             assert second is not None
             second.terminate()
-        result = future.result()
+        result = future.result(PATIENCE_S)
     assert (
         result.error
         == {
@@ -342,7 +343,7 @@ def test_stopping_ends_what_is_under_way(nursery: Nursery, engine: str) -> None:
         nursery.stop()
         assert gone(started)
         with pytest.raises(RunAbandonedError):
-            future.result()
+            future.result(PATIENCE_S)
     with pytest.raises(RunAbandonedError):
         nursery.play(assigned(request("later")))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
@@ -23,7 +22,14 @@ from tests.experiments.sweeps.in_process import (
     sweep,
     tables_in,
 )
-from tests.experiments.sweeps.processes import ENDLESS, gone, played_by, wait_for, with_tests
+from tests.experiments.sweeps.processes import (
+    ENDLESS,
+    PATIENCE_S,
+    gone,
+    played_by,
+    start_python,
+    wait_for,
+)
 
 GRID = """
 scenario = "spare-study"
@@ -53,14 +59,18 @@ def invented(monkeypatch: pytest.MonkeyPatch) -> Invented:
 
 
 def start(grid: Path, directory: Path, *options: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "experiments.cli", "sweep", str(grid), "-o", str(directory)]
-    return subprocess.Popen(
-        [*words, "--workers", "1", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=with_tests(),
-    )
+    words = ["-m", "experiments.cli", "sweep", str(grid), "-o", str(directory), "--workers", "1"]
+    pipe = subprocess.PIPE
+    return start_python(*words, *options, stdout=pipe, stderr=pipe, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Return what a process said once it has ended; one that does not end in time is killed."""
+    try:
+        return process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
 
 
 def at_least(runs: int, directory: Path) -> Callable[[], bool]:
@@ -75,7 +85,7 @@ def test_a_sweep_killed_in_the_middle_goes_on_with_the_same_command(
     assert wait_for(at_least(10, directory))
     started = played_by(process.pid)
     process.kill()
-    process.wait()
+    ended(process)
     assert started
     assert gone(started)
     kept = len(list((directory / "runs").glob("*.json")))
@@ -83,7 +93,7 @@ def test_a_sweep_killed_in_the_middle_goes_on_with_the_same_command(
     assert not (directory / "table.csv").exists()
 
     again = start(grid, directory)
-    said, _ = again.communicate()
+    said, _ = ended(again)
     assert again.returncode == 0
     assert f"{40 - kept} runs played, {kept} already there, 0 failed" in said
     sweep(plan_of(tmp_path, GRID), tmp_path / "in-process", InProcess())
@@ -95,7 +105,7 @@ def test_a_sweep_killed_at_random_many_times_ends_like_any_other(
     grid: Path, tmp_path: Path
 ) -> None:
     began_s = monotonic()
-    start(grid, tmp_path / "undisturbed").communicate()
+    ended(start(grid, tmp_path / "undisturbed"))
     took_s = monotonic() - began_s
     random = np.random.default_rng(2)
     kills = 0
@@ -108,11 +118,11 @@ def test_a_sweep_killed_at_random_many_times_ends_like_any_other(
             except subprocess.TimeoutExpired:
                 started = played_by(process.pid)
                 process.kill()
-                process.communicate()
+                ended(process)
                 assert gone(started)
                 kills += 1
             else:
-                _, complaints = process.communicate()
+                _, complaints = ended(process)
                 break
         assert process.returncode == 0
         assert "moved to" not in complaints
@@ -133,7 +143,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
     assert wait_for(at_least(1, directory))
     started = played_by(process.pid)
     process.send_signal(signal.SIGINT)
-    _, complaints = process.communicate()
+    _, complaints = ended(process)
     assert process.returncode == 130
     assert complaints.splitlines()[-2:] == [
         f"{directory}: finished runs are kept; the same command goes on from there",
@@ -145,7 +155,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
     assert [path.name for path in directory.rglob(".*")] == [".lock"]
 
     limited = start(grid, directory, "--time-limit", "0.5s")
-    said, complaints = limited.communicate()
+    said, complaints = ended(limited)
     assert limited.returncode == 1
     assert "1 runs played, 1 already there, 1 failed" in said
     assert complaints.splitlines()[-1].startswith(

@@ -124,7 +124,7 @@ def test_two_processes_may_fill_the_cache_at_once(servers: Path, tmp_path: Path)
         process.start()
     first, second = (results.get(timeout=60) for _ in processes)
     for process in processes:
-        process.join()
+        process.join(60)
     assert first == second
     assert len(list(tmp_path.iterdir())) == 1
 
