@@ -47,6 +47,7 @@ _HOURS = 1 / 3600.0
 
 _KNOWN = {
     "time_to_train_ratio": Quantity("time-to-train ratio", better="lower"),
+    "goodput": Quantity("goodput", "%", 100.0, "higher"),
     "availability": Quantity("availability", "%", 100.0, "higher"),
     "time_s": Quantity("simulated time", "days", _DAYS, "lower"),
     "downtime_s": Quantity("downtime", "days", _DAYS, "lower"),
@@ -61,6 +62,7 @@ _KNOWN = {
     "moved_types": Quantity("shard types moved"),
     "checkpoints": Quantity("checkpoints written"),
     "checkpoint_interval_steps": Quantity("checkpoint interval", "steps"),
+    "checkpoint_interval_s": Quantity("time between checkpoints", "minutes", 1 / 60),
     "completed_steps": Quantity("steps completed", better="higher"),
     "played_steps": Quantity("steps played"),
     "mean_stacks": Quantity("mean stacks a step"),

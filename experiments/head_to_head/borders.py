@@ -44,8 +44,9 @@ def draw_closed_forms(axes: Axes, table: pd.DataFrame, plane: str) -> bool:
         thirds = [form for name, form in logs.items() if name not in (one, other)]
         lead = logs[one] - logs[other]
         if thirds:
-            beaten = np.minimum(logs[one], logs[other]) > np.minimum.reduce(thirds)
+            beaten = np.minimum(logs[one], logs[other]) > np.fmin.reduce(thirds)
             lead = np.ma.masked_where(beaten, lead)
+        lead = np.ma.masked_invalid(lead)
         known = np.ma.compressed(lead)
         if known.size and known.min() < 0.0 < known.max():
             effects = [patheffects.withStroke(linewidth=3.0, foreground="white", alpha=0.9)]
@@ -58,14 +59,17 @@ def draw_closed_forms(axes: Axes, table: pd.DataFrame, plane: str) -> bool:
 def _refined(
     first: pd.DataFrame, grids: dict[str, pd.DataFrame]
 ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-    """Return the logarithms of the forms on a finer grid, linear between the cells."""
+    """Return the logarithms of the forms on a finer grid, linear between the cells.
+
+    Where a form does not hold in a cell, there is a gap around it.
+    """
     xs, ys = first.columns.to_numpy(dtype=float), first.index.to_numpy(dtype=float)
     fine = np.geomspace(xs[0], xs[-1], _FINE), np.linspace(0.0, len(ys) - 1.0, _FINE)
     fine_ys = np.interp(fine[1], np.arange(len(ys)), ys)
     points = np.stack(np.meshgrid(fine[1], np.log(fine[0]), indexing="ij"), axis=-1)
     logs = {}
     for scheme, grid in grids.items():
-        known = grid.reindex(first.index).fillna(np.inf).clip(upper=1e6).to_numpy(dtype=float)
+        known = grid.reindex(first.index).to_numpy(dtype=float)
         form = RegularGridInterpolator(
             (np.arange(len(ys)), np.log(xs)), np.log(known), bounds_error=False, fill_value=None
         )

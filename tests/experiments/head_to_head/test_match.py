@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,20 @@ def test_closed_forms_are_near_the_simulation_where_there_are_some(ground: Groun
     known = table.dropna(subset=["closed_form_ratio"])
     assert set(known["scheme"]) == {"checkpoint", "replication"}
     assert (known["closed_form_ratio"] / known["ratio"]).between(0.9, 1.1).all()
+
+
+def test_closed_forms_say_nothing_where_they_do_not_hold(ground: Ground) -> None:
+    """Just-in-time checkpoints had ratios up to 1.5e105: their interval was that to storage."""
+    beneath = measured_ground({"just-in-time"})
+    cell = Cell("restart", 900.0, 300.0, 900.0, 300.0)
+    one = tuple(all_contestants(["checkpoint/just-in-time"]))
+    (row,) = play_match(Match(cell, one, (0,), beneath))
+    assert row["restarts"] > 10
+    # The form takes the state from the nodes' own memory, not from that of peers.
+    assert row["closed_form_ratio"] == pytest.approx(row["ratio"], rel=0.15)
+    calm = Cell("restart", 1e9, 100.0, 1e9, 100.0)
+    (row,) = play_match(Match(calm, tuple(all_contestants(_NAMES[:1])), (0,), ground))
+    assert isnan(row["closed_form_ratio"])
 
 
 def test_cells_are_kept_and_read_again(ground: Ground, tmp_path: Path) -> None:
