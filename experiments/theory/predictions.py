@@ -109,7 +109,9 @@ def _after_a_restart(question: Question, rules: Rules) -> tuple[float, GroupLife
         distribution = failures.distribution
     begins_anew = rules.failure_in_restart == "begins-anew"
     surfaces = rules.failure_while_waiting == "surfaces"
-    return _lives(groups, distribution, question.durations.restart_s, begins_anew, surfaces)
+    restart_s = question.durations.restart_s
+    # Every distribution is a frozen dataclass.
+    return _lives(groups, distribution, restart_s, begins_anew, surfaces)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=16)
