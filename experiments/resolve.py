@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from experiments.errors import UserError
 from experiments.failure_models.of_scenario import failure_model, job_layout
-from experiments.keeping_state.intervals import with_intervals
 from experiments.keeping_state.protect import protect
 from experiments.keeping_state.protected import Protected
 from experiments.platform_files import (
@@ -16,13 +16,13 @@ from experiments.platform_files import (
     traffic_of,
 )
 from experiments.scenario import Scenario
+from experiments.theory.choices import Choice, at_redundancy, choices_at, wants_best_period
 from simulator.durations import AllReduceTime, ConstantTime
 from simulator.failures.models import FailureModel
 from simulator.job import Durations, Job, Rules, Work
 from simulator.probe_cache import cached_probe
 from simulator.simgrid_engine.probes import ProbeResult
 from strategies.base import Strategy
-from strategies.checkpoint_period import Costs
 from strategies.checkpoint_policies import (
     CheckpointPolicy,
     EverySteps,
@@ -53,6 +53,11 @@ class Question:
     interval_steps: int
     durations: Durations
     protected: Protected
+
+    @property
+    def rules(self) -> Rules:
+        """The scenario's named choices as the engines know them."""
+        return rules_of(self.scenario)
 
     def strategy(self) -> Strategy:
         """Return the scheme at its start.
@@ -97,13 +102,13 @@ class Question:
             self.protected.tiers(due),
             job_layout(self.scenario),
         )
-        return Job(
-            work, rules_of(self.scenario), self.durations, failure_model(self.scenario), seed
-        )
+        return Job(work, self.rules, self.durations, failure_model(self.scenario), seed)
 
 
 def resolve(scenario: Scenario, known: Durations | None = None) -> Question:
     """Fill in what a scenario leaves open.
+
+    Redundancy and intervals are the first of `settings_of`, as in a plan.
 
     Parameters
     ----------
@@ -113,26 +118,44 @@ def resolve(scenario: Scenario, known: Durations | None = None) -> Question:
         What `durations_of` returned for a scenario that differs in nothing it depends on; by
         default they are looked up, and measured on the platform where the scenario asks for that.
     """
+    question, redundancies = _open_question(scenario, known)
+    if len(redundancies) == 1 and not wants_best_period(question):
+        return at_redundancy(question, redundancies[0])
+    return choices_at(question, redundancies)[0].question
+
+
+def settings_of(scenario: Scenario, known: Durations | None = None) -> list[Choice]:
+    """Return all settings that a scenario leaves open, the best by closed forms first.
+
+    Parameters
+    ----------
+    scenario, known
+        As in `resolve`.
+
+    Returns
+    -------
+    list of Choice
+        One for each redundancy, or the one that is stated, with its intervals.
+    """
+    question, redundancies = _open_question(scenario, known)
+    return choices_at(question, redundancies)
+
+
+def _open_question(scenario: Scenario, known: Durations | None) -> tuple[Question, Sequence[int]]:
+    """Return a question with everything but redundancy and intervals, and what is to choose from.
+
+    Its own redundancy is the first, and its interval 1.
+    """
     check_platform(scenario)
-    failures = failure_model(scenario)
     durations = known or durations_of(scenario)
-    job, chosen = scenario.job, scenario.strategy
-    costs = Costs(
-        mtbf_s=failures.mtbf_s,
-        save_s=durations.save_s,
-        restart_s=durations.restart_s + durations.load_s,
-        compute_s=job.compute_s,
-        all_reduce_s=durations.all_reduce_s(job.groups),
+    _check_possible(scenario, durations, failure_model(scenario))
+    chosen = scenario.strategy
+    redundancies: Sequence[int] = [chosen.redundancy] if chosen.redundancy else ()
+    redundancies = redundancies or strategy_class(chosen.name).redundancies(
+        scenario.job.groups, chosen.options()
     )
-    _check_possible(scenario, durations, failures)
-    scheme = strategy_class(chosen.name)
-    protected = protect(scenario, durations)
-    met = protected.costs_of_memory(costs)
-    options = chosen.options()
-    redundancy = chosen.redundancy or scheme.best_redundancy(job.groups, options, met)
-    built = scheme(job.groups, redundancy, options)
-    protected, interval = with_intervals(protected, scenario, built, costs)
-    return Question(scenario, redundancy, interval, durations, protected)
+    question = Question(scenario, redundancies[0], 1, durations, protect(scenario, durations))
+    return question, redundancies
 
 
 def _check_possible(scenario: Scenario, durations: Durations, failures: FailureModel) -> None:

@@ -106,13 +106,17 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
     failures, jitter and checkpoints (T_0 of Lee et al. 2026 (SPARe)); where the job gave up before
     its last step, only the steps it has done count, and the ratio is infinite where there is none.
     Steps are counted in full batches: one that trains half a batch is half a step.
+
+    ``goodput`` is `goodput`; ``checkpoint_interval_s`` is how long the steps between two
+    checkpoints take on average, those with failures and redundancy included.
     """
     scenario = question.scenario
     job = scenario.job
-    ideal_s = progress.completed_batches * (
-        job.compute_s + question.durations.all_reduce_s(job.groups)
-    )
+    full_batch_s = job.compute_s + question.durations.all_reduce_s(job.groups)
+    ideal_s = progress.completed_batches * full_batch_s
     now_s = progress.now_s
+    stepping_s = now_s - sum(progress.seconds[cause] for cause in ("checkpoint", "restart", "load"))
+    step_s = stepping_s / progress.played_steps if progress.played_steps else full_batch_s
     return {
         "scenario": scenario.name,
         "scenario_hash": scenario_hash(question),
@@ -124,12 +128,14 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
         "gpus": job.gpus_of_group * job.groups,
         "redundancy": question.redundancy,
         "checkpoint_interval_steps": question.interval_steps,
+        "checkpoint_interval_s": question.interval_steps * step_s,
         "protection": scenario.protection.name,
         "snapshot_interval_steps": question.protected.snapshot_interval_steps,
         "distribution": scenario.failures.process,
         "steps": job.steps,
         "completed_steps": _whole(progress.completed_batches),
         "time_s": now_s,
+        "goodput": goodput(progress.completed_batches, full_batch_s, now_s),
         "time_to_train_ratio": now_s / ideal_s if ideal_s else float("inf"),
         "availability": 1.0 - progress.downtime_s / now_s if now_s else 1.0,
         "downtime_s": progress.downtime_s,
@@ -148,6 +154,26 @@ def make_record(question: Question, progress: Progress, seed: int, engine: Engin
         "mean_stacks": progress.stack_computations / max(1, progress.played_steps),
         **{f"{kind}_s": seconds for kind, seconds in progress.seconds.items()},
     }
+
+
+def goodput(batches: float, full_batch_s: float, time_s: float) -> float:
+    """Return the share of the time that trained for good.
+
+    Goodput is the useful compute and all-reduce of the full batches that were trained and not taken
+    back, over the simulated time: what a job without failures, redundancy, jitter and checkpoints
+    needs for them. It is between 0 and 1, and tells nothing of how fast the machine is; for that
+    there is the time.
+
+    Parameters
+    ----------
+    batches : float
+        Full batches that were trained and kept.
+    full_batch_s : float
+        Compute of one shard type and the all-reduce of all groups, in seconds.
+    time_s : float
+        Simulated time, in seconds; without any there is no loss.
+    """
+    return batches * full_batch_s / time_s if time_s else 1.0
 
 
 def _whole(batches: float) -> float:

@@ -19,3 +19,16 @@ UNITS = (TimeUnit("days", 86400.0), TimeUnit("hours", 3600.0), TimeUnit("minutes
 def unit_for(span_s: float) -> TimeUnit:
     """Return the largest unit of which a span of simulated time has at least two."""
     return next((unit for unit in UNITS if span_s >= 2 * unit.seconds), TimeUnit("s", 1.0))
+
+
+def time_text(span_s: float) -> str:
+    """Return a span of time, in seconds, as people write it: ``20.14 days``."""
+    unit = unit_for(span_s)
+    return f"{span_s / unit.seconds:,.2f} {unit.name}"
+
+
+def steps_text(steps: int, span_s: float) -> str:
+    """Return an interval in steps with the time that they take: ``34 steps (39.2 minutes)``."""
+    unit = unit_for(span_s)
+    counted = "1 step" if steps == 1 else f"{steps:,} steps"
+    return f"{counted} ({span_s / unit.seconds:,.1f} {unit.name})"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from experiments.commands.scenario_arguments import add_scenario
 from experiments.errors import UserError
@@ -20,7 +21,7 @@ from platforms.units import TIME, parse_quantity
 if TYPE_CHECKING:
     from experiments.planner.plan import Plan
 
-_FILE_COLUMNS = 120
+_FILE_COLUMNS = 150
 
 
 def add_parser(commands: Any) -> None:
@@ -65,16 +66,31 @@ def _add_cluster_arguments(group: Any) -> None:
 def _add_effort_arguments(group: Any) -> None:
     group.add_argument(
         "--schemes",
-        type=lambda text: [name.strip() for name in text.split(",")],
+        type=_names,
         metavar="A,B",
         help="schemes that come into question; default: all but those whose options have to say "
         "how a group is cut into stages or domains (ntp, mecefo, ...)",
     )
     group.add_argument(
-        "--seeds", type=_positive, default=3, metavar="N", help="seeds of a verification; default 3"
+        "--protections",
+        type=_names,
+        metavar="A,B",
+        help="ways to keep the state that come into question; default: all that fit the job",
     )
     group.add_argument(
-        "--verify", type=_positive, default=3, metavar="N", help="choices to verify; default 3"
+        "--seeds",
+        type=_positive,
+        default=3,
+        metavar="N",
+        help="seeds of a verification; default 3, and more for what they cannot tell apart",
+    )
+    group.add_argument(
+        "--verify",
+        type=_positive,
+        default=3,
+        metavar="N",
+        help="choices to verify at least; each scheme's best over each protection always is; "
+        "default 3",
     )
     group.add_argument(
         "--steps",
@@ -89,6 +105,10 @@ def _add_effort_arguments(group: Any) -> None:
         action="store_true",
         help="search the best redundancy and interval by simulation too",
     )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def _positive(text: str) -> int:
@@ -113,12 +133,13 @@ def execute(arguments: argparse.Namespace) -> int:
     from experiments.planner.advice import advise
     from experiments.planner.answer import answer
     from experiments.planner.optimised import check_searchable, optimise_schemes
-    from experiments.planner.plan import chosen_schemes, make_plan
+    from experiments.planner.plan import chosen_protections, chosen_schemes, make_plan
     from experiments.planner.printing import print_plan
 
     if arguments.no_simulation and arguments.output is not None:
         raise UserError("-o FOLDER: its figures show simulations; leave out --no-simulation")
-    schemes = chosen_schemes(arguments.schemes)
+    schemes, not_named = chosen_schemes(arguments.schemes)
+    protections = chosen_protections(arguments.protections)
     if arguments.output is not None:
         _make_folder(arguments.output)
     situation = read_situation(
@@ -135,15 +156,34 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.optimise:
         check_searchable(situation)
     console = Console(stderr=True)
-    with console.status("planning") if console.is_terminal else nullcontext():
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("closed forms", total=None)
+
+        def on_done() -> None:
+            progress.advance(task)
+            played = int(progress.tasks[task].completed)
+            progress.update(task, description=f"verifying: {played:,} jobs played")
+
         plan = make_plan(
             situation,
             schemes,
+            protections,
             range(arguments.seeds),
             0 if arguments.no_simulation else arguments.verify,
             arguments.steps,
+            on_done,
         )
-        optimised = optimise_schemes(plan, arguments.steps) if arguments.optimise else []
+        plan = replace(plan, left_out=(*plan.left_out, *not_named))
+        optimised = (
+            optimise_schemes(plan, arguments.steps, on_done=on_done) if (arguments.optimise) else []
+        )
     advice = advise(plan)
     if arguments.json:
         print(json.dumps(answer(plan, advice, optimised), allow_nan=False))
@@ -167,11 +207,9 @@ def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
     from experiments.figure_style import save_figure
     from experiments.planner.landscape import draw_landscape, landscape
 
-    for line in plan.lines:
-        if not line.is_best_of_scheme:
-            continue
+    for line in plan.bests_of_schemes():
         scheme, folder = line.choice.scheme, arguments.output
-        frame = landscape(plan, scheme, range(arguments.seeds), arguments.steps)
+        frame = landscape(plan, line.choice, range(arguments.seeds), arguments.steps)
         path, table = folder / f"plan-{scheme}.png", folder / f"plan-{scheme}.csv"
         try:
             save_figure(draw_landscape(frame, line.choice), path)

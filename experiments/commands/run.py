@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from experiments.charts.time_units import steps_text, time_text
 from experiments.commands.scenario_arguments import add_scenario
 from experiments.errors import UserError
 from experiments.scenario import Scenario
@@ -162,15 +163,21 @@ def _readable(record: Record) -> list[tuple[str, str]]:
     restarts, snapshots = f"{record['restarts']:,}", []
     if record["snapshots"]:
         every = record["snapshot_interval_steps"] or record["checkpoint_interval_steps"]
-        snapshots.append(("snapshot every", f"{every} steps ({record['protection']})"))
+        step_s = record["checkpoint_interval_s"] / record["checkpoint_interval_steps"]
+        every_text = f"{steps_text(every, every * step_s)} ({record['protection']})"
+        snapshots.append(("snapshot every", every_text))
         own, peers = record["restarts_from_memory"], record["restarts_from_peers"]
         restarts += f": {own:,} from memory, {peers:,} with peers"
     return [
         ("engine, seed", f"{record['engine']}, {record['seed']}"),
         ("steps", f"{record['completed_steps']:,.10g} of {record['steps']:,}"),
-        ("checkpoint every", f"{record['checkpoint_interval_steps']} steps"),
+        ("time", time_text(seconds)),
+        ("goodput", f"{record['goodput']:.2%}"),
+        (
+            "checkpoint every",
+            steps_text(record["checkpoint_interval_steps"], record["checkpoint_interval_s"]),
+        ),
         *snapshots,
-        ("time", f"{seconds / 86400:.2f} days"),
         ("time-to-train ratio", f"{record['time_to_train_ratio']:.3f}"),
         ("availability", f"{record['availability']:.2%}"),
         ("mean stacks", f"{record['mean_stacks']:.3f}"),

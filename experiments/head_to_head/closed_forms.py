@@ -21,13 +21,16 @@ def closed_form_ratio(
     costs: Costs,
     durations: Durations,
     jitter: float,
+    steps: int,
 ) -> float:
     """Return the predicted time to train over that without failures (`prediction.predict`).
 
     Groups fail each by itself, memoryless: so they do here, as neither a GPU nor a domain is shared
     by two groups. NaN where there is no closed form: for a scheme that goes on with broken groups,
     for one that masks failures, as spares take the places of groups that it dropped, and for a
-    state that is saved after the failure.
+    state that is saved after the failure; and where it does not hold: for a job of fewer than
+    `LEAST_LIVES` lives, or of lives that keep fewer than `LEAST_KEPT` checkpoints
+    (`Prediction.holds_for`).
 
     Parameters
     ----------
@@ -43,6 +46,8 @@ def closed_form_ratio(
         Times of the phases.
     jitter : float
         Standard deviation of compute times, relative to their mean.
+    steps : int
+        Steps of the job.
     """
     if strategy.tracks_components or not isinstance(strategy, Predictable):
         return nan
@@ -59,6 +64,6 @@ def closed_form_ratio(
         lifetimes,
         met,
         StepCosts(jitter=jitter, failed_all_reduce_s=failed_s),
-        protected.snapshot_interval_steps or interval_steps,
+        protected.kept_every_steps(interval_steps),
     )
-    return prediction.time_to_train_ratio
+    return prediction.ratio_of_job(steps)

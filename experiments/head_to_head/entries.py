@@ -43,7 +43,7 @@ class Entry:
     predicted : float
         The scheme's plain closed form of the time to train, by which the fastest are tried first.
     closed_form : float
-        The full closed form; NaN where there is none.
+        The full closed form; NaN where there is none, or it does not hold.
     """
 
     contestant: Contestant
@@ -132,6 +132,7 @@ def enter(contestant: Contestant, cell: Cell, ground: Ground) -> Entry | str:
         costs,
         durations,
         scenario.job.compute_jitter,
+        ground.steps_in(cell),
     )
     return Entry(
         contestant, redundancy, interval, protected, scenario, durations, predicted, closed_form

@@ -66,6 +66,21 @@ class Protected:
         memory = Tier("memory", policy, cost.stall_s, cost.lag_s, self.protection, load)
         return (memory, storage)
 
+    def kept_every_steps(self, interval_steps: int) -> int:
+        """Return how many steps lie between two states that a restart may go back to.
+
+        Those of memory where some are kept there: of the last snapshot, or where none is taken
+        beforehand, of the last step, which is saved when it is known that it is needed.
+
+        Parameters
+        ----------
+        interval_steps : int
+            Steps between two checkpoints on storage.
+        """
+        if self.protection.peers is None:
+            return interval_steps
+        return self.snapshot_interval_steps or 1
+
     def costs_of_memory(self, costs: Costs) -> Costs:
         """Return the costs that a scheme sees whose state is found in memory after a failure."""
         if self.protection.peers is None:

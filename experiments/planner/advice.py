@@ -1,131 +1,169 @@
-"""One sentence: which scheme to take, and whether its lead is clear of chance."""
+"""One sentence: what to take, or that simulation does not tell it from something else."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite
 
 from experiments.figure_style import scheme_looks
-from experiments.planner.pairs import Interval, paired_change
+from experiments.planner.answer import days
+from experiments.planner.pairs import Interval
 from experiments.planner.plan import Line, Plan
+from experiments.planner.verification import HOPELESS, INDIFFERENCE, change_of
+from experiments.theory.choices import Choice
 
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """How one choice compares with the best of another scheme.
+    """How the choice that is taken compares with the soonest of the others.
 
     Attributes
     ----------
     rival : Line
         The other one.
-    change : Interval
-        Fraction by which ours takes longer, below zero where it is sooner done; without an
-        interval where it is not verified on both sides.
-    is_clear : bool
-        Whether chance, or the error of unverified predictions, cannot explain it.
+    change : Interval or None
+        Fraction by which ours takes longer, below zero where it is sooner done; None where the
+        rival did not finish.
     """
 
     rival: Line
-    change: Interval
-    is_clear: bool
+    change: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to take; `lead` is that over the closest rival, None where there is no other scheme."""
+    """What to take.
 
-    taken: Line
+    Attributes
+    ----------
+    taken : Line or None
+        A verified choice that is sooner done than every other scheme and protection, by more than
+        chance explains; None where there is no such choice, and so no advice.
+    lead : Lead or None
+        Over the closest; None where nothing else finished, or nothing is advised.
+    undecided : tuple of Line
+        Where nothing is advised, the choices that cannot be told apart, the soonest first.
+    sentence : str
+        All of it in words.
+    """
+
+    taken: Line | None
     lead: Lead | None
+    undecided: tuple[Line, ...]
     sentence: str
 
 
-def advise(plan: Plan) -> Advice | None:
-    """Return which choice to take; None if no scheme would finish the job."""
+def advise(plan: Plan) -> Advice:
+    """Return which choice to take.
+
+    Only choices that were simulated to their end come into question. Each scheme over each
+    protection stands for itself; of its redundancies, that which closed forms put first, unless
+    another is clearly sooner done.
+    """
+    finished = _stands(plan)
+    if not finished:
+        return Advice(None, None, (), _nothing(plan))
+    soonest, *others = finished
+    undecided = [line for line in others if not _is_clearly_sooner(soonest, line)]
+    if undecided:
+        return Advice(None, None, (soonest, *undecided), _undecided_sentence(soonest, undecided))
+    lead = _lead(plan, soonest, others)
+    return Advice(soonest, lead, (), _sentence(plan, soonest, lead))
+
+
+def _stands(plan: Plan) -> list[Line]:
+    """Return what stands for each scheme and protection, the soonest first."""
+    standing: dict[tuple[str, str], Line] = {}
+    finished = [line for line in plan.lines if line.finished]
+    for line in sorted(finished, key=lambda line: not line.is_best):
+        key = line.choice.scheme, line.choice.protection
+        if key not in standing or _is_clearly_sooner(line, standing[key]):
+            standing[key] = line
+    return sorted(standing.values(), key=lambda line: line.ratio)
+
+
+def _is_clearly_sooner(one: Line, other: Line) -> bool:
+    assert one.simulated is not None
+    assert other.simulated is not None
+    return change_of(one.simulated, other.simulated).is_below_zero
+
+
+def _lead(plan: Plan, taken: Line, others: list[Line]) -> Lead | None:
+    assert taken.simulated is not None
+    if others:
+        rival = others[0]
+        assert rival.simulated is not None
+        return Lead(rival, change_of(taken.simulated, rival.simulated))
+    stopped = [line for line in plan.lines if line.simulated is not None and line.is_best]
+    return next((Lead(line, None) for line in stopped if not line.finished), None)
+
+
+def _nothing(plan: Plan) -> str:
     if not plan.lines:
-        return None
-    bests = [line for line in plan.lines if line.is_best_of_scheme]
-    taken = _best_of_its_scheme(plan, min(bests, key=_expected_ratio))
-    rivals = [line for line in bests if line.choice.scheme != taken.choice.scheme]
-    lead = _lead(plan, taken, min(rivals, key=_expected_ratio)) if rivals else None
-    return Advice(taken, lead, _sentence(plan, taken, lead))
-
-
-def _expected_ratio(line: Line) -> float:
-    if line.simulated is None:
-        return line.choice.ratio
-    return sum(line.simulated.ratios) / len(line.simulated.ratios)
-
-
-def _best_of_its_scheme(plan: Plan, best: Line) -> Line:
-    """Of choices of one scheme, prefer what closed forms do, unless another is clearly sooner."""
-    for line in plan.lines:
-        if line.choice.scheme != best.choice.scheme or line.simulated is None:
-            continue
-        if best.simulated is None:
-            continue
-        if paired_change(line.simulated.ratios, best.simulated.ratios).is_below_zero:
-            best = line
-    return best
-
-
-def _lead(plan: Plan, taken: Line, rival: Line) -> Lead:
-    if taken.simulated is not None and rival.simulated is not None:
-        change = paired_change(taken.simulated.ratios, rival.simulated.ratios)
-        never = all(ratio == inf for ratio in rival.simulated.ratios)
-        finished = all(map(isfinite, taken.simulated.ratios))
-        return Lead(rival, change, change.is_below_zero or (never and finished))
-    fraction = _expected_ratio(taken) / _expected_ratio(rival) - 1.0
-    off = plan.largest_error()
-    # Both may be off at once, in opposite directions.
-    is_clear = off is not None and not rival.choice.rough and (1 + off) ** 2 * (1 + fraction) < 1
-    return Lead(rival, Interval(fraction, float("nan"), float("nan")), is_clear)
+        return "No scheme would finish this job."
+    if any(line.simulated is not None for line in plan.lines):
+        return "No advice: no simulated job came to its end."
+    predicted = [line for line in plan.lines if line.choice.is_prediction]
+    first = f"; closed forms alone put {choice_text(predicted[0])} first" if predicted else ""
+    return f"No advice: nothing was verified by simulation{first}."
 
 
 def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
-    start = f"Take {choice_text(taken)}"
+    assert taken.simulated is not None
+    start = f"Take {choice_text(taken)}: {days(plan.situation, taken.ratio):,.1f} days"
     if lead is None:
-        others = ", ".join(scheme_name(scheme.scheme) for scheme in plan.untrained)
-        alone = f"the only one that finishes; not so {others}" if others else "nothing else asked"
-        return f"{start} ({alone})."
-    if taken.simulated is not None and lead.rival.simulated is not None:
-        return _verified_sentence(plan, start, lead)
-    sooner = _sooner(lead)
-    if plan.largest_error() is None:
-        return f"{start}: {sooner} by closed forms alone, not verified by simulation."
-    grounds = "more than" if lead.is_clear else "no more than"
-    return f"{start}: {sooner}, which is {grounds} the error of the predictions can explain."
+        return f"{start}. Nothing else finishes, or was asked for."
+    rival = stands_for(lead.rival.choice)
+    if lead.change is None:
+        return f"{start}. Nothing else finished in simulation within {HOPELESS:g} times that."
+    return (
+        f"{start}, {-lead.change.mean:.1%} less than the next best, {rival} (95 % interval "
+        f"{-lead.change.high:.1%} to {-lead.change.low:.1%}, "
+        f"{len(taken.simulated.ratios)} paired seeds)."
+    )
 
 
-def _verified_sentence(plan: Plan, start: str, lead: Lead) -> str:
-    if lead.change.low <= lead.change.high:
-        grounds = (
-            f"(95 % interval {-lead.change.high:.1%} to {-lead.change.low:.1%}, "
-            f"{len(plan.seeds)} paired seeds)"
-        )
-        if lead.is_clear:
-            return f"{start}: {_sooner(lead)}, clear of chance {grounds}."
-        return f"{start}, but its lead is not clear of chance: {_sooner(lead)} {grounds}."
-    if lead.is_clear:
-        return f"{start}: {_rival(lead)} did not finish a step in any simulation."
-    return f"{start}: {_sooner(lead)} in simulation; one seed cannot tell a lead from chance."
-
-
-def _rival(lead: Lead) -> str:
-    return f"{scheme_name(lead.rival.choice.scheme)} at its best"
-
-
-def _sooner(lead: Lead) -> str:
-    return f"{-lead.change.mean:.1%} less time than {_rival(lead)}"
+def _undecided_sentence(soonest: Line, undecided: list[Line]) -> str:
+    assert soonest.simulated is not None
+    seeds = len(soonest.simulated.ratios)
+    names = ", ".join(stands_for(line.choice) for line in (soonest, *undecided))
+    if seeds == 1:
+        return f"No advice: by one seed {names} cannot be told apart; use more --seeds."
+    changes = [change_of(line.simulated, soonest.simulated) for line in undecided if line.simulated]
+    if all(max(-change.low, change.high) <= INDIFFERENCE for change in changes):
+        return f"No advice is needed between {names}: within {INDIFFERENCE:.1%} they take as long."
+    return (
+        f"No advice: {names} differ by less than {seeds} paired seeds can tell (their order in the "
+        "table is chance); whatever else was played takes longer. More --seeds may tell."
+    )
 
 
 def choice_text(line: Line) -> str:
     """Return a choice in words."""
     choice = line.choice
-    steps = "step" if choice.interval_steps == 1 else f"{choice.interval_steps:,} steps"
-    interval = f"a checkpoint every {steps}"
+    return f"{stands_for(choice)} with r = {choice.redundancy} and {_interval_text(choice)}"
+
+
+def _interval_text(choice: Choice) -> str:
     if choice.question.scenario.checkpoint.policy == "dynamic":
-        interval = "checkpoints by the dynamic policy"
-    return f"{scheme_name(choice.scheme)} with r = {choice.redundancy} and {interval}"
+        return "checkpoints by the dynamic policy"
+    every = choice.question.protected.kept_every_steps(choice.question.interval_steps)
+    steps = "step" if every == 1 else f"{every:,} steps"
+    if choice.question.protected.snapshot_interval_steps:
+        return f"a snapshot every {steps}"
+    if choice.question.protected.protection.peers is not None:
+        return "a checkpoint after a failure"
+    return f"a checkpoint every {steps}"
+
+
+def stands_for(choice: Choice) -> str:
+    """Return a choice's scheme and protection in words."""
+    return pair_name(choice.scheme, choice.protection)
+
+
+def pair_name(scheme: str, protection: str | None) -> str:
+    """Return what a scheme over a protection is called; storage goes without saying."""
+    usual = protection is None or protection == "storage"
+    return scheme_name(scheme) if usual else f"{scheme_name(scheme)} over {protection}"
 
 
 def scheme_name(scheme: str) -> str:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.planner.advice import Advice
 from experiments.planner.optimised import Optimised
 from experiments.planner.pairs import Interval, interval_of
 from experiments.planner.plan import DAY_S, Line, Plan
 from experiments.planner.situation import Situation
 
+if TYPE_CHECKING:
+    from experiments.planner.advice import Advice
 
-def answer(
-    plan: Plan, advice: Advice | None, optimised: Sequence[Optimised] = ()
-) -> dict[str, Any]:
+
+def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> dict[str, Any]:
     """Return all of a plan as nested dicts and lists; what is infinite or unknown is None."""
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
@@ -35,10 +35,12 @@ def answer(
         "assumptions": list(situation.assumptions),
         "seeds": list(plan.seeds),
         "choices": [_line(situation, plan, line) for line in plan.lines],
-        "untrained": [
-            {"scheme": scheme.scheme, "reason": scheme.reason} for scheme in plan.untrained
+        "unverified_choices": plan.unverified,
+        "left_out": [
+            {"scheme": each.scheme, "protection": each.protection, "reason": each.reason}
+            for each in plan.left_out
         ],
-        "advice": None if advice is None else _advice(advice),
+        "advice": _advice(advice),
         "optimised": [_optimised(each) for each in optimised],
     }
     finite: dict[str, Any] = _finite(content)
@@ -56,18 +58,26 @@ def gpu_hours(situation: Situation, ratio: float) -> float:
 
 
 def _line(situation: Situation, plan: Plan, line: Line) -> dict[str, Any]:
-    choice = line.choice
-    off = line.may_be_off()
-    if off is None and not choice.rough:
+    choice, step_s = line.choice, step_seconds(line)
+    off, predicted = line.may_be_off(), choice.predicted_ratio
+    if off is None and not choice.rough and predicted is not None:
         off = plan.largest_error()
+    question = choice.question
+    snapshots = question.protected.snapshot_interval_steps
     return {
         "scheme": choice.scheme,
+        "protection": choice.protection,
         "redundancy": choice.redundancy,
-        "interval_steps": choice.interval_steps,
-        "best_of_scheme": line.is_best_of_scheme,
+        "checkpoint_interval_steps": question.interval_steps,
+        "checkpoint_interval_s": question.interval_steps * step_s,
+        "snapshot_interval_steps": snapshots,
+        "snapshot_interval_s": snapshots * step_s,
+        "best_of_scheme": line.is_best,
         "rough": choice.rough,
-        "predicted": {
-            **_cost(situation, choice.ratio),
+        "predicted": None
+        if predicted is None
+        else {
+            **_cost(situation, predicted),
             "availability": choice.availability,
             "steps_per_life": choice.steps_per_life,
         },
@@ -77,11 +87,18 @@ def _line(situation: Situation, plan: Plan, line: Line) -> dict[str, Any]:
     }
 
 
+def step_seconds(line: Line) -> float:
+    """Return the mean time of a step, in seconds: simulated, else by closed forms."""
+    if line.simulated is None:
+        return line.choice.step_s
+    return float(np.mean(line.simulated.step_s))
+
+
 def _cost(situation: Situation, ratio: float) -> dict[str, float]:
     return {
-        "time_to_train_ratio": ratio,
         "days": days(situation, ratio),
         "gpu_hours": gpu_hours(situation, ratio),
+        "time_to_train_ratio": ratio,
     }
 
 
@@ -94,22 +111,31 @@ def _simulated(situation: Situation, line: Line) -> dict[str, Any] | None:
         **_cost(situation, interval.mean),
         "low": interval.low,
         "high": interval.high,
+        "goodput": float(np.mean(simulated.goodputs)),
         "availability": float(np.mean(simulated.availabilities)),
         "ratios": list(simulated.ratios),
         "steps": simulated.steps,
         "gave_up": simulated.gave_up,
+        "stopped_at": simulated.stopped_at,
     }
 
 
 def _advice(advice: Advice) -> dict[str, Any]:
-    choice, lead = advice.taken.choice, advice.lead
+    lead = advice.lead
+    taken = None if advice.taken is None else advice.taken.choice
+    rival = None if lead is None else lead.rival.choice
     return {
-        "scheme": choice.scheme,
-        "redundancy": choice.redundancy,
-        "interval_steps": choice.interval_steps,
-        "rival": None if lead is None else lead.rival.choice.scheme,
+        "scheme": None if taken is None else taken.scheme,
+        "protection": None if taken is None else taken.protection,
+        "redundancy": None if taken is None else taken.redundancy,
+        "interval_steps": None if taken is None else taken.interval_steps,
+        "rival": None if rival is None else rival.scheme,
+        "rival_protection": None if rival is None else rival.protection,
         "change": None if lead is None else _interval(lead.change),
-        "clear_of_chance": None if lead is None else lead.is_clear,
+        "undecided": [
+            {"scheme": line.choice.scheme, "protection": line.choice.protection}
+            for line in advice.undecided
+        ],
         "sentence": advice.sentence,
     }
 
@@ -118,6 +144,7 @@ def _optimised(each: Optimised) -> dict[str, Any]:
     optimum = each.optimum
     return {
         "scheme": each.scheme,
+        "protection": each.protection,
         "closed_form": optimum.start._asdict(),
         "best": optimum.best._asdict(),
         "closed_form_takes_longer": _interval(optimum.change),

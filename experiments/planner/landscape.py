@@ -12,12 +12,13 @@ from matplotlib.patches import Rectangle
 from experiments.charts.heat_map import draw_heat_map
 from experiments.charts.panels import in_order, write_title
 from experiments.planner.advice import scheme_name
-from experiments.planner.choices import Choice, choices_of, predicted_ratio
+from experiments.planner.choices import choices_of
 from experiments.planner.optimised import point_of, simulated_objective
 from experiments.planner.plan import Plan
 from experiments.planner.racing import Point
 from experiments.planner.simulation import steps_needed
 from experiments.resolve import Question
+from experiments.theory.choices import Choice, at_interval, predicted_ratio
 
 CLOSED_FORM, SIMULATION = "closed form", "simulation"
 _INTERVAL, _REDUNDANCY, _RATIO = (
@@ -33,29 +34,29 @@ _MARK = "black"
 
 def landscape(
     plan: Plan,
-    scheme: str,
+    best: Choice,
     seeds: Sequence[int],
     steps: int | None = None,
     on_done: Callable[[], None] | None = None,
 ) -> pd.DataFrame:
-    """Return the ratio around a scheme's best choice, predicted and simulated.
+    """Return the ratio around the best choice of a scheme, predicted and simulated.
 
     Returns
     -------
     DataFrame
         Tidy, a row a point, source and seed: ``strategy.name``, ``strategy.redundancy``,
         ``checkpoint.interval_steps``, ``source``, ``seed``, ``time_to_train_ratio``, ``steps`` of
-        the simulated job. A prediction is the same for each seed.
+        the simulated job. A prediction is the same for each seed, and NaN where the closed form
+        does not hold.
     """
-    choices = choices_of(plan.situation, scheme)
-    best = choices[0]
-    taken = steps or steps_needed(choices[:1])
-    points = _points(choices)
+    choices = choices_of(plan.situation, best.scheme, best.protection)
+    taken = steps or steps_needed([best])
+    points = _points(best, choices)
     pairs = [(point, seed) for point in points for seed in seeds]
     simulated = simulated_objective(best.question, taken, on_done)(pairs)
     predicted = {point: predicted_ratio(_at(best, point)) for point in points}
     rows = [
-        (scheme, point.redundancy, point.interval_steps, source, seed, ratio, taken)
+        (best.scheme, point.redundancy, point.interval_steps, source, seed, ratio, taken)
         for (point, seed), played in zip(pairs, simulated, strict=True)
         for source, ratio in ((CLOSED_FORM, predicted[point]), (SIMULATION, played))
     ]
@@ -63,8 +64,7 @@ def landscape(
     return pd.DataFrame(rows, columns=columns)
 
 
-def _points(choices: Sequence[Choice]) -> list[Point]:
-    best = choices[0]
+def _points(best: Choice, choices: Sequence[Choice]) -> list[Point]:
     redundancies = sorted(
         choice.redundancy
         for choice in choices
@@ -75,7 +75,7 @@ def _points(choices: Sequence[Choice]) -> list[Point]:
 
 
 def _at(best: Choice, point: Point) -> Question:
-    return replace(best.question, redundancy=point.redundancy, interval_steps=point.interval_steps)
+    return at_interval(replace(best.question, redundancy=point.redundancy), point.interval_steps)
 
 
 def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from experiments.errors import UserError
 from experiments.parallel import Task
-from experiments.planner.choices import Choice, choices_of
+from experiments.planner.choices import choices_of
 from experiments.planner.optimiser import Optimum, optimise
 from experiments.planner.plan import Plan
 from experiments.planner.racing import Objective, Point, RaceRules
 from experiments.planner.simulation import play, shortened, steps_needed
 from experiments.planner.situation import Situation
 from experiments.resolve import Question
+from experiments.theory.choices import Choice, at_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Optimised:
     """What the search found for one scheme, with the steps of the simulated job."""
 
     scheme: str
+    protection: str
     optimum: Optimum
     steps: int
 
@@ -48,6 +50,8 @@ def optimise_schemes(
 ) -> list[Optimised]:
     """Search each planned scheme's best redundancy and interval by simulation.
 
+    Over the protection that has served it best so far.
+
     Parameters
     ----------
     plan : Plan
@@ -60,16 +64,15 @@ def optimise_schemes(
         Called after each run.
     """
     found = []
-    for line in plan.lines:
-        if not line.is_best_of_scheme:
-            continue
-        choices = choices_of(plan.situation, line.choice.scheme)
+    for line in plan.bests_of_schemes():
+        choices = choices_of(plan.situation, line.choice.scheme, line.choice.protection)
         taken = steps or steps_needed(choices[:1])
         objective = simulated_objective(line.choice.question, taken, on_done)
         intervals = {choice.redundancy: choice.interval_steps for choice in choices}
         found.append(
             Optimised(
                 line.choice.scheme,
+                line.choice.protection,
                 optimise(objective, point_of(line.choice), intervals, rules),
                 taken,
             )
@@ -91,7 +94,7 @@ def simulated_objective(
     def ratios(pairs: Sequence[tuple[Point, int]]) -> list[float]:
         tasks = [
             Task(
-                replace(short, redundancy=point.redundancy, interval_steps=point.interval_steps),
+                at_interval(replace(short, redundancy=point.redundancy), point.interval_steps),
                 seed,
             )
             for point, seed in pairs

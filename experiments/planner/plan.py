@@ -1,21 +1,26 @@
-"""A plan: each scheme at its best by closed forms, and the best few of them verified."""
+"""A plan: each scheme over each protection at its best by closed forms, verified by simulation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from experiments.errors import UserError, did_you_mean
-from experiments.planner.choices import Choice, choices_of
+from experiments.planner.choices import choices_of
 from experiments.planner.pairs import Interval, interval_of
-from experiments.planner.simulation import Simulated, simulate, steps_needed
+from experiments.planner.simulation import Simulated, steps_needed
 from experiments.planner.situation import Situation
-from strategies.registry import all_strategies
+from experiments.planner.verification import verify
+from experiments.theory.choices import Choice
+from platforms.errors import PlatformError
+from strategies.errors import StrategyError
+from strategies.protection.registry import all_protections
+from strategies.registry import all_strategies, strategy_class
 
 DAY_S = 86_400.0
 _HUNDRED_YEARS_S = 100 * 365.25 * DAY_S
-# Far behind the best, a verification would cost much and decide nothing.
-_HOPELESSLY_BEHIND = 10.0
+_NEEDS_LAYOUT = "its options say how a group is cut into stages or domains: name it in --schemes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +33,34 @@ class Line:
         What closed forms say.
     simulated : Simulated or None
         What simulation says.
-    is_best_of_scheme : bool
-        Whether closed forms rank it first among the redundancies of its scheme.
+    is_best : bool
+        Whether closed forms rank it first among the redundancies of its scheme and protection.
     """
 
     choice: Choice
     simulated: Simulated | None
-    is_best_of_scheme: bool
+    is_best: bool
+
+    @property
+    def finished(self) -> bool:
+        """Whether simulation has seen it train to the end."""
+        return self.simulated is not None and self.simulated.finished
+
+    @property
+    def ratio(self) -> float:
+        """The ratio by which it is put in order: simulated, else of closed forms."""
+        if self.simulated is None:
+            return self.choice.ratio
+        return sum(self.simulated.ratios) / len(self.simulated.ratios)
 
     def error(self) -> Interval | None:
-        """Return by which fraction the prediction is above the simulated ratio, with interval."""
-        if self.simulated is None:
+        """Return by which fraction the prediction is above the simulated ratio, with interval.
+
+        None where there is no prediction, or the simulated job did not end.
+        """
+        predicted = self.choice.predicted_ratio
+        if self.simulated is None or not self.finished or predicted is None:
             return None
-        predicted = self.choice.ratio
         return interval_of([predicted / ratio - 1.0 for ratio in self.simulated.ratios])
 
     def may_be_off(self) -> float | None:
@@ -55,10 +75,11 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Untrained:
-    """A scheme that would not finish the job, and why."""
+class LeftOut:
+    """A scheme that does not compete, over one protection or (None) over any, and why."""
 
     scheme: str
+    protection: str | None
     reason: str
 
 
@@ -71,44 +92,78 @@ class Plan:
     situation : Situation
         The job.
     lines : tuple of Line
-        Each scheme's best choice, in the order of predicted time, and others that were verified.
-    untrained : tuple of Untrained
-        Schemes that would not finish.
+        Each scheme's best choice over each protection, and others that were verified: those that
+        were simulated to the end first, by their time, then the others, by closed forms.
+    left_out : tuple of LeftOut
+        Who does not compete.
     seeds : tuple of int
-        Seeds of the verification.
+        Seeds that every choice is verified with that is not hopeless.
+    unverified : int
+        Other redundancies that closed forms rank behind, and that were not played.
     """
 
     situation: Situation
     lines: tuple[Line, ...]
-    untrained: tuple[Untrained, ...]
+    left_out: tuple[LeftOut, ...]
     seeds: tuple[int, ...]
+    unverified: int
 
     def largest_error(self) -> float | None:
         """Return how far off an unverified prediction may be: as far as the worst verified one."""
         known = [off for line in self.lines if (off := line.may_be_off()) is not None]
         return max(known, default=None)
 
+    def bests_of_schemes(self) -> list[Line]:
+        """Return the first line of each scheme."""
+        firsts: dict[str, Line] = {}
+        for line in self.lines:
+            if line.is_best:
+                firsts.setdefault(line.choice.scheme, line)
+        return list(firsts.values())
 
-def chosen_schemes(names: Sequence[str] | None) -> list[str]:
+
+def chosen_schemes(names: Sequence[str] | None) -> tuple[list[str], list[LeftOut]]:
     """Return the schemes to plan: those named, else all whose options fit any job.
+
+    The second are those that are not planned because nobody has named them.
 
     Raises
     ------
     UserError
         If there is no scheme of that name.
     """
-    known = list(all_strategies())
-    for name in names or ():
-        if name not in known:
-            raise UserError(f"--schemes {name}: no such scheme; {did_you_mean(name, known)}")
+    known = all_strategies()
     if names:
-        return list(dict.fromkeys(names))
-    return [name for name, scheme in all_strategies().items() if not scheme.needs_layout]
+        return _named("--schemes", "scheme", names, list(known)), []
+    left_out = [
+        LeftOut(name, None, _NEEDS_LAYOUT) for name, scheme in known.items() if scheme.needs_layout
+    ]
+    return [name for name, scheme in known.items() if not scheme.needs_layout], left_out
+
+
+def chosen_protections(names: Sequence[str] | None) -> list[str]:
+    """Return the protections to plan: those named, else all.
+
+    Raises
+    ------
+    UserError
+        If there is no protection of that name.
+    """
+    known = list(all_protections())
+    return _named("--protections", "protection", names, known) if names else known
+
+
+def _named(option: str, kind: str, names: Sequence[str], known: list[str]) -> list[str]:
+    for name in names:
+        if name not in known:
+            raise UserError(f"{option} {name}: no such {kind}; {did_you_mean(name, known)}")
+    return list(dict.fromkeys(names))
 
 
 def make_plan(
     situation: Situation,
     schemes: Sequence[str],
+    protections: Sequence[str],
     seeds: Sequence[int],
     verified: int,
     steps: int | None = None,
@@ -120,13 +175,13 @@ def make_plan(
     ----------
     situation : Situation
         The job.
-    schemes : sequence of str
-        Schemes that come into question.
+    schemes, protections : sequence of str
+        What comes into question.
     seeds : sequence of int
         Seeds of the verification.
     verified : int
-        How many choices are verified; 0 for none. Each scheme's best come first, then others, by
-        predicted time. One that is predicted to take ten times as long as the best is left out.
+        How many choices are verified at least; 0 for none. The best of every scheme over every
+        protection are, however many they are; then others, by predicted time.
     steps : int, optional
         Steps of the simulated job; by default as many as `steps_needed` says.
     on_done : callable, optional
@@ -134,43 +189,51 @@ def make_plan(
 
     Raises
     ------
-    UserError, StrategyError
-        If a scheme cannot be built for this job.
+    UserError, StrategyError, PlatformError
+        If the scheme that the scenario states a redundancy for cannot be built with it, or nothing
+        that was asked for can be built.
     """
-    bests, others, untrained = [], [], []
-    for scheme in schemes:
-        choices = choices_of(situation, scheme)
+    bests: list[Choice] = []
+    others: list[Choice] = []
+    left_out: list[LeftOut] = []
+    refused: list[UserError | StrategyError | PlatformError] = []
+    for scheme, protection in product(schemes, protections):
+        try:
+            choices = choices_of(situation, scheme, protection)
+        except (UserError, StrategyError, PlatformError) as error:
+            if situation.stated_redundancy(scheme) is not None:
+                raise
+            refused.append(error)
+            left_out.append(LeftOut(scheme, protection, str(error)))
+            continue
         reasons = [why_untrained(situation, choice) for choice in choices]
         finishing = [
             choice for choice, reason in zip(choices, reasons, strict=True) if reason is None
         ]
         if reasons[0] is not None and not finishing:
-            untrained.append(Untrained(scheme, reasons[0]))
+            left_out.append(LeftOut(scheme, protection, reasons[0]))
             continue
         bests.append(finishing[0])
         others += finishing[1:]
-    bests.sort(key=_ratio)
-    others.sort(key=_ratio)
-    within_reach = [
-        choice
-        for choice in (*bests, *others)
-        if choice.ratio <= _HOPELESSLY_BEHIND * bests[0].ratio
-    ]
-    played = within_reach[:verified]
+    if refused and len(refused) == len(schemes) * len(protections):
+        raise refused[0]
+    bests.sort(key=_likeliest)
+    others.sort(key=_likeliest)
+    played = [*bests, *others[: max(0, verified - len(bests))]] if verified else []
     results: list[Simulated] = []
     if played:
-        questions = [choice.question for choice in played]
-        results = simulate(questions, seeds, steps or steps_needed(played), on_done)
+        results = verify(played, seeds, steps or steps_needed(played), on_done)
     lines = [
-        Line(choice, result, choice in bests)
-        for choice, result in zip(played, results, strict=True)
+        Line(choice, result, place < len(bests))
+        for place, (choice, result) in enumerate(zip(played, results, strict=True))
     ]
-    lines += [Line(choice, None, True) for choice in bests if choice not in played]
+    lines = lines or [Line(choice, None, True) for choice in bests]
     return Plan(
         situation,
-        tuple(sorted(lines, key=lambda line: (not line.is_best_of_scheme, line.choice.ratio))),
-        tuple(untrained),
+        tuple(sorted(lines, key=lambda line: (not line.finished, line.ratio, line.choice.ratio))),
+        tuple(left_out),
         tuple(seeds),
+        len(bests) + len(others) - len(lines),
     )
 
 
@@ -178,8 +241,11 @@ def why_untrained(situation: Situation, choice: Choice) -> str | None:
     """Return why a choice would not finish in time, None if it would.
 
     The horizon is ``job.time_limit_s``, or a hundred years. A job that is done within its first
-    life is not held up by restarts, and passes.
+    life is not held up by restarts, and passes; so does a scheme that goes on with broken groups,
+    of which no closed form tells.
     """
+    if strategy_class(choice.scheme).tracks_components:
+        return None
     job, durations = situation.scenario.job, situation.durations
     limit_s = job.time_limit_s
     horizon_s = _HUNDRED_YEARS_S if limit_s is None else limit_s
@@ -197,8 +263,9 @@ def why_untrained(situation: Situation, choice: Choice) -> str | None:
     return f"would take {_long_time(needed_s)}, longer than {horizon}"
 
 
-def _ratio(choice: Choice) -> float:
-    return choice.ratio
+def _likeliest(choice: Choice) -> tuple[bool, bool, float]:
+    """Those whose closed forms hold first: what the others say may be far too good."""
+    return not choice.is_prediction, choice.rough, choice.ratio
 
 
 def _long_time(seconds: float) -> str:

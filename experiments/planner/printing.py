@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from experiments.planner.advice import Advice, scheme_name
-from experiments.planner.answer import days, gpu_hours
+from experiments.charts.time_units import steps_text
+from experiments.planner.advice import Advice, pair_name, scheme_name
+from experiments.planner.answer import days, gpu_hours, step_seconds
 from experiments.planner.optimised import Optimised
 from experiments.planner.pairs import Interval, interval_of
 from experiments.planner.plan import Line, Plan
+from experiments.planner.verification import HOPELESS
 
 
 def print_plan(
-    console: Console, plan: Plan, advice: Advice | None, optimised: Sequence[Optimised]
+    console: Console, plan: Plan, advice: Advice, optimised: Sequence[Optimised]
 ) -> None:
     """Print what was planned."""
     _print_job(console, plan)
     if plan.lines:
         console.print(_choices(plan))
         _print_notes(console, plan)
-    for scheme in plan.untrained:
-        _say(console, f"{scheme_name(scheme.scheme)}: {scheme.reason}.")
+    for text in _left_out(plan):
+        _say(console, text)
     for each in optimised:
         _say(console, optimised_text(each))
-    if advice is None:
-        _say(console, "No scheme would finish this job.", "bold")
-    else:
-        _say(console, advice.sentence, "bold")
+    _say(console, advice.sentence, "bold")
+
+
+def _left_out(plan: Plan) -> list[str]:
+    """Return a line for each reason, with all that it holds for."""
+    by_reason: dict[str, list[str]] = {}
+    for each in plan.left_out:
+        by_reason.setdefault(each.reason, []).append(pair_name(each.scheme, each.protection))
+    texts = [f"left out: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+    if plan.unverified:
+        texts.append(
+            f"left out: {plan.unverified:,} other redundancies, which closed forms put behind "
+            "those above (--verify N plays more)"
+        )
+    return texts
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
@@ -59,9 +73,11 @@ def _print_job(console: Console, plan: Plan) -> None:
 
 def _choices(plan: Plan) -> Table:
     table = Table(box=SIMPLE, pad_edge=False)
-    table.add_column("scheme")
-    for name in ("r", "every", "days", "availability", "M GPU-h", "ratio", "simulated", "error"):
-        table.add_column(name, justify="right")
+    for name in ("scheme", "state kept by"):
+        table.add_column(name)
+    columns = ("r", "days", "goodput", "every", "M GPU-h", "ratio", "predicted", "error")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
     for line in plan.lines:
         table.add_row(*_cells(plan, line))
     return table
@@ -69,24 +85,41 @@ def _choices(plan: Plan) -> Table:
 
 def _cells(plan: Plan, line: Line) -> list[str]:
     choice, situation = line.choice, plan.situation
-    cells = [
-        scheme_name(choice.scheme) + ("*" if choice.rough else ""),
-        str(choice.redundancy),
-        f"{choice.interval_steps:,}",
-        f"{days(situation, choice.ratio):,.1f}",
-        f"{choice.availability:.1%}",
-        f"{gpu_hours(situation, choice.ratio) / 1e6:,.2f}",
-        f"{choice.ratio:.3f}",
-    ]
-    if line.simulated is None:
-        return [*cells, "-", "-"]
-    error = line.error()
-    ratio = interval_of(line.simulated.ratios)
+    error, predicted = line.error(), choice.predicted_ratio
     return [
-        *cells,
-        f"{ratio.mean:.3f}" + _half(ratio, ".3f"),
+        scheme_name(choice.scheme),
+        choice.protection,
+        str(choice.redundancy),
+        *_simulated_cells(plan, line),
+        "-" if predicted is None else f"{days(situation, predicted):,.1f}{'*' * choice.rough}",
         "-" if error is None else f"{error.mean:+.1%}" + _half(error, ".1%"),
     ]
+
+
+def _simulated_cells(plan: Plan, line: Line) -> list[str]:
+    """Return time, goodput, interval, GPU-hours and ratio, the last four of simulations only."""
+    simulated, situation, every = line.simulated, plan.situation, _every(line)
+    if simulated is None:
+        return ["-", "-", every, "-", "-"]
+    if not simulated.finished:
+        return ["stopped" if simulated.stopped_at else "gave up", "-", every, "-", "-"]
+    ratio = interval_of(simulated.ratios)
+    in_days = Interval(*(days(situation, value) for value in (ratio.mean, ratio.low, ratio.high)))
+    return [
+        f"{in_days.mean:,.1f}" + _half(in_days, ".1f"),
+        f"{fmean(simulated.goodputs):.1%}",
+        every,
+        f"{gpu_hours(situation, ratio.mean) / 1e6:,.2f}",
+        f"{ratio.mean:.3f}",
+    ]
+
+
+def _every(line: Line) -> str:
+    question = line.choice.question
+    if question.protected.protection.peers and not question.protected.snapshot_interval_steps:
+        return "after a failure"
+    steps = line.choice.interval_steps
+    return steps_text(steps, steps * step_seconds(line))
 
 
 def _half(interval: Interval, form: str) -> str:
@@ -96,26 +129,42 @@ def _half(interval: Interval, form: str) -> str:
 
 
 def _print_notes(console: Console, plan: Plan) -> None:
-    _say(console, "every: steps between checkpoints; days to ratio: predicted by closed forms")
-    if any(line.choice.rough for line in plan.lines):
-        _say(console, "* rougher: closed forms that do not know all of this scheme or scenario")
-    verified = [line for line in plan.lines if line.simulated is not None]
-    whole = plan.situation.scenario.job.steps
-    for line in verified[:1]:
-        assert line.simulated is not None
-        steps = line.simulated.steps
+    _say(
+        console,
+        "every: from checkpoint to checkpoint, or snapshot to snapshot in memory; goodput: share "
+        "of the time that trained for good; ratio: time over that without failures and redundancy",
+    )
+    verified = [line.simulated for line in plan.lines if line.simulated is not None]
+    if verified:
+        whole, steps = plan.situation.scenario.job.steps, verified[0].steps
         length = "the whole job" if steps == whole else f"{steps:,} of {whole:,} steps"
-        seeds = "1 seed" if len(plan.seeds) == 1 else f"{len(plan.seeds)} seeds"
-        _say(console, f"simulated: {length}, {seeds}, mean ± half the 95 % interval")
-    gave_up = [line for line in verified if line.simulated is not None and line.simulated.gave_up]
-    for line in gave_up:
-        assert line.simulated is not None
+        most = max(len(each.ratios) for each in verified)
+        least = len(plan.seeds)
+        seeds = f"{least} to {most} seeds" if most > least else f"{most} seeds"
+        seeds = "1 seed" if most == 1 else seeds
         _say(
             console,
-            f"{scheme_name(line.choice.scheme)}, r = {line.choice.redundancy}: "
-            f"{line.simulated.gave_up} of {len(plan.seeds)} simulated jobs gave up "
-            "(job.give_up_after_restarts)",
+            f"days to ratio: simulated over {length}, {seeds}, mean ± half the 95 % interval",
         )
+    if any(each.stopped_at for each in verified):
+        _say(
+            console,
+            f"stopped: its first seed took more than {HOPELESS:g} times as long as what closed "
+            "forms put first",
+        )
+    if any(not each.finished and not each.stopped_at for each in verified):
+        _say(console, "gave up: some simulated job did (job.give_up_after_restarts)")
+    _print_predictions(console, plan)
+
+
+def _print_predictions(console: Console, plan: Plan) -> None:
+    _say(
+        console,
+        "predicted: days by closed forms; - where they do not hold: schemes that go on with broken "
+        "groups, jobs of few restarts, or that hardly reach a checkpoint",
+    )
+    if any(line.choice.rough and line.choice.is_prediction for line in plan.lines):
+        _say(console, "* rougher: closed forms that do not know all of this scheme or scenario")
     off = plan.largest_error()
     if off is not None:
         _say(
@@ -129,8 +178,8 @@ def optimised_text(each: Optimised) -> str:
     optimum = each.optimum
     start, best = optimum.start, optimum.best
     head = (
-        f"{scheme_name(each.scheme)}: closed forms say r = {start.redundancy}, every "
-        f"{start.interval_steps:,} steps; "
+        f"{pair_name(each.scheme, each.protection)}: closed forms say r = {start.redundancy}, "
+        f"every {start.interval_steps:,} steps; "
     )
     tail = f"{optimum.runs} runs of {each.steps:,} steps"
     if best == start:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf, isfinite
 
 from experiments.parallel import Task, cores, run_all
-from experiments.planner.choices import Choice
 from experiments.resolve import Question
 from experiments.single_run import Record
+from experiments.theory.choices import Choice
 
 RESTARTS_WANTED = 20
 _WORTH_STARTING_WORKERS_S = 4.0
@@ -22,18 +22,44 @@ class Simulated:
 
     Attributes
     ----------
-    ratios, availabilities : tuple of float
-        By seed.
+    ratios : tuple of float
+        Time to train over that without failures, redundancy and checkpoints; infinite where the
+        job gave up before its last step.
+    availabilities, goodputs, step_s : tuple of float
+        Shares of the time, and the mean time of a step that was played, in seconds.
     steps : int
         Steps of the simulated job.
-    gave_up : int
-        Seeds whose job ended before its last step.
+    stopped_at : float or None
+        Where its first seed was stopped since it took so many times as long as the soonest.
     """
 
     ratios: tuple[float, ...]
     availabilities: tuple[float, ...]
+    goodputs: tuple[float, ...]
+    step_s: tuple[float, ...]
     steps: int
-    gave_up: int
+    stopped_at: float | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job trained to its end with every seed."""
+        return all(map(isfinite, self.ratios))
+
+    @property
+    def gave_up(self) -> int:
+        """Seeds whose job ended before its last step."""
+        return sum(not isfinite(ratio) for ratio in self.ratios)
+
+    def with_more(self, other: Simulated) -> Simulated:
+        """Return this with the seeds of another as well."""
+        return Simulated(
+            self.ratios + other.ratios,
+            self.availabilities + other.availabilities,
+            self.goodputs + other.goodputs,
+            self.step_s + other.step_s,
+            self.steps,
+            self.stopped_at,
+        )
 
 
 def steps_needed(choices: Sequence[Choice]) -> int:
@@ -47,10 +73,10 @@ def steps_needed(choices: Sequence[Choice]) -> int:
     return max(1, min(whole, ceil(min(RESTARTS_WANTED * longest, whole))))
 
 
-def shortened(question: Question, steps: int) -> Question:
-    """Return a question about a job of so many steps, without a limit of simulated time."""
+def shortened(question: Question, steps: int, limit_s: float | None = None) -> Question:
+    """Return a question about a job of so many steps with its own limit of simulated time."""
     scenario = question.scenario
-    job = scenario.job.model_copy(update={"steps": steps, "time_limit_s": None})
+    job = scenario.job.model_copy(update={"steps": steps, "time_limit_s": limit_s})
     return replace(question, scenario=scenario.model_copy(update={"job": job}))
 
 
@@ -59,15 +85,31 @@ def simulate(
     seeds: Sequence[int],
     steps: int,
     on_done: Callable[[], None] | None = None,
+    limit_s: float | None = None,
 ) -> list[Simulated]:
     """Play each question with each seed, on all cores where that pays.
+
+    Parameters
+    ----------
+    questions : sequence of Question
+        What to play.
+    seeds : sequence of int
+        The same for all.
+    steps : int
+        Length of the jobs.
+    on_done : callable, optional
+        Called after each run.
+    limit_s : float, optional
+        Simulated time after which a job is given up, in seconds.
 
     Returns
     -------
     list of Simulated
         In the order of the questions.
     """
-    tasks = [Task(shortened(question, steps), seed) for question in questions for seed in seeds]
+    tasks = [
+        Task(shortened(question, steps, limit_s), seed) for question in questions for seed in seeds
+    ]
     records = play(tasks, on_done)
     taken = len(seeds)
     return [
@@ -97,8 +139,18 @@ def play(tasks: Sequence[Task], on_done: Callable[[], None] | None = None) -> li
 
 def _simulated(records: Sequence[Record], steps: int) -> Simulated:
     return Simulated(
-        tuple(record["time_to_train_ratio"] for record in records),
+        tuple(_ratio(record) for record in records),
         tuple(record["availability"] for record in records),
+        tuple(record["goodput"] for record in records),
+        tuple(
+            record["checkpoint_interval_s"] / record["checkpoint_interval_steps"]
+            for record in records
+        ),
         steps,
-        sum(record["completed_steps"] < record["steps"] for record in records),
     )
+
+
+def _ratio(record: Record) -> float:
+    """A job that gave up has not trained, however well it did until then."""
+    finished = record["completed_steps"] >= record["steps"]
+    return float(record["time_to_train_ratio"]) if finished else inf

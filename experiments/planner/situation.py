@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from experiments.errors import UserError
 from experiments.failure_models.of_scenario import failure_model, stated_mtbf_s
-from experiments.resolve import Question, durations_of, resolve, restart_time_s
+from experiments.resolve import durations_of, restart_time_s
 from experiments.scenario import Scenario
 from experiments.scenario_file import load_scenario
 from platforms.units import TIME, format_quantity
@@ -81,20 +81,17 @@ class Situation:
         """Time of the whole job at that pace, in seconds."""
         return self.scenario.job.steps * self.ideal_step_s
 
-    def question(self, scheme: str) -> Question:
-        """Return the question for one scheme, with its default redundancy and interval.
+    def scenario_of(self, scheme: str, protection: str) -> Scenario:
+        """Return the scenario of one scheme over one protection.
 
         A redundancy that the scenario states holds for the scheme that it names.
-
-        Raises
-        ------
-        UserError, StrategyError
-            If it makes no sense.
         """
-        table = self.scenario.strategy
         redundancy = self.stated_redundancy(scheme)
-        chosen = table.model_copy(update={"name": scheme, "redundancy": redundancy})
-        return resolve(self.scenario.model_copy(update={"strategy": chosen}), self.durations)
+        strategy = self.scenario.strategy.model_copy(
+            update={"name": scheme, "redundancy": redundancy}
+        )
+        kept = self.scenario.protection.model_copy(update={"name": protection})
+        return self.scenario.model_copy(update={"strategy": strategy, "protection": kept})
 
     def stated_redundancy(self, scheme: str) -> int | None:
         """Return the redundancy that the scenario states for a scheme; None if it is open."""

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.analysis.quantities import quantity
+from experiments.charts.time_units import steps_text
 from experiments.report.naming import choice_name, knobs_name, scheme_name
 from experiments.report.quantities import fixed, time_unit
 from experiments.report.standings import Standings
@@ -58,7 +59,9 @@ def _under_one_condition(best: pd.DataFrame, order: Standings) -> Answer:
     name = choice_name(soonest, order.knobs)
     unit = time_unit([soonest["time_s"]])
     time = (
-        f"{fixed(soonest['time_s'] / unit.seconds, 1)} {unit.name}, "
+        f"{fixed(soonest['time_s'] / unit.seconds, 1)} {unit.name} at a goodput of "
+        f"{fixed(100 * soonest['goodput'], 1)} %, with a checkpoint every "
+        f"{steps_text(int(soonest['checkpoint_steps']), soonest['checkpoint_s'])}: "
         f"{fixed(soonest['mean'], 2)} times as long as an undisturbed job."
     )
     if not others:

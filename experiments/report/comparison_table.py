@@ -11,7 +11,15 @@ from experiments.report.answer import interval_text, is_clear
 from experiments.report.naming import axis_title, axis_value, choice_name
 from experiments.report.quantities import MISSING, decimals_for, time_unit
 from experiments.report.standings import Standings
-from experiments.report.tables import Cell, Column, Row, Table, number_cell, text_cell
+from experiments.report.tables import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    interval_cell,
+    number_cell,
+    text_cell,
+)
 
 _MOST_ROWS = 200
 
@@ -25,6 +33,8 @@ def comparison_table(order: Standings) -> Table:
         Column("scheme and setting", "text"),
         *(Column(axis_title(axis), condition_kind(order, axis)) for axis in order.conditions),
         Column(f"time ({unit.name})"),
+        Column("goodput"),
+        Column("checkpoint every", "text"),
         Column("time-to-train ratio"),
         Column("longer than soonest"),
         Column("95 % interval"),
@@ -42,6 +52,8 @@ def comparison_table(order: Standings) -> Table:
                     text_cell(choice_name(row, order.knobs)),
                     *(text_cell(axis_value(axis, row[axis])) for axis in order.conditions),
                     number_cell(time, decimals),
+                    number_cell(100 * row["goodput"], 1, " %"),
+                    interval_cell(row["checkpoint_steps"], row["checkpoint_s"]),
                     number_cell(row["mean"] if finished else None, 3),
                     *_difference(row),
                     text_cell(_verdict(row)),

@@ -156,8 +156,10 @@ def _seeds_sentence(seeds: Sequence[int]) -> str:
 
 def _points_note(table: pd.DataFrame) -> str:
     note = (
-        "The time-to-train ratio is the simulated time over that of the same steps without "
-        "failures, redundancy and checkpoints; its spread is the standard deviation over seeds."
+        "Goodput is the share of the time that trained for good: what the same steps take without "
+        "failures, redundancy and checkpoints, over the simulated time. The time-to-train ratio is "
+        "its inverse, run by run; its spread is the standard deviation over seeds. Both are "
+        "relative to the machine, and may look better on a slower one: compare times."
     )
     if len(table) > MOST_ROWS:
         note += (

@@ -7,8 +7,15 @@ import pandas as pd
 from experiments.analysis.selection import gave_up_rows, is_numeric_axis
 from experiments.report.naming import axis_title, axis_value
 from experiments.report.quantities import decimals_for, is_missing, time_unit
-from experiments.report.tables import Cell, Column, Row, Table, number_cell, text_cell
-from simulator.badput import USEFUL
+from experiments.report.tables import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    interval_cell,
+    number_cell,
+    text_cell,
+)
 
 MOST_ROWS = 2_000
 
@@ -27,17 +34,15 @@ def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     -------
     DataFrame
         The axes, how many runs are ``ok``, ``failed`` and ``gave_up``, means over the good ones
-        (``time_s``, ``ratio``, ``availability``, ``restarts``, ``useful``: the fraction of the time
-        that is no badput), the standard deviation ``ratio_deviation`` over seeds (NaN for one
+        (``time_s``, ``goodput``, ``checkpoint_s``, ``ratio``, ``availability``, ``restarts``), the
+        ``checkpoint_steps``, the standard deviation ``ratio_deviation`` over seeds (NaN for one
         seed), the ``redundancy`` and the ``scenario_hash`` (missing where all runs failed).
     """
     good = frame["status"] == "ok"
-    useful_s = frame[[f"{cause}_s" for cause in USEFUL]].sum(axis="columns")
     runs = frame.assign(
         ok=good.astype(int),
         failed=(~good).astype(int),
         gave_up=gave_up_rows(frame).astype(int),
-        useful=useful_s / frame["time_s"],
     )
     keys = [runs[axis] for axis in axes] or [pd.Series(0, index=runs.index)]
     grouped = runs.groupby(keys, dropna=False, sort=False)
@@ -46,11 +51,13 @@ def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
         failed=("failed", "sum"),
         gave_up=("gave_up", "sum"),
         time_s=("time_s", "mean"),
+        goodput=("goodput", "mean"),
+        checkpoint_steps=("checkpoint_interval_steps", "first"),
+        checkpoint_s=("checkpoint_interval_s", "mean"),
         ratio=("time_to_train_ratio", "mean"),
         ratio_deviation=("time_to_train_ratio", "std"),
         availability=("availability", "mean"),
         restarts=("restarts", "mean"),
-        useful=("useful", "mean"),
         redundancy=("redundancy", "first"),
         scenario_hash=("scenario_hash", "first"),
     )
@@ -73,10 +80,11 @@ def points_table(table: pd.DataFrame, axes: list[str]) -> Table:
         Column("runs"),
         *(Column(name.replace("_", " ")) for name in troubles),
         Column(f"time ({unit.name})"),
+        Column("goodput"),
+        Column("checkpoint every", "text"),
         Column("time-to-train ratio"),
         Column("spread ±"),
         Column("availability"),
-        Column("useful time"),
         Column("restarts"),
         Column("scenario", "text"),
     ]
@@ -89,10 +97,11 @@ def points_table(table: pd.DataFrame, axes: list[str]) -> Table:
                 number_cell(row["ok"], 0),
                 *(number_cell(row[name], 0) for name in troubles),
                 number_cell(_divided(row["time_s"], unit.seconds), decimals),
+                number_cell(_divided(row["goodput"], 0.01), 1, " %"),
+                interval_cell(row["checkpoint_steps"], row["checkpoint_s"]),
                 number_cell(row["ratio"], 3),
                 number_cell(row["ratio_deviation"], 3),
                 number_cell(_divided(row["availability"], 0.01), 1, " %"),
-                number_cell(_divided(row["useful"], 0.01), 1, " %"),
                 number_cell(row["restarts"], 1),
                 text_cell(row["scenario_hash"]),
             )

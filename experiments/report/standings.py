@@ -32,7 +32,8 @@ class Standings:
     choices : DataFrame
         A row a condition and choice, soonest first: the conditions, ``strategy``, the knobs,
         ``place`` (1 is the soonest), ``mean`` (time-to-train ratio; infinite where a run did not
-        finish), ``seeds``, ``time_s``, ``redundancy``, and against the soonest of the condition
+        finish), ``seeds``, ``time_s``, ``goodput``, ``checkpoint_steps`` and ``checkpoint_s`` from
+        one checkpoint to the next, ``redundancy``, and against the soonest of the condition
         ``change``, ``low`` and ``high`` (fractions of its ratio, with a 95 % interval; NaN where
         nothing can be said) over ``pairs`` of runs.
     runs : DataFrame
@@ -80,7 +81,11 @@ def standings(runs: pd.DataFrame) -> Standings:
     keys = [*conditions, "strategy", *knobs]
     ended = ended.merge(placed[[*keys, "place"]], on=keys)
     means = ended.groupby([*conditions, "place"], dropna=False, as_index=False).agg(
-        time_s=("time_s", "mean"), redundancy=("redundancy", "first")
+        time_s=("time_s", "mean"),
+        goodput=("goodput", "mean"),
+        checkpoint_steps=("checkpoint_interval_steps", "first"),
+        checkpoint_s=("checkpoint_interval_s", "mean"),
+        redundancy=("redundancy", "first"),
     )
     choices = placed.merge(means, on=[*conditions, "place"])
     choices = choices.merge(_against_the_soonest(ended, conditions), how="left")

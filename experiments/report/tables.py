@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from experiments.charts.time_units import steps_text
 from experiments.report.quantities import MISSING, fixed, is_missing
 
 
@@ -64,3 +65,10 @@ def number_cell(value: float | None, decimals: int, unit: str = "") -> Cell:
         return Cell(MISSING)
     shown = fixed(value, decimals) + unit
     return Cell(shown, "Infinity" if math.isinf(value) else f"{value:.9g}")
+
+
+def interval_cell(steps: float, span_s: float) -> Cell:
+    """Return a cell of a checkpoint interval, in steps and in time, sorted by the time."""
+    if is_missing(steps) or is_missing(span_s):
+        return Cell(MISSING)
+    return Cell(steps_text(int(steps), span_s), f"{span_s:.9g}")

@@ -58,7 +58,8 @@ def compare_jobs(
     -------
     DataFrame
         A row a run: the run's record, with ``rules``, and the prediction's fields as
-        ``predicted_*``; ``predicted_mean_stacks`` is comparable with the record's ``mean_stacks``.
+        ``predicted_*``, its ratio NaN where it does not hold for a job of so many steps;
+        ``predicted_mean_stacks`` is comparable with the record's ``mean_stacks``.
         For SPARe, ``plain_work`` is the paper's lower bound of Sbar and ``work_by_failure`` the
         closed Sbar with patch compute as a mean over failures, both in stacks.
     """
@@ -66,7 +67,9 @@ def compare_jobs(
     for cell in cells:
         stated = _STATED if cell.rules == "spare-sound" else ()
         question = resolve(load_scenario(cell.rules, [*cell.settings(), *stated]))
-        predicted = asdict(predict_question(question))
+        prediction = predict_question(question)
+        predicted = asdict(prediction)
+        predicted["time_to_train_ratio"] = prediction.ratio_of_job(question.scenario.job.steps)
         predicted["mean_stacks"] = predicted["stacks_per_step"] + predicted["patch_per_step"]
         row = {f"predicted_{name}": value for name, value in predicted.items()}
         scheme = question.strategy()

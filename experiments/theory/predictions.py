@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from experiments.errors import UserError
-from experiments.resolve import Question, rules_of
+from experiments.failure_models.of_scenario import failure_model
+from simulator.failures.distributions import Distribution, Exponential
 from simulator.failures.models import IndependentGroups
+from simulator.job import Rules
 from strategies.base import Strategy
 from strategies.checkpoint_period import Costs
 from strategies.closed_forms.course import Predictable
-from strategies.closed_forms.lifetimes import GroupLifetimes, Survival, stationary_excess
+from strategies.closed_forms.lifetimes import GroupLifetimes, stationary_excess
 from strategies.closed_forms.prediction import (
     Prediction,
     StepCosts,
@@ -20,21 +24,45 @@ from strategies.closed_forms.prediction import (
 from strategies.closed_forms.restart_wait import wait_for_slowest
 from strategies.registry import strategy_class
 
+if TYPE_CHECKING:
+    # What a question leaves open is filled in by these predictions.
+    from experiments.resolve import Question
+
 
 def predict_question(question: Question) -> Prediction:
     """Predict what the replay engine would find for a question with every value filled in.
 
     Groups are taken to have run for long, so that their clocks stand anywhere: true of all lives
-    but the first few. What the forms leave out: replication's controller handles one failure a
-    step under `controller_sees` = "lowest"; a job ends with its last step, not with a wipe-out.
+    but the first few. Where one failure may take several groups, each counts as one of one group,
+    without memory. State that is kept in memory is taken to be found there, in the nodes' own. What
+    else the forms leave out: replication's controller handles one failure a step under
+    `controller_sees` = "lowest"; a job ends with its last step, not with a wipe-out.
 
     Raises
     ------
     UserError
-        If the scheme has no closed forms, or groups do not fail each by itself.
+        If the scheme has no closed forms.
     """
-    chosen = [(question.redundancy, question.interval_steps)]
-    return _predict(question, chosen)[0]
+    return predict_settings(question, [question])[0]
+
+
+def predict_settings(question: Question, settings: Sequence[Question]) -> list[Prediction]:
+    """Predict questions that differ from `question` in redundancy and intervals only.
+
+    Raises
+    ------
+    UserError
+        As `predict_question`.
+    """
+    chosen = [
+        (each.redundancy, each.protected.kept_every_steps(each.interval_steps)) for each in settings
+    ]
+    return _predict(question, chosen)
+
+
+def lone_failures(question: Question) -> bool:
+    """Return whether each failure of a question's job takes one group only."""
+    return isinstance(failure_model(question.scenario), IndependentGroups)
 
 
 def predict_redundancies(question: Question, redundancies: Sequence[int]) -> dict[int, Prediction]:
@@ -52,8 +80,9 @@ def predict_redundancies(question: Question, redundancies: Sequence[int]) -> dic
 def _predict(question: Question, chosen: Sequence[tuple[int, int | None]]) -> list[Prediction]:
     scenario = question.scenario
     groups, named = scenario.job.groups, scenario.strategy
-    restart_s, survival = _after_a_restart(question)
-    lifetimes, extra = GroupLifetimes(groups, survival), _step_costs(question)
+    rules = question.rules
+    restart_s, lifetimes = _after_a_restart(question, rules)
+    extra = _step_costs(question, rules)
     predictions = []
     for redundancy, interval_steps in chosen:
         scheme = strategy_class(named.name)(groups, redundancy, named.options())
@@ -69,22 +98,32 @@ def _predict(question: Question, chosen: Sequence[tuple[int, int | None]]) -> li
     return predictions
 
 
-def _after_a_restart(question: Question) -> tuple[float, Survival]:
-    """Return what a restart takes for the whole job, in seconds, and the survival after it."""
-    failures = question.job(0).failures
-    if not isinstance(failures, IndependentGroups):
-        raise UserError(
-            f"failures.model = {question.scenario.failures.model}: closed forms know groups that "
-            "fail each by itself only; run the scenario instead"
-        )
-    rules, durations = rules_of(question.scenario), question.durations
-    distribution = failures.distribution
-    left = stationary_excess(distribution.survival, distribution.mean_s)
-    if rules.failure_in_restart != "begins-anew":
-        return durations.restart_s + durations.load_s, left
-    wait = wait_for_slowest(failures.groups, durations.restart_s, distribution.survival, left)
+def _after_a_restart(question: Question, rules: Rules) -> tuple[float, GroupLifetimes]:
+    """Return what a restart takes for the whole job, in seconds, and the lifetimes after it.
+
+    Without loading: that depends on where the state is.
+    """
+    failures, groups = failure_model(question.scenario), question.scenario.job.groups
+    distribution: Distribution = Exponential(failures.mtbf_s * groups)
+    if isinstance(failures, IndependentGroups):
+        distribution = failures.distribution
+    begins_anew = rules.failure_in_restart == "begins-anew"
     surfaces = rules.failure_while_waiting == "surfaces"
-    return wait.mean_s + durations.load_s, wait.survival if surfaces else left
+    restart_s = question.durations.restart_s
+    # Every distribution is a frozen dataclass.
+    return _lives(groups, distribution, restart_s, begins_anew, surfaces)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=16)
+def _lives(
+    groups: int, distribution: Distribution, restart_s: float, begins_anew: bool, surfaces: bool
+) -> tuple[float, GroupLifetimes]:
+    """Work out `_after_a_restart`, once for all schemes: that takes the longest."""
+    left = stationary_excess(distribution.survival, distribution.mean_s)
+    if not begins_anew:
+        return restart_s, GroupLifetimes(groups, left)
+    wait = wait_for_slowest(groups, restart_s, distribution.survival, left)
+    return wait.mean_s, GroupLifetimes(groups, wait.survival if surfaces else left)
 
 
 def _costs(question: Question, scheme: Strategy, restart_s: float) -> Costs:
@@ -94,18 +133,21 @@ def _costs(question: Question, scheme: Strategy, restart_s: float) -> Costs:
         # The writer is late for its next step by less than the others wait for the slowest.
         slowest = float(largest_of_normals([job.groups])[0]) * job.compute_jitter
         save_s = max(0.0, save_s - slowest * job.compute_s * scheme.redundancy)
-    return Costs(
-        mtbf_s=question.job(0).failures.mtbf_s,
+    protected = question.protected
+    if protected.protection.peers is None:
+        restart_s += durations.load_s
+    costs = Costs(
+        mtbf_s=failure_model(question.scenario).mtbf_s,
         save_s=save_s,
         restart_s=restart_s,
         compute_s=job.compute_s,
         all_reduce_s=durations.all_reduce_s(job.groups),
     )
+    return protected.costs_of_memory(costs) if protected.in_background else costs
 
 
-def _step_costs(question: Question) -> StepCosts:
+def _step_costs(question: Question, rules: Rules) -> StepCosts:
     scenario, durations = question.scenario, question.durations
-    rules = rules_of(scenario)
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
     failed_s = rules.failed_all_reduce_fraction * all_reduce_s
     if rules.detection == "watchdog":

@@ -95,10 +95,13 @@ def _jobs_table(title: str, cells: pd.DataFrame) -> Table:
             f"{row.stacks_error:+.1%}",
             bound,
             f"{row.time_to_train_ratio:.2f}",
-            f"{row.predicted_time_to_train_ratio:.2f}",
-            f"{row.ratio_error:+.1%}",
+            *_unless_missing(row.predicted_time_to_train_ratio, row.ratio_error),
         )
     return table
+
+
+def _unless_missing(ratio: float, error: float) -> tuple[str, str]:
+    return ("", "") if pd.isna(ratio) else (f"{ratio:.2f}", f"{error:+.1%}")
 
 
 def times_table(times: pd.DataFrame) -> Table:

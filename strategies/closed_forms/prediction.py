@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, nan
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,18 @@ from strategies.closed_forms.course import FailureCourse
 from strategies.closed_forms.lifetimes import GroupLifetimes
 from strategies.closed_forms.periods import best_period_of_lives_s, kept_periods
 from strategies.closed_forms.wipe_out import FloatArray
+
+LEAST_LIVES = 2.0
+"""Lives that a job takes on average, at least, for its prediction to hold."""
+
+LEAST_KEPT = 0.1
+"""Checkpoints of a mean life that are kept, at least, for its prediction to hold."""
+
+LEAST_LIVES = 2.0
+"""Lives that a job takes on average, at least, for its prediction to hold."""
+
+LEAST_KEPT = 0.1
+"""Checkpoints of a mean life that are kept, at least, for its prediction to hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +56,7 @@ class StepCosts:
 class Prediction:
     """Means over many lives of a job, a life being the time from one restart to the next.
 
-    A job that is done within its first life or two meets fewer failures at a time than these lives
-    do on average, and is sooner done than predicted.
+    Whether a job has so many lives is another matter: `ratio_of_job`.
 
     Attributes
     ----------
@@ -60,10 +72,13 @@ class Prediction:
         Shard types that a group computes a step, and those it computes again, by steps played.
     interval_steps : int
         Checkpoint interval.
+    kept_steps_per_life : float
+        Steps of a life that a checkpoint keeps for good.
     availability : float
         Share of the time that is not spent in restarts.
     time_to_train_ratio : float
-        Time to train over that without redundancy, failures, jitter and checkpoints.
+        Time to train over that without redundancy, failures, jitter and checkpoints, of a job
+        without end.
     """
 
     mean_failures: float
@@ -73,8 +88,33 @@ class Prediction:
     stacks_per_step: float
     patch_per_step: float
     interval_steps: int
+    kept_steps_per_life: float
     availability: float
     time_to_train_ratio: float
+
+    def lives_of_job(self, steps: int) -> float:
+        """Return how many lives a job of so many steps takes on average."""
+        return steps / self.kept_steps_per_life if self.kept_steps_per_life else inf
+
+    def holds_for(self, steps: int) -> bool:
+        """Return whether a job of so many steps is within the range of the form.
+
+        The form is a mean over many lives of a job without end, at a uniform pace. It does not hold
+
+        - for a job of fewer than `LEAST_LIVES` lives: it begins undamaged, and is over before it
+          meets as many failures at a time as lives do on average, nor has it to save its last
+          steps. Simulated jobs of one life are over 4 to 7 % sooner than predicted, of two lives
+          at most 5 %, of ten 2 %;
+        - where fewer than `LEAST_KEPT` checkpoints of a life are kept: then all progress is made in
+          the few lives that are much longer than the mean, and it is their tail that decides, of
+          which neither the uniform pace nor the tabulated lives say anything.
+        """
+        kept_checkpoints = self.kept_steps_per_life / self.interval_steps
+        return self.lives_of_job(steps) >= LEAST_LIVES and kept_checkpoints >= LEAST_KEPT
+
+    def ratio_of_job(self, steps: int) -> float:
+        """Return the time-to-train ratio of a job of so many steps; NaN if it does not hold."""
+        return self.time_to_train_ratio if self.holds_for(steps) else nan
 
 
 def predict(
@@ -132,8 +172,9 @@ def predict(
         stacks_per_step=steps.stacks * course.stack_size / steps.played,
         patch_per_step=steps.patch * course.stack_size / steps.played,
         interval_steps=interval_steps,
+        kept_steps_per_life=kept,
         availability=life_s / (life_s + costs.restart_s),
-        time_to_train_ratio=(life_s + costs.restart_s) / ideal_s if ideal_s else float("inf"),
+        time_to_train_ratio=(life_s + costs.restart_s) / ideal_s if ideal_s else inf,
     )
 
 

@@ -35,6 +35,9 @@ REQUIRED = {
     "steps",
     "completed_steps",
     "time_s",
+    "goodput",
+    "checkpoint_interval_steps",
+    "checkpoint_interval_s",
     "time_to_train_ratio",
     "availability",
     "downtime_s",
@@ -68,6 +71,21 @@ def refusal(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> str:
     assert printed.out == ""
     assert "Traceback" not in printed.err
     return printed.err
+
+
+def test_goodput_is_the_useful_share_and_time_stands_before_the_ratio(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    record = record_of(capsys, *arguments(SMALL, "--json", "--seed", "5"))
+    # 64 s of compute and 0.24 s of all-reduce for each of 30 steps.
+    assert record["goodput"] == pytest.approx(30 * 64.24 / record["time_s"])
+    steps, interval_s = record["checkpoint_interval_steps"], record["checkpoint_interval_s"]
+    assert 64.24 < interval_s / steps < record["time_s"] / 30
+    assert main(arguments(SMALL, "--seed", "5")) == 0
+    printed = capsys.readouterr().out
+    places = [printed.index(name) for name in ("time  ", "goodput", "every", "time-to-train ratio")]
+    assert places == sorted(places)
+    assert f"{steps} steps (" in printed
 
 
 def test_json_is_one_object_with_what_programs_need(capsys: pytest.CaptureFixture[str]) -> None:

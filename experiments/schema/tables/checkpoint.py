@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from experiments.schema.field_documentation import about
-from experiments.schema.tables.sources import SOUND
+from experiments.schema.tables.sources import SOUND, STUDY
 from experiments.schema.tables.table import Table, implying
 
 
@@ -20,11 +20,21 @@ class CheckpointTable(Table):
         None,
         ge=1,
         le=10**18,
-        description="Steps between checkpoints; unset: the best by the closed form.",
+        description="Steps between checkpoints; unset: the best by the closed form of `period`.",
         json_schema_extra=about(
-            "derived: the best period T_c*, Saxena et al. 2024",
-            unit="steps",
-            only_with={"checkpoint.policy": "fixed"},
+            "derived: closed forms", unit="steps", only_with={"checkpoint.policy": "fixed"}
+        ),
+    )
+    period: Literal["of-lives", "first-order"] = Field(
+        "of-lives",
+        description="Which closed form gives intervals that are not stated.",
+        json_schema_extra=about(
+            f"choice: the exact one; the {STUDY} takes first-order",
+            choices={
+                "of-lives": "the best for how long lives last under the scheme; first-order where "
+                "that is not known in closed form",
+                "first-order": "T_c* of Saxena et al. 2024, for lives much longer than the period",
+            },
         ),
     )
     policy: Literal["fixed", "dynamic"] = Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,20 @@ def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu() -> None:
     assert fits(held_bytes(1.0))
     assert fits(held_bytes(9 * 16 / 128))
     assert not fits(held_bytes(10 * 16 / 128))
+
+
+def test_closed_forms_say_nothing_where_they_do_not_hold(ground: Ground) -> None:
+    """Just-in-time checkpoints had ratios up to 1.5e105: their interval was that to storage."""
+    beneath = measured_ground({"just-in-time"})
+    cell = Cell("restart", 900.0, 300.0, 900.0, 300.0)
+    one = tuple(all_contestants(["checkpoint/just-in-time"]))
+    (row,) = play_match(Match(cell, one, (0,), beneath))
+    assert row["restarts"] > 10
+    # The form takes the state from the nodes' own memory, not from that of peers.
+    assert row["closed_form_ratio"] == pytest.approx(row["ratio"], rel=0.15)
+    calm = Cell("restart", 1e9, 100.0, 1e9, 100.0)
+    (row,) = play_match(Match(calm, tuple(all_contestants(_NAMES[:1])), (0,), ground))
+    assert isnan(row["closed_form_ratio"])
 
 
 def test_cells_are_kept_and_read_again(ground: Ground, tmp_path: Path) -> None:

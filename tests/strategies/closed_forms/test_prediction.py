@@ -11,7 +11,13 @@ from strategies.checkpoint import Checkpoint
 from strategies.checkpoint_period import Costs
 from strategies.closed_forms.course import Predictable
 from strategies.closed_forms.lifetimes import GroupLifetimes
-from strategies.closed_forms.prediction import StepCosts, largest_of_normals, predict
+from strategies.closed_forms.prediction import (
+    LEAST_LIVES,
+    Prediction,
+    StepCosts,
+    largest_of_normals,
+    predict,
+)
 from strategies.registry import build_strategy
 from strategies.replication import Replication
 from strategies.spare import Spare, SpareOptions
@@ -91,3 +97,35 @@ def test_free_checkpoints_are_written_every_step() -> None:
     course = Checkpoint(50, 1, Checkpoint.Options()).failure_course()
     costs = Costs(5000.0, 0.0, 600.0, 64.0, 2.0)
     assert predict(course, exponential(50, 5000.0), costs, StepCosts()).interval_steps == 1
+
+
+def test_outside_its_range_the_form_says_nothing() -> None:
+    """Published tables once had ratios of 1.5e105."""
+    costs = Costs(10_000.0, 60.0, 600.0, 64.0, 2.0)
+    scheme = Checkpoint(50, 1, Checkpoint.Options())
+
+    def predicted(interval_steps: int) -> Prediction:
+        return predict(
+            scheme.failure_course(),
+            exponential(50, 10_000.0),
+            costs,
+            StepCosts(),
+            interval_steps,
+        )
+
+    sound = predicted(20)
+    # About 150 steps a life, seven checkpoints.
+    assert sound.lives_of_job(1000) == pytest.approx(1000 / sound.kept_steps_per_life)
+    assert sound.ratio_of_job(1000) == sound.time_to_train_ratio
+    assert np.isnan(sound.ratio_of_job(150))
+    rare = predicted(1000)
+    assert rare.time_to_train_ratio > 100.0
+    assert np.isnan(rare.ratio_of_job(10**9))
+
+
+def test_a_job_that_is_over_before_its_first_restart_has_no_form() -> None:
+    scheme = Checkpoint(50, 1, Checkpoint.Options())
+    costs = Costs(1e12, 60.0, 600.0, 64.0, 2.0)
+    never = predict(scheme.failure_course(), exponential(50, 1e12), costs, StepCosts(), 10)
+    assert never.lives_of_job(10_000) < LEAST_LIVES
+    assert np.isnan(never.ratio_of_job(10_000))
