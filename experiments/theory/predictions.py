@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
 
 from experiments.errors import UserError
 from experiments.resolve import Question, rules_of
+from simulator.failures.distributions import Distribution
 from simulator.failures.models import IndependentGroups
-from strategies.base import Strategy
+from strategies.base import Strategy, StrategyOptions
 from strategies.checkpoint_period import Costs
-from strategies.closed_forms.course import Predictable
-from strategies.closed_forms.lifetimes import GroupLifetimes, Survival, stationary_excess
+from strategies.closed_forms.course import FailureCourse, Predictable
+from strategies.closed_forms.lifetimes import GroupLifetimes, stationary_excess
 from strategies.closed_forms.prediction import (
     Prediction,
     StepCosts,
@@ -52,25 +54,33 @@ def predict_redundancies(question: Question, redundancies: Sequence[int]) -> dic
 def _predict(question: Question, chosen: Sequence[tuple[int, int | None]]) -> list[Prediction]:
     scenario = question.scenario
     groups, named = scenario.job.groups, scenario.strategy
-    restart_s, survival = _after_a_restart(question)
-    lifetimes, extra = GroupLifetimes(groups, survival), _step_costs(question)
+    restart_s, lifetimes = _after_a_restart(question)
+    extra = _step_costs(question)
     predictions = []
     for redundancy, interval_steps in chosen:
         scheme = strategy_class(named.name)(groups, redundancy, named.options())
-        if not isinstance(scheme, Predictable):
-            raise UserError(
-                f"strategy.name = {named.name}: this scheme has no closed forms; "
-                "give it a failure_course, or run it"
-            )
         costs = _costs(question, scheme, restart_s)
-        predictions.append(
-            predict(scheme.failure_course(), lifetimes, costs, extra, interval_steps)
-        )
+        course = _course(type(scheme), groups, redundancy, named.options())
+        predictions.append(predict(course, lifetimes, costs, extra, interval_steps))
     return predictions
 
 
-def _after_a_restart(question: Question) -> tuple[float, Survival]:
-    """Return what a restart takes for the whole job, in seconds, and the survival after it."""
+@lru_cache(maxsize=128)
+def _course(
+    scheme: type[Strategy], groups: int, redundancy: int, options: StrategyOptions
+) -> FailureCourse:
+    """Return a scheme's course, which no failure rate changes: a sweep over rates asks often."""
+    built = scheme(groups, redundancy, options)
+    if not isinstance(built, Predictable):
+        raise UserError(
+            f"strategy.name = {scheme.name}: this scheme has no closed forms; "
+            "give it a failure_course, or run it"
+        )
+    return built.failure_course()
+
+
+def _after_a_restart(question: Question) -> tuple[float, GroupLifetimes]:
+    """Return what a restart takes for the whole job, in seconds, and the groups after it."""
     failures = question.job(0).failures
     if not isinstance(failures, IndependentGroups):
         raise UserError(
@@ -78,13 +88,31 @@ def _after_a_restart(question: Question) -> tuple[float, Survival]:
             "fail each by itself only; run the scenario instead"
         )
     rules, durations = rules_of(question.scenario), question.durations
+    begins_anew = rules.failure_in_restart == "begins-anew"
     distribution = failures.distribution
+    assert isinstance(distribution, Hashable)
+    restart_s, lifetimes = _lifetimes_after_a_restart(
+        distribution,
+        failures.groups,
+        durations.restart_s if begins_anew else None,
+        begins_anew and rules.failure_while_waiting == "surfaces",
+    )
+    return (restart_s if begins_anew else durations.restart_s) + durations.load_s, lifetimes
+
+
+@lru_cache(maxsize=4)
+def _lifetimes_after_a_restart(
+    distribution: Distribution, groups: int, begun_anew_s: float | None, surfaces: bool
+) -> tuple[float, GroupLifetimes]:
+    """Return the mean wait where restarts of `begun_anew_s` begin anew, and the groups after it.
+
+    All schemes of a job share them.
+    """
     left = stationary_excess(distribution.survival, distribution.mean_s)
-    if rules.failure_in_restart != "begins-anew":
-        return durations.restart_s + durations.load_s, left
-    wait = wait_for_slowest(failures.groups, durations.restart_s, distribution.survival, left)
-    surfaces = rules.failure_while_waiting == "surfaces"
-    return wait.mean_s + durations.load_s, wait.survival if surfaces else left
+    if begun_anew_s is None:
+        return 0.0, GroupLifetimes(groups, left)
+    wait = wait_for_slowest(groups, begun_anew_s, distribution.survival, left)
+    return wait.mean_s, GroupLifetimes(groups, wait.survival if surfaces else left)
 
 
 def _costs(question: Question, scheme: Strategy, restart_s: float) -> Costs:
