@@ -63,12 +63,20 @@ class Choice:
         return 20.0 * self.setting.mtbf_s <= time_s <= LIMIT_S
 
     def steps_to_play(self) -> int:
-        """Return for how many steps to play: 20 lives' worth, and no more than the whole job.
+        """Return for how many steps to play: enough lives and failures, at most the whole job.
 
-        Lives that end with their first failure scatter most, and 200 of them are played.
+        Lives that end with their first failure scatter most: 200 of them are played, and 20 of
+        others. Failures count, as all groups are new at first: a Weibull shape of 0.78 gives N / 3
+        more of them than their mean says, however long the job is. Where checkpoints alone are far
+        behind less has to do, since a restart of all groups is what takes long to play.
         """
-        lives = 20 if self.question.redundancy > 1 else 200
-        return max(400, min(STEPS, ceil(lives * self.steps_per_life)))
+        lives, failures = 20, 10 * self.setting.groups
+        if self.question.redundancy == 1:
+            far = self.ratio > 5.0
+            lives, failures = (50, 4 * self.setting.groups) if far else (200, failures)
+        step_s = self.ratio * self.ideal_s / STEPS
+        wanted = max(lives * self.steps_per_life, failures * self.setting.mtbf_s / step_s)
+        return max(100, min(STEPS, ceil(wanted)))
 
 
 def choices_of(asked: tuple[Setting, Durations]) -> list[Choice]:
