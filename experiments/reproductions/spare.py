@@ -1,11 +1,13 @@
 """The simulation study of Lee et al. 2026 (SPARe, ICML 2026, arXiv 2603.00357).
 
 SPARe against replication, both with checkpoints, on 600,000 GPUs in N = 200, 600, 1000 groups with
-a failure every 300 s: once under the rules of the published simulator, once under sound ones.
+a failure every 300 s: once under the rules of the published simulator, once under sound ones. Then
+both and checkpoints alone with a failure every minute to every day.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from experiments.failure_rates.settings import settings
+from experiments.failure_rates.sweep import sweep
+from experiments.failure_rates.tables import (
+    crossing_rows,
+    crossing_sentence,
+    crossing_table,
+    rates_table,
+)
 from experiments.reproductions.base import Options, Reproduction, Row, row_of
 from experiments.spare_study import cells as study
 from experiments.spare_study.fabric import (
@@ -74,6 +84,12 @@ def reproduce(options: Options) -> list[Row]:
         checkpoint_runs = study.checkpoint_only(options.seeds, options.workers)
         progress.advance(bar)
 
+        def begin(what: str, parts: int) -> Callable[[], None]:
+            begun = progress.add_task(what, total=parts)
+            return lambda: progress.advance(begun)
+
+        rates = sweep(settings(options.full), options.seeds, options.full, options.workers, begin)
+
     head = headline_rows(runs)
     shortcuts = shortcut_rows(shortcut_runs)
     sensitivity = at_best(sensitivity_runs)
@@ -91,7 +107,7 @@ def reproduce(options: Options) -> list[Row]:
             [{name: getattr(a, name) for name in Agreement.__slots__} for a in agreements]
         ),
     )
-    figures = _draw(options.directory, runs, head)
+    figures = [*_draw(options.directory, runs, head), *rates.write(options.directory)]
     show = options.console.print
     show(fabric_table(measured))
     show(
@@ -103,10 +119,13 @@ def reproduce(options: Options) -> list[Row]:
     show(agreement_table(agreements))
     show(shortcut_table(shortcuts))
     show(checkpoint_table(checkpoint))
+    show(rates_table(rates.curves))
+    show(crossing_table(rates.crossings))
     show(headline_table(head))
     show(availability_table(head))
     show(sensitivity_table(sensitivity))
     show(f"Tables: {options.directory}/*.csv; figures: {', '.join(str(f) for f in figures)}")
+    show(crossing_sentence(rates.crossings), style="bold")
     show(closing_sentence(head), style="bold")
     return [
         *cell_rows(runs),
@@ -115,6 +134,7 @@ def reproduce(options: Options) -> list[Row]:
         *_shortcut_result_rows(shortcut_runs),
         *sensitivity_rows(sensitivity_runs),
         *_checkpoint_result_rows(checkpoint_runs),
+        *crossing_rows(rates.crossings),
     ]
 
 

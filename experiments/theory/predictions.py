@@ -11,9 +11,9 @@ from experiments.failure_models.of_scenario import failure_model
 from simulator.failures.distributions import Distribution, Exponential
 from simulator.failures.models import IndependentGroups
 from simulator.job import Rules
-from strategies.base import Strategy
+from strategies.base import Strategy, StrategyOptions
 from strategies.checkpoint_period import Costs
-from strategies.closed_forms.course import Predictable
+from strategies.closed_forms.course import FailureCourse, Predictable
 from strategies.closed_forms.lifetimes import GroupLifetimes, stationary_excess
 from strategies.closed_forms.prediction import (
     Prediction,
@@ -86,16 +86,24 @@ def _predict(question: Question, chosen: Sequence[tuple[int, int | None]]) -> li
     predictions = []
     for redundancy, interval_steps in chosen:
         scheme = strategy_class(named.name)(groups, redundancy, named.options())
-        if not isinstance(scheme, Predictable):
-            raise UserError(
-                f"strategy.name = {named.name}: this scheme has no closed forms; "
-                "give it a failure_course, or run it"
-            )
         costs = _costs(question, scheme, restart_s)
-        predictions.append(
-            predict(scheme.failure_course(), lifetimes, costs, extra, interval_steps)
-        )
+        course = _course(type(scheme), groups, redundancy, named.options())
+        predictions.append(predict(course, lifetimes, costs, extra, interval_steps))
     return predictions
+
+
+@lru_cache(maxsize=128)
+def _course(
+    scheme: type[Strategy], groups: int, redundancy: int, options: StrategyOptions
+) -> FailureCourse:
+    """Return a scheme's course, which no failure rate changes: a sweep over rates asks often."""
+    built = scheme(groups, redundancy, options)
+    if not isinstance(built, Predictable):
+        raise UserError(
+            f"strategy.name = {scheme.name}: this scheme has no closed forms; "
+            "give it a failure_course, or run it"
+        )
+    return built.failure_course()
 
 
 def _after_a_restart(question: Question, rules: Rules) -> tuple[float, GroupLifetimes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, nan
 
 import numpy as np
@@ -199,7 +200,7 @@ def _steps_of_a_life(
     a_second = np.divide(reached, holding_s, out=np.zeros(groups), where=holding_s > 0.0)
     patch = np.append(course.patch[1:], 0.0)
     stack_s = costs.compute_s * course.stack_size
-    slowest = extra.jitter * largest_of_normals(groups - failed)
+    slowest = extra.jitter * _slowest_of_survivors(groups)
     # A stack of several shard types is one batch with one factor; stacks have a factor each.
     step_s = stack_s * (stacks + np.sqrt(stacks) * slowest) + costs.all_reduce_s + save_s
     patch_s = stack_s * (1.0 + slowest) + extra.failed_all_reduce_s
@@ -216,6 +217,12 @@ def _steps_of_a_life(
         float(played @ stacks) + first * float(stacks[0]),
         float(played @ patched) + first * lives_on * float(course.patch[1]),
     )
+
+
+@lru_cache(maxsize=16)
+def _slowest_of_survivors(groups: int) -> FloatArray:
+    """Return the mean of the largest of N - k standard normal variates, for k = 0 to N - 1."""
+    return largest_of_normals(np.arange(groups, 0, -1))
 
 
 def largest_of_normals(numbers: ArrayLike) -> FloatArray:

@@ -160,3 +160,9 @@ def test_the_whole_reproduction_from_the_command_line(
     assert len(engines) == 6
     assert all("same events" in row["setting"] for row in engines)
     assert all(row["simulated"] < 1e-6 for row in engines)
+    assert (tmp_path / "failure-rates.png").is_file()
+    crossings = [row for row in rows if row["quantity"] == "crossing_mtbf_s"]
+    # Checkpoints alone overtake both others: two kinds of rules, two distributions, three N.
+    overtakes = [row for row in crossings if row["scheme"].startswith("checkpoint overtakes")]
+    assert len(overtakes) == 24
+    assert all(60.0 < row["simulated"] < 86_400.0 for row in overtakes)
