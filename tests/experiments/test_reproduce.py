@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from experiments.parallel import Task, run_all
 
 from experiments.cli import main
-from experiments.parallel import Task, run_all
 from experiments.reproductions import all_reproductions
 from experiments.reproductions.base import row_of
 from experiments.reproductions.spare import cell_rows, closing_sentence, headline_rows

@@ -8,9 +8,9 @@ from math import log
 
 import numpy as np
 import pytest
+from experiments.parallel import Task, run_all
 
 from experiments.analysis.intervals import half_width
-from experiments.parallel import Task, run_all
 from experiments.planner.choices import choices_of
 from experiments.planner.optimised import point_of, simulated_objective
 from experiments.planner.optimiser import optimise
