@@ -54,8 +54,8 @@ def time_sweep(runs: int) -> Answer:
 
     from experiments.resolve import resolve
     from experiments.runs.local import LocalExecutor
-    from experiments.runs.planned import Choices, play_plan
-    from experiments.runs.point import Limits, cores
+    from experiments.runs.planned import play_plan
+    from experiments.runs.point import cores
     from experiments.scenario_file import load_scenario
     from experiments.single_run import run_question
     from experiments.sweeps.grid_file import read_grid
@@ -73,7 +73,6 @@ def time_sweep(runs: int) -> Answer:
                 make_plan(read_grid(str(grid))),
                 Path(folder) / "sweep",
                 lambda: LocalExecutor(workers),
-                Choices(Limits(), retry_failed=False, accept_other_code=False),
                 Console(file=log),
             )
             sweep_s = perf_counter() - started

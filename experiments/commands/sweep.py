@@ -85,19 +85,21 @@ def _limit(text: str, kind: Kind) -> float:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if some runs failed."""
     # Here and below: no other command need wait for pandas.
-    from experiments.runs.planned import Choices, play_plan
+    from experiments.runs.planned import play_plan
 
     plan = make_plan(read_grid(arguments.grid))
     memory = arguments.memory_limit
-    choices = Choices(
-        Limits(arguments.time_limit, None if memory is None else max(1, round(memory))),
-        arguments.retry_failed,
-        arguments.accept_other_code,
-    )
+    limits = Limits(arguments.time_limit, None if memory is None else max(1, round(memory)))
     directory: Path = arguments.output
     try:
         outcome = play_plan(
-            plan, directory, lambda: _executor(arguments), choices, Console(stderr=True)
+            plan,
+            directory,
+            lambda: _executor(arguments),
+            Console(stderr=True),
+            limits,
+            retry_failed=arguments.retry_failed,
+            accept_other_code=arguments.accept_other_code,
         )
     except KeyboardInterrupt:
         print(

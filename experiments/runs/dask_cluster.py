@@ -34,7 +34,7 @@ from distributed.versions import get_versions
 from experiments.errors import UserError
 from experiments.runs.fork_server import Assignment
 from experiments.runs.local import ForkServer
-from experiments.runs.point import Limits, Played, Request, Result
+from experiments.runs.point import Limits, Played, Request, Result, Results
 from experiments.runs.provenance import Environment, environment
 
 # Runs that are submitted at once: enough for an adaptive cluster to see that there is work, and
@@ -71,7 +71,7 @@ class DaskExecutor:
     def __init__(self, scheduler_address: str) -> None:
         self.scheduler_address = scheduler_address
 
-    def play(self, requests: Iterable[Request], limits: Limits) -> Iterator[Result]:
+    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Play the requests; see `Executor`.
 
         Runs of a worker that is lost are played by others; one that loses worker after worker

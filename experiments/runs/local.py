@@ -23,7 +23,7 @@ import psutil
 
 from experiments.errors import UserError
 from experiments.runs.fork_server import Assignment
-from experiments.runs.point import Limits, Played, Request, Result, cores
+from experiments.runs.point import Limits, Played, Request, Result, Results, cores
 from experiments.runs.provenance import Environment, difference, environment
 
 # Somebody who ends processes by hand, or a machine short of memory, may hit the same place again.
@@ -65,7 +65,7 @@ class LocalExecutor:
             server.stop()
         self._kept = None
 
-    def play(self, requests: Iterable[Request], limits: Limits) -> Iterator[Result]:
+    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Play the requests; see `Executor`.
 
         Raises

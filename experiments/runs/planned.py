@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from rich.console import Console
 
 from experiments.errors import UserError
 from experiments.runs.manifest import Manifest, name_point
-from experiments.runs.player import Closable, tell_on
+from experiments.runs.player import NO_LIMITS, tell_on
 from experiments.runs.point import Executor, Limits, Request
 from experiments.runs.progress import Display
 from experiments.runs.provenance import code_digest
@@ -29,25 +29,6 @@ class Plan(Protocol):
     def requests(self, wanted: Collection[str]) -> Iterator[Request]:
         """Yield the requests of the wanted runs."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """How a plan is to be played.
-
-    Attributes
-    ----------
-    limits : Limits
-        What a single run may use.
-    retry_failed : bool
-        Whether runs that failed before are played again.
-    accept_other_code : bool
-        Whether results that other source made may stay.
-    """
-
-    limits: Limits
-    retry_failed: bool = False
-    accept_other_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +57,11 @@ def play_plan(
     plan: Plan,
     directory: Path,
     executor: Callable[[], Executor],
-    choices: Choices,
     console: Console,
+    limits: Limits = NO_LIMITS,
+    *,
+    retry_failed: bool = False,
+    accept_other_code: bool = False,
 ) -> Outcome:
     """Play what is missing of a plan, keep every result as it comes, and write the tables.
 
@@ -89,10 +73,14 @@ def play_plan(
         Where results are kept; it may have some.
     executor : callable
         Makes the place where runs are played; called only if there is something to play.
-    choices : Choices
-        How to play it.
     console : Console
         Shows progress, and a line for everything that was found out of place.
+    limits : Limits
+        What a single run may use.
+    retry_failed : bool
+        Whether runs that failed before are played again.
+    accept_other_code : bool
+        Whether results that other source made may stay.
 
     Raises
     ------
@@ -106,9 +94,9 @@ def play_plan(
     with open_store(directory, manifest, tell) as store:
         for found in damaged_tables(directory):
             set_aside(directory, found, tell)
-        missing = store.missing(retry_failed=choices.retry_failed)
+        missing = store.missing(retry_failed=retry_failed)
         staying = store.staying(missing)
-        if not choices.accept_other_code:
+        if not accept_other_code:
             _check_code(store, staying, code)
         if missing:
             with store.writing():
@@ -116,7 +104,7 @@ def play_plan(
         store.begin()
         if missing:
             done, failed = len(staying), sum(run.failed for run in staying)
-            results = cast(Closable, executor().play(plan.requests(missing), choices.limits))
+            results = executor().play(plan.requests(missing), limits)
             name, total = manifest.grid["name"], len(manifest.run_ids)
             with closing(results), Display(console, name, total, done, failed) as display:
                 for result in results:

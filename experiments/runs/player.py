@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from rich.console import Console
 
@@ -18,6 +18,7 @@ from experiments.runs.point import (
     Played,
     Request,
     Result,
+    Results,
     Task,
     cores,
 )
@@ -26,7 +27,7 @@ from experiments.runs.provenance import code_digest
 from experiments.runs.sealed_json import seal, unseal
 from experiments.runs.store import StoredRun, open_store
 
-_NO_LIMITS = Limits()
+NO_LIMITS = Limits()
 
 
 def play(
@@ -35,7 +36,7 @@ def play(
     *,
     workers: int | None = None,
     executor: Executor | None = None,
-    limits: Limits = _NO_LIMITS,
+    limits: Limits = NO_LIMITS,
     on_done: Callable[[], None] | None = None,
     title: str | None = None,
 ) -> list[Any]:
@@ -126,19 +127,11 @@ def play(
 
 def _results(
     asked: list[Request], workers: int | None, executor: Executor | None, limits: Limits
-) -> Closable:
-    if executor is None and min(workers or cores(), len(asked)) <= 1 and limits == _NO_LIMITS:
+) -> Results:
+    if executor is None and min(workers or cores(), len(asked)) <= 1 and limits == NO_LIMITS:
         known = KnownDurations()
         return (Result(request.run_id, request.task.play(known)) for request in asked)
-    return cast(Closable, (executor or LocalExecutor(workers)).play(asked, limits))
-
-
-class Closable(Protocol):
-    """An iterator over results; to close it ends what is under way."""
-
-    def __iter__(self) -> Iterator[Result]: ...
-
-    def close(self) -> None: ...
+    return (executor or LocalExecutor(workers)).play(asked, limits)
 
 
 def _raise_if_failed(played: Played) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -227,10 +227,13 @@ class Result:
     wall_s: float = 0.0
 
 
+Results = Generator[Result, None, None]
+
+
 class Executor(Protocol):
     """A place where runs are played: this machine, or a Dask cluster."""
 
-    def play(self, requests: Iterable[Request], limits: Limits) -> Iterator[Result]:
+    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Play the requests, and yield each result as it comes, in any order.
 
         Requests are taken only as results are taken, so that there may be any number of them. A

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from experiments.runs.planned import Choices, Outcome, play_plan
-from experiments.runs.point import Executor, KnownDurations, Limits, Played, Request, Result
+from experiments.runs.planned import Outcome, play_plan
+from experiments.runs.point import (
+    Executor,
+    KnownDurations,
+    Limits,
+    Played,
+    Request,
+    Result,
+    Results,
+)
 from experiments.sweeps.grid_file import read_grid
 from experiments.sweeps.plan import Plan, make_plan
 
@@ -20,7 +28,7 @@ Invention = Callable[[Request], dict[str, Any] | str]
 class InProcess:
     """Plays runs one after the other in this process."""
 
-    def play(self, requests: Iterable[Request], limits: Limits) -> Iterator[Result]:
+    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         for request in requests:
             yield Result(request.run_id, request.task.play(KnownDurations()))
 
@@ -43,7 +51,7 @@ class Invented:
         self.invent = invent
         self.played: list[Request] = []
 
-    def play(self, requests: Iterable[Request], limits: Limits) -> Iterator[Result]:
+    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         for request in requests:
             self.played.append(request)
             outcome = self.invent(request)
@@ -81,8 +89,14 @@ def sweep(
 ) -> tuple[Outcome, str]:
     """Play a plan into a directory; returns what came of it, and what a user would have read."""
     said = io.StringIO()
-    choices = Choices(Limits(), retry_failed, accept_other_code)
-    outcome = play_plan(plan, directory, lambda: executor, choices, Console(file=said, width=1000))
+    outcome = play_plan(
+        plan,
+        directory,
+        lambda: executor,
+        Console(file=said, width=1000),
+        retry_failed=retry_failed,
+        accept_other_code=accept_other_code,
+    )
     return outcome, said.getvalue()
 
 

@@ -29,7 +29,7 @@ def request(
     return Request(name, Point(scenario, seed, engine))
 
 
-def wait_for(what: Callable[[], Value], patience_s: float = 30.0) -> Value:
+def wait_for(what: Callable[[], Value], patience_s: float = 120.0) -> Value:
     """Return the first true value of a function, or its last one when patience ends."""
     deadline = monotonic() + patience_s
     while not (value := what()) and monotonic() < deadline:

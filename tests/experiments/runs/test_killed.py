@@ -93,7 +93,10 @@ def test_a_sweep_killed_before_any_change_to_the_disk_goes_on(
 def test_a_sweep_killed_again_and_again_at_random_goes_on(
     tmp_path: Path, forks: ForkServerContext
 ) -> None:
-    plan_of(tmp_path, GRID)
+    # The first process of all takes longer, as it waits for what is imported.
+    first = forks.Process(target=plan_of, args=(tmp_path, GRID))
+    first.start()
+    first.join()
     began_s = time.monotonic()
     undisturbed = forks.Process(target=play, args=(tmp_path, tmp_path / "undisturbed"))
     undisturbed.start()
@@ -111,6 +114,7 @@ def test_a_sweep_killed_again_and_again_at_random_goes_on(
             break
         process.kill()
         process.join()
+        took_s *= 1.1  # Where the machine has become slower meanwhile, this comes to an end too.
         check_sound(directory)
         now = results_in(directory)
         assert kept.items() <= now.items(), "a kill took results away, or changed them"
