@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -193,17 +192,3 @@ def column(name: str) -> Column | None:
     if name in COLUMNS:
         return COLUMNS[name]
     return next((FAMILIES[prefix] for prefix in FAMILIES if name.startswith(prefix)), None)
-
-
-def mistakes(record: Record) -> Iterator[str]:
-    """Yield a line for every column of a record that is not as it is defined."""
-    kinds: dict[Kind, tuple[type, ...]] = {"text": (str,), "count": (int,), "number": (int, float)}
-    for name, value in record.items():
-        defined = column(name)
-        if defined is None:
-            yield f"{name}: is not defined"
-        elif value is None:
-            if not defined.optional:
-                yield f"{name}: has no value"
-        elif isinstance(value, bool) or not isinstance(value, kinds[defined.kind]):
-            yield f"{name}: {value!r} is no {defined.kind}"

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from experiments.analysis.quantities import quantity
-from experiments.runs.record import COLUMNS, column, mistakes
+from experiments.runs.record import COLUMNS, Kind, Record, column
 from experiments.scenario_file import load_scenario, shipped_scenarios
 from experiments.single_run import run
 from simulator.badput import CAUSES
+
+
+def mistakes(record: Record) -> Iterator[str]:
+    """Yield a line for every column of a record that is not as it is defined."""
+    kinds: dict[Kind, tuple[type, ...]] = {"text": (str,), "count": (int,), "number": (int, float)}
+    for name, value in record.items():
+        defined = column(name)
+        if defined is None:
+            yield f"{name}: is not defined"
+        elif value is None:
+            if not defined.optional:
+                yield f"{name}: has no value"
+        elif isinstance(value, bool) or not isinstance(value, kinds[defined.kind]):
+            yield f"{name}: {value!r} is no {defined.kind}"
 
 
 @pytest.mark.parametrize("name", shipped_scenarios())
