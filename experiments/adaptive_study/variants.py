@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.parallel import Task, run_all
 from experiments.resolve import resolve
+from experiments.runs.player import play
+from experiments.runs.point import Point
 from experiments.scenario_file import load_scenario
 
 SCHEMES = ("spare", "replication")
@@ -97,7 +98,7 @@ def run_variants(
         A row a run: the record, ``variant``, ``spare_groups``, and ``gpu_hours_ratio``, the
         time-to-train ratio times 1 + spares / N: what is paid for while the job runs.
     """
-    runs = pd.DataFrame(run_all(list(_tasks(groups, steps, seeds)), workers, on_done))
+    runs = pd.DataFrame(play(list(_tasks(groups, steps, seeds)), workers=workers, on_done=on_done))
     variants = {variant.name: variant for variant in VARIANTS}
     spares = [
         variants[name].spare_groups(n) for name, n in zip(runs.variant, runs.groups, strict=True)
@@ -109,7 +110,7 @@ def run_variants(
     return runs
 
 
-def _tasks(groups: Sequence[int], steps: int, seeds: int) -> Iterator[Task]:
+def _tasks(groups: Sequence[int], steps: int, seeds: int) -> Iterator[Point]:
     for n in groups:
         for scheme in SCHEMES:
             for redundancy in REDUNDANCIES[scheme]:
@@ -120,7 +121,7 @@ def _tasks(groups: Sequence[int], steps: int, seeds: int) -> Iterator[Task]:
                         )
                     )
                     for seed in range(seeds):
-                        yield Task(question, seed, (("variant", variant.name),))
+                        yield Point.of(question, seed, (("variant", variant.name),))
 
 
 def settings_of(

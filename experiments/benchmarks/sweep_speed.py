@@ -52,15 +52,14 @@ def time_sweep(runs: int) -> Answer:
     """
     from rich.console import Console
 
-    from experiments.parallel import cores
     from experiments.resolve import resolve
+    from experiments.runs.local import LocalExecutor
+    from experiments.runs.planned import play_plan
+    from experiments.runs.point import cores
     from experiments.scenario_file import load_scenario
     from experiments.single_run import run_question
     from experiments.sweeps.grid_file import read_grid
-    from experiments.sweeps.local import LocalExecutor
     from experiments.sweeps.plan import make_plan
-    from experiments.sweeps.runs import Limits
-    from experiments.sweeps.sweep import Choices, play_sweep
 
     points = len(_SCHEMES) * len(_REDUNDANCIES)
     seeds = -(-runs // points)
@@ -70,11 +69,10 @@ def time_sweep(runs: int) -> Answer:
         grid.write_text(_grid(seeds), encoding="utf-8")
         with Path(folder, "log").open("w", encoding="utf-8") as log:
             started = perf_counter()
-            play_sweep(
+            play_plan(
                 make_plan(read_grid(str(grid))),
                 Path(folder) / "sweep",
                 lambda: LocalExecutor(workers),
-                Choices(Limits(), retry_failed=False, accept_other_code=False),
                 Console(file=log),
             )
             sweep_s = perf_counter() - started
@@ -105,7 +103,7 @@ def time_table(rows: int) -> Answer:
     """Read a sweep of so many rows and draw its usual figures; the rows are one run's, varied."""
     from experiments.charts.defaults import usual_figures
     from experiments.figure_style import save_figure
-    from experiments.sweeps.directory import read_sweep
+    from experiments.runs.table import read_sweep
 
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
@@ -119,12 +117,12 @@ def time_table(rows: int) -> Answer:
 def _fabricate(directory: Path, rows: int) -> None:
     """Write a finished sweep whose records are one run's, stretched by redundancy and seed."""
     from experiments.resolve import resolve
+    from experiments.runs.planned import finish
+    from experiments.runs.store import Store, StoredRun
     from experiments.scenario_file import load_scenario
     from experiments.single_run import run_question
     from experiments.sweeps.grid_file import read_grid
     from experiments.sweeps.plan import make_plan
-    from experiments.sweeps.run_files import StoredRun
-    from experiments.sweeps.store import Store
 
     seeds = rows // (len(_SCHEMES) * len(_REDUNDANCIES))
     path = directory / "grid"
@@ -144,6 +142,6 @@ def _fabricate(directory: Path, rows: int) -> None:
             "time_to_train_ratio": record["time_to_train_ratio"] * stretch,
         }
         runs[run_id] = StoredRun(run_id, {**record, **told}, None, "none", 0.0)
-    store = Store(directory, manifest, "none", runs)
-    store.begin(set())
-    store.finish()
+    store = Store(directory, manifest, runs, frozenset(manifest.run_ids))
+    store.begin()
+    finish(store, manifest)

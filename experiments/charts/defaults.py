@@ -15,7 +15,7 @@ from experiments.charts.best_map import draw_best_map
 from experiments.charts.comparison import draw_comparison
 from experiments.charts.curves import draw_curves
 from experiments.charts.heat_map import draw_heat_map
-from experiments.sweeps.directory import Sweep
+from experiments.runs.table import Sweep
 
 PANELS_AT_MOST = 9
 ROWS_AT_MOST = 16

@@ -16,7 +16,7 @@ from rich.table import Table
 from experiments.benchmarks.fresh_process import BenchmarkError
 from experiments.benchmarks.measurement import Case, Measurement
 from experiments.errors import UserError
-from experiments.parallel import cores
+from experiments.runs.point import cores
 
 
 def add_parser(commands: Any) -> None:

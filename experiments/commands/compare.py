@@ -51,7 +51,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     # Here and below: no other command need wait for pandas and matplotlib.
     from experiments.analysis.comparison_report import make_report
-    from experiments.sweeps.directory import read_sweep
+    from experiments.runs.table import read_sweep
 
     sweep = read_sweep(arguments.directory)
     report = make_report(sweep.frame, arguments.metric, arguments.by, arguments.baseline)

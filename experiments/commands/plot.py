@@ -121,7 +121,7 @@ def _plot_run(
 def _plot_sweep(arguments: argparse.Namespace) -> None:
     from experiments.charts.chosen import Wanted, chosen_figure
     from experiments.charts.defaults import usual_figures
-    from experiments.sweeps.directory import read_sweep
+    from experiments.runs.table import read_sweep
 
     sweep = read_sweep(arguments.source)
     options = ("kind", "x", "y", "metric", "hue", "column")

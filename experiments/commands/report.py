@@ -34,7 +34,7 @@ def execute(arguments: argparse.Namespace) -> int:
     # pandas, jinja2 and matplotlib take a second to load, which other commands need not wait for.
     from experiments.report.page import make_page
     from experiments.report.render import render
-    from experiments.sweeps.directory import read_sweep
+    from experiments.runs.table import read_sweep
 
     directory: Path = arguments.directory
     output: Path = arguments.output or directory / "report.html"

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from experiments.runs.point import Executor, Limits
 from experiments.sweeps.grid_file import read_grid, shipped_grids
 from experiments.sweeps.plan import make_plan
-from experiments.sweeps.runs import Executor, Limits
 from platforms.errors import PlatformError
 from platforms.units import SIZE, TIME, Kind, parse_quantity
 
 if TYPE_CHECKING:
-    from experiments.sweeps.sweep import Outcome
+    from experiments.runs.planned import Outcome
 
 
 def add_parser(commands: Any) -> None:
@@ -85,19 +85,21 @@ def _limit(text: str, kind: Kind) -> float:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if some runs failed."""
     # Here and below: no other command need wait for pandas.
-    from experiments.sweeps.sweep import Choices, play_sweep
+    from experiments.runs.planned import play_plan
 
     plan = make_plan(read_grid(arguments.grid))
     memory = arguments.memory_limit
-    choices = Choices(
-        Limits(arguments.time_limit, None if memory is None else max(1, round(memory))),
-        arguments.retry_failed,
-        arguments.accept_other_code,
-    )
+    limits = Limits(arguments.time_limit, None if memory is None else max(1, round(memory)))
     directory: Path = arguments.output
     try:
-        outcome = play_sweep(
-            plan, directory, lambda: _executor(arguments), choices, Console(stderr=True)
+        outcome = play_plan(
+            plan,
+            directory,
+            lambda: _executor(arguments),
+            Console(stderr=True),
+            limits,
+            retry_failed=arguments.retry_failed,
+            accept_other_code=arguments.accept_other_code,
         )
     except KeyboardInterrupt:
         print(
@@ -111,16 +113,16 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _executor(arguments: argparse.Namespace) -> Executor:
     if arguments.scheduler is not None:
-        from experiments.sweeps.dask_cluster import DaskExecutor
+        from experiments.runs.dask_cluster import DaskExecutor
 
         return DaskExecutor(arguments.scheduler)
-    from experiments.sweeps.local import LocalExecutor
+    from experiments.runs.local import LocalExecutor
 
     return LocalExecutor(arguments.workers)
 
 
 def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
-    from experiments.sweeps.table import CSV, PARQUET
+    from experiments.runs.table import CSV, PARQUET
 
     if outcome.failed:
         runs = "1 run" if outcome.failed == 1 else f"{outcome.failed} runs"

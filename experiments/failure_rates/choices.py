@@ -84,8 +84,13 @@ def choices_of(asked: tuple[Setting, Durations]) -> list[Choice]:
     setting, durations = asked
     found: list[Choice] = []
     for scheme in SCHEMES:
-        question = resolve(setting.scenario(scheme), durations)
-        redundancies = likely_redundancies(strategy_class(scheme), setting, durations, question)
+        named = strategy_class(scheme)
+        # Stated, so that resolving does not look for the best by itself.
+        least = f"strategy.redundancy={named.redundancies(setting.groups, named.Options())[0]}"
+        question = resolve(
+            setting.scenario(scheme, least, "checkpoint.interval_steps=1"), durations
+        )
+        redundancies = likely_redundancies(named, setting, durations, question)
         mine = [
             Choice(
                 setting,
@@ -143,6 +148,7 @@ def likely_redundancies(
     if scheme.name == "checkpoint":
         return [1]
     job, groups = question.scenario.job, setting.groups
+    options = question.scenario.strategy.options()
     costs = Costs(
         setting.mtbf_s,
         durations.save_s,
@@ -152,11 +158,11 @@ def likely_redundancies(
     )
 
     def plain_ratio(redundancy: int) -> float:
-        life_s = scheme.masked_failures(groups, redundancy) * costs.mtbf_s
+        built = scheme(groups, redundancy, options)
+        life_s = built.masked_failures() * costs.mtbf_s
         period_s = best_period_s(costs.save_s, life_s, costs.restart_s)
-        step_s = scheme.work_per_step(groups, redundancy) * costs.compute_s + costs.all_reduce_s
         availability = costs.availability(period_s, life_s)
-        return step_s / availability if availability else inf
+        return built.step_s(costs) / availability if availability else inf
 
-    known = [r for r in scheme.redundancies(groups) if r <= _LARGEST]
+    known = [r for r in scheme.redundancies(groups, options) if r <= _LARGEST]
     return sorted({known[0], *sorted(known, key=plain_ratio)[:_PREDICTED]})

@@ -11,8 +11,9 @@ import pandas as pd
 from experiments.analysis.intervals import half_width
 from experiments.failure_rates.choices import Choice, choices_of, to_be_played
 from experiments.failure_rates.settings import LIMIT_S, SCHEMES, STEPS, Setting
-from experiments.parallel import Task, in_processes, run_all
 from experiments.resolve import durations_of
+from experiments.runs import player
+from experiments.runs.point import Call, Point
 from experiments.single_run import Record
 from experiments.spare_study.published import headline
 from simulator.job import Durations
@@ -35,12 +36,12 @@ def closed_forms(
     asked = [(setting, durations[setting.rules, setting.groups]) for setting in settings]
     return [
         [choice for choice in found if choice.scheme == scheme]
-        for found in in_processes(choices_of, asked, workers, on_done)
+        for found in player.play(Call.each(choices_of, asked), workers=workers, on_done=on_done)
         for scheme in SCHEMES
     ]
 
 
-def tasks_of(choices: Sequence[Sequence[Choice]], seeds: int, full: bool = False) -> list[Task]:
+def tasks_of(choices: Sequence[Sequence[Choice]], seeds: int, full: bool = False) -> list[Point]:
     """Return the runs: each choice that comes into question with each seed.
 
     Jobs are no longer than it takes (`Choice.steps_to_play`), and have the limit of `LIMIT_S` in
@@ -54,20 +55,20 @@ def tasks_of(choices: Sequence[Sequence[Choice]], seeds: int, full: bool = False
     ]
 
 
-def _task(choice: Choice, seed: int) -> Task:
+def _task(choice: Choice, seed: int) -> Point:
     question, steps = choice.question, choice.steps_to_play()
     changed = {"steps": steps, "time_limit_s": LIMIT_S * steps / STEPS}
     job = question.scenario.job.model_copy(update=changed)
     question = replace(question, scenario=question.scenario.model_copy(update={"job": job}))
     labels = (("rules", choice.setting.rules), ("mtbf_s", repr(choice.setting.mtbf_s)))
-    return Task(question, seed, labels)
+    return Point.of(question, seed, labels)
 
 
 def play(
-    tasks: Sequence[Task], workers: int | None = None, on_done: Callable[[], None] | None = None
+    tasks: Sequence[Point], workers: int | None = None, on_done: Callable[[], None] | None = None
 ) -> pd.DataFrame:
     """Return a row a run; the ratio of a job that does not finish is infinite."""
-    return as_runs(run_all(tasks, workers, on_done))
+    return as_runs(player.play(tasks, workers=workers, on_done=on_done))
 
 
 def as_runs(records: Sequence[Record]) -> pd.DataFrame:

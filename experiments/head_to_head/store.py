@@ -9,9 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from experiments.head_to_head.playing import Match, Row, play_match
-from experiments.parallel import in_processes
-from experiments.sweeps.code_digest import code_digest
-from experiments.sweeps.sealed_json import seal, unseal, write_atomically
+from experiments.runs.player import play
+from experiments.runs.point import Call
+from experiments.runs.provenance import code_digest
+from experiments.runs.sealed_json import seal, unseal, write_atomically
 
 # The modules of this package that decide what comes out of a cell.
 _DECISIVE = {
@@ -55,7 +56,7 @@ def play_all(
     directory.mkdir(parents=True, exist_ok=True)
     code = f"{code_digest()}-{_own_digest()}"
     kept = [_Kept(match, directory / f"{_key(match, code)}.json") for match in matches]
-    found = in_processes(_play_or_read, kept, workers, on_done)
+    found = play(Call.each(_play_or_read, kept), workers=workers, on_done=on_done)
     return [row for rows in found for row in rows]
 
 

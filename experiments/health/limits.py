@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from experiments.health.check import Check, State
-from experiments.parallel import cores
+from experiments.runs.point import cores
 from simulator.probe_cache import cache_directory
 
 _SECTION = "limits"

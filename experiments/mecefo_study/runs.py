@@ -23,8 +23,9 @@ from experiments.mecefo_study.setting import (
     doubled_cost,
     state_bytes,
 )
-from experiments.parallel import Task, run_all
 from experiments.resolve import resolve
+from experiments.runs.player import play
+from experiments.runs.point import Point
 from experiments.scenario import Scenario
 from experiments.scenario_file import load_scenario
 
@@ -98,7 +99,7 @@ def drop_table(
         without failures) and `drop` (share of the throughput that is lost).
     """
     tasks = [
-        Task(
+        Point.of(
             resolve(scenario_of(cell)),
             seed,
             (
@@ -111,7 +112,7 @@ def drop_table(
         for cell in cells(full=full)
         for seed in seeds
     ]
-    runs = pd.DataFrame(run_all(tasks, workers, on_done))
+    runs = pd.DataFrame(play(tasks, workers=workers, on_done=on_done))
     runs["step_s"] = [
         step_s(system, MODELS[model]) for system, model in zip(runs.system, runs.model, strict=True)
     ]

@@ -13,8 +13,9 @@ from experiments.ntp_study.placements import lost_shares
 from experiments.ntp_study.setting import StudyJob, study_job
 from experiments.ntp_study.trace_study import trace_rules, traces
 from experiments.ntp_study.traces import Trace
-from experiments.parallel import Task, run_all
 from experiments.resolve import resolve
+from experiments.runs.player import play
+from experiments.runs.point import Point
 from simulator.badput import CAUSES
 from strategies.nonuniform.replica_plan import Scheme
 
@@ -44,7 +45,7 @@ def loop_table(
     """
     directory.mkdir(parents=True, exist_ok=True)
     rules = trace_rules(REPAIR, 1)
-    tasks: list[Task] = []
+    tasks: list[Point] = []
     rows: list[dict[str, Any]] = []
     for seed in seeds:
         for index, trace in enumerate(traces(REPAIR, 1, seed, count)):
@@ -52,10 +53,10 @@ def loop_table(
             path.unlink(missing_ok=True)
             for variant in VARIANTS:
                 question = resolve(scenario_of(trace, rules, path, variant))
-                tasks.append(Task(question, seed))
+                tasks.append(Point.of(question, seed))
                 placed = placed_loss(trace, study_job(), variant)
                 rows.append({"variant": variant, "seed": seed, "trace": index, "placed": placed})
-    records = run_all(tasks, workers, on_done)
+    records = play(tasks, workers=workers, on_done=on_done)
     for row, record in zip(rows, records, strict=True):
         trained_s = sum(record[f"{cause}_s"] for cause in ("compute", "all_reduce", "degraded"))
         row["goodput"] = 1.0 / record["time_to_train_ratio"]

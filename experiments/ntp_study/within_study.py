@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from experiments.ntp_study.traces import DAY_S
-from experiments.parallel import Task, run_all
 from experiments.resolve import resolve
+from experiments.runs.player import play
+from experiments.runs.point import Point
 from experiments.scenario_file import load_scenario
 from simulator.badput import CAUSES
 
@@ -121,8 +122,8 @@ def within_table(
             ],
         )
         question = resolve(scenario)
-        tasks += [Task(question, seed) for seed in seeds]
-    records = run_all(tasks, workers, on_done)
+        tasks += [Point.of(question, seed) for seed in seeds]
+    records = play(tasks, workers=workers, on_done=on_done)
     keys = ("seed", "time_to_train_ratio", "restarts", "failures", "mean_stacks", "time_s")
     causes = [f"{cause}_s" for cause in CAUSES]
     played = [variant for variant in VARIANTS for _ in seeds]

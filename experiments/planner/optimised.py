@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from experiments.errors import UserError
-from experiments.parallel import Task
 from experiments.planner.choices import choices_of
 from experiments.planner.optimiser import Optimum, optimise
 from experiments.planner.plan import Plan
@@ -14,6 +13,7 @@ from experiments.planner.racing import Objective, Point, RaceRules
 from experiments.planner.simulation import play, shortened, steps_needed
 from experiments.planner.situation import Situation
 from experiments.resolve import Question
+from experiments.runs import point as runs
 from experiments.theory.choices import Choice, at_interval
 
 
@@ -93,7 +93,7 @@ def simulated_objective(
 
     def ratios(pairs: Sequence[tuple[Point, int]]) -> list[float]:
         tasks = [
-            Task(
+            runs.Point.of(
                 at_interval(replace(short, redundancy=point.redundancy), point.interval_steps),
                 seed,
             )

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf, isfinite
 
-from experiments.parallel import Task, cores, run_all
 from experiments.resolve import Question
+from experiments.runs import player
+from experiments.runs.point import Point, cores
 from experiments.single_run import Record
 from experiments.theory.choices import Choice
 
@@ -108,7 +109,9 @@ def simulate(
         In the order of the questions.
     """
     tasks = [
-        Task(shortened(question, steps, limit_s), seed) for question in questions for seed in seeds
+        Point.of(shortened(question, steps, limit_s), seed)
+        for question in questions
+        for seed in seeds
     ]
     records = play(tasks, on_done)
     taken = len(seeds)
@@ -118,7 +121,7 @@ def simulate(
     ]
 
 
-def play(tasks: Sequence[Task], on_done: Callable[[], None] | None = None) -> list[Record]:
+def play(tasks: Sequence[Point], on_done: Callable[[], None] | None = None) -> list[Record]:
     """Play tasks in their order; other processes are started only if there is enough to do.
 
     Starting them takes longer than a dozen small runs. How long runs take is known from those
@@ -130,9 +133,9 @@ def play(tasks: Sequence[Task], on_done: Callable[[], None] | None = None) -> li
         rest = tasks[len(records) :]
         expected_s = spent_s / len(records) * len(rest) if records else 0.0
         if expected_s > _WORTH_STARTING_WORKERS_S and cores() > 1:
-            return records + run_all(rest, on_done=on_done)
+            return records + player.play(rest, on_done=on_done)
         started_s = time.perf_counter()
-        records += run_all(rest[:1], workers=1, on_done=on_done)
+        records += player.play(rest[:1], workers=1, on_done=on_done)
         spent_s += time.perf_counter() - started_s
     return records
 

@@ -13,8 +13,9 @@ from importlib.resources import files
 
 import pandas as pd
 
-from experiments.parallel import Task, run_all
 from experiments.resolve import Question, resolve
+from experiments.runs.player import play
+from experiments.runs.point import Point
 from experiments.scenario_file import load_scenario
 
 SCHEMES = ("checkpoint", "replication", "spare")
@@ -110,9 +111,10 @@ def run_cells(
         question = cell.question()
         restart = str(question.scenario.restart.duration_s)
         tasks += [
-            Task(question, seed, (*cell.labels, ("restart_of_s", restart))) for seed in range(seeds)
+            Point.of(question, seed, (*cell.labels, ("restart_of_s", restart)))
+            for seed in range(seeds)
         ]
-    runs = pd.DataFrame(run_all(tasks, workers, on_done))
+    runs = pd.DataFrame(play(tasks, workers=workers, on_done=on_done))
     runs["restart_of_s"] = runs.restart_of_s.astype(float)
     runs["status"] = "ok"
     return runs

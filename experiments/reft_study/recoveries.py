@@ -16,8 +16,9 @@ from math import exp, expm1
 import pandas as pd
 
 from experiments.memory_survival.proportions import proportion_interval
-from experiments.parallel import in_processes
 from experiments.resolve import resolve
+from experiments.runs import player
+from experiments.runs.point import Call
 from experiments.scenario_file import load_scenario
 from simulator.replay import ReplayEngine
 from simulator.run import play
@@ -90,7 +91,7 @@ def recovery_table(
     arguments = [
         (size, restart_s, steps, seed) for size, restart_s in CASES for seed in range(seeds)
     ]
-    found = in_processes(_count, arguments, workers, on_done)
+    found = player.play(Call.each(_count, arguments), workers=workers, on_done=on_done)
     rows = []
     for size, restart_s in CASES:
         exact = closed_form(size, restart_s)

@@ -17,9 +17,10 @@ from math import exp
 
 import pandas as pd
 
-from experiments.parallel import Task, run_all
 from experiments.reft_study.published import EFFECTIVE_TIME, FAILURES_PER_1000_NODE_DAYS
 from experiments.resolve import resolve
+from experiments.runs.player import play
+from experiments.runs.point import Point
 from experiments.scenario_file import load_scenario
 
 GPUS, NODES = 100_000, 12_500
@@ -59,14 +60,14 @@ def stall_table(
         share of time for steps done twice and for failures to show).
     """
     tasks = [
-        Task(resolve(load_scenario("spare-sound", _settings(stall_s, treatment, steps))), seed)
+        Point.of(resolve(load_scenario("spare-sound", _settings(stall_s, treatment, steps))), seed)
         for stall_s in STALLS_S
         for treatment in TREATMENTS
         for seed in range(seeds)
     ]
     rows = []
-    for task, run in zip(tasks, run_all(tasks, workers, on_done), strict=True):
-        restart = task.question.scenario.restart
+    for task, run in zip(tasks, play(tasks, workers=workers, on_done=on_done), strict=True):
+        restart = task.scenario.restart
         rows.append(
             {
                 "stall_s": restart.duration_s,

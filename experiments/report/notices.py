@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.analysis.selection import caveats
-from experiments.sweeps.directory import Sweep
+from experiments.runs.table import Sweep
 
 
 def notices(sweep: Sweep) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from experiments.report.quantities import is_missing
 from experiments.report.question import Section, meaning_of, scenario_sections, value_text
 from experiments.report.standings import standings
 from experiments.report.tables import Column, Row, Table, number_cell, text_cell
-from experiments.sweeps.directory import Sweep
+from experiments.runs.table import Sweep
 
 
 class Fact(NamedTuple):

@@ -11,8 +11,9 @@ from pathlib import Path
 import pandas as pd
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from experiments.parallel import in_processes
 from experiments.reproductions.base import Options, Reproduction, Row, row_of
+from experiments.runs.player import play
+from experiments.runs.point import Call
 from experiments.theory import counts as counted
 from experiments.theory import figures, jobs, redundancies, tables, times, work
 
@@ -45,8 +46,10 @@ def reproduce(options: Options) -> list[Row]:
         works = work.compare_work(
             list(work.PUBLISHED), workers=workers, on_done=lambda: progress.advance(bar)
         )
-        curves = in_processes(
-            work.patch_by_failure, _CURVES, workers, on_done=lambda: progress.advance(bar)
+        curves = play(
+            Call.each(work.patch_by_failure, _CURVES),
+            workers=workers,
+            on_done=lambda: progress.advance(bar),
         )
         bar = progress.add_task("jobs", total=len(chosen_jobs) * options.seeds)
         runs = jobs.compare_jobs(

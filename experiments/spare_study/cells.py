@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.parallel import Task, run_all
 from experiments.resolve import resolve
+from experiments.runs.player import play
+from experiments.runs.point import Point
 from experiments.scenario_file import load_scenario
 from experiments.spare_study.published import GROUPS, interval_steps
 from simulator.job import Durations
@@ -81,10 +82,10 @@ def run_cells(
     on_done: Callable[[], None] | None = None,
 ) -> pd.DataFrame:
     """Run every cell with every seed; returns a row a run, labelled with its ``rules``."""
-    return pd.DataFrame(run_all(list(_tasks(cells, seeds)), workers, on_done))
+    return pd.DataFrame(play(list(_tasks(cells, seeds)), workers=workers, on_done=on_done))
 
 
-def _tasks(cells: Iterable[Cell], seeds: int) -> Iterator[Task]:
+def _tasks(cells: Iterable[Cell], seeds: int) -> Iterator[Point]:
     # What is measured on the platform depends on the rules and the groups only.
     durations: dict[tuple[str, int], Durations] = {}
     for cell in cells:
@@ -93,7 +94,7 @@ def _tasks(cells: Iterable[Cell], seeds: int) -> Iterator[Task]:
         question = resolve(scenario) if known is None else resolve(scenario, known)
         durations[cell.rules, cell.groups] = question.durations
         for seed in range(seeds):
-            yield Task(question, seed, (("rules", cell.rules),))
+            yield Point.of(question, seed, (("rules", cell.rules),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +146,13 @@ def run_shortcuts(
 ) -> pd.DataFrame:
     """Run the study's N = 200 with one shortcut undone at a time; a row a run."""
     tasks = [
-        Task(question, seed, (("shortcut", shortcut.name),))
+        Point.of(question, seed, (("shortcut", shortcut.name),))
         for shortcut in SHORTCUTS
         for scheme in shortcut.schemes
         for question in [_shortcut_question(shortcut, scheme)]
         for seed in range(seeds)
     ]
-    return pd.DataFrame(run_all(tasks, workers, on_done))
+    return pd.DataFrame(play(tasks, workers=workers, on_done=on_done))
 
 
 def _shortcut_question(shortcut: Shortcut, scheme: str) -> Any:
@@ -181,12 +182,12 @@ def checkpoint_only(seeds: int, workers: int | None) -> pd.DataFrame:
         ],
     }
     tasks = [
-        Task(resolve(load_scenario("spare-study", chosen)), seed, (("setting", setting),))
+        Point.of(resolve(load_scenario("spare-study", chosen)), seed, (("setting", setting),))
         for setting, choices in settings.items()
         for chosen in choices
         for seed in range(seeds)
     ]
-    return pd.DataFrame(run_all(tasks, workers))
+    return pd.DataFrame(play(tasks, workers=workers))
 
 
 def summary(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.parallel import Task, run_all
 from experiments.reproductions.base import Row, row_of
 from experiments.resolve import resolve
+from experiments.runs.player import play
+from experiments.runs.point import Point
 from experiments.scenario_file import load_scenario
 
 GROUPS = 200
@@ -72,7 +73,7 @@ def run_sensitivity(
     """
     length = [] if steps is None else [f"job.steps={steps}"]
     tasks = [
-        Task(question, seed, (("assumption", assumption.name),))
+        Point.of(question, seed, (("assumption", assumption.name),))
         for assumption in ASSUMPTIONS
         for scheme, candidates in CANDIDATES.items()
         for redundancy in candidates
@@ -92,7 +93,7 @@ def run_sensitivity(
         ]
         for seed in range(seeds)
     ]
-    return pd.DataFrame(run_all(tasks, workers, on_done))
+    return pd.DataFrame(play(tasks, workers=workers, on_done=on_done))
 
 
 def number_of_runs(seeds: int) -> int:

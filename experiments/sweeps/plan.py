@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -12,12 +11,12 @@ from typing import Any
 from experiments.errors import UserError
 from experiments.platform_files import check_platform
 from experiments.resolve import is_measured, resolve
+from experiments.runs.manifest import FORMAT, Manifest, name_point
+from experiments.runs.point import Point, Request, name_run
 from experiments.scenario import Scenario
 from experiments.scenario_file import read_scenario_tables, scenario_from, set_key
-from experiments.single_run import EngineName, asked_hash
+from experiments.single_run import asked_hash
 from experiments.sweeps.grid import Grid, Settings, dotted_leaves
-from experiments.sweeps.manifest import FORMAT, Manifest, name_point
-from experiments.sweeps.runs import RunRequest
 from platforms.errors import PlatformError
 from simulator.failures.distributions import DistributionError
 from strategies.errors import StrategyError
@@ -45,7 +44,7 @@ class Plan:
     base: dict[str, Any]
     points: list[Settings]
 
-    def requests(self, wanted: Collection[str]) -> Iterator[RunRequest]:
+    def requests(self, wanted: Collection[str]) -> Iterator[Request]:
         """Yield the requests of the wanted runs.
 
         All points come with the first seed before any comes with the second, so that a sweep which
@@ -59,9 +58,7 @@ class Plan:
             ):
                 if run_id in wanted:
                     scenario = _scenario_at(self.base, settings, self.origin)
-                    yield RunRequest(
-                        run_id, scenario.model_dump(mode="json"), seed, manifest.engine
-                    )
+                    yield Request(run_id, Point(scenario, seed, manifest.engine))
 
 
 def make_plan(grid: Grid) -> Plan:
@@ -110,11 +107,6 @@ def make_plan(grid: Grid) -> Plan:
         run_ids=[name_run(named, seed, grid.engine) for named in hashes for seed in grid.seeds],
     )
     return Plan(grid.origin, manifest, base, points)
-
-
-def name_run(named_scenario: str, seed: int, engine: EngineName) -> str:
-    """Return the name of a run: a digest of its scenario's hash, its seed and its engine."""
-    return hashlib.sha256(f"{named_scenario} {seed} {engine}".encode()).hexdigest()[:16]
 
 
 class _Check:

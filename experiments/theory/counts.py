@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.parallel import in_processes
+from experiments.runs.player import play
+from experiments.runs.point import Call
 from experiments.theory.monte_carlo import (
     LAWS,
     Purpose,
@@ -84,7 +85,7 @@ def compare_counts(
         E[X] - 1 (failures outlived), E[X] - 1/2, and E[X].
     """
     tasks = [(cell, standard_error, seed) for cell in chosen]
-    rows = pd.DataFrame(in_processes(_compare, tasks, workers, on_done))
+    rows = pd.DataFrame(play(Call.each(_compare, tasks), workers=workers, on_done=on_done))
     for name, offset in (("outlived", 1.0), ("middle", 0.5), ("fatal", 0.0)):
         rows[f"plain_error_{name}"] = rows.plain / (rows.simulated - offset) - 1
     for form in ("closed", "independent"):

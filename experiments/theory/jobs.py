@@ -7,8 +7,9 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from experiments.parallel import Task, run_all
 from experiments.resolve import resolve
+from experiments.runs.player import play
+from experiments.runs.point import Point
 from experiments.scenario_file import load_scenario
 from experiments.spare_study.cells import Cell
 from experiments.theory.predictions import predict_question
@@ -77,9 +78,9 @@ def compare_jobs(
             row["plain_work"] = scheme.work_per_step()
             row["work_by_failure"] = sum(scheme.failure_course().work_per_failure())
         for seed in range(seeds):
-            tasks.append(Task(question, seed, (("rules", cell.rules),)))
+            tasks.append(Point.of(question, seed, (("rules", cell.rules),)))
             predictions.append(row)
-    runs = pd.DataFrame(run_all(tasks, workers, on_done))
+    runs = pd.DataFrame(play(tasks, workers=workers, on_done=on_done))
     return pd.concat([runs, pd.DataFrame(predictions)], axis=1)
 
 

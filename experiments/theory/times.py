@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.parallel import in_processes
+from experiments.runs.player import play
+from experiments.runs.point import Call
 from experiments.theory.monte_carlo import LAWS, Purpose, generator, times_until_wipe_out_s
 from simulator.failures.distributions import Weibull
 from strategies.checkpoint_period import Costs, best_period_s
@@ -47,7 +48,7 @@ def compare_times(
         (shape, age, trials, place, seed)
         for place, (shape, age) in enumerate(product(SHAPES, AGES))
     ]
-    blocks = in_processes(_compare, tasks, workers, on_done)
+    blocks = play(Call.each(_compare, tasks), workers=workers, on_done=on_done)
     return pd.DataFrame([row for block in blocks for row in block])
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.parallel import in_processes
+from experiments.runs.player import play
+from experiments.runs.point import Call
 from experiments.theory.reorderings import lives, work_per_failure
 from strategies.closed_forms.stacked_work import least_stacks, patch_types
 from strategies.spare import Spare, SpareOptions
@@ -41,7 +42,7 @@ def compare_work(
     'one-stack'.
     """
     tasks = [(groups, redundancy, seed) for groups, redundancy in chosen]
-    return pd.DataFrame(in_processes(_compare, tasks, workers, on_done))
+    return pd.DataFrame(play(Call.each(_compare, tasks), workers=workers, on_done=on_done))
 
 
 def _compare(task: tuple[int, int, int]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from experiments.cli import main
 from experiments.commands import sweep
 from experiments.sweeps.grid_file import read_grid
 from experiments.sweeps.plan import make_plan
-from tests.experiments.sweeps.in_process import Invented, some_record
+from tests.experiments.runs.in_process import Invented, some_record
 
 PAGE = Path(__file__).parents[2] / "docs" / "sweeps.md"
 

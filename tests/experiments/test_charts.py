@@ -41,9 +41,9 @@ from experiments.figure_style import (
     graded_looks,
     scheme_looks,
 )
+from experiments.runs.table import Sweep
 from experiments.scenario_file import load_scenario
 from experiments.single_run import run
-from experiments.sweeps.directory import Sweep
 from simulator.badput import CAUSES
 from simulator.timeline import Event, EventKind
 from strategies.registry import all_strategies

@@ -25,8 +25,8 @@ from experiments.analysis.quantities import quantity, setting_text
 from experiments.analysis.selection import averaged_axes, caveats, varied_axes
 from experiments.cli import main
 from experiments.errors import UserError
-from experiments.sweeps.directory import read_sweep
-from tests.experiments.sweeps.in_process import InProcess, plan_of, sweep
+from experiments.runs.table import read_sweep
+from tests.experiments.runs.in_process import InProcess, plan_of, sweep
 
 RATIO = "time_to_train_ratio"
 SCHEME = "strategy.name"

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from experiments.cli import main
-from experiments.parallel import Task, run_all
 from experiments.reproductions import all_reproductions
 from experiments.reproductions.base import row_of
 from experiments.reproductions.spare import cell_rows, closing_sentence, headline_rows
 from experiments.resolve import resolve
+from experiments.runs.player import play
+from experiments.runs.point import Point
 from experiments.scenario_file import load_scenario
 from experiments.single_run import run
 from experiments.spare_study.cells import Cell, default_cells, full_cells
@@ -101,7 +102,7 @@ def test_published_numbers_are_found() -> None:
 def small_runs(workers: int) -> pd.DataFrame:
     """The study's headline cells, shortened to 300 steps."""
     tasks = [
-        Task(
+        Point.of(
             resolve(load_scenario(rules, [*cell.settings(), "job.steps=300"])),
             seed,
             (("rules", rules),),
@@ -111,7 +112,7 @@ def small_runs(workers: int) -> pd.DataFrame:
         for cell in [Cell(rules, known.scheme, known.groups, known.redundancy)]
         for seed in range(2)
     ]
-    return pd.DataFrame(run_all(tasks, workers))
+    return pd.DataFrame(play(tasks, workers=workers))
 
 
 def test_tables_and_figures_from_a_small_study(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from experiments.analysis.intervals import half_width
-from experiments.parallel import Task, run_all
 from experiments.planner.choices import choices_of
 from experiments.planner.optimised import point_of, simulated_objective
 from experiments.planner.optimiser import optimise
 from experiments.planner.racing import Evaluations, Point, RaceRules, race
 from experiments.planner.simulation import shortened
 from experiments.planner.situation import Wish, read_situation
+from experiments.runs import point as runs
+from experiments.runs.player import play
 
 _INTERVALS = {redundancy: 40 - 2 * redundancy for redundancy in range(2, 13)}
 
@@ -114,7 +115,7 @@ def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
     # The least is picked by the first half of the seeds and judged by the other.
     seeds = range(500, 524)
     tasks = [
-        Task(
+        runs.Point.of(
             replace(
                 shortened(best.question, steps),
                 redundancy=point.redundancy,
@@ -125,7 +126,7 @@ def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
         for point in grid
         for seed in seeds
     ]
-    ratios = np.array([record["time_to_train_ratio"] for record in run_all(tasks, 2)])
+    ratios = np.array([record["time_to_train_ratio"] for record in play(tasks, workers=2)])
     by_point = ratios.reshape(len(grid), len(seeds))
     least = by_point[by_point[:, :12].mean(axis=1).argmin(), 12:]
     difference = by_point[grid.index(found.best), 12:] - least

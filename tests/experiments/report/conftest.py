@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
-from experiments.sweeps.manifest import read_manifest
-from experiments.sweeps.run_files import StoredRun, write_run
-from experiments.sweeps.table import remove_tables
+from experiments.runs.manifest import read_manifest
+from experiments.runs.store import StoredRun, write_run
+from experiments.runs.table import remove_tables
 from tests.experiments.report.browsing import DESKTOP, Open, Opened
 
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]

@@ -19,7 +19,7 @@ from experiments.figure_style import SCHEME_NAMES
 from experiments.report.notices import notices
 from experiments.report.points_table import MOST_ROWS, points, points_table
 from experiments.report.provenance import grid_text
-from experiments.sweeps.directory import read_sweep
+from experiments.runs.table import read_sweep
 from experiments.sweeps.grid_file import read_grid
 from experiments.sweeps.plan import make_plan
 from simulator.badput import CAUSES, MEANINGS

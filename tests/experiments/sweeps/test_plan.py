@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.errors import UserError
-from experiments.scenario import Scenario
 from experiments.scenario_file import load_scenario
 from experiments.sweeps.grid import Grid
 from experiments.sweeps.plan import make_plan
 from platforms.preset_library import load_preset
 from platforms.xml_writer import write_xml
-from tests.experiments.sweeps.in_process import plan_of
+from tests.experiments.runs.in_process import plan_of
 
 GRID = """
 scenario = "spare-study"
@@ -49,8 +48,8 @@ def test_every_request_is_the_scenario_with_its_settings(tmp_path: Path) -> None
         ]
         scenario = load_scenario("spare-study", settings)
         request = requests.pop(run_id)
-        assert Scenario.model_validate(request.scenario) == scenario
-        assert (request.seed, request.engine) == (seed, "replay")
+        assert request.task.scenario == scenario
+        assert (request.task.seed, request.task.engine) == (seed, "replay")
     assert requests == {}
 
 
@@ -58,7 +57,7 @@ def test_the_whole_grid_is_asked_with_one_seed_before_the_next(tmp_path: Path) -
     plan = plan_of(tmp_path, GRID)
     wanted = set(plan.manifest.run_ids) - {plan.manifest.run_ids[2]}
     requests = list(plan.requests(wanted))
-    assert [request.seed for request in requests] == [4, 4, 4, 2, 2, 2, 2]
+    assert [request.task.seed for request in requests] == [4, 4, 4, 2, 2, 2, 2]
     assert {request.run_id for request in requests} == wanted
 
 
@@ -153,7 +152,7 @@ def test_a_scenario_is_looked_for_beside_its_grid(
     monkeypatch.chdir(tmp_path / "elsewhere")
     plan = plan_of(tmp_path, 'scenario = "mine.toml"')
     (request,) = plan.requests(set(plan.manifest.run_ids))
-    assert (request.scenario["name"], request.scenario["job"]["groups"]) == ("mine", 24)
+    assert (request.task.scenario.name, request.task.scenario.job.groups) == ("mine", 24)
 
 
 @pytest.mark.parametrize(

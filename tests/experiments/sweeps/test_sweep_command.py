@@ -13,8 +13,8 @@ import pytest
 
 from experiments.cli import main
 from experiments.commands import sweep as command
-from experiments.sweeps.directory import read_sweep
-from tests.experiments.sweeps.in_process import (
+from experiments.runs.table import read_sweep
+from tests.experiments.runs.in_process import (
     InProcess,
     Invented,
     plan_of,
@@ -22,7 +22,7 @@ from tests.experiments.sweeps.in_process import (
     sweep,
     tables_in,
 )
-from tests.experiments.sweeps.processes import (
+from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
     gone,
@@ -184,7 +184,7 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
     grid: Path, tmp_path: Path, invented: Invented, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["sweep", str(grid), "-o", str(tmp_path / "out")]
-    invented.invent = lambda request: "crashed" if request.seed == 7 else some_record(request)
+    invented.invent = lambda request: "crashed" if request.task.seed == 7 else some_record(request)
     for _ in range(2):
         assert main(words) == 1
         assert capsys.readouterr().err.splitlines()[-1] == (

@@ -1,0 +1,1 @@
+"""Playing many runs: points, the one player, the one store, and where runs are played."""

@@ -1,0 +1,303 @@
+"""Runs on this machine: fork servers as their owner sees them, one for each worker.
+
+A fork server is a plain subprocess, so that Dask's workers can have it too. It leads a session of
+its own, by which all that it started is found again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock, Thread
+from time import monotonic, sleep
+
+import psutil
+
+from experiments.errors import UserError
+from experiments.runs.fork_server import Assignment
+from experiments.runs.point import Limits, Played, Request, Result, Results, cores
+from experiments.runs.provenance import Environment, difference, environment
+
+# Somebody who ends processes by hand, or a machine short of memory, may hit the same place again.
+_ATTEMPTS = 4
+# How often somebody is asked whether the run is still wanted.
+_WANTED_INTERVAL_S = 0.5
+# Processes that are asked to end do so in milliseconds; after this they are killed.
+_GRACE_S = 2.0
+# One thread: linear algebra libraries start theirs on import, and a fork copies only one.
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+# Requests that are taken on for each worker: the one it plays, and the next.
+_LOOK_AHEAD = 2
+
+_Inbox = SimpleQueue[Assignment | None]
+_Outbox = SimpleQueue[Result | BaseException]
+
+
+class LocalExecutor:
+    """Plays runs on this machine, as many at a time as there are workers.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Runs at a time; as many as this process may use processors by default. The records do not
+        depend on it.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or cores()
+        self._kept: list[ForkServer] | None = None
+
+    def __enter__(self) -> LocalExecutor:
+        """Keep the processes until the end of the context: several rounds start them once."""
+        self._kept = []
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._kept or ():
+            server.stop()
+        self._kept = None
+
+    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
+        """Play the requests; see `Executor`.
+
+        Raises
+        ------
+        UserError
+            If this machine cannot play runs at all.
+        """
+        directory = str(Path.cwd())
+        expected = environment()
+        servers = self._kept or [ForkServer(expected) for _ in range(self.workers)]
+        whole = False
+        inbox: _Inbox = SimpleQueue()
+        outbox: _Outbox = SimpleQueue()
+        # Daemons: where this generator is never closed, the end of Python is not held up, and
+        # that of the connections ends the fork servers.
+        threads = [
+            Thread(target=_tend, args=(server, inbox, outbox), daemon=True) for server in servers
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            assignments = (Assignment(request, limits, directory) for request in requests)
+            yield from _exchange(assignments, inbox, outbox, _LOOK_AHEAD * self.workers)
+            whole = True
+        finally:
+            if self._kept is not None:
+                self._kept = servers if whole else []
+            if self._kept is not servers:
+                for server in servers:
+                    server.stop()
+            for _ in threads:
+                inbox.put(None)
+            for thread in threads:
+                thread.join()
+
+
+def _tend(server: ForkServer, inbox: _Inbox, outbox: _Outbox) -> None:
+    try:
+        while (assignment := inbox.get()) is not None:
+            outbox.put(server.play(assignment))
+    except RunAbandonedError:
+        return
+    except BaseException as error:  # Raised again where the results are waited for.
+        outbox.put(error)
+
+
+def _exchange(
+    assignments: Iterator[Assignment], inbox: _Inbox, outbox: _Outbox, look_ahead: int
+) -> Iterator[Result]:
+    under_way = 0
+    while True:
+        for assignment in islice(assignments, look_ahead - under_way):
+            inbox.put(assignment)
+            under_way += 1
+        if under_way == 0:
+            return
+        result = outbox.get()
+        if isinstance(result, BaseException):
+            raise result
+        under_way -= 1
+        yield result
+
+
+class RunAbandonedError(Exception):
+    """The run was ended, because nobody wants it any longer."""
+
+
+class ForkServer:
+    """Plays runs, one at a time, in children of a process that is replaced when it dies.
+
+    Parameters
+    ----------
+    expected : dict
+        The environment that its process must have, for records to agree.
+    """
+
+    def __init__(self, expected: Environment) -> None:
+        self.expected = expected
+        self._lock = Lock()
+        self._stopped = False
+        self._process: _Process | None = None
+
+    def play(self, assignment: Assignment, wanted: Callable[[], bool] = lambda: True) -> Result:
+        """Play a run; if the fork server's process dies meanwhile, a few times more.
+
+        Parameters
+        ----------
+        assignment : Assignment
+            What to play.
+        wanted : callable
+            Asked now and then; False ends the run.
+
+        Raises
+        ------
+        RunAbandonedError
+            If the run was ended by `stop`, or since it was not wanted.
+        UserError
+            If no process can be started here, or only one with another environment.
+        """
+        began_s = monotonic()
+        for _ in range(_ATTEMPTS):
+            process = self._running_process()
+            try:
+                process.connection.send(assignment)
+                while not process.connection.poll(_WANTED_INTERVAL_S):
+                    if not wanted():
+                        raise RunAbandonedError
+                result: Result = process.connection.recv()
+                return result
+            except (EOFError, OSError):
+                self._discard(process)
+            except BaseException:
+                self._discard(process)
+                raise
+        error = f"the process that watched over it died, {_ATTEMPTS} times"
+        return Result(assignment.request.run_id, Played(None, error), monotonic() - began_s)
+
+    def stop(self) -> None:
+        """End the process and all it started, for good; may be called from any thread."""
+        with self._lock:
+            self._stopped = True
+            if self._process is not None:
+                self._process.end()
+
+    def _running_process(self) -> _Process:
+        """Return the process, started if need be; one that is killed at its start is replaced."""
+        status = 0
+        for _ in range(_ATTEMPTS):
+            with self._lock:
+                self._check_not_stopped()
+                if self._process is not None:
+                    return self._process
+                process = self._process = _Process()
+            # Outside of the lock: importing takes a while, in which `stop` may be called.
+            try:
+                process.check(self.expected)
+                return process
+            except (EOFError, OSError):
+                status = self._discard(process)
+            except BaseException:
+                self._discard(process)
+                raise
+            if status > 0:  # It ended by itself, and would again.
+                break
+        how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
+        raise UserError(
+            f"{sys.executable}: the process that is to play runs ended at its start, {how}"
+        )
+
+    def _discard(self, process: _Process) -> int:
+        """End a process that is no longer good; returns its status."""
+        with self._lock:
+            status = process.end()
+            process.connection.close()
+            self._process = None
+            self._check_not_stopped()
+            return status
+
+    def _check_not_stopped(self) -> None:
+        if self._stopped:
+            raise RunAbandonedError
+
+
+class _Process:
+    """A started process, and the connection to it."""
+
+    def __init__(self) -> None:
+        self.connection, theirs = Pipe()
+        self._ended = False
+        # The owner's module path, and nothing before it: `-m` would look into the working
+        # directory first, where a folder of the same name may lie.
+        code = (
+            f"import sys; sys.path[:] = {sys.path!r}; "
+            f"from experiments.runs.fork_server import serve; serve({theirs.fileno()})"
+        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=os.environ | _ONE_THREAD,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UserError(
+                f"{sys.executable}: cannot start a process to play runs in: {error.strerror}"
+            ) from error
+        finally:
+            theirs.close()
+
+    def check(self, expected: Environment) -> None:
+        differs = difference(expected, self.connection.recv())
+        if differs is not None:
+            raise UserError(
+                f"{os.uname().nodename}: {differs}, so records would not agree; install the same "
+                "everywhere, and leave the source alone while a sweep is under way"
+            )
+
+    def end(self) -> int:
+        if not self._ended:
+            _end_session(self._process.pid)
+            # Reaped last: until then no other process can have its number.
+            self._process.wait()
+            self._ended = True
+        return self._process.returncode
+
+
+def _end_session(session: int) -> None:
+    """End all processes of a session.
+
+    They are asked first: `multiprocessing` has one that ignores this, and which removes what the
+    others leave in shared memory once they are gone.
+    """
+    for request, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
+        deadline = monotonic() + patience_s
+        # More than once: a process may start another one while it is being ended.
+        while (members := _members(session)) and monotonic() < deadline:
+            for member in members:
+                with suppress(ProcessLookupError):
+                    os.kill(member, request)
+            sleep(0.005)
+
+
+def _members(session: int) -> list[int]:
+    """Return the processes of a session that still run."""
+    members = []
+    for number in psutil.pids():
+        # Ended in between, or hidden from us as no process of ours can be.
+        with suppress(ProcessLookupError, PermissionError, psutil.Error):
+            if os.getsid(number) != session:
+                continue
+            if psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
+                members.append(number)
+    return members

@@ -1,0 +1,277 @@
+"""What is played: points of a scenario and a seed, calls of a function, and what comes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Hashable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from experiments.errors import UserError
+from experiments.platform_files import check_platform
+from experiments.resolve import Question, resolve
+from experiments.scenario import Scenario
+from experiments.single_run import EngineName, asked_hash, run_question
+from platforms.errors import PlatformError
+from simulator.failures.distributions import DistributionError
+from simulator.job import Durations
+from simulator.simgrid_engine.process import SimulationError
+from strategies.errors import StrategyError
+
+Labels = tuple[tuple[str, Any], ...]
+
+# These say all there is to say; of any other error its kind is worth knowing too.
+EXPLAINED = (UserError, PlatformError, StrategyError, DistributionError, SimulationError)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a single run may use; None stands for no limit.
+
+    Attributes
+    ----------
+    time_s : float or None
+        Seconds of real time.
+    memory_bytes : int or None
+        Resident memory of its process and that process's children, in bytes.
+    """
+
+    time_s: float | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a run.
+
+    Attributes
+    ----------
+    value : object
+        Its record, or what the called function returned.
+    error : str or None
+        One line: why there is none; None if all is well.
+    trace : str or None
+        The traceback of an error that does not explain itself.
+    learned : tuple of Scenario and Durations, or None
+        Durations that were looked up on the way, and the scenario that they are of.
+    """
+
+    value: Any
+    error: str | None = None
+    trace: str | None = None
+    learned: tuple[Scenario, Durations] | None = None
+
+
+class KnownDurations:
+    """Durations of earlier runs: to look them up may take longer than a run does.
+
+    Parameters
+    ----------
+    size : int
+        How many are kept, those that were used last.
+    """
+
+    # What in a scenario its durations do not depend on.
+    WITHOUT = frozenset({"name", "description", "strategy", "failures", "detection"})
+
+    def __init__(self, size: int = 64) -> None:
+        self._size = size
+        self._known: OrderedDict[Hashable, Durations] = OrderedDict()
+
+    def of(self, scenario: Scenario) -> Durations | None:
+        """Return the durations of a scenario, or None if they are not known."""
+        return self._known.get(_durations_key(scenario))
+
+    def learn(self, scenario: Scenario, durations: Durations) -> None:
+        """Remember durations; the platform is read too, so that forked processes have it."""
+        check_platform(scenario)
+        self._known[_durations_key(scenario)] = durations
+        while len(self._known) > self._size:
+            self._known.popitem(last=False)
+
+
+def _durations_key(scenario: Scenario) -> Hashable:
+    """Everything that durations depend on; an edited platform file is another platform."""
+    tables = scenario.model_dump_json(exclude=set(KnownDurations.WITHOUT))
+    try:
+        path = Path(scenario.platform.file).resolve()
+        status = path.stat()
+    except OSError:
+        return tables
+    return tables, path, status.st_mtime_ns, status.st_size
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run: a validated scenario and a seed.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        What is asked.
+    seed : int
+        Seed of the run; points of one seed live through the same failures, whatever the scheme.
+    engine : {"replay", "simgrid"}
+        The engine that plays it.
+    labels : tuple of (str, object)
+        Columns that go before those of the record, such as the place in a study's grid.
+    question : Question or None
+        The scenario as resolved, where the caller has that; otherwise it is where it is played.
+    """
+
+    scenario: Scenario
+    seed: int = 0
+    engine: EngineName = "replay"
+    labels: Labels = ()
+    question: Question | None = None
+
+    @classmethod
+    def of(cls, question: Question, seed: int, labels: Labels = ()) -> Point:
+        """Return the point of a scenario that is resolved already."""
+        return cls(question.scenario, seed, labels=labels, question=question)
+
+    @property
+    def source(self) -> str:
+        """The module whose imports decide what comes of it."""
+        return "experiments.single_run"
+
+    def key(self) -> str:
+        """Return the name of this run: a digest of all that its record depends on but the code."""
+        name = name_run(asked_hash(self.scenario), self.seed, self.engine)
+        asked = self.question
+        if asked is None:
+            return name
+        # The protection itself is one of the scenario.
+        kept = (asked.protected.times, asked.protected.snapshot_interval_steps)
+        return _digest(name, asked.redundancy, asked.interval_steps, asked.durations, *kept)
+
+    def play(self, known: KnownDurations) -> Played:
+        """Play it in this process."""
+        if self.question is not None:
+            return Played(run_question(self.question, self.seed, self.engine))
+        durations = known.of(self.scenario)
+        question = resolve(self.scenario, durations)
+        record = run_question(question, self.seed, self.engine)
+        learned = (self.scenario, question.durations) if durations is None else None
+        return Played(record, learned=learned)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of one argument, for what is computed in other ways than by playing a scenario.
+
+    Attributes
+    ----------
+    function : callable
+        A function of a module, so that other processes find it.
+    argument : object
+        What it is called with. To be kept in a store, its `repr` must say all of it, and the
+        function return what JSON knows.
+    """
+
+    function: Callable[[Any], Any]
+    argument: Any
+    labels: Labels = ()
+
+    @classmethod
+    def each(cls, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Call]:
+        """Return a call for each argument."""
+        return [cls(function, argument) for argument in arguments]
+
+    @property
+    def source(self) -> str:
+        """The module whose imports decide what comes of it."""
+        return self.function.__module__
+
+    def key(self) -> str:
+        """Return the name of this call: a digest of function and argument."""
+        return _digest(self.source, self.function.__qualname__, self.argument)
+
+    def play(self, known: KnownDurations) -> Played:
+        """Call the function in this process."""
+        return Played(self.function(self.argument))
+
+
+Task = Point | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A task under the name by which its result is known again."""
+
+    run_id: str
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a request.
+
+    Attributes
+    ----------
+    run_id : str
+        The request's.
+    played : Played
+        A record, or the reason why there is none.
+    wall_s : float
+        Seconds of real time it took.
+    """
+
+    run_id: str
+    played: Played
+    wall_s: float = 0.0
+
+
+Results = Generator[Result, None, None]
+
+
+class Executor(Protocol):
+    """A place where runs are played: this machine, or a Dask cluster."""
+
+    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
+        """Play the requests, and yield each result as it comes, in any order.
+
+        Requests are taken only as results are taken, so that there may be any number of them. A
+        run that crashes, or exceeds its limits, gives a result with an error; the others go on.
+        Closing the iterator stops what is under way and leaves no process behind.
+        """
+        ...
+
+
+def name_run(named_scenario: str, seed: int, engine: EngineName) -> str:
+    """Return the name of a run: a digest of its scenario's hash, its seed and its engine."""
+    return hashlib.sha256(f"{named_scenario} {seed} {engine}".encode()).hexdigest()[:16]
+
+
+def cores() -> int:
+    """Return the number of processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def attempt(task: Task, known: KnownDurations) -> Played:
+    """Play a task in this process; whatever it raises becomes the line of its error."""
+    try:
+        return task.play(known)
+    except BaseException as error:  # SystemExit too: nothing may end a run without a reason.
+        trace = None if isinstance(error, EXPLAINED) else traceback.format_exc()
+        return Played(None, explain(error), trace)
+
+
+def explain(error: BaseException) -> str:
+    """Return an error as one line that is the same whenever it happens."""
+    text = str(error) if isinstance(error, EXPLAINED) else f"{type(error).__name__}: {error}"
+    # Where in memory an object was is of no use to anybody, and another place every time.
+    text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+    return " ".join(text.split()).removesuffix(":")
+
+
+def _digest(*parts: object) -> str:
+    said = repr(parts)
+    if " at 0x" in said:
+        raise TypeError(f"cannot be named, and so not be kept: {said}")
+    return hashlib.sha256(said.encode()).hexdigest()[:16]

@@ -1,0 +1,106 @@
+"""What made a run: a digest of the source that decides, and the versions that must agree."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+_PACKAGES = ("platforms", "simulator", "strategies")
+_DATA = {".csv", ".py", ".toml", ".xml"}
+# numpy may change its random streams between versions (NEP 19), scipy its special functions.
+_VERSIONS = ("faultline", "numpy", "scipy", "simgrid")
+
+Environment = dict[str, str]
+
+
+def environment() -> Environment:
+    """Return the versions that a record depends on, and a digest of the simulation's source."""
+    return {
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        **{package: version(package) for package in _VERSIONS},
+        "source digest": code_digest(),
+    }
+
+
+def difference(expected: Environment, found: Environment) -> str | None:
+    """Say in which version two environments differ first, or return None where they agree."""
+    for name, wanted in expected.items():
+        if found.get(name) != wanted:
+            return f"{name} is {found.get(name)} there, and {wanted} where the sweep was started"
+    return None
+
+
+def code_digest(source: str = "experiments.single_run") -> str:
+    """Return a digest of the simulation's source files and tables, of those that are imported.
+
+    Covered are the packages `platforms`, `simulator` and `strategies`, and of `experiments` the
+    module `source` with all that it imports; by default the one that leads from a scenario to a
+    record. The others only carry records about, and may change while runs are under way.
+    """
+    experiments = _root("experiments")
+    package, *below = source.split(".")
+    if package == "experiments":
+        first = experiments.joinpath(*below).with_suffix(".py")
+    else:
+        first = Path(str(sys.modules[source].__file__))
+    sources = [
+        (path.relative_to(experiments.parent) if path.is_relative_to(experiments) else path, path)
+        for path in _imported(experiments, first)
+    ]
+    for package in _PACKAGES:
+        root = _root(package)
+        sources += [(path.relative_to(root.parent), path) for path in _below(root)]
+    digest = hashlib.sha256()
+    for name, path in sorted(sources):
+        content = path.read_bytes()
+        digest.update(f"{name.as_posix()}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:12]
+
+
+def _root(package: str) -> Path:
+    return Path(str(files(package)))
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.suffix in _DATA)
+
+
+def _imported(experiments: Path, first: Path) -> set[Path]:
+    """Return the files of `experiments` that a module imports, directly or not."""
+    found: set[Path] = set()
+    waiting = [first]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        found.add(path)
+        if path.suffix == ".py":
+            # Tables that lie beside a module, such as the shipped mixes, are read by it.
+            if path.is_relative_to(experiments):
+                waiting += [
+                    file for file in path.parent.glob("*") if file.suffix in _DATA - {".py"}
+                ]
+            for module in _modules_named_in(path.read_bytes()):
+                below = experiments.joinpath(*module.split(".")[1:])
+                file = below.with_suffix(".py")
+                waiting += [*_below(below)] if below.is_dir() else [file] * file.is_file()
+    return found
+
+
+@lru_cache
+def _modules_named_in(source: bytes) -> list[str]:
+    """Return what may be a module of `experiments`; what is imported from one may be one, too."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in names if name.startswith("experiments.")]

@@ -1,0 +1,335 @@
+"""A folder in which runs are kept, a sealed file each, so that whatever is killed goes on there.
+
+Two kinds are the same: that of a plan (`Manifest`), which ends with tables and has nothing in it
+that was not asked for; and one without, where studies keep what they have played.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from experiments.errors import UserError
+from experiments.runs import manifest as manifests
+from experiments.runs.manifest import Manifest, first_difference, read_manifest, write_manifest
+from experiments.runs.sealed_json import (
+    DamagedError,
+    is_temporary,
+    seal,
+    unseal,
+    write_atomically,
+)
+
+FOLDER = "runs"
+SET_ASIDE = "set-aside"
+LOCK = ".lock"
+_SUFFIX = ".json"
+_DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A finished run as it is kept.
+
+    Attributes
+    ----------
+    run_id : str
+        Its name.
+    record : object
+        The flat record, or what a function returned; None if the run failed.
+    error : str or None
+        One line: why it failed; None if it did not.
+    code : str
+        Digest of the source that made it.
+    wall_s : float
+        Seconds of real time it took; differs from machine to machine, so no table has it.
+    """
+
+    run_id: str
+    record: Any
+    error: str | None
+    code: str
+    wall_s: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error in place of a record."""
+        return self.error is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """Something that does not belong where it was found, and what is wrong with it."""
+
+    path: Path
+    reason: str
+
+
+def write_run(directory: Path, run: StoredRun) -> None:
+    """Put a run in its place in a store, all at once."""
+    write_atomically(directory / FOLDER / f"{run.run_id}{_SUFFIX}", seal(asdict(run)))
+
+
+def read_runs(
+    directory: Path, wanted: frozenset[str], *, alone: bool = True
+) -> tuple[dict[str, StoredRun], list[Misplaced]]:
+    """Read runs of a store.
+
+    Parameters
+    ----------
+    directory : Path
+        The folder of the store.
+    wanted : frozenset of str
+        Names of the runs to read.
+    alone : bool
+        Whether anything else that lies there is out of place.
+
+    Returns
+    -------
+    runs : dict of str to StoredRun
+        By name, in no particular order.
+    misplaced : list of Misplaced
+        What is damaged or does not belong there, by path; files under way are not looked at.
+    """
+    runs: dict[str, StoredRun] = {}
+    misplaced: list[Misplaced] = []
+    with suppress(FileNotFoundError):
+        for path in sorted((directory / FOLDER).iterdir()):
+            name = path.name
+            known = name.removesuffix(_SUFFIX) in wanted
+            if is_temporary(name) or not (known or alone):
+                continue
+            try:
+                run = _read(path)
+                if not known:
+                    raise DamagedError("a run that is not in the grid")
+            except DamagedError as error:
+                misplaced.append(Misplaced(path, str(error)))
+            else:
+                runs[run.run_id] = run
+    return runs, misplaced
+
+
+def _read(path: Path) -> StoredRun:
+    if path.is_dir():
+        raise DamagedError("a folder")
+    if not path.is_file():
+        # A pipe would keep its reader waiting for ever, and a link may lead nowhere.
+        raise DamagedError("not a regular file")
+    try:
+        run = StoredRun(**unseal(path.read_bytes()))
+    except TypeError as error:
+        raise DamagedError("not the file of a run") from error
+    if (run.record is None) == (run.error is None):
+        raise DamagedError("not the file of a run")
+    if path.name != run.run_id + _SUFFIX:
+        raise DamagedError(f"is the run {run.run_id} under another name")
+    return run
+
+
+@dataclass
+class Store:
+    """A store in the hands of one process.
+
+    Attributes
+    ----------
+    directory : Path
+        Where it is.
+    manifest : Manifest or None
+        The plan that it is the answer to, if there is one.
+    runs : dict of str to StoredRun
+        The runs that are there, by name.
+    wanted : frozenset of str
+        Names of the runs that are asked for.
+    """
+
+    directory: Path
+    manifest: Manifest | None
+    runs: dict[str, StoredRun] = field(default_factory=dict)
+    wanted: frozenset[str] = frozenset()
+
+    def missing(self, *, retry_failed: bool = False) -> set[str]:
+        """Return the names of the runs that are still to be played."""
+        runs = self.runs.values()
+        return set(self.wanted) - {run.run_id for run in runs if not (retry_failed and run.failed)}
+
+    def staying(self, to_play: set[str]) -> list[StoredRun]:
+        """Return the runs that are there and are not going to be played again."""
+        return [run for run_id, run in self.runs.items() if run_id not in to_play]
+
+    def begin(self) -> None:
+        """Make place for runs, and write down what is asked."""
+        with self.writing():
+            (self.directory / FOLDER).mkdir(exist_ok=True)
+            if self.manifest is not None:
+                write_manifest(self.directory, self.manifest)
+
+    def save(self, run: StoredRun) -> None:
+        """Keep a run.
+
+        Raises
+        ------
+        UserError
+            If the disk is full, or cannot be written to.
+        """
+        with self.writing():
+            write_run(self.directory, run)
+        self.runs[run.run_id] = run
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Explain what goes wrong while something is written."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _DISK_IS_FULL:
+                raise UserError(
+                    f"{self.directory}: {error.strerror}: {len(self.runs)} of {len(self.wanted)} "
+                    "runs are kept; make room, and the same command goes on"
+                ) from error
+            raise UserError(f"{self.directory}: cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def open_store(
+    directory: Path, asked: Manifest | Iterable[str], tell: Tell, option: str = "-o DIR"
+) -> Iterator[Store]:
+    """Take a store into one's hands; it is made if there is none.
+
+    Temporary files of a process that was killed are removed. Whatever is damaged or does not belong
+    there is moved to ``set-aside/`` and told of. Nothing else changes before `Store.begin`.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the results are, or will be.
+    asked : Manifest or iterable of str
+        The plan, or names of runs that may stand beside others.
+    tell : callable
+        Called with one line for everything that a user should know.
+    option : str
+        By which the user chooses the folder.
+
+    Raises
+    ------
+    UserError
+        If there is something else in the directory, or results of another plan.
+    """
+    _make(directory, option)
+    with locked(directory, tell) as alone:
+        if alone:
+            _remove_temporary_files(directory)
+        if isinstance(asked, Manifest):
+            _check_asked(directory, asked, tell)
+            store = Store(directory, asked, wanted=frozenset(asked.run_ids))
+        else:
+            store = Store(directory, None, wanted=frozenset(asked))
+        store.runs, misplaced = read_runs(directory, store.wanted, alone=store.manifest is not None)
+        for found in misplaced:
+            set_aside(directory, found, tell)
+        yield store
+
+
+def _make(directory: Path, option: str) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        names = {path.name for path in directory.iterdir()}
+    except OSError as error:
+        raise UserError(f"{directory}: {error.strerror}; choose another {option}") from error
+    if not names & {manifests.FILE, FOLDER} and names - {LOCK}:
+        raise UserError(
+            f"{directory}: holds files and no sweep; choose a new or an empty folder for {option}"
+        )
+
+
+def _check_asked(directory: Path, manifest: Manifest, tell: Tell) -> None:
+    try:
+        before = read_manifest(directory)
+    except FileNotFoundError:
+        return
+    except DamagedError as error:
+        set_aside(directory, Misplaced(directory / manifests.FILE, str(error)), tell)
+        return
+    difference = first_difference(before, manifest)
+    if difference is not None:
+        raise UserError(
+            f"{directory}: holds a sweep of another grid: {difference}; choose another -o DIR, or "
+            "a grid that has all of the old one's runs"
+        )
+    more = len(manifest.run_ids) - len(before.run_ids)
+    if more:
+        tell(f"{directory}: the grid has grown by {more} runs, from {len(before.run_ids)}")
+
+
+def _remove_temporary_files(directory: Path) -> None:
+    for folder in (directory, directory / FOLDER):
+        if folder.is_dir():
+            for path in folder.iterdir():
+                if is_temporary(path.name):
+                    path.unlink(missing_ok=True)
+
+
+def set_aside(directory: Path, found: Misplaced, tell: Tell) -> None:
+    """Move what does not belong there out of the way, and tell of it."""
+    folder = directory / SET_ASIDE
+    folder.mkdir(exist_ok=True)
+    number, target = 1, folder / found.path.name
+    while os.path.lexists(target):
+        number += 1
+        target = folder / f"{found.path.name}.{number}"
+    # Where there are no locks, another process may have been quicker.
+    with suppress(FileNotFoundError):
+        found.path.rename(target)
+    tell(f"{found.path}: {found.reason}; moved to {target}")
+
+
+@contextmanager
+def locked(directory: Path, tell: Tell) -> Iterator[bool]:
+    """Hold a directory's lock, waiting for it if another process has it.
+
+    The kernel gives the lock back when its holder ends, however it ends.
+
+    Yields
+    ------
+    bool
+        Whether the directory is ours alone. Some network file systems have no locks; there two
+        sweeps at once play some runs twice, and results still appear whole.
+    """
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        alone = _acquire(descriptor, directory, tell)
+        if alone:
+            # Says who holds it; a full disk may leave that out.
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
+                signed = f"process {os.getpid()} on {socket.gethostname()}\n"
+                os.pwrite(descriptor, signed.encode(), 0)
+        yield alone
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, directory: Path, tell: Tell) -> bool:
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+            tell(f"{directory}: waiting for another sweep to end ({holder or 'just started'})")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS_HERE:
+            raise
+        tell(f"{directory}: this file system has no locks; start no second sweep there meanwhile")
+        return False
+    return True

@@ -1,0 +1,217 @@
+"""What a plan left behind, finished or not: a row a run, in the order of the plan."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from experiments.errors import UserError
+from experiments.runs.manifest import FILE, Manifest, read_manifest
+from experiments.runs.record import column
+from experiments.runs.sealed_json import DamagedError, write_atomically
+from experiments.runs.store import FOLDER, Misplaced, StoredRun, read_runs
+
+PARQUET = "table.parquet"
+CSV = "table.csv"
+_PLAN = b"faultline.plan"
+_CSV_DIGEST = b"faultline.csv"
+# Of columns that are never a number with a fraction; they keep it where all runs lack a value.
+_TYPES = {"text": pa.string(), "count": pa.int64()}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The results of a sweep.
+
+    Attributes
+    ----------
+    directory : Path
+        Where they are.
+    frame : pandas.DataFrame
+        A row a finished run, in the order of the plan: ``run_id``, ``status`` ("ok" or "failed"),
+        ``error`` (str or None), ``code`` (digest of the source that made it), a column for each
+        varied dotted key, ``seed``, and the columns of the runs' records, which are NaN where a
+        run failed.
+    axes : dict of str to list
+        Varied dotted keys with more than one value, and their values in order. Seeds are no axis.
+    manifest : dict
+        The content of ``sweep.json``.
+    planned : int
+        Number of runs that the grid asks for; more than the rows of the frame while the sweep is
+        not finished.
+    problems : tuple of str
+        A line for each file that was left out because it is damaged or does not belong there.
+    """
+
+    directory: Path
+    frame: pd.DataFrame
+    axes: dict[str, list[Any]]
+    manifest: dict[str, Any]
+    planned: int
+    problems: tuple[str, ...]
+
+
+def read_sweep(directory: Path) -> Sweep:
+    """Read a sweep directory; it may be unfinished, or still growing.
+
+    The table is taken where it is whole and younger than any run; otherwise the runs are collected,
+    which gives the very same frame. Nothing is changed.
+
+    Raises
+    ------
+    UserError
+        If there is no sweep.
+    """
+    manifest = _manifest(directory)
+    problems: tuple[str, ...] = ()
+    table = read_table(directory, manifest) if _table_is_youngest(directory) else None
+    if table is None:
+        runs, misplaced = read_runs(directory, frozenset(manifest.run_ids))
+        problems = tuple(f"{found.path}: {found.reason}; left out" for found in misplaced)
+        table = make_table(manifest, runs)
+    return Sweep(
+        directory,
+        frame_of(table),
+        manifest.axes,
+        asdict(manifest),
+        len(manifest.run_ids),
+        problems,
+    )
+
+
+def _manifest(directory: Path) -> Manifest:
+    try:
+        return read_manifest(directory)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UserError(
+            f"{directory}: there is no sweep (no {FILE}); make one with faultline sweep GRID.toml "
+            f"-o {directory}"
+        ) from error
+    except DamagedError as error:
+        raise UserError(
+            f"{directory / FILE}: {error}; the same faultline sweep command again mends it"
+        ) from error
+    except OSError as error:
+        raise UserError(f"{directory / FILE}: {error.strerror}") from error
+
+
+def _table_is_youngest(directory: Path) -> bool:
+    """Whoever adds or takes a run away by hand touches the folder, and so outdates the table."""
+    try:
+        table_ns = (directory / PARQUET).stat().st_mtime_ns
+    except OSError:
+        return False
+    try:
+        return (directory / FOLDER).stat().st_mtime_ns <= table_ns
+    except FileNotFoundError:
+        return True
+
+
+def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
+    """Return the runs that are there as a table.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        Gives the order of rows, the values of the varied keys, and the seeds.
+    runs : mapping of str to StoredRun
+        The finished runs by name.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns ``run_id``, ``status``, ``error``, ``code``, one for each varied key, ``seed``, and
+        those of the records, which are null for failed runs.
+    """
+    rows = [
+        (runs[run_id], values, seed) for run_id, values, seed in manifest.rows() if run_id in runs
+    ]
+    columns = {
+        "run_id": pa.array([run.run_id for run, _, _ in rows], pa.string()),
+        "status": pa.array(["failed" if run.failed else "ok" for run, _, _ in rows], pa.string()),
+        "error": pa.array([run.error for run, _, _ in rows], pa.string()),
+        "code": pa.array([run.code for run, _, _ in rows], pa.string()),
+    }
+    for position, key in enumerate(manifest.keys):
+        columns[key] = pa.array([values[position] for _, values, _ in rows])
+    columns["seed"] = pa.array([seed for _, _, seed in rows], pa.int64())
+    records = [run.record or {} for run, _, _ in rows]
+    for name in dict.fromkeys(name for record in records for name in record):
+        if name not in columns:
+            defined = column(name)
+            kind = _TYPES.get(defined.kind) if defined is not None else None
+            columns[name] = pa.array([record.get(name) for record in records], kind)
+    return pa.table(columns)
+
+
+def frame_of(table: pa.Table) -> pd.DataFrame:
+    """Return a table as pandas; where a run did not fail its ``error`` is None."""
+    frame: pd.DataFrame = table.to_pandas()
+    error = frame["error"].astype(object)
+    frame["error"] = error.where(error.notna(), None)
+    return frame
+
+
+def write_tables(directory: Path, manifest: Manifest, runs: Mapping[str, StoredRun]) -> None:
+    """Write both tables, each all at once; Parquet comes last and vouches for the CSV."""
+    table = make_table(manifest, runs)
+    text: str = frame_of(table).to_csv(index=False, lineterminator="\n")
+    csv = text.encode()
+    write_atomically(directory / CSV, csv)
+    table = table.replace_schema_metadata(
+        {_PLAN: manifest.digest(), _CSV_DIGEST: hashlib.sha256(csv).hexdigest()}
+    )
+    parquet = io.BytesIO()
+    pq.write_table(table, parquet, compression="zstd", write_page_checksum=True)
+    write_atomically(directory / PARQUET, parquet.getvalue())
+
+
+def remove_tables(directory: Path) -> None:
+    """Take the tables away before runs change, so that none is there that does not fit them."""
+    for name in (PARQUET, CSV):
+        (directory / name).unlink(missing_ok=True)
+
+
+def read_table(directory: Path, manifest: Manifest) -> pa.Table | None:
+    """Return the Parquet table if it is whole, of this plan and of all its runs; else None."""
+    try:
+        table = _read_parquet(directory / PARQUET)
+    except (OSError, pa.ArrowException):
+        return None
+    metadata = table.schema.metadata or {}
+    if metadata.get(_PLAN) != manifest.digest().encode():
+        return None
+    return table if table.num_rows == len(manifest.run_ids) else None
+
+
+def damaged_tables(directory: Path) -> list[Misplaced]:
+    """Return the tables that are not as a sweep wrote them: cut off, edited or foreign."""
+    path = directory / PARQUET
+    if not path.exists():
+        return []
+    try:
+        metadata = _read_parquet(path).schema.metadata or {}
+    except (OSError, pa.ArrowException):
+        return [Misplaced(path, "cut off, or no Parquet")]
+    if _PLAN not in metadata:
+        return [Misplaced(path, "not written by a sweep")]
+    csv = directory / CSV
+    if csv.exists() and _digest(csv) != metadata.get(_CSV_DIGEST, b"").decode():
+        return [Misplaced(csv, "not as it was written")]
+    return []
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    return pq.read_table(path, page_checksum_verification=True)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,105 @@
+"""Sweeps without processes: what becomes of results, apart from where they come from."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from experiments.runs.planned import Outcome, play_plan
+from experiments.runs.point import (
+    Executor,
+    KnownDurations,
+    Limits,
+    Played,
+    Request,
+    Result,
+    Results,
+)
+from experiments.sweeps.grid_file import read_grid
+from experiments.sweeps.plan import Plan, make_plan
+
+Invention = Callable[[Request], dict[str, Any] | str]
+
+
+class InProcess:
+    """Plays runs one after the other in this process."""
+
+    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
+        for request in requests:
+            yield Result(request.run_id, request.task.play(KnownDurations()))
+
+
+class Invented:
+    """Gives results that nobody simulated.
+
+    Parameters
+    ----------
+    invent : callable
+        Gets a request; returns its record, or its error as a text.
+
+    Attributes
+    ----------
+    played : list of Request
+        What was asked of it so far.
+    """
+
+    def __init__(self, invent: Invention) -> None:
+        self.invent = invent
+        self.played: list[Request] = []
+
+    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
+        for request in requests:
+            self.played.append(request)
+            outcome = self.invent(request)
+            failed = isinstance(outcome, str)
+            played = Played(None, str(outcome)) if failed else Played(outcome)
+            yield Result(request.run_id, played, wall_s=0.5)
+
+
+def some_record(request: Request) -> dict[str, Any]:
+    """Return a record that tells what was asked, with numbers that need all their digits."""
+    redundancy = request.task.scenario.strategy.redundancy or 1
+    return {
+        "strategy": request.task.scenario.strategy.name,
+        "seed": request.task.seed,
+        "restarts": redundancy,
+        "time_s": 1e6 / (redundancy + request.task.seed / 3),
+        "time_to_train_ratio": float("inf") if redundancy == 1 else 3.0,
+    }
+
+
+def plan_of(folder: Path, text: str) -> Plan:
+    """Return the plan of a grid given as TOML."""
+    path = folder / "grid.toml"
+    path.write_text(text, encoding="utf-8")
+    return make_plan(read_grid(str(path)))
+
+
+def sweep(
+    plan: Plan,
+    directory: Path,
+    executor: Executor,
+    *,
+    retry_failed: bool = False,
+    accept_other_code: bool = False,
+) -> tuple[Outcome, str]:
+    """Play a plan into a directory; returns what came of it, and what a user would have read."""
+    said = io.StringIO()
+    outcome = play_plan(
+        plan,
+        directory,
+        lambda: executor,
+        Console(file=said, width=1000),
+        retry_failed=retry_failed,
+        accept_other_code=accept_other_code,
+    )
+    return outcome, said.getvalue()
+
+
+def tables_in(directory: Path) -> tuple[bytes, bytes]:
+    """Return the bytes of both tables."""
+    return (directory / "table.csv").read_bytes(), (directory / "table.parquet").read_bytes()

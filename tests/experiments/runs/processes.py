@@ -1,0 +1,97 @@
+"""Requests to play, and the processes that playing them starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+import psutil
+
+from experiments.runs.point import Point, Request
+from experiments.scenario_file import load_scenario
+from experiments.single_run import EngineName
+
+Value = TypeVar("Value")
+
+PATIENCE_S = 120.0
+"""What a test waits for a process at most, in seconds, before it fails."""
+
+# Steps that no engine gets through while a test looks on.
+ENDLESS = "job.steps=1000000000"
+
+
+def request(
+    name: str, *settings: str, seed: int = 0, engine: EngineName = "replay", of: str = "spare-study"
+) -> Request:
+    """A request to play a shipped scenario with some settings."""
+    scenario = load_scenario(of, ["job.groups=12", "job.steps=50", *settings])
+    return Request(name, Point(scenario, seed, engine))
+
+
+def wait_for(what: Callable[[], Value], patience_s: float = PATIENCE_S) -> Value:
+    """Return the first true value of a function, or its last one when patience ends."""
+    deadline = monotonic() + patience_s
+    while not (value := what()) and monotonic() < deadline:
+        sleep(0.02)
+    return value
+
+
+def running(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those of some processes that still run; a zombie nobody has reaped yet does not."""
+    left = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                left.append(process)
+    return left
+
+
+def played_by(number: int | None = None) -> list[psutil.Process]:
+    """All processes of the fork servers of a process, of this one by default.
+
+    They are in sessions of their own, other than its resource tracker.
+    """
+    owner = number or os.getpid()
+    found = []
+    with suppress(psutil.NoSuchProcess, ProcessLookupError):
+        session = os.getsid(owner)
+        for process in running(psutil.Process(owner).children(recursive=True)):
+            with suppress(ProcessLookupError):
+                if os.getsid(process.pid) != session:
+                    found.append(process)
+    return found
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    """Whether all processes end, in a while."""
+    return wait_for(lambda: not running(processes))
+
+
+def start_python(*words: str, **options: Any) -> subprocess.Popen[Any]:
+    """Start Python on what this process imports, heeding signals whatever its caller ignores.
+
+    What is started in the background or by nohup ignores SIGINT, and so does all it starts; Python
+    then does not raise KeyboardInterrupt.
+    """
+    return subprocess.Popen(
+        [sys.executable, *words],
+        env=with_tests(),
+        preexec_fn=_heed_signals,  # noqa: PLW1509 - it takes no lock
+        **options,
+    )
+
+
+def _heed_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def with_tests() -> dict[str, str]:
+    """The environment of a process that imports what this one does."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

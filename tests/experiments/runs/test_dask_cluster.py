@@ -1,0 +1,350 @@
+"""Runs on a real Dask cluster: a scheduler and workers as users start them, and as they die."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+import psutil
+import pytest
+from distributed.versions import get_versions
+
+from experiments.errors import UserError
+from experiments.runs import dask_cluster
+from experiments.runs.dask_cluster import DaskExecutor
+from experiments.runs.local import LocalExecutor
+from experiments.runs.point import Limits, Request
+from experiments.runs.provenance import environment
+from tests.experiments.runs.processes import (
+    ENDLESS,
+    PATIENCE_S,
+    gone,
+    request,
+    running,
+    start_python,
+    wait_for,
+    with_tests,
+)
+
+LIMITS = Limits(time_s=60.0)
+
+
+class Cluster:
+    """A scheduler on a free port of this machine, and workers with nannies."""
+
+    def __init__(self, directory: Path, allowed_failures: int = 3) -> None:
+        self._directory = directory
+        self._allowed_failures = allowed_failures
+        self._started: list[subprocess.Popen[bytes]] = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self._port = port
+        self.address = f"tcp://127.0.0.1:{port}"
+        self.start_scheduler()
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler, again where it was killed."""
+        port = str(self._port)
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port)
+        assert wait_for(lambda: _answers(self._port))
+
+    def add_worker(self) -> subprocess.Popen[bytes]:
+        """Start a worker with a thread, and wait until it has joined."""
+        log = self._directory / f"{len(self._started)}.log"
+        local = ("--local-directory", str(self._directory))
+        self.worker = self._start("worker", self.address, "--nthreads", "1", *local)
+        assert wait_for(lambda: "Registered to" in log.read_text())
+        return self.worker
+
+    def processes(self) -> list[psutil.Process]:
+        """All that was started, with all that it started."""
+        return [process for started in self._started for process in tree(started)]
+
+    def close(self) -> None:
+        """Kill everything; a fork server ends by itself when its worker does."""
+        left = self.processes()
+        for started in self._started:
+            kill(started)
+        assert gone(left)
+
+    def _start(self, *command: str) -> subprocess.Popen[bytes]:
+        log = self._directory / f"{len(self._started)}.log"
+        with log.open("wb") as file:
+            started = subprocess.Popen(
+                [sys.executable, "-m", "dask", *command, "--no-dashboard"],
+                stdout=file,
+                stderr=file,
+                env={
+                    **with_tests(),
+                    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(self._allowed_failures),
+                },
+            )
+        self._started.append(started)
+        return started
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+def tree(started: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """A process and all it started: nanny, worker, fork server, run."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(started.pid)
+        return running([process, *process.children(recursive=True)])
+    return []
+
+
+def kill(started: subprocess.Popen[bytes]) -> None:
+    """Kill a scheduler, or a nanny and its worker at once, as a lost machine is gone.
+
+    What has to notice that by itself is left alone: the fork server, and the process that tidies up
+    after Dask's use of `multiprocessing`.
+    """
+    for process in tree(started):
+        command = " ".join(_command(process))
+        if "fork_server" not in command and "resource_tracker" not in command:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+    started.wait(PATIENCE_S)
+
+
+def is_playing(worker: subprocess.Popen[bytes]) -> bool:
+    """Whether a fork server of the worker has forked a run."""
+    servers = [process for process in tree(worker) if "fork_server" in " ".join(_command(process))]
+    return len(servers) >= 2
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+@pytest.fixture(scope="module")
+def healthy_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with one worker, for tests that do no harm to it."""
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.add_worker()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def start_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
+    clusters: list[Cluster] = []
+
+    def start(**settings: int) -> Cluster:
+        clusters.append(Cluster(tmp_path, **settings))
+        return clusters[-1]
+
+    yield start
+    for cluster in clusters:
+        cluster.close()
+
+
+def test_records_are_those_of_this_machine_though_a_worker_is_lost(
+    start_cluster: Callable[..., Cluster],
+) -> None:
+    requests = [request(f"run {seed}", "job.steps=200", seed=seed) for seed in range(40)]
+    requests.append(request("no platform", "platform.file=nowhere.xml"))
+    cluster = start_cluster()
+    victim, _ = cluster.add_worker(), cluster.add_worker()
+    results = {}
+    lost: list[psutil.Process] = []
+    for result in DaskExecutor(cluster.address).play(requests, LIMITS):
+        assert result.run_id not in results
+        results[result.run_id] = (result.played.value, result.played.error)
+        if len(results) == 10:
+            lost = tree(victim)
+            kill(victim)
+    assert len(lost) >= 3
+    assert gone(lost)
+    assert results == {
+        result.run_id: (result.played.value, result.played.error)
+        for result in LocalExecutor(1).play(requests, LIMITS)
+    }
+    error = results["no platform"][1]
+    assert error is not None
+    assert error.startswith("platform.file = 'nowhere.xml': no such file")
+
+
+@pytest.mark.slow
+def test_a_run_that_takes_its_workers_along_is_an_error(
+    start_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = start_cluster(allowed_failures=0)
+    victim = cluster.add_worker()
+    killer = Thread(target=lambda: wait_for(lambda: is_playing(victim)) and kill(victim))
+    killer.start()
+    (deadly,) = DaskExecutor(cluster.address).play([request("deadly", ENDLESS)], Limits())
+    killer.join(PATIENCE_S)
+    assert (deadly.run_id, deadly.played.value) == ("deadly", None)
+    assert deadly.played.error == "the workers that it was given to died, 1 in a row"
+
+
+CLIENT = """
+import sys
+from experiments.runs.dask_cluster import DaskExecutor
+from experiments.runs.point import Limits, Request
+from tests.experiments.runs.processes import ENDLESS, request
+
+list(DaskExecutor(sys.argv[1]).play([request("endless", ENDLESS)], Limits()))
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_nobody_waits_for_any_longer_is_ended(
+    healthy_cluster: Cluster,
+) -> None:
+    cluster, worker = healthy_cluster, healthy_cluster.worker
+    sweep = start_python("-c", CLIENT, cluster.address)
+    assert wait_for(lambda: is_playing(worker))
+    sweep.kill()
+    sweep.wait(PATIENCE_S)
+    assert wait_for(lambda: not is_playing(worker))
+
+    class EnoughError(Exception):
+        pass
+
+    def requests() -> Iterator[Request]:
+        yield request("endless", ENDLESS)
+        assert wait_for(lambda: is_playing(worker))
+        raise EnoughError
+
+    with pytest.raises(EnoughError):
+        list(DaskExecutor(cluster.address).play(requests(), LIMITS))
+    assert wait_for(lambda: not is_playing(worker))
+
+
+@pytest.mark.slow
+def test_a_cluster_without_workers_is_waited_for(
+    start_cluster: Callable[..., Cluster],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(dask_cluster, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(dask_cluster, "_SIZE_INTERVAL_S", 0.1)
+    cluster = start_cluster()
+    told: list[str] = []
+
+    def join_when_called_for() -> None:
+        wait_for(lambda: told.append(capsys.readouterr().err) or "".join(told))
+        cluster.add_worker()
+
+    helper = Thread(target=join_when_called_for)
+    helper.start()
+    (result,) = DaskExecutor(cluster.address).play([request("it")], LIMITS)
+    helper.join(PATIENCE_S)
+    assert result.played.error is None
+    (line,) = "".join(told).splitlines()
+    assert line.startswith(f"scheduler {cluster.address} has no workers; waiting for one")
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler_ends_the_sweep_but_takes_no_results_along(
+    start_cluster: Callable[..., Cluster],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(dask_cluster, "_CONNECT_S", 2.0)
+    # One after the other.
+    monkeypatch.setattr(dask_cluster, "_LEAST_LOOK_AHEAD", 1)
+    monkeypatch.setattr(dask_cluster, "_LOOK_AHEAD_PER_THREAD", 1)
+    cluster = start_cluster()
+    worker = cluster.add_worker()
+    requests = [request("short"), request("endless", ENDLESS)]
+    results = DaskExecutor(cluster.address).play(requests, LIMITS)
+    assert next(results).run_id == "short"
+    killer = Thread(target=lambda: wait_for(lambda: is_playing(worker)) and kill(cluster.scheduler))
+    killer.start()
+    with pytest.raises(UserError) as refusal:
+        next(results)
+    killer.join(PATIENCE_S)
+    line = str(refusal.value)
+    assert line.startswith(f"scheduler {cluster.address}: the connection was lost")
+    assert "\n" not in line
+    assert capfd.readouterr().err == ""
+    # What was under way is of no use to anybody.
+    assert wait_for(lambda: not is_playing(worker))
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_comes_back_is_given_the_runs_again(
+    start_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = start_cluster()
+    worker = cluster.add_worker()
+
+    def requests() -> Iterator[Request]:
+        yield request("long", "job.groups=200", "job.steps=20000")
+        assert wait_for(lambda: is_playing(worker))
+        kill(cluster.scheduler)
+        kill(worker)
+        cluster.start_scheduler()
+        yield request("later")
+        cluster.add_worker()
+
+    results = {
+        result.run_id: result.played.error
+        for result in DaskExecutor(cluster.address).play(requests(), LIMITS)
+    }
+    assert results == {"long": None, "later": None}
+
+
+def test_a_worker_with_another_environment_is_refused(
+    healthy_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it has the right one, the same worker is good again."""
+    executor = DaskExecutor(healthy_cluster.address)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(dask_cluster, "environment", lambda: environment() | {"scipy": "0.1"})
+        with pytest.raises(UserError, match=r"worker tcp://.*: scipy is .* there, and 0\.1 where"):
+            list(executor.play([request("it")], LIMITS))
+    (result,) = executor.play([request("it")], LIMITS)
+    assert result.played.error is None
+
+
+@pytest.mark.parametrize("package", ["python", "distributed"])
+def test_another_version_of_the_scheduler_is_refused(
+    healthy_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    ours = {"packages": get_versions()["packages"] | {package: "3.9.1"}}
+    monkeypatch.setattr(dask_cluster, "get_versions", lambda: ours)
+    with pytest.raises(UserError, match=rf"has {package} .*, and 3\.9\.1 is here"):
+        list(DaskExecutor(healthy_cluster.address).play([request("it")], LIMITS))
+
+
+def test_what_is_no_scheduler_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dask_cluster, "_CONNECT_S", 0.5)
+    with socket.socket() as silent, socket.socket() as closed:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        closed.bind(("127.0.0.1", 0))
+        for address in (
+            f"tcp://127.0.0.1:{silent.getsockname()[1]}",
+            f"127.0.0.1:{closed.getsockname()[1]}",
+            "tcp://127.0.0.1:port",
+            "tcp://no-such-host.invalid:8786",
+            "telnet://127.0.0.1:1",
+            "",
+        ):
+            with pytest.raises(UserError) as refusal:
+                list(DaskExecutor(address).play([request("it")], LIMITS))
+            line = str(refusal.value)
+            assert line.startswith(f"scheduler {address}: ")
+            assert "\n" not in line
+            assert "dask scheduler" in line
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,458 @@
+"""A run in a process of its own: what it may do to itself without harm to the others."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from experiments.errors import UserError
+from experiments.resolve import durations_of, resolve
+from experiments.runs import local
+from experiments.runs.fork_server import Assignment, OwnerGoneError, supervise
+from experiments.runs.local import ForkServer, RunAbandonedError
+from experiments.runs.point import (
+    Call,
+    KnownDurations,
+    Limits,
+    Played,
+    Point,
+    Request,
+    Result,
+    attempt,
+    explain,
+)
+from experiments.runs.provenance import environment
+from experiments.scenario import Scenario
+from experiments.scenario_file import load_scenario, shipped_scenarios
+from experiments.single_run import run, scenario_hash
+from platforms.preset_library import load_preset
+from platforms.xml_writer import write_xml
+from strategies.errors import StrategyError
+from tests.experiments.runs.processes import (
+    ENDLESS,
+    PATIENCE_S,
+    gone,
+    played_by,
+    request,
+    running,
+    wait_for,
+)
+
+MEBIBYTE = 2**20
+PATIENT = Limits(time_s=60.0)
+
+
+def supervised(what: Callable[[], object], limits: Limits = PATIENT) -> Played:
+    """Supervise some function in place of a run; what it returns is its record."""
+
+    def in_place_of_a_run() -> Played:
+        faulthandler.disable()  # pytest's, which would tell of every death that is meant.
+        return Played({"returned": what()}, None)
+
+    owner, other_end = Pipe()
+    with owner, other_end:
+        return supervise(in_place_of_a_run, limits, owner)
+
+
+@pytest.fixture
+def server() -> Iterator[ForkServer]:
+    server = ForkServer(environment())
+    yield server
+    server.stop()
+
+
+def assigned(asked: Request, limits: Limits = PATIENT) -> Assignment:
+    return Assignment(asked, limits, str(Path.cwd()))
+
+
+# --- Supervision ----------------------------------------------------------------------------------
+
+
+def test_what_a_run_prints_does_not_get_into_its_result(capfd: pytest.CaptureFixture[str]) -> None:
+    def noisy() -> bytes:
+        os.write(1, b"x" * 100_000)
+        os.write(2, b"from C")
+        subprocess.run(["echo", "from a program"], check=True, timeout=60)
+        return os.read(0, 10)
+
+    assert supervised(noisy) == Played({"returned": b""}, None)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_is_in_a_process_group_of_its_own() -> None:
+    played = supervised(lambda: (os.getpid(), os.getpgid(0)))
+    assert played.value is not None
+    process, group = played.value["returned"]
+    assert process == group != os.getpgid(0)
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "died by SIGSEGV"),
+        (os.abort, "died by SIGABRT"),
+        (
+            lambda: os.kill(os.getpid(), signal.SIGKILL),
+            "died by SIGKILL: perhaps the machine ran out of memory",
+        ),
+        (lambda: os._exit(3), "ended with exit status 3 and no result"),
+        (lambda: {}[0], "ended with exit status 1 and no result"),
+    ],
+    ids=["segmentation fault", "abort", "killed", "exit", "unforeseen"],
+)
+def test_a_death_is_told_by_its_cause(end: Callable[[], object], error: str) -> None:
+    assert supervised(end) == Played(None, error)
+
+
+def test_time_over_ends_a_run_and_what_it_started(tmp_path: Path) -> None:
+    def starts_another() -> None:
+        other = subprocess.Popen(["sleep", "600"])
+        (tmp_path / "number").write_text(str(other.pid))
+        time.sleep(600)
+
+    played = supervised(starts_another, Limits(time_s=0.7))
+    assert played == Played(None, "exceeded its time limit of 0.7 s")
+    number = int((tmp_path / "number").read_text())
+    assert gone([psutil.Process(number)] if psutil.pid_exists(number) else [])
+
+
+@pytest.mark.parametrize("by_child", [False, True], ids=["itself", "what it started"])
+def test_too_much_memory_ends_a_run(by_child: bool) -> None:
+    hog = "import time; held = b'x' * (500 * 2**20); time.sleep(600)"
+
+    def hungry() -> None:
+        if by_child:
+            subprocess.run([sys.executable, "-c", hog], check=False, timeout=600)
+        else:
+            exec(hog)
+
+    # A forked child begins with the pages of its parent.
+    limit = psutil.Process().memory_info().rss // MEBIBYTE + 200
+    played = supervised(hungry, Limits(time_s=60.0, memory_bytes=limit * MEBIBYTE))
+    assert played.error is not None
+    assert played.error.startswith("exceeded its memory limit of ")
+
+
+def test_a_run_within_its_memory_goes_on() -> None:
+    limit = psutil.Process().memory_info().rss + 200 * MEBIBYTE
+    played = supervised(partial(time.sleep, 0.8), Limits(memory_bytes=limit))
+    assert played == Played({"returned": None}, None)
+
+
+def test_a_run_ends_with_its_owner() -> None:
+    owner, other_end = Pipe()
+    other_end.close()
+    with owner, pytest.raises(OwnerGoneError):
+        supervise(lambda: Played({"slept": time.sleep(600)}, None), Limits(), owner)
+    children = running(psutil.Process().children())
+    assert all(os.getpgid(child.pid) == os.getpgid(0) for child in children)
+
+
+# --- Playing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_a_request_is_the_scenario_it_was_made_of(name: str) -> None:
+    scenario = load_scenario(name, ["job.groups=8", "job.steps=50"])
+    played = attempt(pickle.loads(pickle.dumps(Point(scenario, 3))), KnownDurations())
+    assert played.error is None
+    assert played.value == run(scenario, 3)
+    assert played.value["scenario_hash"] == scenario_hash(resolve(scenario))
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (UserError("job.groups:\n  too many"), "job.groups: too many"),
+        (
+            StrategyError("r = 9", "is too much", "use 8"),
+            str(StrategyError("r = 9", "is too much", "use 8")),
+        ),
+        (ValueError("what\nis this"), "ValueError: what is this"),
+        (MemoryError(), "MemoryError"),
+        (SystemExit(3), "SystemExit: 3"),
+        (TypeError("<function f at 0x7f12ab>"), "TypeError: <function f>"),
+    ],
+)
+def test_an_error_is_one_line_without_what_differs_from_run_to_run(
+    error: BaseException, line: str
+) -> None:
+    assert explain(error) == line
+
+
+def test_durations_depend_on_nothing_that_they_are_known_without() -> None:
+    """Else a run would be played with the durations of another scenario."""
+    read: set[str] = set()
+
+    class Watched:
+        def __init__(self, scenario: Scenario) -> None:
+            self._scenario = scenario
+
+        def __getattr__(self, table: str) -> object:
+            read.add(table)
+            return getattr(self._scenario, table)
+
+    for name in shipped_scenarios():
+        durations_of(Watched(load_scenario(name, ["job.groups=8"])))  # type: ignore[arg-type]
+    assert "job" in read
+    assert not read & KnownDurations.WITHOUT
+    assert set(Scenario.model_fields) >= KnownDurations.WITHOUT
+
+
+def test_durations_are_known_for_other_schemes_and_failures_of_the_same_job() -> None:
+    known = KnownDurations()
+    scenario = load_scenario("spare-sound", ["job.groups=12"])
+    durations = durations_of(scenario)
+    known.learn(scenario, durations)
+    same = load_scenario(
+        "spare-sound", ["job.groups=12", "strategy.name=replication", "failures.mtbf_s=900"]
+    )
+    assert known.of(same) is durations
+    for other in ("job.groups=24", "restart.duration_s=60", "checkpoint.write=stated"):
+        assert known.of(load_scenario("spare-sound", ["job.groups=12", other])) is None
+
+
+def test_known_durations_change_no_record() -> None:
+    known = KnownDurations()
+    asked = request("it", of="spare-sound").task
+    first = attempt(asked, known)
+    assert first.learned is not None
+    known.learn(*first.learned)
+    assert attempt(asked, known) == Played(first.value)
+
+
+def test_an_edited_platform_is_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "servers.xml"
+    write_xml(load_preset("hgx-h100"), path)
+    scenario = load_scenario("spare-study", [f"platform.file={path}"])
+    known = KnownDurations()
+    durations = durations_of(scenario)
+    known.learn(scenario, durations)
+    assert known.of(scenario) is durations
+    path.write_text(path.read_text() + "\n")
+    assert known.of(scenario) is None
+
+
+def test_only_the_last_durations_are_kept() -> None:
+    known = KnownDurations(size=2)
+    scenarios = [load_scenario("spare-study", [f"job.groups={groups}"]) for groups in (4, 8, 12)]
+    for scenario in scenarios:
+        known.learn(scenario, durations_of(scenario))
+    assert [known.of(scenario) is not None for scenario in scenarios] == [False, True, True]
+
+
+# --- A server ------------------------------------------------------------------------------------
+
+
+def servers_among(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those with the command line of a server; a run has it too, since it is forked."""
+    found = []
+    for process in running(processes):
+        with suppress(psutil.NoSuchProcess):
+            if "fork_server" in " ".join(process.cmdline()):
+                found.append(process)
+    return found
+
+
+def server_process() -> psutil.Process:
+    (process,) = wait_for(lambda: servers_among(psutil.Process().children()))
+    return process
+
+
+def playing_process() -> psutil.Process | None:
+    """The process that plays a run, if there is one: it leads a group, as no helper does."""
+    for process in servers_among(server_process().children()):
+        with suppress(ProcessLookupError):
+            if os.getpgid(process.pid) == process.pid:
+                return process
+    return None
+
+
+def test_a_server_plays_one_run_after_the_other(server: ForkServer) -> None:
+    for seed in range(3):
+        asked = request(f"run {seed}", seed=seed)
+        result = server.play(assigned(asked))
+        scenario = asked.task.scenario
+        assert (result.run_id, result.played.error) == (f"run {seed}", None)
+        assert result.played.value == run(scenario, seed)
+        assert result.wall_s > 0
+
+
+def test_a_server_has_a_single_thread(server: ForkServer) -> None:
+    """A fork copies one thread, and the locks of all."""
+    server.play(assigned(request("it")))
+    assert server_process().num_threads() == 1
+
+
+def test_a_killed_run_is_told_and_the_server_goes_on(server: ForkServer) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        endless = thread.submit(server.play, assigned(request("endless", ENDLESS)))
+        server_number = server_process().pid
+        victim = wait_for(playing_process)
+        assert victim is not None
+        victim.send_signal(signal.SIGBUS)
+        assert endless.result(PATIENCE_S).played.error == "died by SIGBUS"
+    assert server.play(assigned(request("next"))).played.error is None
+    assert server_process().pid == server_number
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_is_replaced(server: ForkServer) -> None:
+    assert server.play(assigned(request("before"))).played.error is None
+    first = server_process()
+    first.kill()
+    assert server.play(assigned(request("after"))).played.error is None
+    assert server_process().pid != first.pid
+
+
+@pytest.mark.parametrize(("tries", "deaths"), [(4, 3), (2, 2)])
+def test_a_run_is_tried_again_when_its_fork_server_dies(
+    server: ForkServer, tries: int, deaths: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_ATTEMPTS", tries)
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(server.play, assigned(request("it", ENDLESS)))
+        for _ in range(deaths):
+            assert wait_for(playing_process)
+            session = [server_process(), *server_process().children(recursive=True)]
+            session[0].kill()
+            assert gone(session)
+        if deaths < tries:
+            last = wait_for(playing_process)
+            assert last is not None
+            last.terminate()
+        result = future.result(PATIENCE_S)
+    told = "died by SIGTERM" if deaths < tries else "the process that watched over it died, 2 times"
+    assert result.played == Played(None, told)
+
+
+@pytest.mark.parametrize("deaths", [3, 4])
+def test_a_fork_server_that_is_killed_at_its_start_is_started_again(
+    server: ForkServer, deaths: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter(range(deaths))
+    start = subprocess.Popen
+
+    def start_and_kill(*words: Any, **named: Any) -> subprocess.Popen[bytes]:
+        process = start(*words, **named)
+        if next(left, None) is not None:
+            process.kill()
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start_and_kill)
+    if deaths == 3:
+        assert server.play(assigned(request("it"))).played.error is None
+    else:
+        with pytest.raises(UserError, match="ended at its start, by signal 9"):
+            server.play(assigned(request("it")))
+
+
+def die_first(times: tuple[str, int, float]) -> int:
+    """Be killed so many times, each after a while; returns how often it was begun."""
+    path, deaths, after_s = times
+    with open(path, "a+") as file:  # noqa: PTH123
+        file.write("x")
+        file.flush()
+        file.seek(0)
+        begun = len(file.read())
+    if begun <= deaths:
+        time.sleep(after_s)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return begun
+
+
+@pytest.mark.parametrize(
+    ("deaths", "after_s", "begun"), [(3, 0.0, 4), (9, 0.0, 5), (9, 1.1, 1)], ids=str
+)
+def test_a_run_that_is_killed_at_its_start_is_played_again_a_few_times(
+    server: ForkServer, tmp_path: Path, deaths: int, after_s: float, begun: int
+) -> None:
+    """Later it may be the machine that has no memory left, and it would be killed again."""
+    path = tmp_path / "begun"
+    asked = Request("it", Call(die_first, (str(path), deaths, after_s)))
+    played = server.play(assigned(asked)).played
+    assert len(path.read_text()) == begun
+    if deaths < begun:
+        assert played == Played(begun)
+    else:
+        assert played == Played(None, "died by SIGKILL: perhaps the machine ran out of memory")
+
+
+@pytest.mark.parametrize("engine", ["replay", "simgrid"])
+def test_stopping_ends_what_is_under_way(server: ForkServer, engine: str) -> None:
+    asked = request("it", ENDLESS, engine=engine)  # type: ignore[arg-type]
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(server.play, assigned(asked))
+        # ForkServer, resource tracker, the run, and the process of SimGrid.
+        wanted = {"replay": 3, "simgrid": 4}[engine]
+        assert wait_for(lambda: len(played_by()) >= wanted)
+        started = played_by()
+        server.stop()
+        assert gone(started)
+        with pytest.raises(RunAbandonedError):
+            future.result(PATIENCE_S)
+    with pytest.raises(RunAbandonedError):
+        server.play(assigned(request("later")))
+
+
+def test_a_run_that_nobody_wants_is_ended(server: ForkServer) -> None:
+    seen: list[psutil.Process] = []
+
+    def wanted() -> bool:
+        seen.extend(played_by())
+        return False
+
+    with pytest.raises(RunAbandonedError):
+        server.play(assigned(request("it", ENDLESS)), wanted)
+    assert seen
+    assert gone(seen)
+    assert server.play(assigned(request("next"))).played.error is None
+
+
+def test_another_environment_is_refused() -> None:
+    server = ForkServer(environment() | {"numpy": "1.0.0"})
+    with pytest.raises(UserError, match=r"numpy is .* there, and 1\.0\.0 where") as refusal:
+        server.play(assigned(request("it")))
+    assert "\n" not in str(refusal.value)
+    assert not played_by()
+
+
+def test_packages_are_those_of_the_owner_whatever_the_working_directory(
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("experiments", "numpy"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise ImportError('not me')")
+    monkeypatch.chdir(tmp_path)
+    assert server.play(assigned(request("it"))).played.error is None
+
+
+def test_relative_paths_start_where_the_sweep_was_started(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    write_xml(load_preset("hgx-h100"), tmp_path / "servers.xml")
+    asked = request("it", "platform.file=servers.xml")
+
+    def played_in(directory: Path) -> Result:
+        return server.play(Assignment(asked, Limits(), str(directory)))
+
+    assert played_in(tmp_path).played.error is None
+    for elsewhere in (tmp_path / "nowhere", Path.cwd()):
+        error = played_in(elsewhere).played.error
+        assert error is not None
+        assert error.startswith("platform.file = 'servers.xml': no such file")

@@ -1,0 +1,180 @@
+"""Runs on all processors: the same records however many there are, and nothing left behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import psutil
+import pytest
+
+from experiments.runs.local import LocalExecutor
+from experiments.runs.point import Limits, Request
+from experiments.single_run import run
+from tests.experiments.runs.processes import (
+    ENDLESS,
+    PATIENCE_S,
+    gone,
+    played_by,
+    request,
+    start_python,
+    wait_for,
+)
+
+# Starts a sweep of endless runs: one on each engine.
+SWEEP = """
+import sys
+from experiments.runs.local import LocalExecutor
+from experiments.runs.point import Limits
+from tests.experiments.runs.processes import ENDLESS, request
+
+if __name__ == "__main__":
+    requests = [request("a", ENDLESS), request("b", ENDLESS, engine="simgrid")]
+    for result in LocalExecutor(workers=2).play(requests, Limits(memory_bytes=10**12)):
+        print(result)
+"""
+# Two fork servers with a resource tracker and a run each; the run on SimGrid has its own process.
+PROCESSES_OF_THE_SWEEP = 7
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_records_are_those_of_single_runs_whatever_the_workers(workers: int) -> None:
+    requests = [
+        *(request(f"study {seed}", seed=seed) for seed in range(4)),
+        *(request(f"sound {seed}", seed=seed, of="spare-sound") for seed in range(2)),
+        request("replication", "strategy.name=replication", "strategy.redundancy=2", seed=5),
+    ]
+    results = list(LocalExecutor(workers).play(requests, Limits(time_s=60.0)))
+    assert sorted(result.run_id for result in results) == sorted(asked.run_id for asked in requests)
+    assert {result.run_id: result.played.error for result in results} == {
+        asked.run_id: None for asked in requests
+    }
+    records = {result.run_id: result.played.value for result in results}
+    for asked in requests:
+        assert records[asked.run_id] == run(asked.task.scenario, asked.task.seed)
+
+
+def test_runs_on_simgrid_are_played_too() -> None:
+    asked = request("it", "job.groups=6", "job.steps=5", engine="simgrid")
+    (result,) = LocalExecutor(1).play([asked], Limits(time_s=120.0, memory_bytes=2 * 10**9))
+    assert result.played.error is None
+    assert result.played.value == run(asked.task.scenario, 0, "simgrid")
+
+
+def test_one_that_fails_does_not_hinder_the_others() -> None:
+    requests = [
+        request("sound"),
+        request("no platform", "platform.file=nowhere.xml"),
+        request("too redundant", "strategy.redundancy=13"),
+        request("never ends", ENDLESS),
+        request("sound too", seed=1),
+    ]
+    errors = {
+        result.run_id: result.played.error
+        for result in LocalExecutor(2).play(requests, Limits(time_s=1.5))
+    }
+    assert errors["sound"] is errors["sound too"] is None
+    assert errors["never ends"] == "exceeded its time limit of 1.5 s"
+    for name, word in (
+        ("no platform", "platform.file = 'nowhere.xml': no such file"),
+        ("too redundant", "strategy.redundancy"),
+    ):
+        error = errors[name]
+        assert error is not None
+        assert word in error
+        assert "\n" not in error
+
+
+@pytest.mark.parametrize(("limit", "told"), [(10**6, "1MB"), (3 * 2**20, "3MiB")])
+def test_too_little_memory_is_told_as_it_was_limited(limit: int, told: str) -> None:
+    """Python alone takes more than that."""
+    (result,) = LocalExecutor(1).play([request("it", ENDLESS)], Limits(memory_bytes=limit))
+    assert result.played.error == f"exceeded its memory limit of {told}"
+
+
+def test_requests_are_taken_as_results_are() -> None:
+    taken: list[str] = []
+
+    def endless() -> Iterator[Request]:
+        for number in count():
+            taken.append(str(number))
+            yield request(str(number), seed=number)
+
+    with closing(LocalExecutor(2).play(endless(), Limits())) as results:
+        for number in range(1, 7):
+            next(results)
+            assert len(taken) <= number + 4
+
+
+def test_no_request_needs_no_process() -> None:
+    assert list(LocalExecutor(2).play([], Limits())) == []
+
+
+def test_what_the_requests_raise_ends_the_sweep() -> None:
+    def broken() -> Iterator[Request]:
+        yield request("endless", ENDLESS)
+        assert wait_for(played_by)
+        raise LookupError("no more")
+
+    results = LocalExecutor(2).play(broken(), Limits())
+    with pytest.raises(LookupError):
+        list(results)
+    assert not played_by()
+
+
+def test_closing_leaves_no_process_behind() -> None:
+    requests = [
+        request("short"),
+        request("a", ENDLESS),
+        request("b", ENDLESS, engine="simgrid"),
+    ]
+    with closing(LocalExecutor(2).play(requests, Limits())) as results:
+        assert next(results).run_id == "short"
+        assert wait_for(lambda: len(played_by()) >= PROCESSES_OF_THE_SWEEP)
+        started = played_by()
+    assert not played_by()
+    assert gone(started)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_outlives_a_sweep_that_is_killed(tmp_path: Path, how: signal.Signals) -> None:
+    script = tmp_path / "sweep.py"
+    script.write_text(SWEEP)
+    sweep = start_python(str(script), stderr=subprocess.DEVNULL)
+    try:
+        assert wait_for(lambda: len(played_by(sweep.pid)) >= PROCESSES_OF_THE_SWEEP)
+        started = [*played_by(sweep.pid), *psutil.Process(sweep.pid).children(recursive=True)]
+        sweep.send_signal(how)
+        assert sweep.wait(PATIENCE_S) != 0
+        assert gone(started)
+    finally:
+        sweep.kill()
+        sweep.wait(PATIENCE_S)
+
+
+def test_what_a_test_starts_heeds_signals_where_its_caller_ignores_them() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        sleeper = start_python("-c", "import time; print('up', flush=True); time.sleep(600)",
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        assert sleeper.stdout is not None
+        assert sleeper.stdout.readline() == b"up\n"
+        sleeper.send_signal(signal.SIGINT)
+        assert sleeper.wait(PATIENCE_S) == -signal.SIGINT
+    finally:
+        sleeper.kill()
+        sleeper.communicate(timeout=PATIENCE_S)

@@ -1,0 +1,374 @@
+"""What a sweep leaves behind, and what is made of it when it was disturbed."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.errors import UserError
+from experiments.runs import planned as sweep_module
+from experiments.runs.point import Request
+from experiments.runs.table import read_sweep
+from experiments.sweeps.plan import Plan
+from tests.experiments.runs.in_process import (
+    InProcess,
+    Invented,
+    plan_of,
+    some_record,
+    sweep,
+    tables_in,
+)
+
+GRID = """
+scenario = "spare-study"
+seeds = 3
+[grid]
+strategy.name = ["replication", "spare"]
+strategy.redundancy = [1, 2, 3]
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return plan_of(tmp_path, GRID)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    sweep(plan_of(folder, GRID), folder / "out", Invented(some_record))
+    return folder / "out"
+
+
+@pytest.fixture
+def directory(finished: Path, tmp_path: Path) -> Path:
+    """Return a finished sweep, to be disturbed."""
+    return shutil.copytree(finished, tmp_path / "out")
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_finished_sweep_has_a_row_a_run_in_the_order_of_the_plan(
+    directory: Path, plan: Plan
+) -> None:
+    found = read_sweep(directory)
+    assert found.axes == {
+        "strategy.name": ["replication", "spare"],
+        "strategy.redundancy": [1, 2, 3],
+    }
+    assert found.planned == len(found.frame) == 18
+    assert found.problems == ()
+    rows = found.frame[["run_id", "strategy.name", "strategy.redundancy", "seed"]]
+    expected = [(run_id, *values, seed) for run_id, values, seed in plan.manifest.rows()]
+    assert list(rows.itertuples(index=False, name=None)) == expected
+    assert set(found.frame["status"]) == {"ok"}
+    assert list(found.frame["error"]) == [None] * 18
+    for row in found.frame.to_dict("records"):
+        assert row["time_s"] == 1e6 / (row["strategy.redundancy"] + row["seed"] / 3)
+        assert (row["time_to_train_ratio"] == math.inf) == (row["strategy.redundancy"] == 1)
+
+
+def test_csv_and_parquet_say_the_same(directory: Path) -> None:
+    parquet = pd.read_parquet(directory / "table.parquet")
+    csv = pd.read_csv(directory / "table.csv")
+    pd.testing.assert_frame_equal(parquet, csv, check_dtype=False, check_exact=True)
+
+
+def test_records_are_those_of_the_simulation(tmp_path: Path) -> None:
+    plan = plan_of(
+        tmp_path,
+        'scenario = "spare-study"\nseeds = [5]\n[set]\njob.groups = 24\njob.steps = 20\n'
+        "[grid]\nstrategy.redundancy = [2, 3]",
+    )
+    sweep(plan, tmp_path / "out", InProcess())
+    frame = read_sweep(tmp_path / "out").frame
+    expected = pd.DataFrame(
+        result.played.value
+        for result in InProcess().play(plan.requests(set(plan.manifest.run_ids)), None)  # type: ignore[arg-type]
+    )
+    pd.testing.assert_frame_equal(frame[expected.columns], expected, check_dtype=False)
+
+
+def test_a_sweep_under_way_is_read_from_its_runs(
+    tmp_path: Path, plan: Plan, finished: Path
+) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop_after_seven(request: Request) -> dict[str, object]:
+        if len(executor.played) > 7:
+            raise StopError
+        return some_record(request)
+
+    executor = Invented(stop_after_seven)
+    with pytest.raises(StopError):
+        sweep(plan, tmp_path / "out", executor)
+    found = read_sweep(tmp_path / "out")
+    assert (len(found.frame), found.planned) == (7, 18)
+    assert found.frame["seed"].tolist() == [0, 1, 0, 0, 0, 0, 0]
+    rest = Invented(some_record)
+    outcome, _ = sweep(plan, tmp_path / "out", rest)
+    assert (outcome.played, outcome.already_there, len(rest.played)) == (11, 7, 11)
+    assert tables_in(tmp_path / "out") == tables_in(finished)
+
+
+def test_table_and_runs_give_the_very_same_frame(directory: Path) -> None:
+    from_table = read_sweep(directory).frame
+    (directory / "table.parquet").unlink()
+    pd.testing.assert_frame_equal(read_sweep(directory).frame, from_table)
+
+
+def test_a_run_that_was_taken_away_outdates_the_table(directory: Path, plan: Plan) -> None:
+    later_ns = (directory / "table.parquet").stat().st_mtime_ns + 10**9
+    (directory / "runs" / f"{plan.manifest.run_ids[4]}.json").unlink()
+    os.utime(directory / "runs", ns=(later_ns, later_ns))
+    assert plan.manifest.run_ids[4] not in set(read_sweep(directory).frame["run_id"])
+
+
+def test_the_table_alone_is_enough_to_read(directory: Path) -> None:
+    before = read_sweep(directory).frame
+    shutil.rmtree(directory / "runs")
+    pd.testing.assert_frame_equal(read_sweep(directory).frame, before)
+
+
+def test_the_same_again_plays_nothing_and_writes_the_same_tables(
+    directory: Path, plan: Plan
+) -> None:
+    before = tables_in(directory)
+    idle = Invented(some_record)
+    outcome, said = sweep(plan, directory, idle)
+    assert (outcome.played, outcome.already_there, idle.played, said) == (0, 18, [], "")
+    assert tables_in(directory) == before
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def edit(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"restarts":', b'"restarts":1'))
+
+
+def swap_in_another(path: Path) -> None:
+    other = next(file for file in sorted(path.parent.iterdir()) if file != path)
+    shutil.copy(other, path)
+
+
+@pytest.mark.parametrize("harm", [truncate, edit, swap_in_another])
+def test_a_damaged_run_is_set_aside_and_played_again(
+    harm: Callable[[Path], None], directory: Path, plan: Plan
+) -> None:
+    before = tables_in(directory)
+    victim = directory / "runs" / f"{plan.manifest.run_ids[4]}.json"
+    harm(victim)
+    harmed = victim.read_bytes()
+    again = Invented(some_record)
+    _, said = sweep(plan, directory, again)
+    assert [request.run_id for request in again.played] == [plan.manifest.run_ids[4]]
+    assert said.splitlines()[0].startswith(f"{victim}: ")
+    assert (directory / "set-aside" / victim.name).read_bytes() == harmed
+    assert tables_in(directory) == before
+
+
+def test_a_reader_leaves_damaged_runs_out_and_says_so(directory: Path, plan: Plan) -> None:
+    victim = directory / "runs" / f"{plan.manifest.run_ids[4]}.json"
+    truncate(victim)
+    (directory / "table.parquet").unlink()
+    found = read_sweep(directory)
+    assert (len(found.frame), found.planned) == (17, 18)
+    assert found.problems == (f"{victim}: cut off, or no JSON; left out",)
+    assert victim.exists()
+
+
+def test_foreign_files_among_the_runs_are_set_aside(
+    directory: Path, plan: Plan, tmp_path: Path
+) -> None:
+    before = tables_in(directory)
+    other = plan_of(tmp_path, GRID.replace("[1, 2, 3]", "[4]"))
+    sweep(other, tmp_path / "other", Invented(some_record))
+    foreign = tmp_path / "other" / "runs" / f"{other.manifest.run_ids[0]}.json"
+    shutil.copy(foreign, directory / "runs")
+    (directory / "runs" / "notes.txt").write_text("mine", encoding="utf-8")
+    (directory / "runs" / "folder").mkdir()
+    _, said = sweep(plan, directory, Invented(some_record))
+    assert names_in(directory / "set-aside") == {foreign.name, "notes.txt", "folder"}
+    assert len(said.splitlines()) == 3
+    assert f"{foreign.name}: a run that is not in the grid" in said
+    assert tables_in(directory) == before
+    (directory / "runs" / "notes.txt").write_text("other", encoding="utf-8")
+    sweep(plan, directory, Invented(some_record))
+    kept = [(directory / "set-aside" / name).read_text() for name in ("notes.txt", "notes.txt.2")]
+    assert kept == ["mine", "other"]
+
+
+@pytest.mark.parametrize("name", ["sweep.json", "table.parquet", "table.csv"])
+@pytest.mark.parametrize("foreign", [False, True])
+def test_damaged_and_foreign_files_of_the_directory_are_set_aside(
+    name: str, foreign: bool, directory: Path, plan: Plan
+) -> None:
+    before = (*tables_in(directory), (directory / "sweep.json").read_bytes())
+    victim = directory / name
+    if foreign:
+        victim.write_bytes(b"{}")
+    else:
+        truncate(victim)
+    harmed = victim.read_bytes()
+    outcome, said = sweep(plan, directory, Invented(some_record))
+    assert outcome.played == 0
+    assert len(said.splitlines()) == 1
+    assert said.startswith(f"{victim}: ")
+    assert (directory / "set-aside" / name).read_bytes() == harmed
+    assert (*tables_in(directory), (directory / "sweep.json").read_bytes()) == before
+
+
+def test_a_damaged_table_is_not_read(directory: Path) -> None:
+    before = read_sweep(directory).frame
+    table = directory / "table.parquet"
+    content = bytearray(table.read_bytes())
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    flipped = [
+        content[:position] + bytes([content[position] ^ 0xFF]) + content[position + 1 :]
+        for position in range(4, footer, 97)
+    ]
+    cut_off = [content[:length] for length in range(0, len(content), 997)]
+    for harmed in (*flipped, *cut_off):
+        table.write_bytes(harmed)
+        try:
+            frame = read_sweep(directory).frame
+        finally:
+            table.write_bytes(content)
+        pd.testing.assert_frame_equal(frame, before)
+
+
+def test_other_files_of_the_user_stay_where_they_are(directory: Path, plan: Plan) -> None:
+    (directory / "report.html").write_text("mine", encoding="utf-8")
+    _, said = sweep(plan, directory, Invented(some_record))
+    assert said == ""
+    assert (directory / "report.html").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path, plan: Plan) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.tex").write_text("mine", encoding="utf-8")
+    with pytest.raises(UserError, match="holds files and no sweep"):
+        sweep(plan, tmp_path / "home", Invented(some_record))
+    assert names_in(tmp_path / "home") == {"thesis.tex"}
+    with pytest.raises(UserError, match="-o DIR"):
+        sweep(plan, tmp_path / "home" / "thesis.tex", Invented(some_record))
+
+
+def test_temporary_files_of_a_killed_sweep_are_removed(directory: Path, plan: Plan) -> None:
+    for folder in (directory, directory / "runs"):
+        (folder / ".file.json.host-1.tmp").write_bytes(b"{")
+    read_sweep(directory)
+    _, said = sweep(plan, directory, Invented(some_record))
+    assert said == ""
+    assert ".file.json.host-1.tmp" not in names_in(directory) | names_in(directory / "runs")
+    assert "set-aside" not in names_in(directory)
+
+
+def fails_for_three(request: Request) -> dict[str, object] | str:
+    redundancy = request.task.scenario.strategy.redundancy
+    return "took more than 600 s" if redundancy == 3 else some_record(request)
+
+
+def test_a_failed_run_is_a_row_and_stays_until_it_is_retried(
+    tmp_path: Path, plan: Plan, finished: Path
+) -> None:
+    outcome, _ = sweep(plan, tmp_path / "out", Invented(fails_for_three))
+    assert (outcome.played, outcome.failed) == (18, 6)
+    assert outcome.first_error == (
+        "strategy.name = 'replication', strategy.redundancy = 3, seed 0: took more than 600 s"
+    )
+    frame = read_sweep(tmp_path / "out").frame
+    failed = frame[frame["status"] == "failed"]
+    assert failed["strategy.redundancy"].tolist() == [3] * 6
+    assert failed["seed"].tolist() == [0, 1, 2] * 2
+    assert set(failed["error"]) == {"took more than 600 s"}
+    assert failed["time_s"].isna().all()
+    assert frame.loc[frame["status"] == "ok", "error"].tolist() == [None] * 12
+
+    idle = Invented(some_record)
+    outcome, _ = sweep(plan, tmp_path / "out", idle)
+    assert (outcome.failed, idle.played) == (6, [])
+    retried = Invented(some_record)
+    outcome, _ = sweep(plan, tmp_path / "out", retried, retry_failed=True)
+    assert (outcome.played, outcome.failed, len(retried.played)) == (6, 0, 6)
+    assert tables_in(tmp_path / "out") == tables_in(finished)
+
+
+def test_a_sweep_of_which_all_runs_failed_is_read(tmp_path: Path, plan: Plan) -> None:
+    sweep(plan, tmp_path / "out", Invented(lambda request: "crashed"))
+    found = read_sweep(tmp_path / "out")
+    assert set(found.frame["status"]) == {"failed"}
+    assert found.planned == len(found.frame) == 18
+
+
+def test_results_of_other_code_are_not_mixed_in(
+    directory: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (directory / "runs" / f"{plan.manifest.run_ids[0]}.json").unlink()
+    monkeypatch.setattr(sweep_module, "code_digest", lambda: "after-edit")
+    before = names_in(directory / "runs")
+    with pytest.raises(UserError, match=r"17 of its results were made by other code.*-o DIR"):
+        sweep(plan, directory, Invented(some_record))
+    assert names_in(directory / "runs") == before
+    sweep(plan, directory, Invented(some_record), accept_other_code=True)
+    code = read_sweep(directory).frame["code"]
+    assert code[0] == "after-edit"
+    assert "after-edit" not in set(code[1:])
+
+
+def test_code_that_changes_while_a_sweep_runs_is_told(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = iter(["before", "after"])
+    monkeypatch.setattr(sweep_module, "code_digest", lambda: next(digests))
+    _, said = sweep(plan, tmp_path / "out", Invented(some_record))
+    assert "has changed while this sweep ran" in said
+
+
+def test_an_executor_that_ends_early_is_told(tmp_path: Path, plan: Plan) -> None:
+    class Forgetful(Invented):
+        def play(self, requests, limits):  # type: ignore[no-untyped-def]
+            yield from super().play(list(requests)[:5], limits)
+
+    with pytest.raises(UserError, match="13 runs came to no result"):
+        sweep(plan, tmp_path / "out", Forgetful(some_record))
+    assert not (tmp_path / "out" / "table.csv").exists()
+
+
+@pytest.mark.parametrize("harm", ["missing", "cut off", "newer format"])
+def test_a_directory_without_a_sound_manifest_is_told(harm: str, directory: Path) -> None:
+    manifest = directory / "sweep.json"
+    if harm == "missing":
+        manifest.unlink()
+    elif harm == "cut off":
+        truncate(manifest)
+    else:
+        manifest.write_bytes(manifest.read_bytes().replace(b'"format":1', b'"format":2'))
+    with pytest.raises(UserError, match="faultline sweep"):
+        read_sweep(directory)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link that leads nowhere"])
+def test_what_is_no_regular_file_is_set_aside(kind: str, directory: Path, plan: Plan) -> None:
+    """A pipe would keep its reader waiting for ever."""
+    odd = directory / "runs" / "odd.json"
+    if kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to("nowhere.json")
+    before = tables_in(directory)
+    _, said = sweep(plan, directory, Invented(some_record))
+    assert "odd.json: not a regular file; moved to" in said
+    assert os.path.lexists(directory / "set-aside" / "odd.json")
+    assert tables_in(directory) == before

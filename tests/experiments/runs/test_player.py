@@ -1,0 +1,201 @@
+"""The one player: the same results in memory, from a store, and with any number of workers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.errors import UserError
+from experiments.resolve import resolve
+from experiments.runs import player
+from experiments.runs.local import LocalExecutor
+from experiments.runs.player import play
+from experiments.runs.point import Call, Limits, Point
+from experiments.scenario_file import load_scenario, shipped_scenarios
+from experiments.single_run import run
+from tests.experiments.runs.processes import gone, played_by, wait_for, with_tests
+
+
+def note(argument: tuple[str, int]) -> dict[str, Any]:
+    """Return a row, and leave a mark that this was called."""
+    folder, number = argument
+    marks = Path(folder)
+    (marks / f"{number}.{len(list(marks.iterdir()))}").touch()
+    return {"number": np.int64(number), "third": number / 3, "pair": (number, None)}
+
+
+def fail(argument: object) -> None:
+    raise argument if isinstance(argument, Exception) else LookupError(argument)
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Path:
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    return folder
+
+
+def called(marks: Path) -> list[int]:
+    return sorted(int(path.name.partition(".")[0]) for path in marks.iterdir())
+
+
+def some_points() -> list[Point]:
+    scenario = load_scenario("spare-study", ["job.groups=12", "job.steps=50"])
+    points = [Point(scenario, seed, labels=(("rules", "study"),)) for seed in range(3)]
+    return [*points, Point.of(resolve(scenario), 1), Point.of(resolve(scenario), 3)]
+
+
+def test_records_stand_in_the_order_of_the_points_however_they_are_played(tmp_path: Path) -> None:
+    points = some_points()
+    expected = [{**dict(point.labels), **run(point.scenario, point.seed)} for point in points]
+    done: list[None] = []
+    for _ in range(2):  # The second time, everything is in the store.
+        assert play(points, tmp_path / "store", on_done=lambda: done.append(None)) == expected
+        assert len(done) == len(points)
+        done.clear()
+    assert next(iter(play(points, tmp_path / "store")[0])) == "rules"
+    for workers in (1, 2):
+        assert play(points, workers=workers, on_done=lambda: done.append(None)) == expected
+    assert len(done) == 2 * len(points)
+    assert play(points[:1], limits=Limits(time_s=60.0)) == expected[:1]
+    assert play([]) == []
+
+
+def test_only_what_is_missing_is_played(marks: Path, tmp_path: Path) -> None:
+    first = Call.each(note, [(str(marks), number) for number in (1, 2)])
+    more = Call.each(note, [(str(marks), number) for number in (2, 3, 1, 3)])
+    kept = play(first, tmp_path / "store", workers=1)
+    assert kept == [{"number": n, "third": n / 3, "pair": [n, None]} for n in (1, 2)]
+    rows = play(more, tmp_path / "store", workers=1)
+    assert [row["number"] for row in rows] == [2, 3, 1, 3]
+    assert called(marks) == [1, 2, 3]
+    victim = next(path for path in (tmp_path / "store" / "runs").iterdir())
+    victim.write_bytes(victim.read_bytes()[:-9])
+    assert play(more, tmp_path / "store", workers=1) == rows
+    assert len(called(marks)) == 4
+    assert (tmp_path / "store" / "set-aside" / victim.name).exists()
+
+
+def test_what_other_source_made_is_played_again(
+    marks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Call.each(note, [(str(marks), 7)])
+    play(calls, tmp_path / "store")
+    monkeypatch.setattr(player, "code_digest", lambda source: f"edited {source}")
+    play(calls, tmp_path / "store")
+    play(calls, tmp_path / "store")
+    assert called(marks) == [7, 7]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_that_fails_ends_it_and_what_was_played_is_kept(
+    workers: int, marks: Path, tmp_path: Path
+) -> None:
+    good = Call.each(note, [(str(marks), number) for number in range(3)])
+    for bad, kind, told in (
+        (UserError("job.groups: too many"), UserError, "^job.groups: too many$"),
+        ("a mistake", (LookupError, RuntimeError), "a mistake"),
+    ):
+        # What stands last is begun first.
+        tasks = [Call(fail, bad), *good]
+        with pytest.raises(kind, match=told):
+            play(tasks, tmp_path / "store", workers=workers)
+    if workers == 1:
+        assert called(marks) == [0, 1, 2]
+    endless = Point(load_scenario("spare-study", ["job.groups=12", "job.steps=1000000000"]))
+    with pytest.raises(UserError, match="exceeded its time limit"):
+        play([endless], limits=Limits(time_s=0.3))
+    assert not played_by()
+
+
+def test_a_mistake_in_another_process_comes_with_its_traceback() -> None:
+    with pytest.raises(RuntimeError, match=r"in fail\n.*\n.*LookupError: 3"):
+        play(Call.each(fail, [3, 3]), workers=2)
+
+
+def test_an_executor_that_is_kept_plays_round_after_round_in_the_same_processes() -> None:
+    points = some_points()
+    with LocalExecutor(1) as executor:
+        first = play(points[:2], executor=executor)
+        servers = [process.pid for process in played_by()]
+        assert servers
+        assert play(points[:2], executor=executor) == first
+        assert [process.pid for process in played_by()] == servers
+        with pytest.raises(RuntimeError):
+            play(Call.each(fail, [1, 2]), executor=executor)
+        assert play(points[:2], executor=executor) == first
+    assert not played_by()
+
+
+SLOW = """
+import sys
+from pathlib import Path
+from experiments.runs.player import play
+from experiments.runs.point import Call
+from tests.experiments.runs.test_player import slowly
+
+calls = Call.each(slowly, range(12))
+for row in play(calls, Path(sys.argv[1]), workers=2):
+    print(row)
+"""
+
+
+def slowly(number: int) -> dict[str, float]:
+    import time
+
+    time.sleep(0.1)
+    return {"third": number / 3}
+
+
+def test_a_study_that_is_killed_goes_on(tmp_path: Path) -> None:
+    def start(store: Path) -> subprocess.Popen[str]:
+        words = [sys.executable, "-c", SLOW, str(store)]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=with_tests())
+
+    kept = tmp_path / "store" / "runs"
+    process = start(tmp_path / "store")
+    assert wait_for(lambda: len(list(kept.glob("*.json"))) >= 3)
+    started = played_by(process.pid)
+    process.kill()
+    process.wait()
+    assert gone(started)
+    before = {path.name: path.stat().st_mtime_ns for path in kept.glob("*.json")}
+    assert 3 <= len(before) < 12
+    said, _ = start(tmp_path / "store").communicate()
+    assert said.splitlines() == [str(slowly(number)) for number in range(12)]
+    after = {path.name: path.stat().st_mtime_ns for path in kept.glob("*")}
+    assert len(after) == 12
+    assert before.items() <= after.items()
+
+
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_a_point_has_a_name_of_its_own(name: str) -> None:
+    scenario = load_scenario(name, ["job.groups=8", "job.steps=50"])
+    question = resolve(scenario)
+    points = [
+        Point(scenario),
+        Point(scenario, 1),
+        Point(scenario, engine="simgrid"),
+        Point.of(question, 0),
+        Point.of(question, 1),
+    ]
+    assert len({point.key() for point in points}) == 5
+    again = Point.of(resolve(load_scenario(name, ["job.groups=8", "job.steps=50"])), 1)
+    assert again.key() == points[-1].key()
+    assert Point(scenario, labels=(("rules", "sound"),)).key() == points[0].key()
+
+
+def test_what_does_not_say_what_it_is_cannot_be_kept() -> None:
+    with pytest.raises(TypeError, match="cannot be named"):
+        Call(fail, object()).key()
+
+
+def test_a_folder_with_something_else_in_it_is_refused(marks: Path, tmp_path: Path) -> None:
+    (marks / "thesis.tex").touch()
+    with pytest.raises(UserError, match="holds files and no"):
+        play(Call.each(note, [(str(marks), 1)]), marks)

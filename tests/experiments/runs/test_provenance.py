@@ -1,0 +1,85 @@
+"""The digest of the simulation's source: what it depends on, and what it does not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.runs import provenance as module
+from experiments.runs.provenance import code_digest
+from tests.experiments.runs.processes import PATIENCE_S, with_tests
+
+PROJECT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the source, of which the digest is taken."""
+    for package in ("experiments", "platforms", "simulator", "strategies"):
+        shutil.copytree(
+            PROJECT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    monkeypatch.setattr(module, "files", lambda package: tmp_path / package)
+    return tmp_path
+
+
+def imported_by_a_run() -> list[str]:
+    """Return the files of Faultline's modules that Python loads for `single_run`."""
+    listed = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, experiments.single_run\n"
+            "for module in list(sys.modules.values()):\n"
+            "    print(getattr(module, '__file__', None))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=with_tests(),
+        timeout=PATIENCE_S,
+    ).stdout.splitlines()
+    inside = [Path(line) for line in listed if line.startswith(f"{PROJECT}/")]
+    paths = [path.relative_to(PROJECT) for path in inside if ".venv" not in path.parts]
+    # An __init__ of experiments has a docstring and nothing else.
+    return [str(path) for path in paths if path.name != "__init__.py"]
+
+
+def test_whatever_a_run_imports_counts(source: Path) -> None:
+    before = code_digest()
+    leading_there = [name for name in imported_by_a_run() if name.startswith("experiments/")]
+    assert "experiments/resolve.py" in leading_there
+    others = [
+        "experiments/failure_models/rsc-1.toml",
+        "platforms/presets/hgx-h100.toml",
+        "simulator/replay.py",
+        "simulator/simgrid_engine/process.py",
+        "strategies/golomb_rulers.csv",
+        "strategies/spare.py",
+    ]
+    for name in (*leading_there, *others):
+        path = source / name
+        content = path.read_bytes()
+        path.write_bytes(content + b"\n# edited\n")
+        assert code_digest() != before, name
+        path.write_bytes(content)
+    assert code_digest() == before
+
+
+def test_a_new_scheme_counts(source: Path) -> None:
+    before = code_digest()
+    (source / "strategies" / "mine.py").write_text("", encoding="utf-8")
+    assert code_digest() != before
+
+
+def test_what_only_carries_records_about_does_not_count(source: Path) -> None:
+    before = code_digest()
+    for name in ("commands/sweep.py", "runs/store.py", "cli.py", "scenarios/spare-study.toml"):
+        (source / "experiments" / name).write_text("# edited", encoding="utf-8")
+    (source / "strategies" / "__pycache__").mkdir()
+    (source / "strategies" / "__pycache__" / "spare.pyc").write_bytes(b"compiled")
+    assert code_digest() == before

@@ -1,0 +1,77 @@
+"""Every column of a record is defined, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from experiments.analysis.quantities import quantity
+from experiments.runs.record import COLUMNS, Kind, Record, column
+from experiments.scenario_file import load_scenario, shipped_scenarios
+from experiments.single_run import run
+from simulator.badput import CAUSES
+
+
+def mistakes(record: Record) -> Iterator[str]:
+    """Yield a line for every column of a record that is not as it is defined."""
+    kinds: dict[Kind, tuple[type, ...]] = {"text": (str,), "count": (int,), "number": (int, float)}
+    for name, value in record.items():
+        defined = column(name)
+        if defined is None:
+            yield f"{name}: is not defined"
+        elif value is None:
+            if not defined.optional:
+                yield f"{name}: has no value"
+        elif isinstance(value, bool) or not isinstance(value, kinds[defined.kind]):
+            yield f"{name}: {value!r} is no {defined.kind}"
+
+
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_a_record_is_as_its_columns_are_defined(name: str) -> None:
+    record = run(load_scenario(name, ["job.groups=8", "job.steps=50"]), 0)
+    assert list(mistakes(record)) == []
+    defined = [known for known in COLUMNS if known in record]
+    assert defined == [known for known in record if known in COLUMNS]
+
+
+def test_failures_by_cause_are_a_family() -> None:
+    record = run(
+        load_scenario(
+            "spare-study", ["job.steps=50", "failures.model=mix", "failures.clock=renewal"]
+        ),
+        0,
+    )
+    causes = [name for name in record if name.startswith("failures_by_cause.")]
+    assert causes
+    assert list(mistakes(record)) == []
+    assert column("failures_by_cause.gpu") is column(causes[0])
+
+
+def test_what_is_not_as_defined_is_told() -> None:
+    record = {"restarts": 2.5, "strategy": 3, "time_s": None, "new": 1, "availability": 1}
+    assert list(mistakes(record)) == [
+        "restarts: 2.5 is no count",
+        "strategy: 3 is no text",
+        "time_s: has no value",
+        "new: is not defined",
+    ]
+
+
+def test_names_units_and_words_agree() -> None:
+    for name, defined in COLUMNS.items():
+        assert name == defined.name
+        assert defined.meaning
+        assert not defined.meaning.endswith(".")
+        assert name.endswith("_s") == (defined.unit == "s")
+    assert {f"{cause}_s" for cause in CAUSES} < set(COLUMNS)
+
+
+@pytest.mark.parametrize("name", sorted(set(COLUMNS) - {"goodput", "rejoined"}))
+def test_figures_and_tables_read_columns_as_they_are_defined(name: str) -> None:
+    shown, defined = quantity(name), COLUMNS[name]
+    assert (shown.better, shown.scale, shown.unit) == (
+        defined.better,
+        defined.scale,
+        defined.shown_unit,
+    )
