@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from experiments.commands import (
+from faultline.experiments.commands import (
     bench,
     compare,
     doctor,
@@ -25,13 +25,13 @@ from experiments.commands import (
     scenario,
     sweep,
 )
-from experiments.errors import UserError
-from platforms.errors import PlatformError
-from simulator.failures.distributions import DistributionError
-from simulator.simgrid_engine.process import SimulationError
-from strategies.errors import StrategyError
-from strategies.protection.registry import broken_protections
-from strategies.registry import broken_strategies
+from faultline.experiments.config.errors import UserError
+from faultline.platforms.errors import PlatformError
+from faultline.simulator.failures.distributions import DistributionError
+from faultline.simulator.simgrid_engine.process import SimulationError
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.protection.registry import broken_protections
+from faultline.strategies.registry import broken_strategies
 
 _COMMANDS = (
     run,

@@ -4,20 +4,27 @@ Nothing here imports SimGrid; `check_in_simgrid`, `play_flows` and `single_flow`
 processes of their own.
 """
 
-from platforms.errors import PlatformError
-from platforms.fabric import Bisection, Layer, StorageRates, bisection, fabric_layers, storage_rates
-from platforms.failure_domains import FailureDomain, failure_domains
-from platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
-from platforms.platform_data import GpuHost, Link, LinkClass, Platform, Route
-from platforms.preset_library import load_preset, preset_names
-from platforms.rail_plane import rail_plane
-from platforms.selftest import FlowCheck, single_flow
-from platforms.simgrid_check import Loaded, check_in_simgrid, load_in_simgrid, play_flows
-from platforms.spec import ClusterSpec
-from platforms.spec_differences import spec_differences
-from platforms.spec_file import load_spec, parse_spec
-from platforms.xml_reader import read_platform
-from platforms.xml_writer import write_xml
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.fabric import (
+    Bisection,
+    Layer,
+    StorageRates,
+    bisection,
+    fabric_layers,
+    storage_rates,
+)
+from faultline.platforms.failure_domains import FailureDomain, failure_domains
+from faultline.platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
+from faultline.platforms.platform_data import GpuHost, Link, LinkClass, Platform, Route
+from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.rail_plane import rail_plane
+from faultline.platforms.selftest import FlowCheck, single_flow
+from faultline.platforms.simgrid_check import Loaded, check_in_simgrid, load_in_simgrid, play_flows
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_differences import spec_differences
+from faultline.platforms.spec_file import load_spec, parse_spec
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
 
 __all__ = [
     "ENGINE_CONFIGURATION",

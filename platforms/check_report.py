@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from platforms import xml_names
-from platforms.errors import PlatformError
-from platforms.fabric import bisection, fabric_layers, storage_rates
-from platforms.platform_data import Platform
-from platforms.simgrid_check import load_in_simgrid
-from platforms.spec_differences import spec_differences
-from platforms.xml_reader import read_platform
+from faultline.platforms import xml_names
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
+from faultline.platforms.platform_data import Platform
+from faultline.platforms.simgrid_check import load_in_simgrid
+from faultline.platforms.spec_differences import spec_differences
+from faultline.platforms.xml_reader import read_platform
 
 _TYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
 

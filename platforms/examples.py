@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from platforms.preset_library import load_preset
-from platforms.spec import ClusterSpec
-from platforms.xml_writer import write_xml
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.xml_writer import write_xml
 
 EXAMPLE_DIRECTORY = Path(__file__).parent / "generated"
 

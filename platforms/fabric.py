@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from platforms import xml_names
-from platforms.platform_data import Hop, Platform
+from faultline.platforms import xml_names
+from faultline.platforms.platform_data import Hop, Platform
 
 _NO_NETWORK = {xml_names.NVSWITCH, xml_names.MANAGEMENT}
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from platforms import xml_names
-from platforms.fabric import network_switches, switch_levels
-from platforms.platform_data import GpuHost, Platform
+from faultline.platforms import xml_names
+from faultline.platforms.fabric import network_switches, switch_levels
+from faultline.platforms.platform_data import GpuHost, Platform
 
 Level = Literal["gpu", "host", "domain", "rack", "switch", "link"]
 

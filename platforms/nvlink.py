@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from platforms.errors import nearest
-from platforms.quantity_fields import KeyedError
+from faultline.platforms.errors import nearest
+from faultline.platforms.quantity_fields import KeyedError
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from platforms.errors import PlatformError, nearest
-from platforms.spec import ClusterSpec
-from platforms.spec_file import spec_from_mapping
-from platforms.spec_overrides import with_overrides
+from faultline.platforms.errors import PlatformError, nearest
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_file import spec_from_mapping
+from faultline.platforms.spec_overrides import with_overrides
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from faultline.platforms.units import (
+    BANDWIDTH,
+    SIZE,
+    SPEED,
+    TIME,
+    Kind,
+    format_quantity,
+    parse_quantity,
+)
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictInt
-
-from platforms.units import BANDWIDTH, SIZE, SPEED, TIME, Kind, format_quantity, parse_quantity
 
 
 class KeyedError(ValueError):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from platforms.errors import PlatformError
-from platforms.spec import ClusterSpec
-from platforms.spec_file import spec_from_mapping
-from platforms.units import BANDWIDTH, SIZE, Kind, format_quantity
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_file import spec_from_mapping
+from faultline.platforms.units import BANDWIDTH, SIZE, Kind, format_quantity
 
 
 def rail_plane(spec: ClusterSpec) -> ClusterSpec:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from platforms.platform_data import Platform, Route
-from platforms.simgrid_check import play_flows
-from platforms.xml_reader import read_platform
+from faultline.platforms.platform_data import Platform, Route
+from faultline.platforms.simgrid_check import play_flows
+from faultline.platforms.xml_reader import read_platform
 
 _SIZE_BYTES = 1e9
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from platforms.errors import PlatformError
+from faultline.platforms.errors import PlatformError
 
 Flow = tuple[str, str, float]
 """Source host, destination host, size in bytes."""
@@ -69,7 +69,7 @@ def _ask(path: str | Path, flows: Sequence[Flow], timeout_s: float) -> dict[str,
     search_path = os.pathsep.join(filter(None, [package_parent, os.environ.get("PYTHONPATH")]))
     try:
         child = subprocess.run(
-            [sys.executable, "-m", "platforms.simgrid_child"],
+            [sys.executable, "-m", "faultline.platforms.simgrid_child"],
             input=task,
             capture_output=True,
             text=True,

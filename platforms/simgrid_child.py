@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from platforms.network_model import engine_arguments
+from faultline.platforms.network_model import engine_arguments
 
 
 def _flow_seconds(engine: Any, flows: list[tuple[str, str, float]]) -> list[float]:

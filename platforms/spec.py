@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from faultline.platforms import spec_rules
+from faultline.platforms.nvlink import with_generation
+from faultline.platforms.quantity_fields import (
+    Bandwidth,
+    Count,
+    Latency,
+    Memory,
+    Ratio,
+    Speed,
+    Table,
+)
 from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
-
-from platforms import spec_rules
-from platforms.nvlink import with_generation
-from platforms.quantity_fields import Bandwidth, Count, Latency, Memory, Ratio, Speed, Table
 
 
 class Gpu(Table):

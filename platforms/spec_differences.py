@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from platforms import xml_names
-from platforms.platform_data import GpuHost, Link, Platform
-from platforms.units import BANDWIDTH, SPEED, TIME, format_quantity
-from platforms.xml_names import link_class
-from platforms.xml_reader import platform_from_xml
-from platforms.xml_writer import xml_text
+from faultline.platforms import xml_names
+from faultline.platforms.platform_data import GpuHost, Link, Platform
+from faultline.platforms.units import BANDWIDTH, SPEED, TIME, format_quantity
+from faultline.platforms.xml_names import link_class
+from faultline.platforms.xml_reader import platform_from_xml
+from faultline.platforms.xml_writer import xml_text
 
 Effect = Literal["network", "scale-up", "none"]
 """What a difference changes in the measured phases of a job (all-reduce, checkpoint, load).

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from faultline.platforms.errors import PlatformError, nearest
+from faultline.platforms.quantity_fields import KeyedError
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.toml_lines import line_of
 from pydantic import BaseModel, ValidationError
-
-from platforms.errors import PlatformError, nearest
-from platforms.quantity_fields import KeyedError
-from platforms.spec import ClusterSpec
-from platforms.toml_lines import line_of
 
 if sys.version_info >= (3, 11):
     import tomllib

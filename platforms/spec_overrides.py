@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from platforms.errors import PlatformError, nearest
-from platforms.spec import ClusterSpec
-from platforms.spec_file import known_keys, load_spec, read_toml, spec_from_mapping
+from faultline.platforms.errors import PlatformError, nearest
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_file import known_keys, load_spec, read_toml, spec_from_mapping
 
 if sys.version_info >= (3, 11):
     import tomllib

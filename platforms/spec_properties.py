@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from platforms import xml_names
-from platforms.spec import ClusterSpec
-from platforms.spec_file import spec_from_mapping
+from faultline.platforms import xml_names
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_file import spec_from_mapping
 
 _LISTS = {"scale_out.oversubscription"}
 _BOOLEANS = {"scale_out.rail_optimised", "host.doors"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platforms.quantity_fields import KeyedError
+from faultline.platforms.quantity_fields import KeyedError
 
 if TYPE_CHECKING:
-    from platforms.spec import ClusterSpec
+    from faultline.platforms.spec import ClusterSpec
 
 
 _MOST_GPUS = 200_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from platforms import xml_names
-from platforms.spec import ClusterSpec
+from faultline.platforms import xml_names
+from faultline.platforms.spec import ClusterSpec
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from platforms.errors import PlatformError
+from faultline.platforms.errors import PlatformError
 
 _SI = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Collection
 
-from platforms.units import BANDWIDTH, TIME, format_quantity
+from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
 
 
 def host(zone: ET.Element, name: str, speed: str, properties: dict[str, str]) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 from xml.parsers import expat
 
-from platforms import xml_names
-from platforms.errors import PlatformError
-from platforms.platform_data import GpuHost, Link, Platform
-from platforms.xml_routes import RouteReader
-from platforms.xml_tree import Element, parse_xml
-from platforms.xml_units import BANDWIDTH_UNITS, SPEED_UNITS, TIME_UNITS, parse_simgrid
+from faultline.platforms import xml_names
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.platform_data import GpuHost, Link, Platform
+from faultline.platforms.xml_routes import RouteReader
+from faultline.platforms.xml_tree import Element, parse_xml
+from faultline.platforms.xml_units import BANDWIDTH_UNITS, SPEED_UNITS, TIME_UNITS, parse_simgrid
 
 _SHARING = ("SHARED", "SPLITDUPLEX", "FATPIPE")
 _NOT_UNDERSTOOD = ("cluster", "cabinet", "peer", "AS", "include", "bypassRoute", "bypassZoneRoute")

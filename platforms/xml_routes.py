@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from platforms.errors import PlatformError, nearest
-from platforms.platform_data import Hop, Link
-from platforms.xml_tree import Element
+from faultline.platforms.errors import PlatformError, nearest
+from faultline.platforms.platform_data import Hop, Link
+from faultline.platforms.xml_tree import Element
 
 _DIRECTIONS = ("UP", "DOWN", "NONE")
 _Graph = dict[str, list[str]]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from platforms.errors import PlatformError
+from faultline.platforms.errors import PlatformError
 
 
 @dataclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from platforms.errors import PlatformError
-from platforms.units import exact_number
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.units import exact_number
 
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(.*)", re.S)
 _SI = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")

@@ -30,12 +30,12 @@ import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from platforms import topology, xml_names
-from platforms.errors import PlatformError
-from platforms.spec import ClusterSpec
-from platforms.spec_properties import spec_properties
-from platforms.units import SPEED, format_quantity
-from platforms.xml_elements import host, link, prop, route
+from faultline.platforms import topology, xml_names
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_properties import spec_properties
+from faultline.platforms.units import SPEED, format_quantity
+from faultline.platforms.xml_elements import host, link, prop, route
 
 _HEADER = """<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import NoReturn
 
-from strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, without
-from strategies.errors import StrategyError
+from faultline.strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, without
+from faultline.strategies.errors import StrategyError
 
 _ROUNDING = 1e-9
 _FEW = 64

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from math import inf
 
-from simulator.failures.failure import Failure, Level
-from simulator.job import Work
-from strategies.base import Hit, Strategy
+from faultline.simulator.failures.failure import Failure, Level
+from faultline.simulator.job import Work
+from faultline.strategies.base import Hit, Strategy
 
 
 class HitList:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from simulator.durations import AllReduceTime
-from simulator.failures.clocks import ClockRule
-from simulator.failures.failure import JobLayout
-from simulator.failures.models import FailureModel
-from strategies.checkpoint_policies import CheckpointPolicy
-from strategies.protection.tier import Tier
+from faultline.simulator.durations import AllReduceTime
+from faultline.simulator.failures.clocks import ClockRule
+from faultline.simulator.failures.failure import JobLayout
+from faultline.simulator.failures.models import FailureModel
+from faultline.strategies.checkpoint_policies import CheckpointPolicy
+from faultline.strategies.protection.tier import Tier
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from simulator.failures.failure import Failure, JobLayout
-from simulator.job import Work
-from simulator.snapshots import Losses, Saved, Shelf
-from strategies.protection.tier import Recovery
+from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.job import Work
+from faultline.simulator.snapshots import Losses, Saved, Shelf
+from faultline.strategies.protection.tier import Recovery
 
 _NO_LAYOUT = JobLayout(1, 1, 1, 1, 1)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.failures.failure import Failure
+from faultline.simulator.failures.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)

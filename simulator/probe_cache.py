@@ -19,9 +19,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from platforms.network_model import engine_arguments
-from simulator.simgrid_engine.probes import ProbeResult, probe
-from simulator.simgrid_engine.traffic import Traffic
+from faultline.platforms.network_model import engine_arguments
+from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
+from faultline.simulator.simgrid_engine.traffic import Traffic
 
 # Raise it when a change to the probes changes what they measure.
 _PROBE_VERSION = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from simulator.badput import Ledger
+from faultline.simulator.badput import Ledger
 
 
 @dataclass(slots=True)

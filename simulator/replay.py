@@ -14,8 +14,8 @@ from math import sqrt
 from statistics import NormalDist
 from typing import Any
 
-from simulator.job import Job
-from simulator.phases import (
+from faultline.simulator.job import Job
+from faultline.simulator.phases import (
     AllReduce,
     Compute,
     Inquiry,
@@ -28,7 +28,7 @@ from simulator.phases import (
     Save,
     Stall,
 )
-from simulator.random_streams import Purpose, stream
+from faultline.simulator.random_streams import Purpose, stream
 
 _BLOCK = 1024
 # A normal variate beyond this many standard deviations has a probability of 1e-19: never, here.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from simulator.failures.clocks import FailureClocks
-from simulator.phases import Outcome, Phase
-from simulator.training import Training
+from faultline.simulator.failures.clocks import FailureClocks
+from faultline.simulator.phases import Outcome, Phase
+from faultline.simulator.training import Training
 
 
 class Engine(Protocol):

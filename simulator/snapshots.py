@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
 
-from simulator.badput import Mark
-from simulator.failures.failure import Failure, JobLayout
-from strategies.protection.tier import Recovery, Tier
+from faultline.simulator.badput import Mark
+from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.strategies.protection.tier import Recovery, Tier
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simulator.job import Work
-from simulator.phases import AllReduce, Compute
-from strategies.base import StepPlan
+from faultline.simulator.job import Work
+from faultline.simulator.phases import AllReduce, Compute
+from faultline.strategies.base import StepPlan
 
 
 class StepPhases:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
-from simulator.contract import Contract
-from simulator.hit_list import HitList
-from simulator.job import Rules, Work
-from simulator.memory import Memory
-from simulator.phases import (
+from faultline.simulator.contract import Contract
+from faultline.simulator.hit_list import HitList
+from faultline.simulator.job import Rules, Work
+from faultline.simulator.memory import Memory
+from faultline.simulator.phases import (
     AllReduce,
     Compute,
     Inquiry,
@@ -25,12 +25,12 @@ from simulator.phases import (
     Save,
     Stall,
 )
-from simulator.progress import Progress
-from simulator.repair_shop import RepairShop
-from simulator.snapshots import Saved
-from simulator.step_phases import StepPhases
-from simulator.timeline import Event, EventKind
-from strategies.base import Continue, Strategy, WipeOut
+from faultline.simulator.progress import Progress
+from faultline.simulator.snapshots import Saved
+from faultline.simulator.spare_pool import SparePool
+from faultline.simulator.step_phases import StepPhases
+from faultline.simulator.timeline import Event, EventKind
+from faultline.strategies.base import Continue, Strategy, WipeOut
 
 TrainingLoop = Generator[Phase, Outcome, None]
 
@@ -73,7 +73,7 @@ class Training:
         self._loaded = self._saved
         self._before_failure = self._saved
         self._unsaved_since_s = 0.0
-        self._shop = RepairShop(work.spare_groups, work.repair_s)
+        self._spares = SparePool(work.spare_groups, work.repair_s)
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
@@ -179,7 +179,7 @@ class Training:
             if isinstance(verdict, WipeOut):
                 return False
             plan = self.strategy.plan()
-            self._shop.bring(len(verdict.dropped), progress.now_s)
+            self._spares.bring(len(verdict.dropped), progress.now_s)
             reconfigured = yield Reconfigure(
                 plan.members, verdict.dropped, verdict.carried_on, verdict.stall_s, self._asks
             )
@@ -240,11 +240,11 @@ class Training:
 
     def _readmit(self) -> Generator[Phase, Outcome, None]:
         """Take back those groups for which there is hardware again."""
-        if not self._shop.has_ready(self.progress.now_s):
+        if not self._spares.has_ready(self.progress.now_s):
             return
         members = set(self.strategy.plan().members)
         down = [group for group in range(self.work.groups) if group not in members]
-        returning = self._shop.collect(down, self.progress.now_s)
+        returning = self._spares.collect(down, self.progress.now_s)
         if not returning:
             return
         self._spend("load", (yield Rejoin(returning)))
@@ -294,7 +294,7 @@ class Training:
             for time_s, group in outcome.failures:
                 self._log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
             self._log(EventKind.RESTARTED)
-        self._shop.restart()
+        self._spares.restart()
         found, where, duration_s = self._memory.recover(
             self._before_failure, self._saved, outcome.struck
         )

@@ -14,15 +14,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
-from strategies.takeover.lost_stages import LostStages
-from strategies.takeover.restarts import (
+from faultline.strategies.base import (
+    Continue,
+    Hit,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+)
+from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
     STAGES,
     failures_until_nobody_is_left,
 )
+from pydantic import Field
 
 _SIMULATOR = "constants of the public simulator of Bamboo (NSDI 2023)"
 

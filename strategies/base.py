@@ -19,11 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+from faultline.strategies.checkpoint_period import Costs, best_period_s
+from faultline.strategies.closed_forms.course import Predictable
+from faultline.strategies.errors import StrategyError
 from pydantic import BaseModel, ConfigDict
-
-from strategies.checkpoint_period import Costs, best_period_s
-from strategies.closed_forms.course import Predictable
-from strategies.errors import StrategyError
 
 
 @dataclass(frozen=True, slots=True)

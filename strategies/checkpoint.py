@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-
-from strategies.base import StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
-from strategies.closed_forms.course import FailureCourse
-from strategies.closed_forms.wipe_out import DisjointSets
+from faultline.strategies.base import StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from faultline.strategies.closed_forms.course import FailureCourse
+from faultline.strategies.closed_forms.wipe_out import DisjointSets
 
 
 class Checkpoint(Strategy):

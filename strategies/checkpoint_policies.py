@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from strategies.checkpoint_period import best_period_s
+from faultline.strategies.checkpoint_period import best_period_s
 
 
 class CheckpointPolicy(Protocol):

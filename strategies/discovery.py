@@ -10,7 +10,7 @@ from inspect import isabstract
 from types import ModuleType
 from typing import Generic, TypeVar
 
-from strategies.errors import StrategyError
+from faultline.strategies.errors import StrategyError
 
 Named = TypeVar("Named")
 

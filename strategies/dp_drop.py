@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from strategies.base import StrategyOptions
-from strategies.nonuniform.replica_plan import DROPPED, ReplicaPlan
-from strategies.nonuniform.restarting import ReplicaOptions, RestartingReplicas
+from faultline.strategies.base import StrategyOptions
+from faultline.strategies.nonuniform.replica_plan import DROPPED, ReplicaPlan
+from faultline.strategies.nonuniform.restarting import ReplicaOptions, RestartingReplicas
 
 
 class DpDrop(RestartingReplicas):

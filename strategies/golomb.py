@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from strategies.errors import StrategyError
+from faultline.strategies.errors import StrategyError
 
 
 @cache
@@ -22,7 +22,7 @@ def optimal_rulers() -> dict[int, tuple[int, ...]]:
     ones proved optimal to date.
     """
     rulers: dict[int, tuple[int, ...]] = {}
-    table = files("strategies").joinpath("golomb_rulers.csv").read_text(encoding="utf-8")
+    table = files("faultline.strategies").joinpath("golomb_rulers.csv").read_text(encoding="utf-8")
     for line in table.splitlines():
         if line.startswith("#") or line.startswith("order"):
             continue

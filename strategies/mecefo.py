@@ -16,12 +16,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
-from strategies.takeover.lost_stages import LostStages
-from strategies.takeover.mecefo_options import MecefoOptions
-from strategies.takeover.neighbours import Carriers, tasks_by_node
-from strategies.takeover.pipeline_schedule import approximate_iteration
-from strategies.takeover.restarts import (
+from faultline.strategies.base import (
+    Continue,
+    Hit,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+)
+from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.mecefo_options import MecefoOptions
+from faultline.strategies.takeover.neighbours import Carriers, tasks_by_node
+from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
+from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
     failures_until_nobody_is_left,
 )

@@ -11,14 +11,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar
 
+from faultline.strategies.base import StrategyOptions
+from faultline.strategies.nonuniform.degrees import ReductionRule
+from faultline.strategies.nonuniform.pipeline_time import pipeline_time
+from faultline.strategies.nonuniform.replica_plan import (
+    ReplicaPlan,
+    ReplicaRules,
+    Scheme,
+    replica_plans,
+)
+from faultline.strategies.nonuniform.resharding import resharding_bytes
+from faultline.strategies.nonuniform.restarting import NTP_PAPER, ReplicaOptions, RestartingReplicas
 from pydantic import Field
-
-from strategies.base import StrategyOptions
-from strategies.nonuniform.degrees import ReductionRule
-from strategies.nonuniform.pipeline_time import pipeline_time
-from strategies.nonuniform.replica_plan import ReplicaPlan, ReplicaRules, Scheme, replica_plans
-from strategies.nonuniform.resharding import resharding_bytes
-from strategies.nonuniform.restarting import NTP_PAPER, ReplicaOptions, RestartingReplicas
 
 
 class NtpOptions(ReplicaOptions):

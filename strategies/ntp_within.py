@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from strategies.base import Strategy, StrategyOptions
-from strategies.checkpoint_period import Costs
-from strategies.nonuniform.within import NonuniformWithin, WithinOptions
-from strategies.replication import Replication, ReplicationOptions
-from strategies.spare import Spare, SpareOptions
+from faultline.strategies.base import Strategy, StrategyOptions
+from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.nonuniform.within import NonuniformWithin, WithinOptions
+from faultline.strategies.replication import Replication, ReplicationOptions
+from faultline.strategies.spare import Spare, SpareOptions
 
 
 class SpareNtpOptions(WithinOptions, SpareOptions):

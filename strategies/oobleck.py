@@ -12,17 +12,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
-from strategies.takeover.lost_stages import LostStages
-from strategies.takeover.published_oobleck import relative_throughput
-from strategies.takeover.restarts import (
+from faultline.strategies.base import (
+    Continue,
+    Hit,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+)
+from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.published_oobleck import relative_throughput
+from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
     STAGES,
     failures_until_nobody_is_left,
 )
-from strategies.takeover.templates import iteration_time, regrouped
+from faultline.strategies.takeover.templates import iteration_time, regrouped
+from pydantic import Field
 
 _PAPER = "Oobleck (SOSP 2023)"
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-import strategies
-from strategies.base import Strategy, StrategyOptions
-from strategies.discovery import Found, classes_with_a_name
+import faultline.strategies
+from faultline.strategies.base import Strategy, StrategyOptions
+from faultline.strategies.discovery import Found, classes_with_a_name
 
 
 @cache
 def _found() -> Found[Strategy]:
-    return classes_with_a_name(strategies, Strategy)  # type: ignore[type-abstract]
+    return classes_with_a_name(faultline.strategies, Strategy)  # type: ignore[type-abstract]
 
 
 def all_strategies() -> dict[str, type[Strategy]]:

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
-
-from strategies.base import (
+from faultline.strategies.base import (
     Continue,
     StepPlan,
     Strategy,
@@ -21,9 +19,10 @@ from strategies.base import (
     WipeOut,
     without,
 )
-from strategies.closed_forms.course import FailureCourse
-from strategies.closed_forms.wipe_out import DisjointSets, plain_mean_failures
-from strategies.errors import StrategyError
+from faultline.strategies.closed_forms.course import FailureCourse
+from faultline.strategies.closed_forms.wipe_out import DisjointSets, plain_mean_failures
+from faultline.strategies.errors import StrategyError
+from pydantic import Field
 
 
 class ReplicationOptions(StrategyOptions):

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from math import floor, log2
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from strategies.base import (
+from faultline.strategies.base import (
     Continue,
     StepPlan,
     Strategy,
@@ -22,13 +20,14 @@ from strategies.base import (
     WipeOut,
     without,
 )
-from strategies.checkpoint_period import Costs
-from strategies.closed_forms.course import FailureCourse
-from strategies.closed_forms.stacked_types import StackedTypes
-from strategies.closed_forms.stacked_work import least_stacks, patch_types
-from strategies.closed_forms.wipe_out import plain_mean_failures
-from strategies.golomb import largest_redundancy, ruler_for
-from strategies.stacks import StackedShards
+from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.closed_forms.course import FailureCourse
+from faultline.strategies.closed_forms.stacked_types import StackedTypes
+from faultline.strategies.closed_forms.stacked_work import least_stacks, patch_types
+from faultline.strategies.closed_forms.wipe_out import plain_mean_failures
+from faultline.strategies.golomb import largest_redundancy, ruler_for
+from faultline.strategies.stacks import StackedShards
+from pydantic import Field
 
 
 class SpareOptions(StrategyOptions):

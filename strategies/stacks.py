@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from strategies.golomb import ruler_for
+from faultline.strategies.golomb import ruler_for
 
 _UNREACHED = 1 << 30
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.restarts import NOTHING_LEFT, STAGES
 from pydantic import Field
-
-from strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
-from strategies.checkpoint_period import Costs
-from strategies.takeover.lost_stages import LostStages
-from strategies.takeover.restarts import NOTHING_LEFT, STAGES
 
 INTERVAL_STEPS = 10
 """Steps from one checkpoint to the next."""

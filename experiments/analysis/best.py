@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import pandas as pd
-
-from experiments.analysis.intervals import mean_over_seeds
-from experiments.analysis.quantities import quantity
-from experiments.analysis.selection import gave_up_rows, knobs_of, varied_axes
+from faultline.experiments.analysis.intervals import mean_over_seeds
+from faultline.experiments.analysis.quantities import quantity
+from faultline.experiments.analysis.selection import gave_up_rows, knobs_of, varied_axes
 
 
 def at_best(

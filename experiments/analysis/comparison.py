@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
-from experiments.analysis.intervals import half_width
-from experiments.analysis.quantities import is_missing
-from experiments.analysis.selection import gave_up_rows, is_knob
+from faultline.experiments.analysis.intervals import half_width
+from faultline.experiments.analysis.quantities import is_missing
+from faultline.experiments.analysis.selection import gave_up_rows, is_knob
 
 
 def unmatched_axes(

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-
-from experiments.analysis.best import at_best
-from experiments.analysis.comparison import compare, unpaired_runs
-from experiments.analysis.quantities import quantity, value_text
-from experiments.analysis.selection import (
+from faultline.experiments.analysis.best import at_best
+from faultline.experiments.analysis.comparison import compare, unpaired_runs
+from faultline.experiments.analysis.quantities import quantity, value_text
+from faultline.experiments.analysis.selection import (
     axes_of,
     caveats,
     check_axis,
@@ -19,7 +18,7 @@ from experiments.analysis.selection import (
     successful,
     varied_axes,
 )
-from experiments.errors import UserError, did_you_mean
+from faultline.experiments.config.errors import UserError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

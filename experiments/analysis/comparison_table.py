@@ -8,11 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
+from faultline.experiments.analysis.comparison_report import Report
+from faultline.experiments.analysis.quantities import Quantity, quantity, shown_value
 from rich import box
 from rich.table import Table
-
-from experiments.analysis.comparison_report import Report
-from experiments.analysis.quantities import Quantity, quantity, shown_value
 
 ROWS_SHOWN = 30
 TITLE_WIDTH = 9

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-
-from simulator.timeline import Event, EventKind
+from faultline.simulator.timeline import Event, EventKind
 
 ACTIVITIES = ("training", "repair", "lost", "checkpoint", "rejoin", "restart", "load")
 """What a job does.

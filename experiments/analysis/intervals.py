@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from faultline.experiments.analysis.quantities import quantity
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, stdtrit
-
-from experiments.analysis.quantities import quantity
 
 CONFIDENCE = 0.95
 

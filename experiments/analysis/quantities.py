@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-
-from simulator.badput import CAUSES, MEANINGS
+from faultline.simulator.badput import CAUSES, MEANINGS
 
 
 @dataclass(frozen=True, slots=True)

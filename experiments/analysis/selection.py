@@ -6,10 +6,9 @@ from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
-
-from experiments.errors import UserError, did_you_mean
-from experiments.scenario import Scenario
-from experiments.schema.keys import schema_keys
+from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.config.keys import schema_keys
+from faultline.experiments.config.scenario import Scenario
 
 _OTHER_KNOBS = ("checkpoint.interval_steps",)
 

@@ -6,8 +6,8 @@ import csv
 import math
 from pathlib import Path
 
-from experiments.errors import UserError
-from simulator.timeline import Event, EventKind
+from faultline.experiments.config.errors import UserError
+from faultline.simulator.timeline import Event, EventKind
 
 
 def read_timeline(path: Path) -> list[Event]:

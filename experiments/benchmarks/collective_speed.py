@@ -8,11 +8,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from experiments.benchmarks.measurement import Case, Measurement
-from platforms.preset_library import load_preset
-from platforms.xml_writer import write_xml
-from simulator.simgrid_engine.collective_probe import probe_collective
-from simulator.simgrid_engine.traffic import Fidelity
+from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.simgrid_engine.collective_probe import probe_collective
+from faultline.simulator.simgrid_engine.traffic import Fidelity
 
 SECTION = "collectives"
 _SIZE_BYTES = 1e9

@@ -1,8 +1,8 @@
 """Measure in a fresh interpreter, so that the peak of its memory is that of the measurement.
 
-The parent runs ``python -m experiments.benchmarks.fresh_process`` with a task as JSON on standard
-input; the answer is JSON in the last line of standard output. A process made by `multiprocessing`
-would not do: it imports the main module of its parent and all that this imports.
+The parent runs ``python -m faultline.experiments.benchmarks.fresh_process`` with a task as JSON on
+standard input; the answer is JSON in the last line of standard output. A process made by
+`multiprocessing` would not do: it imports the main module of its parent and all that this imports.
 """
 
 from __future__ import annotations

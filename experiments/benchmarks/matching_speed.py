@@ -10,9 +10,9 @@ from statistics import fmean
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from experiments.benchmarks.fresh_process import Answer, measured
-from experiments.benchmarks.measurement import Case, Measurement
-from strategies.stacks import StackedShards
+from faultline.experiments.benchmarks.fresh_process import Answer, measured
+from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.strategies.stacks import StackedShards
 
 SECTION = "matching, a failure"
 _SIZES = ((200, 9), (600, 8), (1000, 9))

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from experiments.benchmarks.fresh_process import Answer, measured
-from experiments.benchmarks.measurement import Case, Measurement
-from platforms.preset_library import load_preset
-from platforms.xml_reader import read_platform
-from platforms.xml_writer import write_xml
+from faultline.experiments.benchmarks.fresh_process import Answer, measured
+from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
 
 SECTION = "platform"
 _HGX_GPUS_PER_DOMAIN = 8
@@ -72,7 +72,7 @@ def time_files(cluster: str, ranks: int, path: str) -> Answer:
 
 def time_loading(path: str) -> Answer:
     """Load a platform in SimGrid, up to the point where its routes exist."""
-    from simulator.simgrid_engine.loading import load_engine
+    from faultline.simulator.simgrid_engine.loading import load_engine
 
     started = perf_counter()
     engine = load_engine(Path(path))

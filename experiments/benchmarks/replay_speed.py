@@ -6,11 +6,11 @@ from functools import partial
 from statistics import median
 from time import perf_counter
 
-from experiments.benchmarks.fresh_process import Answer, measured
-from experiments.benchmarks.measurement import Case, Measurement
-from experiments.resolve import resolve
-from experiments.scenario_file import load_scenario
-from experiments.single_run import run_question
+from faultline.experiments.benchmarks.fresh_process import Answer, measured
+from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.single_run import run_question
 
 SECTION = "replay engine, 10,000 steps"
 _STEPS = 10_000
@@ -47,7 +47,7 @@ def _title(scheme: str, redundancy: int, groups: int) -> str:
 
 def _measure(scheme: str, redundancy: int, groups: int) -> list[Measurement]:
     # Read here, as the published tables bring pandas along, which a run does not need.
-    from experiments.spare_study.cells import Cell
+    from faultline.experiments.studies.spare.cells import Cell
 
     settings = Cell("spare-study", scheme, groups, redundancy).settings()
     answer = measured(time_replay, "spare-study", [*settings, f"job.steps={_STEPS}"], _SEEDS)

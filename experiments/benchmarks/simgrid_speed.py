@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from experiments.benchmarks.fresh_process import Answer, measured
-from experiments.benchmarks.measurement import Case, Measurement
-from experiments.benchmarks.replay_speed import time_replay
-from experiments.platform_files import generate_preset, traffic_of
-from experiments.resolve import resolve
-from experiments.scenario_file import load_scenario
-from simulator.simgrid_engine.process import run_on_simgrid
+from faultline.experiments.benchmarks.fresh_process import Answer, measured
+from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.benchmarks.replay_speed import time_replay
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.platform_files import generate_preset, traffic_of
+from faultline.experiments.job.resolved_job import resolve
+from faultline.simulator.simgrid_engine.process import run_on_simgrid
 
 SECTION = "SimGrid engine"
 _SEEDS_OF_REPLAY = 3

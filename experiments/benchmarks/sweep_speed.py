@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from experiments.benchmarks.fresh_process import Answer, measured
-from experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.benchmarks.fresh_process import Answer, measured
+from faultline.experiments.benchmarks.measurement import Case, Measurement
 
 SECTION = "sweeps"
 _OVERHEAD_TARGET_S = 0.15
@@ -50,16 +50,15 @@ def time_sweep(runs: int) -> Answer:
     The overhead is what the cores spent a run beyond the simulation: planning, processes, files,
     tables.
     """
+    from faultline.experiments.config.grid_file import read_grid
+    from faultline.experiments.config.scenario_file import load_scenario
+    from faultline.experiments.job.resolved_job import resolve
+    from faultline.experiments.runs.local import LocalExecutor
+    from faultline.experiments.runs.planned import play_plan
+    from faultline.experiments.runs.point import cores
+    from faultline.experiments.runs.single_run import run_question
+    from faultline.experiments.runs.sweep_plan import make_plan
     from rich.console import Console
-
-    from experiments.resolve import resolve
-    from experiments.runs.local import LocalExecutor
-    from experiments.runs.planned import play_plan
-    from experiments.runs.point import cores
-    from experiments.scenario_file import load_scenario
-    from experiments.single_run import run_question
-    from experiments.sweeps.grid_file import read_grid
-    from experiments.sweeps.plan import make_plan
 
     points = len(_SCHEMES) * len(_REDUNDANCIES)
     seeds = -(-runs // points)
@@ -101,9 +100,9 @@ def _grid(seeds: int) -> str:
 
 def time_table(rows: int) -> Answer:
     """Read a sweep of so many rows and draw its usual figures; the rows are one run's, varied."""
-    from experiments.charts.defaults import usual_figures
-    from experiments.figure_style import save_figure
-    from experiments.runs.table import read_sweep
+    from faultline.experiments.figures.defaults import usual_figures
+    from faultline.experiments.figures.style import save_figure
+    from faultline.experiments.runs.table import read_sweep
 
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
@@ -116,13 +115,13 @@ def time_table(rows: int) -> Answer:
 
 def _fabricate(directory: Path, rows: int) -> None:
     """Write a finished sweep whose records are one run's, stretched by redundancy and seed."""
-    from experiments.resolve import resolve
-    from experiments.runs.planned import finish
-    from experiments.runs.store import Store, StoredRun
-    from experiments.scenario_file import load_scenario
-    from experiments.single_run import run_question
-    from experiments.sweeps.grid_file import read_grid
-    from experiments.sweeps.plan import make_plan
+    from faultline.experiments.config.grid_file import read_grid
+    from faultline.experiments.config.scenario_file import load_scenario
+    from faultline.experiments.job.resolved_job import resolve
+    from faultline.experiments.runs.planned import finish
+    from faultline.experiments.runs.single_run import run_question
+    from faultline.experiments.runs.store import Store, StoredRun
+    from faultline.experiments.runs.sweep_plan import make_plan
 
     seeds = rows // (len(_SCHEMES) * len(_REDUNDANCIES))
     path = directory / "grid"

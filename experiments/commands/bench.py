@@ -8,15 +8,14 @@ import platform
 from dataclasses import asdict
 from typing import Any
 
+from faultline.experiments.benchmarks.fresh_process import BenchmarkError
+from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.point import cores
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
-
-from experiments.benchmarks.fresh_process import BenchmarkError
-from experiments.benchmarks.measurement import Case, Measurement
-from experiments.errors import UserError
-from experiments.runs.point import cores
 
 
 def add_parser(commands: Any) -> None:
@@ -51,12 +50,12 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _cases(quick: bool) -> list[Case]:
     # What is measured here is half of the program: no other command should have to import it.
-    from experiments.benchmarks.collective_speed import collective_cases
-    from experiments.benchmarks.matching_speed import matching_cases
-    from experiments.benchmarks.platform_speed import platform_cases
-    from experiments.benchmarks.replay_speed import replay_cases
-    from experiments.benchmarks.simgrid_speed import simgrid_cases
-    from experiments.benchmarks.sweep_speed import sweep_cases
+    from faultline.experiments.benchmarks.collective_speed import collective_cases
+    from faultline.experiments.benchmarks.matching_speed import matching_cases
+    from faultline.experiments.benchmarks.platform_speed import platform_cases
+    from faultline.experiments.benchmarks.replay_speed import replay_cases
+    from faultline.experiments.benchmarks.simgrid_speed import simgrid_cases
+    from faultline.experiments.benchmarks.sweep_speed import sweep_cases
 
     return [
         *replay_cases(quick),

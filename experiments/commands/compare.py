@@ -8,12 +8,11 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from faultline.experiments.config.errors import UserError
 from rich.console import Console
 
-from experiments.errors import UserError
-
 if TYPE_CHECKING:
-    from experiments.analysis.comparison_report import Report
+    from faultline.experiments.analysis.comparison_report import Report
 
 
 def add_parser(commands: Any) -> None:
@@ -50,8 +49,8 @@ def add_parser(commands: Any) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     # Here and below: no other command need wait for pandas and matplotlib.
-    from experiments.analysis.comparison_report import make_report
-    from experiments.runs.table import read_sweep
+    from faultline.experiments.analysis.comparison_report import make_report
+    from faultline.experiments.runs.table import read_sweep
 
     sweep = read_sweep(arguments.directory)
     report = make_report(sweep.frame, arguments.metric, arguments.by, arguments.baseline)
@@ -108,7 +107,7 @@ def _plain(value: Any) -> Any:
 
 
 def _print(report: Report) -> None:
-    from experiments.analysis.comparison_table import rich_table
+    from faultline.experiments.analysis.comparison_table import rich_table
 
     # Wider than most terminals, which break a line that is too long: numbers are never cut.
     console = Console(width=200, highlight=False)

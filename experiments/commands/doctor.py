@@ -8,11 +8,10 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
+from faultline.experiments.health import Check, limit_checks, simgrid_checks, version_checks
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-
-from experiments.health import Check, limit_checks, simgrid_checks, version_checks
 
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 

@@ -6,11 +6,10 @@ import argparse
 import json
 from typing import Any
 
+from faultline.experiments.commands import failures_draw
+from faultline.experiments.commands.failures_output import duration, gpu_count, output
+from faultline.experiments.config.mix_file import MixFile, load_mix, shipped_mixes
 from rich.table import Table
-
-from experiments.commands import failures_draw
-from experiments.commands.failures_output import duration, gpu_count, output
-from experiments.failure_models.mix_file import MixFile, load_mix, shipped_mixes
 
 
 def add_parser(commands: Any) -> None:

@@ -8,19 +8,18 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
+from faultline.experiments.commands.failures_output import duration, gpu_count, output
+from faultline.experiments.commands.run import seed
+from faultline.experiments.commands.scenario_arguments import add_settings
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.mix_file import shipped_mixes
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
+from faultline.experiments.config.text_file import read_text_file
+from faultline.experiments.config.toml_text import parse_toml
+from faultline.experiments.config.trace_file import write_trace
 from rich.table import Table
-
-from experiments.commands.failures_output import duration, gpu_count, output
-from experiments.commands.run import seed
-from experiments.commands.scenario_arguments import add_settings
-from experiments.errors import UserError
-from experiments.failure_models.draw import CauseSummary, Drawing, draw
-from experiments.failure_models.mix_file import shipped_mixes
-from experiments.failure_models.trace_file import write_trace
-from experiments.scenario import Scenario
-from experiments.scenario_file import load_scenario, shipped_scenarios
-from experiments.schema.text_file import read_text_file
-from experiments.schema.toml_text import parse_toml
 
 GPUS = 16_384
 """GPUs of the job, where a model is drawn by itself: those of Llama 3's pretraining."""
@@ -133,7 +132,7 @@ def _groups(gpus: int) -> int:
 
 def _draw_figure(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> None:
     # Matplotlib takes longer to import than all else here.
-    from experiments.failure_models.figure import draw_figure
+    from faultline.experiments.figures.failures import draw_figure
 
     if not drawing.failures:
         raise UserError(

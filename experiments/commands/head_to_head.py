@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.errors import UserError
+from faultline.experiments.config.errors import UserError
 
 
 def add_parser(commands: Any) -> None:
@@ -56,9 +56,8 @@ def _positive(text: str) -> int:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     # No other command need wait for pandas and matplotlib.
+    from faultline.experiments.studies.head_to_head.comparison import Options, run_head_to_head
     from rich.console import Console
-
-    from experiments.head_to_head.comparison import Options, run_head_to_head
 
     directory = arguments.output or Path("results") / "head-to-head"
     try:

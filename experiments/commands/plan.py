@@ -9,17 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from faultline.experiments.commands.scenario_arguments import add_scenario
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.planner.situation import Wish, read_situation
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.units import TIME, parse_quantity
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from experiments.commands.scenario_arguments import add_scenario
-from experiments.errors import UserError
-from experiments.planner.situation import Wish, read_situation
-from platforms.errors import PlatformError
-from platforms.units import TIME, parse_quantity
-
 if TYPE_CHECKING:
-    from experiments.planner.plan import Plan
+    from faultline.experiments.planner.plan import Plan
 
 _FILE_COLUMNS = 150
 
@@ -130,11 +129,11 @@ def _time(text: str) -> float:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if no scheme would finish the job."""
     # Here and below: no other command need wait for scipy and pandas.
-    from experiments.planner.advice import advise
-    from experiments.planner.answer import answer
-    from experiments.planner.optimised import check_searchable, optimise_schemes
-    from experiments.planner.plan import chosen_protections, chosen_schemes, make_plan
-    from experiments.planner.printing import print_plan
+    from faultline.experiments.planner.advice import advise
+    from faultline.experiments.planner.answer import answer
+    from faultline.experiments.planner.optimised import check_searchable, optimise_schemes
+    from faultline.experiments.planner.plan import chosen_protections, chosen_schemes, make_plan
+    from faultline.experiments.planner.printing import print_plan
 
     if arguments.no_simulation and arguments.output is not None:
         raise UserError("-o FOLDER: its figures show simulations; leave out --no-simulation")
@@ -204,8 +203,8 @@ def _make_folder(folder: Path) -> None:
 
 
 def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
-    from experiments.figure_style import save_figure
-    from experiments.planner.landscape import draw_landscape, landscape
+    from faultline.experiments.figures.style import save_figure
+    from faultline.experiments.planner.landscape import draw_landscape, landscape
 
     for line in plan.bests_of_schemes():
         scheme, folder = line.choice.scheme, arguments.output

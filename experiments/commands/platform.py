@@ -7,20 +7,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.commands import platform_break, platform_probe
+from faultline.experiments.config.errors import UserError
+from faultline.platforms.check_report import check_report
+from faultline.platforms.errors import nearest
+from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.rail_plane import rail_plane
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_overrides import load_spec_with, read_settings
+from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
 from rich.console import Console
 from rich.table import Table
-
-from experiments.commands import platform_break, platform_probe
-from experiments.errors import UserError
-from platforms.check_report import check_report
-from platforms.errors import nearest
-from platforms.preset_library import load_preset, preset_names
-from platforms.rail_plane import rail_plane
-from platforms.spec import ClusterSpec
-from platforms.spec_overrides import load_spec_with, read_settings
-from platforms.units import BANDWIDTH, TIME, format_quantity
-from platforms.xml_reader import read_platform
-from platforms.xml_writer import write_xml
 
 _EFFECTS = {
     "network": "these count for a job's measured all-reduce, checkpoint and load:",
@@ -111,7 +110,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _draw(arguments: argparse.Namespace) -> int:
     # Matplotlib takes its second to be imported: only where something is drawn.
-    from experiments.platform_drawing import draw_platform
+    from faultline.experiments.figures.platform import draw_platform
 
     if arguments.output.suffix.lower() != ".png":
         raise UserError(

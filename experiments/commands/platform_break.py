@@ -8,20 +8,23 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.commands.platform_probe import add_collective_arguments, collective_of
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.job.platform_files import check_controller, explaining_aborts
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.failure_domains import FailureDomain, failure_domains
+from faultline.platforms.platform_data import Platform
+from faultline.platforms.units import TIME, parse_quantity
+from faultline.platforms.xml_reader import read_platform
+from faultline.simulator.collectives.catalogue import CollectiveError
+from faultline.simulator.simgrid_engine.collective_failure import (
+    Aftermath,
+    Failure,
+    break_collective,
+)
+from faultline.simulator.simgrid_engine.collective_probe import prepare
 from rich.console import Console
 from rich.table import Table
-
-from experiments.commands.platform_probe import add_collective_arguments, collective_of
-from experiments.errors import UserError
-from experiments.platform_files import check_controller, explaining_aborts
-from platforms.errors import PlatformError
-from platforms.failure_domains import FailureDomain, failure_domains
-from platforms.platform_data import Platform
-from platforms.units import TIME, parse_quantity
-from platforms.xml_reader import read_platform
-from simulator.collectives.catalogue import CollectiveError
-from simulator.simgrid_engine.collective_failure import Aftermath, Failure, break_collective
-from simulator.simgrid_engine.collective_probe import prepare
 
 _POWERED = {"gpu", "host", "domain", "rack"}
 """Levels whose failure takes GPUs down; that of a switch or link only cuts them off."""

@@ -9,17 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.job.platform_files import explaining_aborts, generate_preset
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.units import BANDWIDTH, parse_size_bytes
+from faultline.simulator.collectives.catalogue import ALGORITHMS, CollectiveError
+from faultline.simulator.probe_cache import cache_directory
+from faultline.simulator.simgrid_engine.collective_probe import CollectiveResult, probe_collective
 from rich.console import Console
 from rich.table import Table
-
-from experiments.errors import UserError
-from experiments.platform_files import explaining_aborts, generate_preset
-from platforms.errors import PlatformError
-from platforms.preset_library import load_preset, preset_names
-from platforms.units import BANDWIDTH, parse_size_bytes
-from simulator.collectives.catalogue import ALGORITHMS, CollectiveError
-from simulator.probe_cache import cache_directory
-from simulator.simgrid_engine.collective_probe import CollectiveResult, probe_collective
 
 _MOST_BYTES = 1e18
 """SimGrid counts bytes in 64 bits."""

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.run import seed
-from experiments.commands.scenario_arguments import add_settings
-from experiments.errors import UserError
-from experiments.scenario_file import load_scenario
-from experiments.single_run import run
-from simulator.timeline import Event
+from faultline.experiments.commands.run import seed
+from faultline.experiments.commands.scenario_arguments import add_settings
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.single_run import run
+from faultline.simulator.timeline import Event
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,7 +82,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.timeline is not None:
         _plot_run(*_played(arguments), arguments, Path("timeline"))
     elif arguments.source.is_file():
-        from experiments.analysis.timeline_file import read_timeline
+        from faultline.experiments.analysis.timeline_file import read_timeline
 
         events = read_timeline(arguments.source)
         _plot_run(
@@ -108,7 +108,7 @@ def _plot_run(
     events: list[Event], title: str, arguments: argparse.Namespace, default: Path
 ) -> None:
     # Here and below: no other command need wait for pandas and matplotlib.
-    from experiments.charts.timeline import draw_timeline
+    from faultline.experiments.figures.timeline import draw_timeline
 
     window_s = None if arguments.window is None else tuple(arguments.window)
     path = arguments.output or default.with_name(f"{default.name}.{arguments.format}")
@@ -119,9 +119,9 @@ def _plot_run(
 
 
 def _plot_sweep(arguments: argparse.Namespace) -> None:
-    from experiments.charts.chosen import Wanted, chosen_figure
-    from experiments.charts.defaults import usual_figures
-    from experiments.runs.table import read_sweep
+    from faultline.experiments.figures.chosen import Wanted, chosen_figure
+    from faultline.experiments.figures.defaults import usual_figures
+    from faultline.experiments.runs.table import read_sweep
 
     sweep = read_sweep(arguments.source)
     options = ("kind", "x", "y", "metric", "hue", "column")
@@ -142,7 +142,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _save(figure: Figure, title: str, path: Path) -> None:
-    from experiments.figure_style import save_figure
+    from faultline.experiments.figures.style import save_figure
 
     try:
         save_figure(figure, path)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from experiments.errors import UserError
+from faultline.experiments.config.errors import UserError
 
 
 def add_parser(commands: Any) -> None:
@@ -32,9 +32,9 @@ def add_parser(commands: Any) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     # pandas, jinja2 and matplotlib take a second to load, which other commands need not wait for.
-    from experiments.report.page import make_page
-    from experiments.report.render import render
-    from experiments.runs.table import read_sweep
+    from faultline.experiments.report.page import make_page
+    from faultline.experiments.report.render import render
+    from faultline.experiments.runs.table import read_sweep
 
     directory: Path = arguments.directory
     output: Path = arguments.output or directory / "report.html"

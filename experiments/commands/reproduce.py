@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies.base import Options
 from rich.console import Console
-
-from experiments.errors import UserError, did_you_mean
-from experiments.reproductions import all_reproductions
-from experiments.reproductions.base import Options
 
 
 def add_parser(commands: Any) -> None:

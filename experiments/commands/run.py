@@ -8,18 +8,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.commands.scenario_arguments import add_scenario
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.figures.time_units import steps_text, time_text
+from faultline.experiments.runs.single_run import Record, run
+from faultline.simulator.badput import MEANINGS
+from faultline.simulator.timeline import Event
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-
-from experiments.charts.time_units import steps_text, time_text
-from experiments.commands.scenario_arguments import add_scenario
-from experiments.errors import UserError
-from experiments.scenario import Scenario
-from experiments.scenario_file import load_scenario
-from experiments.single_run import Record, run
-from simulator.badput import MEANINGS
-from simulator.timeline import Event
 
 
 def add_parser(commands: Any) -> None:

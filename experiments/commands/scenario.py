@@ -8,17 +8,16 @@ import re
 from importlib.metadata import version
 from typing import Any
 
+from faultline.experiments.commands.scenario_arguments import add_scenario
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.reference import find_reference, first_sentence
+from faultline.experiments.config.reference_text import explained, overview, reference_page
+from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
+from faultline.experiments.job.check import check_scenario
+from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source
+from faultline.experiments.job.scenario_toml import scenario_toml
 from rich.console import Console
 from rich.text import Text
-
-from experiments.commands.scenario_arguments import add_scenario
-from experiments.errors import UserError
-from experiments.scenario_file import load_scenario, read_source, shipped_scenarios
-from experiments.schema.check import check_scenario
-from experiments.schema.reference import find_reference, first_sentence
-from experiments.schema.reference_text import explained, overview, reference_page
-from experiments.schema.resolved import ResolvedScenario, resolve_source
-from experiments.schema.scenario_toml import scenario_toml
 
 _COMMENT = re.compile(r"(?m)(^|  )# .*$")
 _TABLE = re.compile(r"(?m)^\[.*\]$")

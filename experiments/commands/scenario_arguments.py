@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.scenario_file import shipped_scenarios
+from faultline.experiments.config.scenario_file import shipped_scenarios
 
 
 def add_scenario(parser: Any) -> None:

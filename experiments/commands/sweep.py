@@ -8,16 +8,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from faultline.experiments.config.grid_file import read_grid, shipped_grids
+from faultline.experiments.runs.point import Executor, Limits
+from faultline.experiments.runs.sweep_plan import make_plan
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.units import SIZE, TIME, Kind, parse_quantity
 from rich.console import Console
 
-from experiments.runs.point import Executor, Limits
-from experiments.sweeps.grid_file import read_grid, shipped_grids
-from experiments.sweeps.plan import make_plan
-from platforms.errors import PlatformError
-from platforms.units import SIZE, TIME, Kind, parse_quantity
-
 if TYPE_CHECKING:
-    from experiments.runs.planned import Outcome
+    from faultline.experiments.runs.planned import Outcome
 
 
 def add_parser(commands: Any) -> None:
@@ -85,7 +84,7 @@ def _limit(text: str, kind: Kind) -> float:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if some runs failed."""
     # Here and below: no other command need wait for pandas.
-    from experiments.runs.planned import play_plan
+    from faultline.experiments.runs.planned import play_plan
 
     plan = make_plan(read_grid(arguments.grid))
     memory = arguments.memory_limit
@@ -113,16 +112,16 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _executor(arguments: argparse.Namespace) -> Executor:
     if arguments.scheduler is not None:
-        from experiments.runs.dask_cluster import DaskExecutor
+        from faultline.experiments.runs.dask_cluster import DaskExecutor
 
         return DaskExecutor(arguments.scheduler)
-    from experiments.runs.local import LocalExecutor
+    from faultline.experiments.runs.local import LocalExecutor
 
     return LocalExecutor(arguments.workers)
 
 
 def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
-    from experiments.runs.table import CSV, PARQUET
+    from faultline.experiments.runs.table import CSV, PARQUET
 
     if outcome.failed:
         runs = "1 run" if outcome.failed == 1 else f"{outcome.failed} runs"

@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from experiments.health.check import Check, State
-from experiments.runs.point import cores
-from simulator.probe_cache import cache_directory
+from faultline.experiments.health.check import Check, State
+from faultline.experiments.runs.point import cores
+from faultline.simulator.probe_cache import cache_directory
 
 _SECTION = "limits"
 _MEGABYTE = 1e6

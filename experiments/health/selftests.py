@@ -9,11 +9,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from experiments.health.check import Check
-from platforms.errors import PlatformError
-from platforms.preset_library import load_preset
-from platforms.selftest import FlowCheck, single_flow
-from platforms.xml_writer import write_xml
+from faultline.experiments.health.check import Check
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.selftest import FlowCheck, single_flow
+from faultline.platforms.xml_writer import write_xml
 
 _SIMGRID = "SimGrid"
 _FABRIC = "fabric"

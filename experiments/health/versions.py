@@ -6,7 +6,7 @@ import platform
 import re
 from importlib import metadata
 
-from experiments.health.check import Check
+from faultline.experiments.health.check import Check
 
 _SECTION = "versions"
 _REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)\s*(?:(?P<relation>==|>=)\s*(?P<version>[\d.]+))?$")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from experiments.figure_style import scheme_looks
-from experiments.planner.answer import days
-from experiments.planner.pairs import Interval
-from experiments.planner.plan import Line, Plan
-from experiments.planner.verification import HOPELESS, INDIFFERENCE, change_of
-from experiments.theory.choices import Choice
+from faultline.experiments.figures.style import scheme_looks
+from faultline.experiments.job.choices import Choice
+from faultline.experiments.planner.answer import days
+from faultline.experiments.planner.pairs import Interval
+from faultline.experiments.planner.plan import Line, Plan
+from faultline.experiments.planner.verification import HOPELESS, INDIFFERENCE, change_of
 
 
 @dataclass(frozen=True, slots=True)

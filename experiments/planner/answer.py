@@ -7,14 +7,13 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from experiments.planner.optimised import Optimised
-from experiments.planner.pairs import Interval, interval_of
-from experiments.planner.plan import DAY_S, Line, Plan
-from experiments.planner.situation import Situation
+from faultline.experiments.planner.optimised import Optimised
+from faultline.experiments.planner.pairs import Interval, interval_of
+from faultline.experiments.planner.plan import DAY_S, Line, Plan
+from faultline.experiments.planner.situation import Situation
 
 if TYPE_CHECKING:
-    from experiments.planner.advice import Advice
+    from faultline.experiments.planner.advice import Advice
 
 
 def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.planner.situation import Situation
-from experiments.resolve import settings_of
-from experiments.theory.choices import Choice
+from faultline.experiments.job.choices import Choice
+from faultline.experiments.job.resolved_job import settings_of
+from faultline.experiments.planner.situation import Situation
 
 
 def choices_of(situation: Situation, scheme: str, protection: str) -> list[Choice]:

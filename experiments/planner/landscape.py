@@ -6,19 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pandas as pd
+from faultline.experiments.figures.heat_map import draw_heat_map
+from faultline.experiments.figures.panels import in_order, write_title
+from faultline.experiments.job.choices import Choice, at_interval, predicted_ratio
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.planner.advice import scheme_name
+from faultline.experiments.planner.choices import choices_of
+from faultline.experiments.planner.optimised import point_of, simulated_objective
+from faultline.experiments.planner.plan import Plan
+from faultline.experiments.planner.racing import Point
+from faultline.experiments.planner.simulation import steps_needed
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-
-from experiments.charts.heat_map import draw_heat_map
-from experiments.charts.panels import in_order, write_title
-from experiments.planner.advice import scheme_name
-from experiments.planner.choices import choices_of
-from experiments.planner.optimised import point_of, simulated_objective
-from experiments.planner.plan import Plan
-from experiments.planner.racing import Point
-from experiments.planner.simulation import steps_needed
-from experiments.resolve import Question
-from experiments.theory.choices import Choice, at_interval, predicted_ratio
 
 CLOSED_FORM, SIMULATION = "closed form", "simulation"
 _INTERVAL, _REDUNDANCY, _RATIO = (
@@ -74,7 +73,7 @@ def _points(best: Choice, choices: Sequence[Choice]) -> list[Point]:
     return [Point(redundancy, steps) for redundancy in redundancies for steps in intervals]
 
 
-def _at(best: Choice, point: Point) -> Question:
+def _at(best: Choice, point: Point) -> ResolvedJob:
     return at_interval(replace(best.question, redundancy=point.redundancy), point.interval_steps)
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from experiments.errors import UserError
-from experiments.planner.choices import choices_of
-from experiments.planner.optimiser import Optimum, optimise
-from experiments.planner.plan import Plan
-from experiments.planner.racing import Objective, Point, RaceRules
-from experiments.planner.simulation import play, shortened, steps_needed
-from experiments.planner.situation import Situation
-from experiments.resolve import Question
-from experiments.runs import point as runs
-from experiments.theory.choices import Choice, at_interval
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.job.choices import Choice, at_interval
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.planner.choices import choices_of
+from faultline.experiments.planner.optimiser import Optimum, optimise
+from faultline.experiments.planner.plan import Plan
+from faultline.experiments.planner.racing import Objective, Point, RaceRules
+from faultline.experiments.planner.simulation import play, shortened, steps_needed
+from faultline.experiments.planner.situation import Situation
+from faultline.experiments.runs import point as runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def point_of(choice: Choice) -> Point:
 
 
 def simulated_objective(
-    question: Question, steps: int, on_done: Callable[[], None] | None = None
+    question: ResolvedJob, steps: int, on_done: Callable[[], None] | None = None
 ) -> Objective:
     """Return the time-to-train ratio of simulated jobs as a function of point and seed."""
     short = shortened(question, steps)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from experiments.planner.pairs import Interval, paired_change
-from experiments.planner.racing import Evaluations, Objective, Point, RaceRules, race
+from faultline.experiments.planner.pairs import Interval, paired_change
+from faultline.experiments.planner.racing import Evaluations, Objective, Point, RaceRules, race
 
 # Redundancies that a move goes up or down, and the factor on the interval: coarse moves first, as
 # their differences are told from noise by few seeds.

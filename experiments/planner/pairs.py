@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import isfinite, nan
 
 import numpy as np
-
-from experiments.analysis.intervals import CONFIDENCE, half_width
+from faultline.experiments.analysis.intervals import CONFIDENCE, half_width
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from experiments.errors import UserError, did_you_mean
-from experiments.planner.choices import choices_of
-from experiments.planner.pairs import Interval, interval_of
-from experiments.planner.simulation import Simulated, steps_needed
-from experiments.planner.situation import Situation
-from experiments.planner.verification import verify
-from experiments.theory.choices import Choice
-from platforms.errors import PlatformError
-from strategies.errors import StrategyError
-from strategies.protection.registry import all_protections
-from strategies.registry import all_strategies, strategy_class
+from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.job.choices import Choice
+from faultline.experiments.planner.choices import choices_of
+from faultline.experiments.planner.pairs import Interval, interval_of
+from faultline.experiments.planner.simulation import Simulated, steps_needed
+from faultline.experiments.planner.situation import Situation
+from faultline.experiments.planner.verification import verify
+from faultline.platforms.errors import PlatformError
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.protection.registry import all_protections
+from faultline.strategies.registry import all_strategies, strategy_class
 
 DAY_S = 86_400.0
 _HUNDRED_YEARS_S = 100 * 365.25 * DAY_S

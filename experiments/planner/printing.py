@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from faultline.experiments.figures.time_units import steps_text
+from faultline.experiments.planner.advice import Advice, pair_name, scheme_name
+from faultline.experiments.planner.answer import days, gpu_hours, step_seconds
+from faultline.experiments.planner.optimised import Optimised
+from faultline.experiments.planner.pairs import Interval, interval_of
+from faultline.experiments.planner.plan import Line, Plan
+from faultline.experiments.planner.verification import HOPELESS
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
-
-from experiments.charts.time_units import steps_text
-from experiments.planner.advice import Advice, pair_name, scheme_name
-from experiments.planner.answer import days, gpu_hours, step_seconds
-from experiments.planner.optimised import Optimised
-from experiments.planner.pairs import Interval, interval_of
-from experiments.planner.plan import Line, Plan
-from experiments.planner.verification import HOPELESS
 
 
 def print_plan(

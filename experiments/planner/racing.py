@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from experiments.planner.pairs import Interval, paired_change
+from faultline.experiments.planner.pairs import Interval, paired_change
 
 
 class Point(NamedTuple):

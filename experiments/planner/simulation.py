@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf, isfinite
 
-from experiments.resolve import Question
-from experiments.runs import player
-from experiments.runs.point import Point, cores
-from experiments.single_run import Record
-from experiments.theory.choices import Choice
+from faultline.experiments.job.choices import Choice
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.runs import player
+from faultline.experiments.runs.point import Point, cores
+from faultline.experiments.runs.single_run import Record
 
 RESTARTS_WANTED = 20
 _WORTH_STARTING_WORKERS_S = 4.0
@@ -74,7 +74,7 @@ def steps_needed(choices: Sequence[Choice]) -> int:
     return max(1, min(whole, ceil(min(RESTARTS_WANTED * longest, whole))))
 
 
-def shortened(question: Question, steps: int, limit_s: float | None = None) -> Question:
+def shortened(question: ResolvedJob, steps: int, limit_s: float | None = None) -> ResolvedJob:
     """Return a question about a job of so many steps with its own limit of simulated time."""
     scenario = question.scenario
     job = scenario.job.model_copy(update={"steps": steps, "time_limit_s": limit_s})
@@ -82,7 +82,7 @@ def shortened(question: Question, steps: int, limit_s: float | None = None) -> Q
 
 
 def simulate(
-    questions: Sequence[Question],
+    questions: Sequence[ResolvedJob],
     seeds: Sequence[int],
     steps: int,
     on_done: Callable[[], None] | None = None,
@@ -92,7 +92,7 @@ def simulate(
 
     Parameters
     ----------
-    questions : sequence of Question
+    questions : sequence of ResolvedJob
         What to play.
     seeds : sequence of int
         The same for all.

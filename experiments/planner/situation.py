@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from experiments.errors import UserError
-from experiments.failure_models.of_scenario import failure_model, stated_mtbf_s
-from experiments.resolve import durations_of, restart_time_s
-from experiments.scenario import Scenario
-from experiments.scenario_file import load_scenario
-from platforms.units import TIME, format_quantity
-from simulator.job import Durations
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
+from faultline.experiments.job.resolved_job import durations_of, restart_time_s
+from faultline.platforms.units import TIME, format_quantity
+from faultline.simulator.job import Durations
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from experiments.planner.pairs import Interval, paired_change
-from experiments.planner.simulation import Simulated, simulate
-from experiments.resolve import Question
-from experiments.theory.choices import Choice
+from faultline.experiments.job.choices import Choice
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.planner.pairs import Interval, paired_change
+from faultline.experiments.planner.simulation import Simulated, simulate
 
 HOPELESS = 2.0
 """A run is stopped when it takes so many times as long as the soonest so far."""
@@ -84,7 +84,7 @@ def change_of(ours: Simulated, theirs: Simulated) -> Interval:
 def _play_more(
     results: list[Simulated],
     places: Sequence[int],
-    questions: Sequence[Question],
+    questions: Sequence[ResolvedJob],
     seeds: Sequence[int],
     steps: int,
     on_done: Callable[[], None] | None,

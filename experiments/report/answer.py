@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-
-from experiments.analysis.quantities import quantity
-from experiments.charts.time_units import steps_text
-from experiments.report.naming import choice_name, knobs_name, scheme_name
-from experiments.report.quantities import fixed, time_unit
-from experiments.report.standings import Standings
+from faultline.experiments.analysis.quantities import quantity
+from faultline.experiments.figures.time_units import steps_text
+from faultline.experiments.report.naming import choice_name, knobs_name, scheme_name
+from faultline.experiments.report.quantities import fixed, time_unit
+from faultline.experiments.report.standings import Standings
 
 _Row = dict[Hashable, Any]
 _MOST_PEERS = 4

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from experiments.charts.badput import draw_badput
-from experiments.report.badput_table import badput_table
-from experiments.report.figures import Picture, embed
-from experiments.report.standings import Standings
-from experiments.report.tables import Table
+from faultline.experiments.figures.badput import draw_badput
+from faultline.experiments.report.badput_table import badput_table
+from faultline.experiments.report.figures import Picture, embed
+from faultline.experiments.report.standings import Standings
+from faultline.experiments.report.tables import Table
 
 BADPUT = "badput"
 """What the figure is called, here and among the usual figures of a sweep."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pandas as pd
-
-from experiments.report.comparison_table import condition_kind
-from experiments.report.naming import axis_title, axis_value, choice_name
-from experiments.report.quantities import decimals_for, time_unit
-from experiments.report.standings import Standings
-from experiments.report.tables import Column, Row, Table, number_cell, text_cell
-from simulator.badput import CAUSES, MEANINGS, USEFUL
+from faultline.experiments.report.comparison_table import condition_kind
+from faultline.experiments.report.naming import axis_title, axis_value, choice_name
+from faultline.experiments.report.quantities import decimals_for, time_unit
+from faultline.experiments.report.standings import Standings
+from faultline.experiments.report.tables import Column, Row, Table, number_cell, text_cell
+from faultline.simulator.badput import CAUSES, MEANINGS, USEFUL
 
 MOST_ROWS = 100
 

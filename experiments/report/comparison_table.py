@@ -6,12 +6,12 @@ import math
 from collections.abc import Hashable
 from typing import Any, Literal
 
-from experiments.analysis.selection import is_numeric_axis
-from experiments.report.answer import interval_text, is_clear
-from experiments.report.naming import axis_title, axis_value, choice_name
-from experiments.report.quantities import MISSING, decimals_for, time_unit
-from experiments.report.standings import Standings
-from experiments.report.tables import (
+from faultline.experiments.analysis.selection import is_numeric_axis
+from faultline.experiments.report.answer import interval_text, is_clear
+from faultline.experiments.report.naming import axis_title, axis_value, choice_name
+from faultline.experiments.report.quantities import MISSING, decimals_for, time_unit
+from faultline.experiments.report.standings import Standings
+from faultline.experiments.report.tables import (
     Cell,
     Column,
     Row,

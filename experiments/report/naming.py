@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from experiments.analysis.quantities import quantity, setting_text, shown_value
-from experiments.figure_style import scheme_looks
-from experiments.report.quantities import is_missing
+from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
+from faultline.experiments.figures.style import scheme_looks
+from faultline.experiments.report.quantities import is_missing
 
 
 def scheme_name(name: Any) -> str:

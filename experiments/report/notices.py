@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from experiments.analysis.selection import caveats
-from experiments.runs.table import Sweep
+from faultline.experiments.analysis.selection import caveats
+from faultline.experiments.runs.table import Sweep
 
 
 def notices(sweep: Sweep) -> tuple[str, ...]:

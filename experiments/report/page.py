@@ -7,27 +7,26 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pandas as pd
-
-from experiments.analysis.selection import varied_axes
-from experiments.charts.defaults import usual_figures
-from experiments.report.answer import Answer, answer
-from experiments.report.badput_section import BADPUT, BadputSection, badput_section
-from experiments.report.comparison_table import comparison_table
-from experiments.report.figures import Picture, embed
-from experiments.report.naming import axis_title, axis_value
-from experiments.report.notices import notices
-from experiments.report.points_table import MOST_ROWS, points, points_table
-from experiments.report.provenance import (
+from faultline.experiments.analysis.selection import varied_axes
+from faultline.experiments.figures.defaults import usual_figures
+from faultline.experiments.report.answer import Answer, answer
+from faultline.experiments.report.badput_section import BADPUT, BadputSection, badput_section
+from faultline.experiments.report.comparison_table import comparison_table
+from faultline.experiments.report.figures import Picture, embed
+from faultline.experiments.report.naming import axis_title, axis_value
+from faultline.experiments.report.notices import notices
+from faultline.experiments.report.points_table import MOST_ROWS, points, points_table
+from faultline.experiments.report.provenance import (
     grid_text,
     installed_versions,
     provenance_table,
     seeds_text,
 )
-from experiments.report.quantities import is_missing
-from experiments.report.question import Section, meaning_of, scenario_sections, value_text
-from experiments.report.standings import standings
-from experiments.report.tables import Column, Row, Table, number_cell, text_cell
-from experiments.runs.table import Sweep
+from faultline.experiments.report.quantities import is_missing
+from faultline.experiments.report.question import Section, meaning_of, scenario_sections, value_text
+from faultline.experiments.report.standings import standings
+from faultline.experiments.report.tables import Column, Row, Table, number_cell, text_cell
+from faultline.experiments.runs.table import Sweep
 
 
 class Fact(NamedTuple):
@@ -71,7 +70,7 @@ class Page:
     def links(self) -> tuple[Link, ...]:
         """The sections that this page has."""
         known = {
-            "question": ("Question", True),
+            "question": ("ResolvedJob", True),
             "comparison": ("Comparison", self.comparison),
             "time": ("Where the time went", self.badput),
             "figures": ("Figures", self.pictures),

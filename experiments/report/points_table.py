@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pandas as pd
-
-from experiments.analysis.selection import gave_up_rows, is_numeric_axis
-from experiments.report.naming import axis_title, axis_value
-from experiments.report.quantities import decimals_for, is_missing, time_unit
-from experiments.report.tables import (
+from faultline.experiments.analysis.selection import gave_up_rows, is_numeric_axis
+from faultline.experiments.report.naming import axis_title, axis_value
+from faultline.experiments.report.quantities import decimals_for, is_missing, time_unit
+from faultline.experiments.report.tables import (
     Cell,
     Column,
     Row,

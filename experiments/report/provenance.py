@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 import tomlkit
-
-from experiments.report.tables import Column, Row, Table, text_cell
+from faultline.experiments.report.tables import Column, Row, Table, text_cell
 
 _PACKAGES = {
     "SimGrid": "simgrid",

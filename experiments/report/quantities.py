@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
-
-from experiments.charts.time_units import UNITS, TimeUnit
+from faultline.experiments.figures.time_units import UNITS, TimeUnit
 
 MISSING = "–"
 

@@ -6,10 +6,9 @@ from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
 
+from faultline.experiments.report.page import Page
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
-
-from experiments.report.page import Page
 
 
 def render(page: Page) -> str:
@@ -36,7 +35,7 @@ def render(page: Page) -> str:
 
 
 def _package_file(name: str) -> str:
-    return files("experiments.report").joinpath(name).read_text(encoding="utf-8")
+    return files("faultline.experiments.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-
-from experiments.analysis.intervals import half_width, mean_over_seeds
-from experiments.analysis.selection import gave_up_rows, knobs_of, varied_axes
+from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
+from faultline.experiments.analysis.selection import gave_up_rows, knobs_of, varied_axes
 
 METRIC = "time_to_train_ratio"
 _BEST_OF_ONE_SCHEME = 5

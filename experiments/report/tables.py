@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from experiments.charts.time_units import steps_text
-from experiments.report.quantities import MISSING, fixed, is_missing
+from faultline.experiments.figures.time_units import steps_text
+from faultline.experiments.report.quantities import MISSING, fixed, is_missing
 
 
 @dataclass(frozen=True, slots=True)

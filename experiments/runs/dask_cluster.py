@@ -30,12 +30,11 @@ from distributed import TimeoutError as DaskTimeoutError
 from distributed.comm.core import connect
 from distributed.core import send_recv
 from distributed.versions import get_versions
-
-from experiments.errors import UserError
-from experiments.runs.fork_server import Assignment
-from experiments.runs.local import ForkServer
-from experiments.runs.point import Limits, Played, Request, Result, Results
-from experiments.runs.provenance import Environment, environment
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.fork_server import Assignment
+from faultline.experiments.runs.local import ForkServer
+from faultline.experiments.runs.point import Limits, Played, Request, Result, Results
+from faultline.experiments.runs.provenance import Environment, environment
 
 # Runs that are submitted at once: enough for an adaptive cluster to see that there is work, and
 # for each thread to have its next run at hand.

@@ -22,8 +22,8 @@ from time import monotonic
 from typing import NoReturn
 
 import psutil
-
-from experiments.runs.point import (
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.runs.point import (
     KnownDurations,
     Limits,
     Played,
@@ -32,10 +32,9 @@ from experiments.runs.point import (
     Result,
     attempt,
 )
-from experiments.runs.provenance import environment
-from experiments.scenario import Scenario
-from platforms.errors import PlatformError
-from platforms.units import SIZE, format_quantity
+from faultline.experiments.runs.provenance import environment
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.units import SIZE, format_quantity
 
 # Reading the memory of a process tree takes some milliseconds.
 _MEMORY_INTERVAL_S = 0.25

@@ -20,11 +20,10 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 
 import psutil
-
-from experiments.errors import UserError
-from experiments.runs.fork_server import Assignment
-from experiments.runs.point import Limits, Played, Request, Result, Results, cores
-from experiments.runs.provenance import Environment, difference, environment
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.fork_server import Assignment
+from faultline.experiments.runs.point import Limits, Played, Request, Result, Results, cores
+from faultline.experiments.runs.provenance import Environment, difference, environment
 
 # Somebody who ends processes by hand, or a machine short of memory, may hit the same place again.
 _ATTEMPTS = 4
@@ -239,7 +238,7 @@ class _Process:
         # directory first, where a folder of the same name may lie.
         code = (
             f"import sys; sys.path[:] = {sys.path!r}; "
-            f"from experiments.runs.fork_server import serve; serve({theirs.fileno()})"
+            f"from faultline.experiments.runs.fork_server import serve; serve({theirs.fileno()})"
         )
         try:
             self._process = subprocess.Popen(

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.manifest import Manifest, name_point
+from faultline.experiments.runs.player import NO_LIMITS, tell_on
+from faultline.experiments.runs.point import Executor, Limits, Request
+from faultline.experiments.runs.progress import Display
+from faultline.experiments.runs.provenance import code_digest
+from faultline.experiments.runs.store import Store, StoredRun, open_store, set_aside
+from faultline.experiments.runs.table import damaged_tables, remove_tables, write_tables
 from rich.console import Console
-
-from experiments.errors import UserError
-from experiments.runs.manifest import Manifest, name_point
-from experiments.runs.player import NO_LIMITS, tell_on
-from experiments.runs.point import Executor, Limits, Request
-from experiments.runs.progress import Display
-from experiments.runs.provenance import code_digest
-from experiments.runs.store import Store, StoredRun, open_store, set_aside
-from experiments.runs.table import damaged_tables, remove_tables, write_tables
 
 
 class Plan(Protocol):

@@ -7,11 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from experiments.errors import UserError
-from experiments.runs.local import LocalExecutor
-from experiments.runs.point import (
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.point import (
     Executor,
     KnownDurations,
     Limits,
@@ -22,10 +20,11 @@ from experiments.runs.point import (
     Task,
     cores,
 )
-from experiments.runs.progress import Display
-from experiments.runs.provenance import code_digest
-from experiments.runs.sealed_json import seal, unseal
-from experiments.runs.store import StoredRun, open_store
+from faultline.experiments.runs.progress import Display
+from faultline.experiments.runs.provenance import code_digest
+from faultline.experiments.runs.sealed_json import seal, unseal
+from faultline.experiments.runs.store import StoredRun, open_store
+from rich.console import Console
 
 NO_LIMITS = Limits()
 

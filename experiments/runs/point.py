@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from experiments.errors import UserError
-from experiments.platform_files import check_platform
-from experiments.resolve import Question, resolve
-from experiments.scenario import Scenario
-from experiments.single_run import EngineName, asked_hash, run_question
-from platforms.errors import PlatformError
-from simulator.failures.distributions import DistributionError
-from simulator.job import Durations
-from simulator.simgrid_engine.process import SimulationError
-from strategies.errors import StrategyError
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.job.platform_files import check_platform
+from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.runs.single_run import EngineName, asked_hash, run_question
+from faultline.platforms.errors import PlatformError
+from faultline.simulator.failures.distributions import DistributionError
+from faultline.simulator.job import Durations
+from faultline.simulator.simgrid_engine.process import SimulationError
+from faultline.strategies.errors import StrategyError
 
 Labels = tuple[tuple[str, Any], ...]
 
@@ -120,7 +120,7 @@ class Point:
         The engine that plays it.
     labels : tuple of (str, object)
         Columns that go before those of the record, such as the place in a study's grid.
-    question : Question or None
+    question : ResolvedJob or None
         The scenario as resolved, where the caller has that; otherwise it is where it is played.
     """
 
@@ -128,17 +128,17 @@ class Point:
     seed: int = 0
     engine: EngineName = "replay"
     labels: Labels = ()
-    question: Question | None = None
+    question: ResolvedJob | None = None
 
     @classmethod
-    def of(cls, question: Question, seed: int, labels: Labels = ()) -> Point:
+    def of(cls, question: ResolvedJob, seed: int, labels: Labels = ()) -> Point:
         """Return the point of a scenario that is resolved already."""
         return cls(question.scenario, seed, labels=labels, question=question)
 
     @property
     def source(self) -> str:
         """The module whose imports decide what comes of it."""
-        return "experiments.single_run"
+        return "faultline.experiments.runs.single_run"
 
     def key(self) -> str:
         """Return the name of this run: a digest of all that its record depends on but the code."""

@@ -36,7 +36,7 @@ def difference(expected: Environment, found: Environment) -> str | None:
     return None
 
 
-def code_digest(source: str = "experiments.single_run") -> str:
+def code_digest(source: str = "faultline.experiments.runs.single_run") -> str:
     """Return a digest of the simulation's source files and tables, of those that are imported.
 
     Covered are the packages `platforms`, `simulator` and `strategies`, and of `experiments` the
@@ -44,8 +44,8 @@ def code_digest(source: str = "experiments.single_run") -> str:
     record. The others only carry records about, and may change while runs are under way.
     """
     experiments = _root("experiments")
-    package, *below = source.split(".")
-    if package == "experiments":
+    faultline, package, *below = source.split(".")
+    if (faultline, package) == ("faultline", "experiments"):
         first = experiments.joinpath(*below).with_suffix(".py")
     else:
         first = Path(str(sys.modules[source].__file__))
@@ -65,7 +65,7 @@ def code_digest(source: str = "experiments.single_run") -> str:
 
 
 def _root(package: str) -> Path:
-    return Path(str(files(package)))
+    return Path(str(files(f"faultline.{package}")))
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -88,7 +88,7 @@ def _imported(experiments: Path, first: Path) -> set[Path]:
                     file for file in path.parent.glob("*") if file.suffix in _DATA - {".py"}
                 ]
             for module in _modules_named_in(path.read_bytes()):
-                below = experiments.joinpath(*module.split(".")[1:])
+                below = experiments.joinpath(*module.split(".")[2:])
                 file = below.with_suffix(".py")
                 waiting += [*_below(below)] if below.is_dir() else [file] * file.is_file()
     return found
@@ -103,4 +103,4 @@ def _modules_named_in(source: bytes) -> list[str]:
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return [name for name in names if name.startswith("experiments.")]
+    return [name for name in names if name.startswith("faultline.experiments.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from simulator.badput import CAUSES, MEANINGS
+from faultline.simulator.badput import CAUSES, MEANINGS
 
 Record = dict[str, Any]
 """A flat record: column to scalar."""

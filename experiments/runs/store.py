@@ -16,10 +16,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.errors import UserError
-from experiments.runs import manifest as manifests
-from experiments.runs.manifest import Manifest, first_difference, read_manifest, write_manifest
-from experiments.runs.sealed_json import (
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs import manifest as manifests
+from faultline.experiments.runs.manifest import (
+    Manifest,
+    first_difference,
+    read_manifest,
+    write_manifest,
+)
+from faultline.experiments.runs.sealed_json import (
     DamagedError,
     is_temporary,
     seal,

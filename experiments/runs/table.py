@@ -12,12 +12,11 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-from experiments.errors import UserError
-from experiments.runs.manifest import FILE, Manifest, read_manifest
-from experiments.runs.record import column
-from experiments.runs.sealed_json import DamagedError, write_atomically
-from experiments.runs.store import FOLDER, Misplaced, StoredRun, read_runs
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.manifest import FILE, Manifest, read_manifest
+from faultline.experiments.runs.record import column
+from faultline.experiments.runs.sealed_json import DamagedError, write_atomically
+from faultline.experiments.runs.store import FOLDER, Misplaced, StoredRun, read_runs
 
 PARQUET = "table.parquet"
 CSV = "table.csv"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, sqrt
 
-from simulator.collectives.schedule import (
+from faultline.simulator.collectives.schedule import (
     Circle,
     Hop,
     HopOf,

@@ -12,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast, pipeline_pieces
-from simulator.collectives.double_tree import DoubleTreeAllReduce, double_tree
-from simulator.collectives.exchange import PairwiseAllToAll, PointToPoint
-from simulator.collectives.halving_doubling import HalvingDoublingAllReduce
-from simulator.collectives.hierarchical import HierarchicalAllReduce
-from simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
-from simulator.collectives.schedule import Hop, Schedule
+from faultline.simulator.collectives.broadcast import (
+    BinomialBroadcast,
+    ChainBroadcast,
+    pipeline_pieces,
+)
+from faultline.simulator.collectives.double_tree import DoubleTreeAllReduce, double_tree
+from faultline.simulator.collectives.exchange import PairwiseAllToAll, PointToPoint
+from faultline.simulator.collectives.halving_doubling import HalvingDoublingAllReduce
+from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
+from faultline.simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
+from faultline.simulator.collectives.schedule import Hop, Schedule
 
 
 class CollectiveError(ValueError):

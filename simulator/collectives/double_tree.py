@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from simulator.collectives.schedule import (
+from faultline.simulator.collectives.schedule import (
     Circle,
     Hop,
     HopOf,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simulator.collectives.schedule import Hop, Message, Schedule, Stage, single_round
+from faultline.simulator.collectives.schedule import Hop, Message, Schedule, Stage, single_round
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from simulator.collectives.ring import Ring
-from simulator.collectives.schedule import Hop, Schedule, Stage
+from faultline.simulator.collectives.ring import Ring
+from faultline.simulator.collectives.schedule import Hop, Schedule, Stage
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from math import inf
 
 import simgrid
-
-from simulator.collectives.schedule import Circle, Hop, Round, Schedule, Stage
-from simulator.simgrid_engine.traffic import Fidelity
+from faultline.simulator.collectives.schedule import Circle, Hop, Round, Schedule, Stage
+from faultline.simulator.simgrid_engine.traffic import Fidelity
 
 _BROKEN_OFF = (
     simgrid.TimeoutException,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 
-from simulator.collectives.schedule import (
+from faultline.simulator.collectives.schedule import (
     Circle,
     Hop,
     Message,
@@ -24,7 +24,7 @@ from simulator.collectives.schedule import (
     Stage,
     single_round,
 )
-from simulator.collectives.sharding import (
+from faultline.simulator.collectives.sharding import (
     Shard,
     Sharding,
     Transfer,

@@ -15,7 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from simulator.collectives.schedule import Circle, Hop, Message, Round, Schedule, Share, Stage
+from faultline.simulator.collectives.schedule import (
+    Circle,
+    Hop,
+    Message,
+    Round,
+    Schedule,
+    Share,
+    Stage,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Literal
 
-from simulator.failures.distributions import Distribution
-from simulator.failures.failure import UNSTATED_CAUSE, Failure
-from simulator.failures.victims import Victims, WholeGroups
-from simulator.random_streams import Purpose, stream
+from faultline.simulator.failures.distributions import Distribution
+from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
+from faultline.simulator.failures.victims import Victims, WholeGroups
+from faultline.simulator.random_streams import Purpose, stream
 
 ClockRule = Literal["from-detection", "renewal"]
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from math import exp
 
 import numpy as np
-
-from simulator.failures.distributions import Distribution, Exponential, Weibull
-from simulator.failures.failure import Failure, JobLayout, Kind, Level
-from simulator.random_streams import Purpose, stream
+from faultline.simulator.failures.distributions import Distribution, Exponential, Weibull
+from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
+from faultline.simulator.random_streams import Purpose, stream
 
 _BLOCK = 64
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from simulator.failures.clocks import ClockRule, EventClocks, FailureClocks, RenewalClocks
-from simulator.failures.distributions import Distribution
-from simulator.failures.failure import Failure
-from simulator.failures.renewal_rate import GroupFailureRate, constant_rate, renewal_rate
-from simulator.failures.victims import ComponentChoice
+from faultline.simulator.failures.clocks import ClockRule, EventClocks, FailureClocks, RenewalClocks
+from faultline.simulator.failures.distributions import Distribution
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.failures.renewal_rate import GroupFailureRate, constant_rate, renewal_rate
+from faultline.simulator.failures.victims import ComponentChoice
 
 
 class FailureModel(Protocol):

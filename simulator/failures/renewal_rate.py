@@ -6,8 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
-
-from simulator.failures.distributions import Distribution
+from faultline.simulator.failures.distributions import Distribution
 
 _HORIZON_MEANS = 4.0
 _POINTS = 400

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from simulator.failures.failure import Failure
+from faultline.simulator.failures.failure import Failure
 
 AfterEnd = Literal["none", "repeat"]
 

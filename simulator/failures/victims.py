@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
-
-from simulator.failures.failure import JobLayout, Kind, Level
-from simulator.random_streams import Purpose, stream
+from faultline.simulator.failures.failure import JobLayout, Kind, Level
+from faultline.simulator.random_streams import Purpose, stream
 
 _BLOCK = 8
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from faultline.simulator.collectives.schedule import Message, Schedule
+from faultline.simulator.simgrid_engine.process import in_own_process
 from numpy.typing import NDArray
-
-from simulator.collectives.schedule import Message, Schedule
-from simulator.simgrid_engine.process import in_own_process
 
 Buffers = NDArray[np.float64]
 """A row a member, a column a piece of the schedule; NaN is what a member does not have."""
@@ -54,8 +53,7 @@ def carry_arrays(
 
 def _play(platform_xml: Path, schedule: Schedule, hosts: Sequence[str], start: Buffers) -> Carried:
     import simgrid
-
-    from simulator.simgrid_engine.loading import load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import load_engine, run_to_the_end
 
     engine = load_engine(platform_xml)
     buffers = start.copy()

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.collectives.schedule import Schedule
-from simulator.simgrid_engine.process import in_own_process
-from simulator.simgrid_engine.traffic import Fidelity
+from faultline.simulator.collectives.schedule import Schedule
+from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine.traffic import Fidelity
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,9 @@ def _play(
     watchdog_s: float,
 ) -> Aftermath:
     import simgrid
-
-    from platforms.xml_names import CONTROLLER_HOST
-    from simulator.collectives.player import Collective
-    from simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.platforms.xml_names import CONTROLLER_HOST
+    from faultline.simulator.collectives.player import Collective
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
 
     engine = load_engine(platform_xml)
     collective = Collective(schedule, hosts, "collective", fidelity)

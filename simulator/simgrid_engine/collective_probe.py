@@ -8,16 +8,16 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
-from platforms.errors import PlatformError
-from platforms.platform_data import GpuHost, Platform
-from platforms.xml_names import link_class
-from platforms.xml_reader import read_platform
-from simulator.collectives.catalogue import Setting, algorithm_of, bus_factor, schedule_of
-from simulator.collectives.hierarchical import HierarchicalAllReduce
-from simulator.collectives.schedule import Hop, Schedule
-from simulator.probe_cache import cached
-from simulator.simgrid_engine.process import in_own_process
-from simulator.simgrid_engine.traffic import Fidelity
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.platform_data import GpuHost, Platform
+from faultline.platforms.xml_names import link_class
+from faultline.platforms.xml_reader import read_platform
+from faultline.simulator.collectives.catalogue import Setting, algorithm_of, bus_factor, schedule_of
+from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
+from faultline.simulator.collectives.schedule import Hop, Schedule
+from faultline.simulator.probe_cache import cached
+from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine.traffic import Fidelity
 
 Placement = Literal["packed", "spread"]
 """Which GPUs are the ranks: the first ones, or the first one of each scale-up domain."""
@@ -202,9 +202,8 @@ def _measure(
 ) -> tuple[float, int, str]:
     """Play the collective; return its time in s, its messages, and what limits it."""
     import simgrid
-
-    from simulator.collectives.player import Collective
-    from simulator.simgrid_engine.loading import load_engine, run_to_the_end
+    from faultline.simulator.collectives.player import Collective
+    from faultline.simulator.simgrid_engine.loading import load_engine, run_to_the_end
 
     engine = load_engine(platform_xml)
     collective = Collective(schedule, hosts, "probe", fidelity)

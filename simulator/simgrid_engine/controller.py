@@ -7,9 +7,8 @@ from math import inf
 from typing import Any
 
 import simgrid
-
-from simulator.job import Job
-from simulator.phases import (
+from faultline.simulator.job import Job
+from faultline.simulator.phases import (
     AllReduce,
     Compute,
     Inquiry,
@@ -22,10 +21,10 @@ from simulator.phases import (
     Save,
     Stall,
 )
-from simulator.simgrid_engine.channel import Channel
-from simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-from simulator.simgrid_engine.machine_room import MachineRoom
-from simulator.simgrid_engine.rank import (
+from faultline.simulator.simgrid_engine.channel import Channel
+from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
+from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
+from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
     Died,
     News,
@@ -38,8 +37,8 @@ from simulator.simgrid_engine.rank import (
     SleepOrder,
     WriteOrder,
 )
-from simulator.simgrid_engine.storage_traffic import load_checkpoint
-from simulator.simgrid_engine.traffic import Traffic
+from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint
+from faultline.simulator.simgrid_engine.traffic import Traffic
 
 
 class SimgridEngine:
@@ -65,7 +64,7 @@ class SimgridEngine:
             for group in range(work.groups)
         ]
         self.clocks = job.failures.clocks(job.seed, job.rules.clock)
-        self.machine_room = MachineRoom(
+        self.failure_injector = FailureInjector(
             [[simgrid.Host.by_name(name) for name in hosts] for hosts in traffic.hosts],
             self.clocks,
             job.rules,
@@ -97,7 +96,7 @@ class SimgridEngine:
         return self._play[type(phase)](phase)
 
     def _compute(self, phase: Compute) -> Outcome:
-        down = self.machine_room.down
+        down = self.failure_injector.down
         if phase.patch is None:
             orders = {
                 group: ComputeOrder(phase.stacks, phase.stack_size * phase.pace)
@@ -116,20 +115,20 @@ class SimgridEngine:
         """Give orders; return those who carried them out, once all have or are down."""
         waiting = set()
         for group, order in orders.items():
-            if group not in self.machine_room.down:
-                self.machine_room.ranks[group].orders.put(order)
+            if group not in self.failure_injector.down:
+                self.failure_injector.ranks[group].orders.put(order)
                 waiting.add(group)
         done: set[int] = set()
         while waiting:
             news = self._news.get()
             if isinstance(news, Died):
                 # One that has been brought up since is not meant.
-                if news.group in self.machine_room.down:
+                if news.group in self.failure_injector.down:
                     waiting.discard(news.group)
             elif isinstance(news, Report) and news.order is orders.get(news.group):
                 waiting.discard(news.group)
                 # Who dies at the moment of its report has not arrived.
-                if news.done and news.group not in self.machine_room.down:
+                if news.done and news.group not in self.failure_injector.down:
                     done.add(news.group)
         return done
 
@@ -150,7 +149,7 @@ class SimgridEngine:
                 return Outcome(simgrid.Engine.clock, tuple(members))
         else:
             duration_s = (shows_s - start_s) if absent else whole_s
-            down = self.machine_room.down
+            down = self.failure_injector.down
             present = [group for group in members if group not in down]
             self._carry_out({group: SleepOrder(duration_s) for group in present})
         if fails_within:
@@ -162,7 +161,7 @@ class SimgridEngine:
 
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
         """Members that a running all-reduce lacks, in ascending order."""
-        down = self.machine_room.down
+        down = self.failure_injector.down
         return [
             group
             for group in members
@@ -178,7 +177,7 @@ class SimgridEngine:
         start, or goes down, it ends when that shows. Returns False if nobody is lacking, but the
         watchdog fires before the end.
         """
-        down, rules, hosts = self.machine_room.down, self._job.rules, self._traffic.hosts
+        down, rules, hosts = self.failure_injector.down, self._job.rules, self._traffic.hosts
         watched = rules.detection == "watchdog"
         fires_s = simgrid.Engine.clock + rules.watchdog_s if watched else inf
         self._all_reduces += 1
@@ -214,9 +213,9 @@ class SimgridEngine:
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
         for group in phase.dropped:
-            self.machine_room.notice(group)
+            self.failure_injector.notice(group)
         self._arrived.difference_update(phase.dropped)
-        self.machine_room.carry_on(phase.carried_on)
+        self.failure_injector.carry_on(phase.carried_on)
         # What they still have to compute, if anything, is ordered next.
         self._arrived.update(phase.carried_on)
         duration_s = self._job.durations.reconfigure_s(len(phase.members)) + phase.stall_s
@@ -231,7 +230,7 @@ class SimgridEngine:
 
     def _save(self, phase: Save) -> Outcome:
         writer, start_s = phase.writer, simgrid.Engine.clock
-        if writer in self.machine_room.down:
+        if writer in self.failure_injector.down:
             return Outcome(start_s, (writer,))
         traffic, save_s = self._traffic, self._job.durations.save_s
         order: Order = (
@@ -240,29 +239,29 @@ class SimgridEngine:
             else SleepOrder(save_s)
         )
         if not phase.waits:
-            self.machine_room.ranks[writer].orders.put(order)
+            self.failure_injector.ranks[writer].orders.put(order)
             return Outcome(start_s)
         if not self._carry_out({writer: order}):
             # A writer that is up has not got through, whatever the rule for those that die.
-            broken = writer not in self.machine_room.down
+            broken = writer not in self.failure_injector.down
             if broken or self._job.rules.failed_writer == "replaced":
                 return Outcome(simgrid.Engine.clock, (writer,))
             self._sleep_until(start_s + save_s)
         return Outcome(simgrid.Engine.clock)
 
     def _restart(self, phase: Restart) -> Outcome:
-        self.machine_room.begin_restart(phase.absent)
+        self.failure_injector.begin_restart(phase.absent)
         up: set[int] = set()
         while len(up) < phase.groups - len(phase.absent):
             news = self._news.get()
             if isinstance(news, Ready):
                 up.add(news.group)
         self._arrived.clear()
-        failures = self.machine_room.end_restart()
+        failures = self.failure_injector.end_restart()
         return Outcome(simgrid.Engine.clock, (), failures, self.clocks.collect(phase.asks))
 
     def _load(self, phase: Load) -> Outcome:
-        traffic, down = self._traffic, self.machine_room.down
+        traffic, down = self._traffic, self.failure_injector.down
         from_storage = phase.duration_s is None
         load_s = self._job.durations.load_s if phase.duration_s is None else phase.duration_s
         loading, left = 0, [group for group in phase.members if group not in down]
@@ -280,7 +279,7 @@ class SimgridEngine:
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
         up_at_s = simgrid.Engine.clock + self._job.durations.rejoin_s
-        self.machine_room.readmit(phase.groups, up_at_s)
+        self.failure_injector.readmit(phase.groups, up_at_s)
         self._sleep_until(up_at_s)
         return Outcome(simgrid.Engine.clock)
 

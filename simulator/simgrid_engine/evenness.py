@@ -12,8 +12,7 @@ from itertools import permutations
 from math import inf
 
 import simgrid
-
-from simulator.durations import RingTime
+from faultline.simulator.durations import RingTime
 
 _FEW_EDGES = 4096
 """Up to so many edges, every pair of groups is looked at."""

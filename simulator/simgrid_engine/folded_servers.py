@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from platforms.spec import ClusterSpec
+from faultline.platforms.spec import ClusterSpec
 
 
 def folded_servers(spec: ClusterSpec) -> ClusterSpec | None:

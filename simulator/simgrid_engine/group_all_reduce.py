@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 import simgrid
-
-from simulator.collectives.player import Collective
-from simulator.collectives.ring import RingAllReduce
-from simulator.simgrid_engine.traffic import Fidelity
+from faultline.simulator.collectives.player import Collective
+from faultline.simulator.collectives.ring import RingAllReduce
+from faultline.simulator.simgrid_engine.traffic import Fidelity
 
 
 class GroupAllReduce:

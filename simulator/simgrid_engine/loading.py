@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import simgrid
-
-from platforms.network_model import engine_arguments
+from faultline.platforms.network_model import engine_arguments
 
 
 def load_engine(platform: Path) -> simgrid.Engine:

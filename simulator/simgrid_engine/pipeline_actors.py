@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.simgrid_engine.process import in_own_process
-from strategies.takeover.pipeline_schedule import Order, Step, stage_order
-from strategies.takeover.stage_work import StageWork
+from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.strategies.takeover.pipeline_schedule import Order, Step, stage_order
+from faultline.strategies.takeover.stage_work import StageWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,8 @@ def _play(
     order: Order,
 ) -> PlayedIteration:
     import simgrid
-
-    from simulator.simgrid_engine.channel import Channel
-    from simulator.simgrid_engine.loading import load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.channel import Channel
+    from faultline.simulator.simgrid_engine.loading import load_engine, run_to_the_end
 
     engine = load_engine(platform_xml)
     ends_s = [0.0] * len(stages)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.durations import RingTime
-from simulator.simgrid_engine.process import in_own_process
-from simulator.simgrid_engine.traffic import Traffic
+from faultline.simulator.durations import RingTime
+from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,10 @@ def probe(platform: Path, traffic: Traffic) -> ProbeResult:
 
 def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     import simgrid
-
-    from platforms.xml_names import CONTROLLER_HOST
-    from simulator.simgrid_engine.evenness import ring_unevenness, storage_unevenness
-    from simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
-    from simulator.simgrid_engine.storage_traffic import load_checkpoint, write_checkpoint
+    from faultline.platforms.xml_names import CONTROLLER_HOST
+    from faultline.simulator.simgrid_engine.evenness import ring_unevenness, storage_unevenness
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, write_checkpoint
 
     engine = load_engine(platform)
     measured: list[float] = []
@@ -100,8 +99,8 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
 
 def _all_reduce(traffic: Traffic, bytes_per_rank: float) -> None:
     """Let all hosts of all groups take part in an all-reduce, and wait until it has ended."""
-    from simulator.simgrid_engine.channel import Channel
-    from simulator.simgrid_engine.group_all_reduce import GroupAllReduce
+    from faultline.simulator.simgrid_engine.channel import Channel
+    from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 
     ended: Channel[None] = Channel()
     all_reduce = GroupAllReduce(traffic.hosts, bytes_per_rank, traffic.fidelity)

@@ -14,13 +14,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import ParamSpec, TypeVar
 
-from simulator.job import Job
-from simulator.progress import Progress
-from simulator.run import play
-from simulator.simgrid_engine.traffic import Traffic
-from simulator.timeline import Event
-from simulator.training import Training
-from strategies.base import Strategy
+from faultline.simulator.job import Job
+from faultline.simulator.progress import Progress
+from faultline.simulator.run import play
+from faultline.simulator.simgrid_engine.traffic import Traffic
+from faultline.simulator.timeline import Event
+from faultline.simulator.training import Training
+from faultline.strategies.base import Strategy
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -109,16 +109,16 @@ def run_on_simgrid(
 def _simulate(
     job: Job, strategy: Strategy, platform: Path, traffic: Traffic, keep_events: bool
 ) -> SimgridResult:
-    from platforms.xml_names import CONTROLLER_HOST
-    from simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.platforms.xml_names import CONTROLLER_HOST
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
 
     engine = load_engine(platform)
-    from simulator.simgrid_engine.controller import SimgridEngine
+    from faultline.simulator.simgrid_engine.controller import SimgridEngine
 
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
     player = SimgridEngine(job, traffic)
-    player.machine_room.power_on()
+    player.failure_injector.power_on()
     failure: list[str] = []
 
     def control() -> None:
@@ -129,7 +129,7 @@ def _simulate(
             raise
 
     started = perf_counter()
-    actor_on(CONTROLLER_HOST, "failures", player.machine_room.inject, daemon=True)
+    actor_on(CONTROLLER_HOST, "failures", player.failure_injector.inject, daemon=True)
     actor_on(CONTROLLER_HOST, "controller", control)
     run_to_the_end(engine)
     if failure:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import simgrid
-
-from simulator.random_streams import Purpose, stream
-from simulator.simgrid_engine.channel import Channel
-from simulator.simgrid_engine.storage_traffic import write_checkpoint
+from faultline.simulator.random_streams import Purpose, stream
+from faultline.simulator.simgrid_engine.channel import Channel
+from faultline.simulator.simgrid_engine.storage_traffic import write_checkpoint
 
 
 @dataclass(frozen=True, slots=True)

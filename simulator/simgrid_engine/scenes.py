@@ -38,9 +38,8 @@ def play_scenes(platform: Path, scenes: Sequence[Scene]) -> list[float]:
     Needs a process of its own (`simulator.simgrid_engine.process.in_own_process`).
     """
     import simgrid
-
-    from platforms.xml_names import CONTROLLER_HOST
-    from simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.platforms.xml_names import CONTROLLER_HOST
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
 
     engine = load_engine(platform)
     engine.netzone_root.seal()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from platforms import xml_names
-from simulator.simgrid_engine.scenes import Flow
-from simulator.simgrid_engine.state_transfers import StateTransfers
+from faultline.platforms import xml_names
+from faultline.simulator.simgrid_engine.scenes import Flow
+from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from platforms.errors import PlatformError
-from platforms.spec import ClusterSpec
-from platforms.xml_writer import write_xml
-from simulator.probe_cache import cached
-from simulator.simgrid_engine.folded_servers import folded_servers
-from simulator.simgrid_engine.process import in_own_process
-from simulator.simgrid_engine.scenes import Scene, play_scenes
-from simulator.simgrid_engine.state_flows import (
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.probe_cache import cached
+from faultline.simulator.simgrid_engine.folded_servers import folded_servers
+from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine.scenes import Scene, play_scenes
+from faultline.simulator.simgrid_engine.state_flows import (
     Layout,
     all_reduces,
     copies_to_peers,
@@ -36,7 +36,7 @@ from simulator.simgrid_engine.state_flows import (
     snapshots,
     to_storage,
 )
-from simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
+from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 
 # Raise it when a change to this file, or to the flows, changes what is measured.
 _VERSION = 3

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import simgrid
-
-from simulator.simgrid_engine.traffic import Readers
+from faultline.simulator.simgrid_engine.traffic import Readers
 
 
 def write_checkpoint(hosts: Sequence[str], storage: str, size_bytes: float) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from simulator.collectives.ring import RingAllReduce
-from simulator.collectives.schedule import Hop
-from simulator.workload.errors import WorkloadError, require_positive
-from simulator.workload.flops import token_flop
-from simulator.workload.layout import Layout, stage_layers
-from simulator.workload.memory import Precision
-from simulator.workload.messages import LAYER_ALL_REDUCES, messages_of
-from simulator.workload.transformer import Transformer
+from faultline.simulator.collectives.ring import RingAllReduce
+from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.workload.errors import WorkloadError, require_positive
+from faultline.simulator.workload.flops import token_flop
+from faultline.simulator.workload.layout import Layout, stage_layers
+from faultline.simulator.workload.memory import Precision
+from faultline.simulator.workload.messages import LAYER_ALL_REDUCES, messages_of
+from faultline.simulator.workload.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True)

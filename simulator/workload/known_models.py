@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import Transformer
 
 GPT3_175B = Transformer(
     hidden=12_288,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from platforms.platform_data import Platform
-from simulator.workload.errors import WorkloadError, require_positive
+from faultline.platforms.platform_data import Platform
+from faultline.simulator.workload.errors import WorkloadError, require_positive
 
 Gpu = TypeVar("Gpu")
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from simulator.workload.layout import Layout, stage_layers
-from simulator.workload.transformer import Transformer
+from faultline.simulator.workload.layout import Layout, stage_layers
+from faultline.simulator.workload.transformer import Transformer
 
 Recompute = Literal["none", "selective", "full"]
 """What the backward pass computes again: nothing, the scores of attention, every layer."""

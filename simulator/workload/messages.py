@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.workload.layout import Layout
-from simulator.workload.memory import Precision, stage_parameters
-from simulator.workload.transformer import Transformer
+from faultline.simulator.workload.layout import Layout
+from faultline.simulator.workload.memory import Precision, stage_parameters
+from faultline.simulator.workload.transformer import Transformer
 
 LAYER_ALL_REDUCES = 4
 """Tensor-parallel all-reduces of a layer and micro-batch: two forward, two backward (Shoeybi et al.

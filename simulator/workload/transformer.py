@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.workload.errors import WorkloadError, require_positive
+from faultline.simulator.workload.errors import WorkloadError, require_positive
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
+from faultline.strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,9 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
+from faultline.strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw, composite_nodes
 from scipy.interpolate import PchipInterpolator
 from scipy.special import gammaln
-
-from strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw, composite_nodes
 
 Survival = Callable[[float], float]
 

@@ -8,9 +8,8 @@ often ends before its first checkpoint, and the distribution decides.
 from __future__ import annotations
 
 import numpy as np
+from faultline.strategies.closed_forms.lifetimes import Life
 from scipy.optimize import minimize_scalar
-
-from strategies.closed_forms.lifetimes import Life
 
 _COUNTED = 256
 

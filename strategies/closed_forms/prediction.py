@@ -7,14 +7,13 @@ from functools import lru_cache
 from math import inf, nan
 
 import numpy as np
+from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.closed_forms.course import FailureCourse
+from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
+from faultline.strategies.closed_forms.periods import best_period_of_lives_s, kept_periods
+from faultline.strategies.closed_forms.wipe_out import FloatArray
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtr
-
-from strategies.checkpoint_period import Costs
-from strategies.closed_forms.course import FailureCourse
-from strategies.closed_forms.lifetimes import GroupLifetimes
-from strategies.closed_forms.periods import best_period_of_lives_s, kept_periods
-from strategies.closed_forms.wipe_out import FloatArray
 
 LEAST_LIVES = 2.0
 """Lives that a job takes on average, at least, for its prediction to hold."""

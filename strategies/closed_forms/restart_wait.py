@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
-from strategies.closed_forms.lifetimes import Survival
-from strategies.closed_forms.wipe_out import FloatArray
+from faultline.strategies.closed_forms.lifetimes import Survival
+from faultline.strategies.closed_forms.wipe_out import FloatArray
 
 _STEPS_A_RESTART = 400
 _LONGEST_RESTARTS = 12

@@ -7,8 +7,7 @@ from functools import cached_property
 from math import gamma
 
 import numpy as np
-
-from strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
+from faultline.strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
 
 _BISECTIONS = 60
 

@@ -20,8 +20,7 @@ taken, so the mean of j is S (N - k) / N. One more failure, of a random survivor
 from __future__ import annotations
 
 import numpy as np
-
-from strategies.closed_forms.wipe_out import FloatArray
+from faultline.strategies.closed_forms.wipe_out import FloatArray
 
 
 def least_stacks(groups: int, redundancy: int) -> FloatArray:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from strategies.errors import StrategyError
+from faultline.strategies.errors import StrategyError
 
 Placement = Literal["across-domains", "neighbours"]
 """Whether the nodes of a group are far apart, or next to each other."""

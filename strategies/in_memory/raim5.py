@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from faultline.strategies.errors import StrategyError
 from numpy.typing import NDArray
-
-from strategies.errors import StrategyError
 
 Bytes = NDArray[np.uint8]
 

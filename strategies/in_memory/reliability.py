@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import comb, expm1, log1p
 
-from strategies.errors import StrategyError
+from faultline.strategies.errors import StrategyError
 
 
 def loss_probability(failed: float, nodes: int, group: int, tolerated: int) -> float:

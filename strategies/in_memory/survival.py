@@ -13,8 +13,8 @@ from functools import cache, lru_cache
 from math import comb, expm1
 from typing import TypeVar
 
-from strategies.errors import StrategyError
-from strategies.in_memory.node_groups import NodeGroups
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.in_memory.node_groups import NodeGroups
 
 Weight = TypeVar("Weight", int, float)
 

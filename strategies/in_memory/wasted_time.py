@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.errors import StrategyError
+from faultline.strategies.errors import StrategyError
 
 
 def wasted_time_s(checkpoint_s: float, interval_s: float, retrieval_s: float) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from strategies.errors import StrategyError
+from faultline.strategies.errors import StrategyError
 
 
 def available_fraction(gpus: int, domain_gpus: int, failed: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from strategies.base import Hit
+from faultline.strategies.base import Hit
 
 
 class Damage:

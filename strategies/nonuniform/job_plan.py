@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from strategies.nonuniform.damage import Damage
-from strategies.nonuniform.replica_plan import ReplicaPlan
+from faultline.strategies.nonuniform.damage import Damage
+from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 
 
 @dataclass(frozen=True, slots=True)

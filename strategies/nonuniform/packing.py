@@ -6,9 +6,8 @@ All functions take many failure states at once: an array of failed GPUs by state
 from __future__ import annotations
 
 import numpy as np
+from faultline.strategies.errors import StrategyError
 from numpy.typing import NDArray
-
-from strategies.errors import StrategyError
 
 Counts = NDArray[np.integer]
 """Failed GPUs, or failed GPUs of a worst domain: a row a state."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.nonuniform.replica_plan import IterationTime
+from faultline.strategies.nonuniform.replica_plan import IterationTime
 
 
 def pipeline_time(stages: int) -> IterationTime:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from strategies.errors import StrategyError
-from strategies.nonuniform.degrees import ReductionRule
-from strategies.nonuniform.power import PowerCurve
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.nonuniform.degrees import ReductionRule
+from faultline.strategies.nonuniform.power import PowerCurve
 
 IterationTime = Callable[[int, int, float], float]
 """Seconds of an iteration of a replica: from its tensor-parallel degree, its sequences, and the

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies.errors import StrategyError
+from faultline.strategies.errors import StrategyError
 
 
 @dataclass(frozen=True, slots=True)

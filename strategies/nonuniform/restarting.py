@@ -12,12 +12,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from faultline.strategies.nonuniform.damage import Damage
+from faultline.strategies.nonuniform.job_plan import (
+    JobPlan,
+    job_plan,
+    packed_replicas,
+    unpacked_replicas,
+)
+from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 from pydantic import Field
-
-from strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
-from strategies.nonuniform.damage import Damage
-from strategies.nonuniform.job_plan import JobPlan, job_plan, packed_replicas, unpacked_replicas
-from strategies.nonuniform.replica_plan import ReplicaPlan
 
 NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"
 

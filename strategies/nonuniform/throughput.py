@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from faultline.strategies.nonuniform.packing import Counts, divided, packed
+from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 from numpy.typing import NDArray
-
-from strategies.nonuniform.packing import Counts, divided, packed
-from strategies.nonuniform.replica_plan import ReplicaPlan
 
 
 def batch_sequences(

@@ -11,13 +11,20 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
+from faultline.strategies.base import (
+    Continue,
+    Hit,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+)
+from faultline.strategies.nonuniform.damage import Damage
+from faultline.strategies.nonuniform.degrees import ReductionRule
+from faultline.strategies.nonuniform.power import PowerCurve
+from faultline.strategies.nonuniform.restarting import NTP_PAPER
 from pydantic import Field
-
-from strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
-from strategies.nonuniform.damage import Damage
-from strategies.nonuniform.degrees import ReductionRule
-from strategies.nonuniform.power import PowerCurve
-from strategies.nonuniform.restarting import NTP_PAPER
 
 
 class WithinOptions(StrategyOptions):

@@ -12,10 +12,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from strategies.base import StrategyOptions
-from strategies.errors import StrategyError
-from strategies.in_memory.node_groups import NodeGroups, Placement
-from strategies.protection.tier import LoadTimes, Recovery
+from faultline.strategies.base import StrategyOptions
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
+from faultline.strategies.protection.tier import LoadTimes, Recovery
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import Field
-
-from strategies.base import StrategyOptions
-from strategies.errors import StrategyError
-from strategies.in_memory.node_groups import NodeGroups, Placement
-from strategies.protection.base import (
+from faultline.strategies.base import StrategyOptions
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
+from faultline.strategies.protection.base import (
     ProtectedJob,
     Protection,
     SnapshotCost,
@@ -17,7 +15,8 @@ from strategies.protection.base import (
     TransferTimes,
     hidden_interference_s,
 )
-from strategies.protection.tier import LoadTimes
+from faultline.strategies.protection.tier import LoadTimes
+from pydantic import Field
 
 _VERSIONS = 2
 """Checkpoints in memory: one that is whole, and one that is being taken."""

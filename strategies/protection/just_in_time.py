@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from strategies.base import StrategyOptions
-from strategies.in_memory.node_groups import NodeGroups
-from strategies.protection.base import (
+from faultline.strategies.base import StrategyOptions
+from faultline.strategies.in_memory.node_groups import NodeGroups
+from faultline.strategies.protection.base import (
     ProtectedJob,
     Protection,
     SnapshotCost,
@@ -14,7 +14,7 @@ from strategies.protection.base import (
     TransferTimes,
     peers_of_equal_shards,
 )
-from strategies.protection.tier import LoadTimes
+from faultline.strategies.protection.tier import LoadTimes
 
 
 class JustInTime(Protection):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from strategies.base import StrategyOptions
-from strategies.in_memory.node_groups import NodeGroups, Placement
-from strategies.protection.base import (
+from faultline.strategies.base import StrategyOptions
+from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
+from faultline.strategies.protection.base import (
     ProtectedJob,
     Protection,
     SnapshotCost,
@@ -17,7 +15,8 @@ from strategies.protection.base import (
     hidden_interference_s,
     peers_of_equal_shards,
 )
-from strategies.protection.tier import LoadTimes
+from faultline.strategies.protection.tier import LoadTimes
+from pydantic import Field
 
 _VERSIONS = 2
 """Snapshots in memory: one that is whole, and one that is being taken."""

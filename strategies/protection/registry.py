@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-import strategies.protection
-from strategies.discovery import Found, classes_with_a_name
-from strategies.protection.base import Protection
+import faultline.strategies.protection
+from faultline.strategies.discovery import Found, classes_with_a_name
+from faultline.strategies.protection.base import Protection
 
 
 @cache
 def _found() -> Found[Protection]:
-    return classes_with_a_name(strategies.protection, Protection)  # type: ignore[type-abstract]
+    return classes_with_a_name(faultline.strategies.protection, Protection)  # type: ignore[type-abstract]
 
 
 def all_protections() -> dict[str, type[Protection]]:

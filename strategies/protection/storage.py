@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from strategies.protection.base import (
+from faultline.strategies.protection.base import (
     Protection,
     SnapshotCost,
     Transfers,
     TransferTimes,
 )
-from strategies.protection.tier import LoadTimes
+from faultline.strategies.protection.tier import LoadTimes
 
 
 class Storage(Protection):

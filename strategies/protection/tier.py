@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from strategies.checkpoint_policies import CheckpointPolicy
+from faultline.strategies.checkpoint_policies import CheckpointPolicy
 
 Recovery = Literal["local", "peers", "storage"]
 """Where a restarted job finds its state: every node in its own memory, lost nodes at others that

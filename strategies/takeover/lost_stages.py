@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from strategies.base import Hit
+from faultline.strategies.base import Hit
 
 
 def stages_of(hit: Hit, stages: int) -> range:

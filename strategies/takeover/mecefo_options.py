@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
+from faultline.strategies.base import StrategyOptions
+from faultline.strategies.takeover.node_costs import (
+    CalibratedCosts,
+    CostModel,
+    FlopCosts,
+    measured_costs_of,
+)
+from faultline.strategies.takeover.restarts import STAGES
+from faultline.strategies.takeover.stage_work import LayerShape
+from faultline.strategies.takeover.techniques import LowRank, Techniques
 from pydantic import Field
-
-from strategies.base import StrategyOptions
-from strategies.takeover.node_costs import CalibratedCosts, CostModel, FlopCosts, measured_costs_of
-from strategies.takeover.restarts import STAGES
-from strategies.takeover.stage_work import LayerShape
-from strategies.takeover.techniques import LowRank, Techniques
 
 _PAPER = "MeCeFO (NeurIPS 2025)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-from strategies.errors import StrategyError
+from faultline.strategies.errors import StrategyError
 
 Side = Literal["lighter", "before", "split"]
 """Which neighbour takes over."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from strategies.errors import StrategyError
-from strategies.takeover.published_ablation import (
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.takeover.published_ablation import (
     FULL,
     MICRO_BATCHES,
     NO_FAULT,
@@ -25,8 +25,8 @@ from strategies.takeover.published_ablation import (
     Batch,
     Measured,
 )
-from strategies.takeover.stage_work import LayerShape, StageWork
-from strategies.takeover.techniques import Techniques, task_flop
+from faultline.strategies.takeover.stage_work import LayerShape, StageWork
+from faultline.strategies.takeover.techniques import Techniques, task_flop
 
 
 class CostModel(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies.errors import StrategyError
-from strategies.takeover.techniques import Techniques
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.takeover.techniques import Techniques
 
 
 @dataclass(frozen=True, slots=True)

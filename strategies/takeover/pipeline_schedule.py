@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from strategies.errors import StrategyError
-from strategies.takeover.stage_work import StageWork
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.takeover.stage_work import StageWork
 
 Order = Literal["1f1b", "all-forward-first"]
 Kind = Literal["forward", "recompute", "input_gradient", "weight_gradient", "send"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from strategies.takeover.stage_work import LayerShape
+from faultline.strategies.takeover.stage_work import LayerShape
 
 STAGES = 8
 """Nodes of the pipeline, one GPU each; a failed one leaves seven."""

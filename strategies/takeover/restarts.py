@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.base import StepPlan
+from faultline.strategies.base import StepPlan
 
 STAGES = 8
 """Stages of a pipeline: MeCeFO (NeurIPS 2025) has pipelines of 8 GPUs."""

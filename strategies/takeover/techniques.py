@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies.errors import StrategyError
-from strategies.takeover.stage_work import Halves, LayerShape, StageWork
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.takeover.stage_work import Halves, LayerShape, StageWork
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strategies.errors import StrategyError
+from faultline.strategies.errors import StrategyError
 
 
 def regrouped(nodes: Sequence[int], least: int) -> tuple[int, ...]:

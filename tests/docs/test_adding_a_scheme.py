@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from experiments.resolve import resolve
-from experiments.scenario_file import load_scenario
-from simulator.replay import ReplayEngine
-from simulator.run import play
-from simulator.training import Training
-from strategies.base import Continue, StrategyOptions, WipeOut
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.training import Training
+from faultline.strategies.base import Continue, StrategyOptions, WipeOut
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-scheme.md"
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faultline.experiments import cli
+from faultline.experiments.cli import main
+from faultline.experiments.config.grid_file import read_grid
+from faultline.experiments.config.mix_file import load_mix
+from faultline.experiments.config.toml_text import parse_toml
+from faultline.experiments.job.check import check_scenario
+from faultline.experiments.runs.sweep_plan import make_plan
+from faultline.platforms import parse_spec
 
-from experiments import cli
-from experiments.cli import main
-from experiments.failure_models.mix_file import load_mix
-from experiments.schema.check import check_scenario
-from experiments.schema.toml_text import parse_toml
-from experiments.sweeps.grid_file import read_grid
-from experiments.sweeps.plan import make_plan
-from platforms import parse_spec
 from tests.docs.pages import PAGES, ROOT, Snippet, commands, snippets, words_of
 
 COMMANDS = list(commands("faultline"))

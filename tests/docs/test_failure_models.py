@@ -7,9 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-
-from experiments.cli import main
-from experiments.failure_models.mix_file import load_mix, shipped_mixes
+from faultline.experiments.cli import main
+from faultline.experiments.config.mix_file import load_mix, shipped_mixes
 
 PAGE = Path(__file__).parents[2] / "docs" / "failure-models.md"
 

@@ -7,9 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-
-from experiments.cli import main
-from platforms import parse_spec
+from faultline.experiments.cli import main
+from faultline.platforms import parse_spec
 
 PAGE = Path(__file__).parents[2] / "docs" / "modelling-a-cluster.md"
 

@@ -8,9 +8,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-
-from experiments.cli import main
-from strategies.registry import all_strategies
+from faultline.experiments.cli import main
+from faultline.strategies.registry import all_strategies
 
 PAGE = Path(__file__).parents[2] / "docs" / "nonuniform.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -7,8 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-
-from experiments.cli import main
+from faultline.experiments.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
 

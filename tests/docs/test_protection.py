@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.keeping_state.transfer_times import protected_job
-from experiments.resolve import resolve
-from experiments.scenario_file import load_scenario
-from simulator.replay import ReplayEngine
-from simulator.run import play
-from simulator.training import Training
-from strategies.base import StrategyOptions
-from strategies.protection.registry import all_protections
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.transfer_times import protected_job
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.training import Training
+from faultline.strategies.base import StrategyOptions
+from faultline.strategies.protection.registry import all_protections
 
 PAGE = Path(__file__).parents[2] / "docs" / "protection.md"
 

@@ -7,11 +7,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.commands import sweep
+from faultline.experiments.config.grid_file import read_grid
+from faultline.experiments.runs.sweep_plan import make_plan
 
-from experiments.cli import main
-from experiments.commands import sweep
-from experiments.sweeps.grid_file import read_grid
-from experiments.sweeps.plan import make_plan
 from tests.experiments.runs.in_process import Invented, some_record
 
 PAGE = Path(__file__).parents[2] / "docs" / "sweeps.md"

@@ -2,8 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from platforms import ClusterSpec, load_preset, write_xml
+from faultline.platforms import ClusterSpec, load_preset, write_xml
 
 Write = Callable[[ClusterSpec], Path]
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-
-from platforms import (
+from faultline.platforms import (
     ClusterSpec,
     FailureDomain,
     Platform,

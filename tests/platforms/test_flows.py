@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from platforms import (
+from faultline.platforms import (
     ClusterSpec,
     load_preset,
     play_flows,

@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import faultline.platforms
+from faultline.platforms import PlatformError, load_preset, parse_spec
+from faultline.platforms.spec_overrides import read_settings, with_overrides
+from faultline.platforms.xml_reader import platform_from_xml
+from faultline.platforms.xml_writer import xml_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import platforms
-from platforms import PlatformError, load_preset, parse_spec
-from platforms.spec_overrides import read_settings, with_overrides
-from platforms.xml_reader import platform_from_xml
-from platforms.xml_writer import xml_text
-
-TOML = (Path(platforms.__file__).parent / "presets" / "gb200-nvl72.toml").read_text("utf-8")
+TOML = (Path(faultline.platforms.__file__).parent / "presets" / "gb200-nvl72.toml").read_text(
+    "utf-8"
+)
 XML = xml_text(load_preset("hgx-h100", domains=2, gpus_per_domain=2, **{"host.doors": True}))
 
 WORDS = st.one_of(

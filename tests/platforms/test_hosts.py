@@ -7,8 +7,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-
-from platforms import (
+from faultline.platforms import (
     ClusterSpec,
     Platform,
     load_preset,
@@ -17,7 +16,7 @@ from platforms import (
     rail_plane,
     read_platform,
 )
-from platforms.nvlink import GENERATIONS
+from faultline.platforms.nvlink import GENERATIONS
 
 Write = Callable[[ClusterSpec], Path]
 

@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from platforms import ENGINE_CONFIGURATION, engine_arguments
+from faultline.platforms import ENGINE_CONFIGURATION, engine_arguments
 
 
 def test_the_options_are_arguments_of_the_engine() -> None:

@@ -2,13 +2,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import faultline.platforms
 import pytest
+from faultline.platforms import PlatformError, load_preset, load_spec, parse_spec, preset_names
+from faultline.platforms.toml_lines import line_of
 
-import platforms
-from platforms import PlatformError, load_preset, load_spec, parse_spec, preset_names
-from platforms.toml_lines import line_of
-
-HGX = (Path(platforms.__file__).parent / "presets" / "hgx-h100.toml").read_text(encoding="utf-8")
+HGX = (Path(faultline.platforms.__file__).parent / "presets" / "hgx-h100.toml").read_text(
+    encoding="utf-8"
+)
 
 
 def line(text: str) -> int:

@@ -7,8 +7,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-
-from platforms import ClusterSpec, Platform, load_preset, play_flows, read_platform
+from faultline.platforms import ClusterSpec, Platform, load_preset, play_flows, read_platform
 
 Write = Callable[[ClusterSpec], Path]
 

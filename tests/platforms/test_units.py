@@ -1,9 +1,6 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from platforms import PlatformError
-from platforms.units import (
+from faultline.platforms import PlatformError
+from faultline.platforms.units import (
     BANDWIDTH,
     SIZE,
     SPEED,
@@ -18,6 +15,8 @@ from platforms.units import (
     parse_time_s,
     parse_work_flop,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 KINDS = [SIZE, BANDWIDTH, TIME, WORK, SPEED]
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from platforms import (
+from faultline.platforms import (
     ClusterSpec,
     PlatformError,
     check_in_simgrid,
@@ -17,8 +16,8 @@ from platforms import (
     read_platform,
     write_xml,
 )
-from platforms.examples import EXAMPLE_DIRECTORY, examples
-from platforms.xml_writer import xml_text
+from faultline.platforms.examples import EXAMPLE_DIRECTORY, examples
+from faultline.platforms.xml_writer import xml_text
 
 Write = Callable[[ClusterSpec], Path]
 

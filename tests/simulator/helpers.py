@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-
-from simulator.durations import ConstantTime
-from simulator.failures.distributions import Distribution
-from simulator.failures.models import IndependentGroups
-from simulator.job import Durations, Job, Rules, Work
-from simulator.timeline import Event
-from strategies.base import (
+from faultline.simulator.durations import ConstantTime
+from faultline.simulator.failures.distributions import Distribution
+from faultline.simulator.failures.models import IndependentGroups
+from faultline.simulator.job import Durations, Job, Rules, Work
+from faultline.simulator.timeline import Event
+from faultline.strategies.base import (
     Continue,
     StepPlan,
     Strategy,
@@ -21,7 +20,7 @@ from strategies.base import (
     Verdict,
     WipeOut,
 )
-from strategies.checkpoint_policies import EverySteps
+from faultline.strategies.checkpoint_policies import EverySteps
 
 NEVER_S = 1e15
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from math import fsum
 
 import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.single_run import run
+from faultline.simulator.badput import CAUSES, MEANINGS, USEFUL, Ledger
+from faultline.simulator.timeline import Event, EventKind
+from faultline.strategies.registry import all_strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from experiments.scenario_file import load_scenario
-from experiments.single_run import run
-from simulator.badput import CAUSES, MEANINGS, USEFUL, Ledger
-from simulator.timeline import Event, EventKind
-from strategies.registry import all_strategies
 
 
 def test_every_cause_has_a_meaning_and_useful_ones_come_first() -> None:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.simulator.phases import Save
+from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine.traffic import Traffic
 
-from platforms import load_preset, read_platform, write_xml
-from simulator.phases import Save
-from simulator.simgrid_engine.process import in_own_process
-from simulator.simgrid_engine.traffic import Traffic
 from tests.simulator.helpers import SOUND, STUDY, Scripted, small_job
 
 
 def save_while_a_host_fails(path: Path, rule: str, fails: bool) -> tuple[tuple[int, ...], float]:
     """Let group 0 write from two hosts, of which the one without its rank goes down meanwhile."""
     import simgrid
-
-    from platforms.xml_names import CONTROLLER_HOST
-    from simulator.simgrid_engine.controller import SimgridEngine
-    from simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.platforms.xml_names import CONTROLLER_HOST
+    from faultline.simulator.simgrid_engine.controller import SimgridEngine
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
 
     engine = load_engine(path)
     platform = read_platform(path)
@@ -35,7 +34,7 @@ def save_while_a_host_fails(path: Path, rule: str, fails: bool) -> tuple[tuple[i
     job = small_job(Scripted({}), STUDY if rule == "skips" else SOUND, groups=2)
     assert job.rules.failed_writer == rule
     player = SimgridEngine(job, traffic)
-    player.machine_room.power_on()
+    player.failure_injector.power_on()
     outcomes: list[tuple[tuple[int, ...], float]] = []
 
     def control() -> None:

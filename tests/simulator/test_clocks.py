@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from faultline.simulator.failures.clocks import ClockRule, RenewalClocks
+from faultline.simulator.failures.distributions import Weibull
+from faultline.simulator.job import Job
+from faultline.simulator.random_streams import Purpose, stream
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.training import Training
+from faultline.strategies.registry import build_strategy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.failures.clocks import ClockRule, RenewalClocks
-from simulator.failures.distributions import Weibull
-from simulator.job import Job
-from simulator.random_streams import Purpose, stream
-from simulator.replay import ReplayEngine
-from simulator.run import play
-from simulator.training import Training
-from strategies.registry import build_strategy
 from tests.simulator.helpers import NEVER_S, SOUND, STUDY, Scripted, small_job
 
 STUDY_S = Weibull.from_mean(0.78, 60_000.0)

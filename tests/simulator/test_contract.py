@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from faultline.experiments.cli import main
+from faultline.simulator.contract import Contract, ContractError
+from faultline.simulator.failures.distributions import Exponential
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.training import Training
+from faultline.strategies.base import Continue, StepPlan, Strategy, StrategyOptions, Verdict
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.registry import all_strategies
 
-from experiments.cli import main
-from simulator.contract import Contract, ContractError
-from simulator.failures.distributions import Exponential
-from simulator.replay import ReplayEngine
-from simulator.run import play
-from simulator.training import Training
-from strategies.base import Continue, StepPlan, Strategy, StrategyOptions, Verdict
-from strategies.errors import StrategyError
-from strategies.registry import all_strategies
 from tests.simulator.helpers import small_job
 
 

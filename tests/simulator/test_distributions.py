@@ -6,16 +6,15 @@ from math import inf, nan, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy import stats
-
-from simulator.failures.distributions import (
+from faultline.simulator.failures.distributions import (
     Distribution,
     DistributionError,
     Exponential,
     Weibull,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
 ALL = [Exponential(60_000.0), Weibull(0.78, 51_979.0), Weibull(1.0, 300.0), Weibull(3.5, 2.0)]
 positive = st.floats(1e-3, 1e9)

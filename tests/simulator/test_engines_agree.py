@@ -11,10 +11,9 @@ from statistics import mean, variance
 from typing import Any
 
 import pytest
-
-from experiments.scenario_file import load_scenario
-from experiments.single_run import Record, run
-from simulator.timeline import Event, EventKind
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.single_run import Record, run
+from faultline.simulator.timeline import Event, EventKind
 
 SCHEMES = ["checkpoint", "replication", "spare"]
 COUNTS = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faultline.experiments.runs.single_run import Record
 
-from experiments.single_run import Record
 from tests.simulator.test_engines_agree import compare, settings_of
 
 # Of 96 GPUs in 24 groups, a host takes two groups down, a switch six, and the last cause all.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.single_run import run
+from faultline.simulator.timeline import Event, EventKind
 
-from experiments.resolve import resolve
-from experiments.scenario_file import load_scenario
-from experiments.single_run import run
-from simulator.timeline import Event, EventKind
 from tests.simulator.test_engines_agree import compare
 
 SMALL = [

@@ -10,10 +10,10 @@ from math import isclose
 from typing import Any
 
 import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.single_run import Record, run
+from faultline.simulator.timeline import Event
 
-from experiments.scenario_file import load_scenario
-from experiments.single_run import Record, run
-from simulator.timeline import Event
 from tests.simulator.test_engines_agree import settings_of
 
 PROTECTED = [

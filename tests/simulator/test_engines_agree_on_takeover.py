@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from experiments.scenario_file import load_scenario
-from experiments.single_run import run
-from simulator.timeline import Event, EventKind
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.single_run import run
+from faultline.simulator.timeline import Event, EventKind
 
 RESTART_S = 20
 SMALL = [

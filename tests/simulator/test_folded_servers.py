@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
+import faultline.simulator.simgrid_engine.state_probe as module
 import pytest
-
-import simulator.simgrid_engine.state_probe as module
-from platforms import ClusterSpec, load_preset
-from simulator.simgrid_engine.folded_servers import folded_servers
-from simulator.simgrid_engine.state_probe import probe_state_transfers
-from simulator.simgrid_engine.state_transfers import StateTransfers
+from faultline.platforms import ClusterSpec, load_preset
+from faultline.simulator.simgrid_engine.folded_servers import folded_servers
+from faultline.simulator.simgrid_engine.state_probe import probe_state_transfers
+from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
 
 
 def asked(**changes: Any) -> StateTransfers:

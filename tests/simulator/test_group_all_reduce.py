@@ -8,19 +8,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.single_run import run
+from faultline.platforms import (
+    ClusterSpec,
+    load_preset,
+    parse_spec,
+    rail_plane,
+    read_platform,
+    write_xml,
+)
+from faultline.simulator.durations import ConstantTime, RingTime
+from faultline.simulator.job import Rules
+from faultline.simulator.progress import Progress
+from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
+from faultline.simulator.simgrid_engine.process import run_on_simgrid
+from faultline.simulator.simgrid_engine.traffic import Fidelity, Traffic
+from faultline.simulator.timeline import EventKind
+from faultline.strategies.registry import build_strategy
 
-from experiments.errors import UserError
-from experiments.scenario_file import load_scenario
-from experiments.single_run import run
-from platforms import ClusterSpec, load_preset, parse_spec, rail_plane, read_platform, write_xml
-from simulator.durations import ConstantTime, RingTime
-from simulator.job import Rules
-from simulator.progress import Progress
-from simulator.simgrid_engine.probes import ProbeResult, probe
-from simulator.simgrid_engine.process import run_on_simgrid
-from simulator.simgrid_engine.traffic import Fidelity, Traffic
-from simulator.timeline import EventKind
-from strategies.registry import build_strategy
 from tests.simulator.helpers import SOUND, Scripted, small_job
 from tests.simulator.test_engines_agree import compare
 

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-
-from experiments.resolve import resolve
-from experiments.scenario_file import load_scenario
-from simulator.failures.failure import Failure
-from simulator.hit_list import HitList
-from simulator.replay import ReplayEngine
-from simulator.run import play
-from simulator.training import Training
-from strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.hit_list import HitList
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.training import Training
+from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 
 TRACE = """time,component,kind,repair
 1000,gpu-3,hardware,9000

@@ -6,12 +6,11 @@ import gc
 import tracemalloc
 
 import pytest
-
-from experiments.resolve import resolve
-from experiments.scenario_file import load_scenario
-from simulator.replay import ReplayEngine
-from simulator.run import play
-from simulator.training import Training
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.training import Training
 
 _STORM = ["job.groups=24", "failures.mtbf_s=100", "restart.duration_s=60", "job.gpus=3072"]
 _STATED = ["all_reduce.time=stated", "checkpoint.write=stated", "restart.load=included"]

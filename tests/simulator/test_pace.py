@@ -6,9 +6,8 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from faultline.simulator.replay import _Pace
 from scipy import stats
-
-from simulator.replay import _Pace
 
 # Chance alone yields a smaller p-value once in a thousand seeds; the seeds are fixed.
 SIGNIFICANCE = 0.001

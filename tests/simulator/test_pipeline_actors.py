@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from platforms import load_preset, read_platform, write_xml
-from simulator.simgrid_engine.pipeline_actors import PipelineTraffic, play_pipeline
-from strategies.takeover.node_costs import measured_costs
-from strategies.takeover.pipeline_schedule import Order, Transfers, pipeline_timeline
-from strategies.takeover.stage_work import proportional_work
+from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.simulator.simgrid_engine.pipeline_actors import PipelineTraffic, play_pipeline
+from faultline.strategies.takeover.node_costs import measured_costs
+from faultline.strategies.takeover.pipeline_schedule import Order, Transfers, pipeline_timeline
+from faultline.strategies.takeover.stage_work import proportional_work
 
 MICRO_BATCHES = 8
 ACTIVATION_BYTES = 67.1e6

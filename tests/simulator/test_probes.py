@@ -7,14 +7,13 @@ import multiprocessing
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import faultline.simulator.probe_cache as cache
 import pytest
-
-import simulator.probe_cache as cache
-from platforms import ENGINE_CONFIGURATION, load_preset, read_platform, write_xml
-from simulator.durations import ConstantTime, RingTime
-from simulator.probe_cache import cached_probe
-from simulator.simgrid_engine.probes import ProbeResult, probe
-from simulator.simgrid_engine.traffic import Fidelity, Traffic
+from faultline.platforms import ENGINE_CONFIGURATION, load_preset, read_platform, write_xml
+from faultline.simulator.durations import ConstantTime, RingTime
+from faultline.simulator.probe_cache import cached_probe
+from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
+from faultline.simulator.simgrid_engine.traffic import Fidelity, Traffic
 
 GPUS = 600_000
 REPLICA_BYTES = 2e13

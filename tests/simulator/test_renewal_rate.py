@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from faultline.simulator.failures.distributions import Distribution, Exponential, Weibull
+from faultline.simulator.failures.models import IndependentGroups
+from faultline.simulator.failures.renewal_rate import constant_rate, renewal_rate
 from numpy.typing import NDArray
 from scipy.stats import gamma
-
-from simulator.failures.distributions import Distribution, Exponential, Weibull
-from simulator.failures.models import IndependentGroups
-from simulator.failures.renewal_rate import constant_rate, renewal_rate
 
 MEAN_S = 60_000.0
 

@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.simulator.failures.failure import JobLayout
+from faultline.simulator.job import Rules
+from faultline.simulator.progress import Progress
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.simgrid_engine.process import run_on_simgrid
+from faultline.simulator.simgrid_engine.traffic import Traffic
+from faultline.simulator.timeline import Event
+from faultline.simulator.training import Training
+from faultline.strategies.base import Strategy
+from faultline.strategies.checkpoint_policies import EverySteps, Never
+from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
+from faultline.strategies.registry import build_strategy
 
-from platforms import load_preset, read_platform, write_xml
-from simulator.failures.failure import JobLayout
-from simulator.job import Rules
-from simulator.progress import Progress
-from simulator.replay import ReplayEngine
-from simulator.run import play
-from simulator.simgrid_engine.process import run_on_simgrid
-from simulator.simgrid_engine.traffic import Traffic
-from simulator.timeline import Event
-from simulator.training import Training
-from strategies.base import Strategy
-from strategies.checkpoint_policies import EverySteps, Never
-from strategies.protection.tier import Durable, LoadTimes, Tier
-from strategies.registry import build_strategy
 from tests.simulator.helpers import SOUND, STUDY, Obedient, Scripted, log_of, small_job
 
 Log = list[tuple[Any, ...]]
@@ -253,7 +253,7 @@ def test_a_writer_that_fails_in_its_write_has_written_in_the_study(played: Play)
 
 
 def replication(**options: Any) -> Strategy:
-    from strategies.replication import Replication
+    from faultline.strategies.replication import Replication
 
     return Replication(4, 2, Replication.Options(**options))
 

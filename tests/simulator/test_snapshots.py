@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-from simulator.badput import Ledger
-from simulator.failures.failure import Failure, JobLayout, Kind, Level
-from simulator.job import Work
-from simulator.memory import Memory
-from simulator.snapshots import Losses, Saved, Shelf
-from strategies.checkpoint_policies import EverySteps, Never
-from strategies.in_memory.node_groups import NodeGroups
-from strategies.protection.tier import Durable, LoadTimes, Recovery, Tier
+from faultline.simulator.badput import Ledger
+from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
+from faultline.simulator.job import Work
+from faultline.simulator.memory import Memory
+from faultline.simulator.snapshots import Losses, Saved, Shelf
+from faultline.strategies.checkpoint_policies import EverySteps, Never
+from faultline.strategies.in_memory.node_groups import NodeGroups
+from faultline.strategies.protection.tier import Durable, LoadTimes, Recovery, Tier
 
 # Four groups of two servers of four GPUs; two servers share a scale-up domain.
 LAYOUT = JobLayout(4, 8, 4, 8, 16)

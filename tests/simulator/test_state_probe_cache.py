@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import faultline.simulator.simgrid_engine.state_probe as module
 import pytest
-
-import simulator.simgrid_engine.state_probe as module
-from platforms import ClusterSpec, load_preset
-from simulator.simgrid_engine.scenes import Scene
-from simulator.simgrid_engine.state_probe import cached_state_probe, probe_state_transfers
-from simulator.simgrid_engine.state_transfers import StateTransfers
+from faultline.platforms import ClusterSpec, load_preset
+from faultline.simulator.simgrid_engine.scenes import Scene
+from faultline.simulator.simgrid_engine.state_probe import cached_state_probe, probe_state_transfers
+from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
 
 TRANSFERS = StateTransfers(4, 1e9, 2e9, ((0, 1), (2, 3)), 1, 1e9)
 

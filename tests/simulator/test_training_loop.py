@@ -13,18 +13,27 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from faultline.simulator.job import Rules
+from faultline.simulator.phases import (
+    AllReduce,
+    Compute,
+    Load,
+    Outcome,
+    Phase,
+    Reconfigure,
+    Restart,
+    Save,
+)
+from faultline.simulator.progress import Progress
+from faultline.simulator.run import play
+from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.training import Training
+from faultline.strategies.base import Strategy
+from faultline.strategies.checkpoint_policies import EverySteps
+from faultline.strategies.registry import build_strategy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.job import Rules
-from simulator.phases import AllReduce, Compute, Load, Outcome, Phase, Reconfigure, Restart, Save
-from simulator.progress import Progress
-from simulator.run import play
-from simulator.timeline import Event, EventKind
-from simulator.training import Training
-from strategies.base import Strategy
-from strategies.checkpoint_policies import EverySteps
-from strategies.registry import build_strategy
 from tests.simulator.helpers import SOUND, Obedient, Scripted, log_of, small_job
 
 Missing = Sequence[int]

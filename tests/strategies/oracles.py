@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import networkx as nx
-
-from strategies.stacks import StackedShards
+from faultline.strategies.stacks import StackedShards
 
 
 def stacks_of_survivors(shards: StackedShards) -> dict[int, list[int]]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from strategies.base import StepPlan, WipeOut
-from strategies.errors import StrategyError
-from strategies.registry import all_strategies, build_strategy, strategy_class
+from faultline.strategies.base import StepPlan, WipeOut
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.registry import all_strategies, build_strategy, strategy_class
 
 
 def test_every_failure_is_a_wipe_out() -> None:

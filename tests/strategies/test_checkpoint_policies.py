@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from faultline.strategies.checkpoint_period import best_period_s
+from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard
+from faultline.strategies.registry import build_strategy
 from hypothesis import given
 from hypothesis import strategies as st
-
-from strategies.checkpoint_period import best_period_s
-from strategies.checkpoint_policies import EverySteps, FollowingHazard
-from strategies.registry import build_strategy
 
 
 @dataclass(frozen=True)

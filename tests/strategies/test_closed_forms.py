@@ -6,17 +6,16 @@ from math import ceil, floor, sqrt
 
 import numpy as np
 import pytest
+from faultline.strategies.base import Strategy
+from faultline.strategies.checkpoint import Checkpoint
+from faultline.strategies.checkpoint_period import Costs, best_period_s
+from faultline.strategies.replication import Replication
+from faultline.strategies.spare import Spare, SpareOptions
+from faultline.strategies.stacks import StackedShards
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
-
-from strategies.base import Strategy
-from strategies.checkpoint import Checkpoint
-from strategies.checkpoint_period import Costs, best_period_s
-from strategies.replication import Replication
-from strategies.spare import Spare, SpareOptions
-from strategies.stacks import StackedShards
 
 
 def study(groups: int) -> Costs:

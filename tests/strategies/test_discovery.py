@@ -6,16 +6,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import faultline.strategies
 import pytest
-
-import strategies
-from experiments.cli import main
-from strategies import registry
-from strategies.errors import StrategyError
-from strategies.registry import all_strategies, broken_strategies, strategy_class
+from faultline.experiments.cli import main
+from faultline.strategies import registry
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.registry import all_strategies, broken_strategies, strategy_class
 
 _GOOD = """
-from strategies.checkpoint import Checkpoint
+from faultline.strategies.checkpoint import Checkpoint
 
 
 class {name}(Checkpoint):
@@ -28,7 +27,9 @@ class {name}(Checkpoint):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return a folder whose files are schemes, as if they lay in `strategies/`."""
     before = set(sys.modules)
-    monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
+    monkeypatch.setattr(
+        faultline.strategies, "__path__", [*faultline.strategies.__path__, str(tmp_path)]
+    )
     registry._found.cache_clear()
     yield tmp_path
     registry._found.cache_clear()
@@ -47,7 +48,8 @@ def test_nothing_shipped_is_broken() -> None:
         ("class Half(:\n", "line 1: invalid syntax"),
         ("import nowhere_to_be_found\n", "ModuleNotFoundError"),
         (
-            "from strategies.base import Strategy\nclass Half(Strategy):\n    name = 'half'\n",
+            "from faultline.strategies.base import Strategy\n"
+            "class Half(Strategy):\n    name = 'half'\n",
             "Half lacks masked_failures, on_failures, plan, restart, work_per_step",
         ),
     ],

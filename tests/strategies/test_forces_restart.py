@@ -6,12 +6,12 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from faultline.strategies.base import WipeOut
+from faultline.strategies.closed_forms.stacked_types import StackedTypes
+from faultline.strategies.closed_forms.wipe_out import DisjointSets
+from faultline.strategies.golomb import ruler_for
+from faultline.strategies.registry import build_strategy
 
-from strategies.base import WipeOut
-from strategies.closed_forms.stacked_types import StackedTypes
-from strategies.closed_forms.wipe_out import DisjointSets
-from strategies.golomb import ruler_for
-from strategies.registry import build_strategy
 from tests.strategies.closed_forms.layouts import outliving_by_enumeration, sets_of
 
 

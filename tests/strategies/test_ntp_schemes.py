@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from faultline.strategies.base import Hit, Strategy, WipeOut
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.nonuniform.packing import packed, unpacked, worst_first
+from faultline.strategies.nonuniform.pipeline_time import pipeline_time
+from faultline.strategies.nonuniform.replica_plan import ReplicaRules, Scheme, replica_plans
+from faultline.strategies.nonuniform.throughput import batch_sequences
+from faultline.strategies.registry import all_strategies, build_strategy, strategy_class
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from strategies.base import Hit, Strategy, WipeOut
-from strategies.errors import StrategyError
-from strategies.nonuniform.packing import packed, unpacked, worst_first
-from strategies.nonuniform.pipeline_time import pipeline_time
-from strategies.nonuniform.replica_plan import ReplicaRules, Scheme, replica_plans
-from strategies.nonuniform.throughput import batch_sequences
-from strategies.registry import all_strategies, build_strategy, strategy_class
 
 GPUS = 256
 

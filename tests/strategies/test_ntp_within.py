@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from faultline.strategies.base import Continue, Hit, Strategy, Verdict, WipeOut
+from faultline.strategies.nonuniform.power import PowerCurve
+from faultline.strategies.registry import build_strategy, strategy_class
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from strategies.base import Continue, Hit, Strategy, Verdict, WipeOut
-from strategies.nonuniform.power import PowerCurve
-from strategies.registry import build_strategy, strategy_class
 
 GPUS = 3000
 

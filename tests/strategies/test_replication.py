@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faultline.strategies.base import Continue, StepPlan, WipeOut
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.replication import Replication
 from hypothesis import given
 from hypothesis import strategies as st
-
-from strategies.base import Continue, StepPlan, WipeOut
-from strategies.errors import StrategyError
-from strategies.replication import Replication
 
 
 def replication(groups: int, degree: int, **options: Any) -> Replication:

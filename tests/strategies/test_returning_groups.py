@@ -5,11 +5,10 @@ from __future__ import annotations
 from math import ceil
 
 import pytest
+from faultline.strategies.base import Continue
+from faultline.strategies.registry import build_strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from strategies.base import Continue
-from strategies.registry import build_strategy
 
 
 @given(
@@ -49,7 +48,7 @@ def test_all_back_is_a_fresh_start(scheme: str) -> None:
 
 
 def test_a_controller_that_sees_one_failure_at_a_time_drops_all_that_are_down() -> None:
-    from strategies.replication import Replication
+    from faultline.strategies.replication import Replication
 
     strategy = Replication(12, 3, Replication.Options(controller_sees="lowest"))
     for group in (1, 4, 9):

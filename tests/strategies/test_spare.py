@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faultline.strategies.base import Continue, StepPlan, WipeOut
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.golomb import largest_redundancy
+from faultline.strategies.spare import Spare
 from hypothesis import given
 from hypothesis import strategies as st
-
-from strategies.base import Continue, StepPlan, WipeOut
-from strategies.errors import StrategyError
-from strategies.golomb import largest_redundancy
-from strategies.spare import Spare
 
 
 def spare(groups: int, redundancy: int, **options: Any) -> Spare:

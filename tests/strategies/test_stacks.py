@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.golomb import largest_redundancy, optimal_rulers, ruler_for
+from faultline.strategies.stacks import StackedShards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies.errors import StrategyError
-from strategies.golomb import largest_redundancy, optimal_rulers, ruler_for
-from strategies.stacks import StackedShards
 from tests.strategies.oracles import (
     covered,
     feasible,

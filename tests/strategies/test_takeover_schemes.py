@@ -7,19 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faultline.strategies.base import Continue, Hit, Strategy, WipeOut
+from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.registry import build_strategy, strategy_class
+from faultline.strategies.takeover.lost_stages import LostStages, stages_of
+from faultline.strategies.takeover.neighbours import Carriers, Side
+from faultline.strategies.takeover.node_costs import cost_of_other_model, measured_costs
+from faultline.strategies.takeover.published_oobleck import (
+    NODES,
+    SAMPLES_PER_S,
+    relative_throughput,
+)
+from faultline.strategies.takeover.restarts import failures_until_nobody_is_left
+from faultline.strategies.takeover.templates import iteration_time, regrouped
 from hypothesis import given
 from hypothesis import strategies as st
-
-from strategies.base import Continue, Hit, Strategy, WipeOut
-from strategies.checkpoint_period import Costs
-from strategies.errors import StrategyError
-from strategies.registry import build_strategy, strategy_class
-from strategies.takeover.lost_stages import LostStages, stages_of
-from strategies.takeover.neighbours import Carriers, Side
-from strategies.takeover.node_costs import cost_of_other_model, measured_costs
-from strategies.takeover.published_oobleck import NODES, SAMPLES_PER_S, relative_throughput
-from strategies.takeover.restarts import failures_until_nobody_is_left
-from strategies.takeover.templates import iteration_time, regrouped
 
 SCHEMES = ["mecefo", "bamboo", "oobleck", "varuna"]
 

@@ -8,16 +8,15 @@ from math import log
 
 import numpy as np
 import pytest
-
-from experiments.analysis.intervals import half_width
-from experiments.planner.choices import choices_of
-from experiments.planner.optimised import point_of, simulated_objective
-from experiments.planner.optimiser import optimise
-from experiments.planner.racing import Evaluations, Point, RaceRules, race
-from experiments.planner.simulation import shortened
-from experiments.planner.situation import Wish, read_situation
-from experiments.runs import point as runs
-from experiments.runs.player import play
+from faultline.experiments.analysis.intervals import half_width
+from faultline.experiments.planner.choices import choices_of
+from faultline.experiments.planner.optimised import point_of, simulated_objective
+from faultline.experiments.planner.optimiser import optimise
+from faultline.experiments.planner.racing import Evaluations, Point, RaceRules, race
+from faultline.experiments.planner.simulation import shortened
+from faultline.experiments.planner.situation import Wish, read_situation
+from faultline.experiments.runs import point as runs
+from faultline.experiments.runs.player import play
 
 _INTERVALS = {redundancy: 40 - 2 * redundancy for redundancy in range(2, 13)}
 

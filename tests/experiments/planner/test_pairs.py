@@ -6,11 +6,10 @@ from math import inf, isnan
 
 import numpy as np
 import pytest
+from faultline.experiments.planner.pairs import interval_of, paired_change
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
-
-from experiments.planner.pairs import interval_of, paired_change
 
 _RATIOS = st.lists(
     st.tuples(st.floats(1.0, 10.0), st.floats(1.0, 10.0)), min_size=2, max_size=12, unique=True

@@ -8,24 +8,28 @@ from math import inf
 
 import numpy as np
 import pytest
-
-from experiments.errors import UserError
-from experiments.planner.advice import advise
-from experiments.planner.answer import answer, gpu_hours
-from experiments.planner.choices import choices_of
-from experiments.planner.plan import (
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.job.choices import has_course, predicted_ratio
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.planner.advice import advise
+from faultline.experiments.planner.answer import answer, gpu_hours
+from faultline.experiments.planner.choices import choices_of
+from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,
     chosen_schemes,
     make_plan,
 )
-from experiments.planner.simulation import RESTARTS_WANTED, Simulated, simulate, steps_needed
-from experiments.planner.situation import Situation, Wish, read_situation
-from experiments.planner.verification import HOPELESS, MOST_SEEDS, verify
-from experiments.resolve import resolve
-from experiments.theory.choices import has_course, predicted_ratio
-from strategies.base import StepPlan, Strategy, Verdict, WipeOut
-from strategies.registry import all_strategies
+from faultline.experiments.planner.simulation import (
+    RESTARTS_WANTED,
+    Simulated,
+    simulate,
+    steps_needed,
+)
+from faultline.experiments.planner.situation import Situation, Wish, read_situation
+from faultline.experiments.planner.verification import HOPELESS, MOST_SEEDS, verify
+from faultline.strategies.base import StepPlan, Strategy, Verdict, WipeOut
+from faultline.strategies.registry import all_strategies
 
 # Nothing is measured on a platform.
 STATED = (

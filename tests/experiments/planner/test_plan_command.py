@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from faultline.experiments.cli import main
 from matplotlib.image import imread
-
-from experiments.cli import main
 
 JOB = [
     "plan",

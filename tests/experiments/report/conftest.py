@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.runs.manifest import read_manifest
+from faultline.experiments.runs.store import StoredRun, write_run
+from faultline.experiments.runs.table import remove_tables
 
-from experiments.cli import main
-from experiments.runs.manifest import read_manifest
-from experiments.runs.store import StoredRun, write_run
-from experiments.runs.table import remove_tables
 from tests.experiments.report.browsing import DESKTOP, Open, Opened
 
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]

@@ -7,10 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from experiments.report.quantities import (
+from faultline.experiments.report.quantities import (
     decimals_for,
     fixed,
     number_range,
@@ -18,6 +15,8 @@ from experiments.report.quantities import (
     time_unit,
     with_unit,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(

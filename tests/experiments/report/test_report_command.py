@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from faultline.experiments.analysis.selection import caveats
+from faultline.experiments.cli import main
+from faultline.experiments.config.grid_file import read_grid
+from faultline.experiments.figures.style import SCHEME_NAMES
+from faultline.experiments.report.notices import notices
+from faultline.experiments.report.points_table import MOST_ROWS, points, points_table
+from faultline.experiments.report.provenance import grid_text
+from faultline.experiments.runs.sweep_plan import make_plan
+from faultline.experiments.runs.table import read_sweep
+from faultline.simulator.badput import CAUSES, MEANINGS
 
-from experiments.analysis.selection import caveats
-from experiments.cli import main
-from experiments.figure_style import SCHEME_NAMES
-from experiments.report.notices import notices
-from experiments.report.points_table import MOST_ROWS, points, points_table
-from experiments.report.provenance import grid_text
-from experiments.runs.table import read_sweep
-from experiments.sweeps.grid_file import read_grid
-from experiments.sweeps.plan import make_plan
-from simulator.badput import CAUSES, MEANINGS
 from tests.experiments.report.conftest import copy_with_errors, report
 from tests.experiments.report.html_reading import Document, read_page
 
@@ -124,7 +124,7 @@ def test_one_sweep_one_page(page_file: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.html"
     moved = shutil.copytree(page_file.parent / "sweep", tmp_path / "moved")
     subprocess.run(
-        [sys.executable, "-m", "experiments.cli", "report", str(moved), "-o", str(again)],
+        [sys.executable, "-m", "faultline.experiments.cli", "report", str(moved), "-o", str(again)],
         env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"},
         check=True,
         capture_output=True,

@@ -8,16 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import pytest
+from faultline.experiments.analysis.comparison import compare
+from faultline.experiments.report.answer import answer
+from faultline.experiments.report.badput_table import shares
+from faultline.experiments.report.comparison_table import comparison_table
+from faultline.experiments.report.standings import METRIC, standings
+from faultline.simulator.badput import CAUSES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-
-from experiments.analysis.comparison import compare
-from experiments.report.answer import answer
-from experiments.report.badput_table import shares
-from experiments.report.comparison_table import comparison_table
-from experiments.report.standings import METRIC, standings
-from simulator.badput import CAUSES
 
 Made = tuple[str, int, float, Sequence[float]]
 

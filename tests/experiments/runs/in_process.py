@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from experiments.runs.planned import Outcome, play_plan
-from experiments.runs.point import (
+from faultline.experiments.config.grid_file import read_grid
+from faultline.experiments.runs.planned import Outcome, play_plan
+from faultline.experiments.runs.point import (
     Executor,
     KnownDurations,
     Limits,
@@ -19,8 +18,8 @@ from experiments.runs.point import (
     Result,
     Results,
 )
-from experiments.sweeps.grid_file import read_grid
-from experiments.sweeps.plan import Plan, make_plan
+from faultline.experiments.runs.sweep_plan import Plan, make_plan
+from rich.console import Console
 
 Invention = Callable[[Request], dict[str, Any] | str]
 

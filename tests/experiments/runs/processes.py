@@ -12,10 +12,9 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import psutil
-
-from experiments.runs.point import Point, Request
-from experiments.scenario_file import load_scenario
-from experiments.single_run import EngineName
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.point import Point, Request
+from faultline.experiments.runs.single_run import EngineName
 
 Value = TypeVar("Value")
 

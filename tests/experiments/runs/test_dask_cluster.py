@@ -13,13 +13,13 @@ from threading import Thread
 import psutil
 import pytest
 from distributed.versions import get_versions
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs import dask_cluster
+from faultline.experiments.runs.dask_cluster import DaskExecutor
+from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.point import Limits, Request
+from faultline.experiments.runs.provenance import environment
 
-from experiments.errors import UserError
-from experiments.runs import dask_cluster
-from experiments.runs.dask_cluster import DaskExecutor
-from experiments.runs.local import LocalExecutor
-from experiments.runs.point import Limits, Request
-from experiments.runs.provenance import environment
 from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
@@ -195,8 +195,8 @@ def test_a_run_that_takes_its_workers_along_is_an_error(
 
 CLIENT = """
 import sys
-from experiments.runs.dask_cluster import DaskExecutor
-from experiments.runs.point import Limits, Request
+from faultline.experiments.runs.dask_cluster import DaskExecutor
+from faultline.experiments.runs.point import Limits, Request
 from tests.experiments.runs.processes import ENDLESS, request
 
 list(DaskExecutor(sys.argv[1]).play([request("endless", ENDLESS)], Limits()))

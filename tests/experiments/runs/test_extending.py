@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.table import read_sweep
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 
-from experiments.errors import UserError
-from experiments.runs.table import read_sweep
-from platforms.preset_library import load_preset
-from platforms.xml_writer import write_xml
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 
 GRID = """

@@ -19,13 +19,14 @@ from typing import Any
 
 import psutil
 import pytest
-
-from experiments.errors import UserError
-from experiments.resolve import durations_of, resolve
-from experiments.runs import local
-from experiments.runs.fork_server import Assignment, OwnerGoneError, supervise
-from experiments.runs.local import ForkServer, RunAbandonedError
-from experiments.runs.point import (
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
+from faultline.experiments.job.resolved_job import durations_of, resolve
+from faultline.experiments.runs import local
+from faultline.experiments.runs.fork_server import Assignment, OwnerGoneError, supervise
+from faultline.experiments.runs.local import ForkServer, RunAbandonedError
+from faultline.experiments.runs.point import (
     Call,
     KnownDurations,
     Limits,
@@ -36,13 +37,12 @@ from experiments.runs.point import (
     attempt,
     explain,
 )
-from experiments.runs.provenance import environment
-from experiments.scenario import Scenario
-from experiments.scenario_file import load_scenario, shipped_scenarios
-from experiments.single_run import run, scenario_hash
-from platforms.preset_library import load_preset
-from platforms.xml_writer import write_xml
-from strategies.errors import StrategyError
+from faultline.experiments.runs.provenance import environment
+from faultline.experiments.runs.single_run import run, scenario_hash
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
+from faultline.strategies.errors import StrategyError
+
 from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,

@@ -11,10 +11,10 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.sweep_plan import Plan
+from faultline.experiments.runs.table import read_sweep
 
-from experiments.errors import UserError
-from experiments.runs.table import read_sweep
-from experiments.sweeps.plan import Plan
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 from tests.experiments.runs.processes import PATIENCE_S
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.point import Request
+from faultline.experiments.runs.table import read_sweep
 
-from experiments.errors import UserError
-from experiments.runs.point import Request
-from experiments.runs.table import read_sweep
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 from tests.experiments.runs.processes import PATIENCE_S
 

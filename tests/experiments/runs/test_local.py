@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.point import Limits, Request
+from faultline.experiments.runs.single_run import run
 
-from experiments.runs.local import LocalExecutor
-from experiments.runs.point import Limits, Request
-from experiments.single_run import run
 from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
@@ -28,8 +28,8 @@ from tests.experiments.runs.processes import (
 # Starts a sweep of endless runs: one on each engine.
 SWEEP = """
 import sys
-from experiments.runs.local import LocalExecutor
-from experiments.runs.point import Limits
+from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.point import Limits
 from tests.experiments.runs.processes import ENDLESS, request
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faultline.experiments.runs.point import Request
+from faultline.experiments.runs.store import locked
 
-from experiments.runs.point import Request
-from experiments.runs.store import locked
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 from tests.experiments.runs.processes import PATIENCE_S, wait_for
 

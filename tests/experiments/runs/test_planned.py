@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs import planned as sweep_module
+from faultline.experiments.runs.point import Request
+from faultline.experiments.runs.sweep_plan import Plan
+from faultline.experiments.runs.table import read_sweep
 
-from experiments.errors import UserError
-from experiments.runs import planned as sweep_module
-from experiments.runs.point import Request
-from experiments.runs.table import read_sweep
-from experiments.sweeps.plan import Plan
 from tests.experiments.runs.in_process import (
     InProcess,
     Invented,

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs import player
+from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.player import play
+from faultline.experiments.runs.point import Call, Limits, Point
+from faultline.experiments.runs.single_run import run
 
-from experiments.errors import UserError
-from experiments.resolve import resolve
-from experiments.runs import player
-from experiments.runs.local import LocalExecutor
-from experiments.runs.player import play
-from experiments.runs.point import Call, Limits, Point
-from experiments.scenario_file import load_scenario, shipped_scenarios
-from experiments.single_run import run
 from tests.experiments.runs.processes import gone, played_by, wait_for, with_tests
 
 
@@ -135,8 +135,8 @@ def test_an_executor_that_is_kept_plays_round_after_round_in_the_same_processes(
 SLOW = """
 import sys
 from pathlib import Path
-from experiments.runs.player import play
-from experiments.runs.point import Call
+from faultline.experiments.runs.player import play
+from faultline.experiments.runs.point import Call
 from tests.experiments.runs.test_player import slowly
 
 calls = Call.each(slowly, range(12))

@@ -7,9 +7,8 @@ import re
 import time
 
 import pytest
+from faultline.experiments.runs.progress import Display
 from rich.console import Console
-
-from experiments.runs.progress import Display
 
 
 class Clock:

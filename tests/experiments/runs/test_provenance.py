@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from faultline.experiments.runs import provenance as module
+from faultline.experiments.runs.provenance import code_digest
 
-from experiments.runs import provenance as module
-from experiments.runs.provenance import code_digest
 from tests.experiments.runs.processes import PATIENCE_S, with_tests
 
 PROJECT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ def imported_by_a_run() -> list[str]:
         [
             sys.executable,
             "-c",
-            "import sys, experiments.single_run\n"
+            "import sys, faultline.experiments.runs.single_run\n"
             "for module in list(sys.modules.values()):\n"
             "    print(getattr(module, '__file__', None))",
         ],

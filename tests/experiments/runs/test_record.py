@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
-from experiments.analysis.quantities import quantity
-from experiments.runs.record import COLUMNS, Kind, Record, column
-from experiments.scenario_file import load_scenario, shipped_scenarios
-from experiments.single_run import run
-from simulator.badput import CAUSES
+from faultline.experiments.analysis.quantities import quantity
+from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
+from faultline.experiments.runs.record import COLUMNS, Kind, Record, column
+from faultline.experiments.runs.single_run import run
+from faultline.simulator.badput import CAUSES
 
 
 def mistakes(record: Record) -> Iterator[str]:

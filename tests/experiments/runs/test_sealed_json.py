@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from experiments.runs.sealed_json import (
+from faultline.experiments.runs.sealed_json import (
     DamagedError,
     is_temporary,
     seal,
     unseal,
     write_atomically,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8)

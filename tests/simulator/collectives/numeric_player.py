@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
+from faultline.simulator.collectives.schedule import Message, Schedule
 from numpy.typing import NDArray
-
-from simulator.collectives.schedule import Message, Schedule
 
 Buffers = NDArray[np.float64]
 """A row a member, a column a piece; NaN is what a member does not have."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from simulator.collectives.schedule import Schedule
-from simulator.simgrid_engine.process import in_own_process
-from simulator.simgrid_engine.traffic import Fidelity
+from faultline.simulator.collectives.schedule import Schedule
+from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine.traffic import Fidelity
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,9 @@ def all_at_once(
 
 def _in_turn(platform: Path, plays: Sequence[Play]) -> list[float]:
     import simgrid
-
-    from platforms.xml_names import CONTROLLER_HOST
-    from simulator.simgrid_engine.channel import Channel
-    from simulator.simgrid_engine.loading import actor_on, load_engine
+    from faultline.platforms.xml_names import CONTROLLER_HOST
+    from faultline.simulator.simgrid_engine.channel import Channel
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
 
     engine = load_engine(platform)
     times_s: list[float] = []
@@ -81,9 +80,8 @@ def _together(
     platform: Path, plays: Sequence[Play], deadline_s: float, victims: Sequence[Victim]
 ) -> list[dict[int, Exit]]:
     import simgrid
-
-    from platforms.xml_names import CONTROLLER_HOST
-    from simulator.simgrid_engine.loading import actor_on, load_engine
+    from faultline.platforms.xml_names import CONTROLLER_HOST
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
 
     engine = load_engine(platform)
     exits: list[dict[int, Exit]] = [{} for _ in plays]
@@ -111,8 +109,7 @@ def _together(
 
 def _start(each: Play, tag: str, deadline_s: float, exits: dict[int, Exit], left: object) -> None:
     import simgrid
-
-    from simulator.collectives.player import Collective
+    from faultline.simulator.collectives.player import Collective
 
     collective = Collective(each.schedule, each.hosts, tag, each.fidelity)
 

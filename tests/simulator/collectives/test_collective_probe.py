@@ -6,11 +6,10 @@ import json
 import multiprocessing
 from pathlib import Path
 
+import faultline.simulator.simgrid_engine.collective_probe as module
 import pytest
-
-import simulator.simgrid_engine.collective_probe as module
-from platforms import PlatformError, load_preset, write_xml
-from simulator.simgrid_engine.collective_probe import CollectiveResult, probe_collective
+from faultline.platforms import PlatformError, load_preset, write_xml
+from faultline.simulator.simgrid_engine.collective_probe import CollectiveResult, probe_collective
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faultline.platforms import load_preset, write_xml
+from faultline.simulator.collectives.catalogue import Setting, schedule_of
+from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
+from faultline.simulator.collectives.ring import RingAllReduce
+from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.simgrid_engine.traffic import Fidelity
 
-from platforms import load_preset, write_xml
-from simulator.collectives.catalogue import Setting, schedule_of
-from simulator.collectives.hierarchical import HierarchicalAllReduce
-from simulator.collectives.ring import RingAllReduce
-from simulator.collectives.schedule import Hop
-from simulator.simgrid_engine.traffic import Fidelity
 from tests.simulator.collectives.stage_hand import Exit, Play, Victim, all_at_once
 
 WATCHDOG_S = 5.0

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.typing import NDArray
-
-from platforms import load_preset, write_xml
-from simulator.collectives.reshard import NonuniformAllReduce
-from simulator.collectives.schedule import Hop
-from simulator.collectives.sharding import (
+from faultline.platforms import load_preset, write_xml
+from faultline.simulator.collectives.reshard import NonuniformAllReduce
+from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.collectives.sharding import (
     even_sharding,
     nested_shardings,
     reduced_sharding,
     shard_elements,
     transfers,
 )
-from simulator.simgrid_engine.carried_arrays import carry_arrays
-from strategies.nonuniform.resharding import resharding_bytes
+from faultline.simulator.simgrid_engine.carried_arrays import carry_arrays
+from faultline.strategies.nonuniform.resharding import resharding_bytes
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
 from tests.simulator.collectives.numeric_player import play
 from tests.simulator.collectives.stage_hand import Play, one_after_the_other
 

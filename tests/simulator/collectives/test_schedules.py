@@ -6,9 +6,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-
-from simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast, pipeline_pieces
-from simulator.collectives.catalogue import (
+from faultline.simulator.collectives.broadcast import (
+    BinomialBroadcast,
+    ChainBroadcast,
+    pipeline_pieces,
+)
+from faultline.simulator.collectives.catalogue import (
     ALGORITHMS,
     CollectiveError,
     Setting,
@@ -16,12 +19,13 @@ from simulator.collectives.catalogue import (
     bus_factor,
     schedule_of,
 )
-from simulator.collectives.double_tree import DoubleTreeAllReduce, double_tree
-from simulator.collectives.exchange import PairwiseAllToAll, PointToPoint
-from simulator.collectives.halving_doubling import HalvingDoublingAllReduce
-from simulator.collectives.hierarchical import HierarchicalAllReduce
-from simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
-from simulator.collectives.schedule import Hop, Schedule
+from faultline.simulator.collectives.double_tree import DoubleTreeAllReduce, double_tree
+from faultline.simulator.collectives.exchange import PairwiseAllToAll, PointToPoint
+from faultline.simulator.collectives.halving_doubling import HalvingDoublingAllReduce
+from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
+from faultline.simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
+from faultline.simulator.collectives.schedule import Hop, Schedule
+
 from tests.simulator.collectives.numeric_player import play
 
 MEMBERS = (2, 3, 4, 5, 6, 7, 8, 12, 16, 17, 33)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faultline.platforms import load_preset, write_xml
+from faultline.simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast
+from faultline.simulator.collectives.catalogue import ALGORITHMS, Setting, schedule_of
+from faultline.simulator.collectives.exchange import PointToPoint
+from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
+from faultline.simulator.collectives.ring import RingAllReduce
+from faultline.simulator.collectives.schedule import Hop
 
-from platforms import load_preset, write_xml
-from simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast
-from simulator.collectives.catalogue import ALGORITHMS, Setting, schedule_of
-from simulator.collectives.exchange import PointToPoint
-from simulator.collectives.hierarchical import HierarchicalAllReduce
-from simulator.collectives.ring import RingAllReduce
-from simulator.collectives.schedule import Hop
 from tests.simulator.collectives.stage_hand import Play, all_at_once, one_after_the_other
 
 NVLINK = Hop(2 * 250e-9 + 100e-9, 450e9)

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from math import inf
 
 import pytest
+from faultline.simulator.failures.clocks import EventClocks
+from faultline.simulator.failures.distributions import Exponential
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.failures.models import IndependentGroups, SharedFailures
+from faultline.simulator.failures.trace import Trace
 from hypothesis import given
 from hypothesis import strategies as st
-
-from simulator.failures.clocks import EventClocks
-from simulator.failures.distributions import Exponential
-from simulator.failures.failure import Failure
-from simulator.failures.models import IndependentGroups, SharedFailures
-from simulator.failures.trace import Trace
 
 
 def failure(time_s: float, groups: range, cause: str = "power") -> Failure:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from faultline.simulator.failures.failure import LEVELS, Failure, JobLayout, Level, component_name
 from hypothesis import given
 from hypothesis import strategies as st
-
-from simulator.failures.failure import LEVELS, Failure, JobLayout, Level, component_name
 
 sizes = st.integers(1, 20)
 layouts = st.builds(JobLayout, sizes, sizes, sizes, sizes, sizes)

@@ -8,14 +8,13 @@ from math import exp, sqrt
 
 import numpy as np
 import pytest
+from faultline.simulator.failures.distributions import Constant, Uniform
+from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.failures.mix import Cause, CauseMix, stream_index
+from faultline.simulator.failures.models import SharedFailures
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-
-from simulator.failures.distributions import Constant, Uniform
-from simulator.failures.failure import Failure, JobLayout
-from simulator.failures.mix import Cause, CauseMix, stream_index
-from simulator.failures.models import SharedFailures
 
 LAYOUT = JobLayout(
     groups=12, gpus_per_group=12, gpus_per_host=8, gpus_per_domain=24, gpus_per_switch=48

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.workload.errors import WorkloadError
+from faultline.simulator.workload.iteration import Machine, iteration_time, stage_times
+from faultline.simulator.workload.known_models import GPT3_175B
+from faultline.simulator.workload.layout import Layout
+from faultline.simulator.workload.transformer import Transformer
 from hypothesis import given
 from hypothesis import strategies as st
-
-from simulator.collectives.schedule import Hop
-from simulator.workload.errors import WorkloadError
-from simulator.workload.iteration import Machine, iteration_time, stage_times
-from simulator.workload.known_models import GPT3_175B
-from simulator.workload.layout import Layout
-from simulator.workload.transformer import Transformer
 
 TINY = Transformer(
     hidden=4, ffn_hidden=16, heads=2, layers=4, sequence_tokens=2, vocabulary=8, biases=False

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.simulator.workload.errors import WorkloadError
+from faultline.simulator.workload.layout import Layout, place, place_on_platform, stage_layers
 from hypothesis import given
 from hypothesis import strategies as st
-
-from platforms import load_preset, read_platform, write_xml
-from simulator.workload.errors import WorkloadError
-from simulator.workload.layout import Layout, place, place_on_platform, stage_layers
 
 
 def domains_of(count: int, gpus: int) -> list[list[tuple[int, int]]]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pytest
-
-from simulator.workload.known_models import GPT3_175B, KNOWN_MODELS, NTP_480B
-from simulator.workload.layout import Layout
-from simulator.workload.memory import (
+from faultline.simulator.workload.known_models import GPT3_175B, KNOWN_MODELS, NTP_480B
+from faultline.simulator.workload.layout import Layout
+from faultline.simulator.workload.memory import (
     Precision,
     gpu_memory,
     layer_activation_bytes,
     stage_parameters,
 )
-from simulator.workload.messages import messages_of
+from faultline.simulator.workload.messages import messages_of
 
 
 @pytest.mark.parametrize("tensor", [1, 8])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from simulator.workload.errors import WorkloadError
-from simulator.workload.flops import token_flop, training_flop_per_token
-from simulator.workload.known_models import KNOWN_MODELS, NTP_480B
-from simulator.workload.transformer import Transformer
+from faultline.simulator.workload.errors import WorkloadError
+from faultline.simulator.workload.flops import token_flop, training_flop_per_token
+from faultline.simulator.workload.known_models import KNOWN_MODELS, NTP_480B
+from faultline.simulator.workload.transformer import Transformer
 
 # Of the published weights, counted tensor by tensor by those who serve them.
 EXACT = {

@@ -7,8 +7,7 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-
-from strategies.golomb import ruler_for
+from faultline.strategies.golomb import ruler_for
 
 
 def sets_of(groups: int, redundancy: int) -> list[set[int]]:

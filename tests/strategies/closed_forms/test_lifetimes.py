@@ -7,17 +7,16 @@ from math import exp, gamma
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.special import gammaincc
-
-from strategies.closed_forms.lifetimes import (
+from faultline.strategies.closed_forms.lifetimes import (
     GroupLifetimes,
     mean_time_to_wipe_out_s,
     stationary_excess,
 )
-from strategies.closed_forms.stacked_types import StackedTypes
-from strategies.closed_forms.wipe_out import DisjointSets
+from faultline.strategies.closed_forms.stacked_types import StackedTypes
+from faultline.strategies.closed_forms.wipe_out import DisjointSets
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import gammaincc
 
 
 def weibull(shape: float, scale_s: float) -> Callable[[float], float]:

@@ -6,18 +6,17 @@ from math import exp, expm1, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from strategies.checkpoint_period import Costs
-from strategies.closed_forms.lifetimes import GroupLifetimes, Life
-from strategies.closed_forms.periods import (
+from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.closed_forms.lifetimes import GroupLifetimes, Life
+from faultline.strategies.closed_forms.periods import (
     availability_of_lives,
     best_period_of_lives_s,
     kept_periods,
 )
-from strategies.closed_forms.stacked_types import StackedTypes
-from strategies.closed_forms.wipe_out import DisjointSets
+from faultline.strategies.closed_forms.stacked_types import StackedTypes
+from faultline.strategies.closed_forms.wipe_out import DisjointSets
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def memoryless(mean_s: float) -> Life:

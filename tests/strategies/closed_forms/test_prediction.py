@@ -6,21 +6,20 @@ from math import exp, expm1, pi, sqrt
 
 import numpy as np
 import pytest
-
-from strategies.checkpoint import Checkpoint
-from strategies.checkpoint_period import Costs
-from strategies.closed_forms.course import Predictable
-from strategies.closed_forms.lifetimes import GroupLifetimes
-from strategies.closed_forms.prediction import (
+from faultline.strategies.checkpoint import Checkpoint
+from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.closed_forms.course import Predictable
+from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
+from faultline.strategies.closed_forms.prediction import (
     LEAST_LIVES,
     Prediction,
     StepCosts,
     largest_of_normals,
     predict,
 )
-from strategies.registry import build_strategy
-from strategies.replication import Replication
-from strategies.spare import Spare, SpareOptions
+from faultline.strategies.registry import build_strategy
+from faultline.strategies.replication import Replication
+from faultline.strategies.spare import Spare, SpareOptions
 
 
 def exponential(groups: int, mtbf_s: float) -> GroupLifetimes:

@@ -6,9 +6,8 @@ from math import exp, expm1
 
 import numpy as np
 import pytest
-
-from strategies.closed_forms.lifetimes import Survival
-from strategies.closed_forms.restart_wait import wait_for_slowest
+from faultline.strategies.closed_forms.lifetimes import Survival
+from faultline.strategies.closed_forms.restart_wait import wait_for_slowest
 
 
 def exponential(mean_s: float) -> Survival:

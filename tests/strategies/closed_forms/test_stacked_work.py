@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from faultline.strategies.base import WipeOut
+from faultline.strategies.closed_forms.stacked_work import least_stacks, patch_types
+from faultline.strategies.golomb import largest_redundancy
+from faultline.strategies.spare import Spare, SpareOptions
 from hypothesis import given
 from hypothesis import strategies as st
-
-from strategies.base import WipeOut
-from strategies.closed_forms.stacked_work import least_stacks, patch_types
-from strategies.golomb import largest_redundancy
-from strategies.spare import Spare, SpareOptions
 
 
 def test_least_stacks_by_hand() -> None:

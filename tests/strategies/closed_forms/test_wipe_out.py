@@ -6,12 +6,15 @@ from math import comb
 
 import numpy as np
 import pytest
+from faultline.strategies.closed_forms.stacked_types import (
+    StackedTypes,
+    independent_types_mean_failures,
+)
+from faultline.strategies.closed_forms.wipe_out import DisjointSets, WipeOutLaw, plain_mean_failures
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from strategies.closed_forms.stacked_types import StackedTypes, independent_types_mean_failures
-from strategies.closed_forms.wipe_out import DisjointSets, WipeOutLaw, plain_mean_failures
 from tests.strategies.closed_forms.layouts import (
     outliving_by_enumeration,
     ring_reliability,

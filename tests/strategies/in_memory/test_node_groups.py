@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 from hypothesis import given
 from hypothesis import strategies as st
-
-from strategies.errors import StrategyError
-from strategies.in_memory.node_groups import NodeGroups, Placement
 
 PLACEMENTS: tuple[Placement, ...] = ("across-domains", "neighbours")
 

@@ -6,17 +6,16 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from strategies.errors import StrategyError
-from strategies.in_memory.reliability import (
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.in_memory.reliability import (
     gemini_recovery_bound,
     gemini_recovery_probability,
     loss_probability,
     time_to_loss,
     weibull_failed_by,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(("tolerated", "expected"), [(0, 2.34), (1, 7.79), (2, 12.37)])

@@ -7,19 +7,18 @@ from itertools import combinations, product
 from math import exp
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from strategies.errors import StrategyError
-from strategies.in_memory import reliability
-from strategies.in_memory.node_groups import NodeGroups, Placement
-from strategies.in_memory.survival import (
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.in_memory import reliability
+from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
+from faultline.strategies.in_memory.survival import (
     loss_given_domains,
     loss_given_nodes,
     loss_in_window,
     loss_probability,
 )
-from strategies.in_memory.wasted_time import expected_wasted_time_s, wasted_time_s
+from faultline.strategies.in_memory.wasted_time import expected_wasted_time_s, wasted_time_s
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 PLACEMENTS: tuple[Placement, ...] = ("across-domains", "neighbours")
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import combinations
 from math import comb
 
-from strategies.nonuniform.replica_plan import ReplicaPlan
+from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 
 
 def batch(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from strategies.errors import StrategyError
-from strategies.nonuniform.degrees import ReductionRule
-from strategies.nonuniform.power import PowerCurve
-from strategies.nonuniform.replica_plan import (
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.nonuniform.degrees import ReductionRule
+from faultline.strategies.nonuniform.power import PowerCurve
+from faultline.strategies.nonuniform.replica_plan import (
     DROPPED,
     ReplicaPlan,
     ReplicaRules,
@@ -18,7 +15,9 @@ from strategies.nonuniform.replica_plan import (
     replica_plan,
     replica_plans,
 )
-from strategies.registry import all_strategies
+from faultline.strategies.registry import all_strategies
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def pipelined_time(degree: int, sequences: int, pace: float) -> float:

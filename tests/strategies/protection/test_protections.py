@@ -6,14 +6,13 @@ from itertools import combinations
 from typing import Any, get_args
 
 import pytest
+from faultline.simulator.simgrid_engine.state_transfers import StateTransferTimes
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.in_memory.node_groups import Placement
+from faultline.strategies.protection.base import ProtectedJob, Protection, hidden_interference_s
+from faultline.strategies.protection.registry import all_protections, protection_class
 from hypothesis import given
 from hypothesis import strategies as st
-
-from simulator.simgrid_engine.state_transfers import StateTransferTimes
-from strategies.errors import StrategyError
-from strategies.in_memory.node_groups import Placement
-from strategies.protection.base import ProtectedJob, Protection, hidden_interference_s
-from strategies.protection.registry import all_protections, protection_class
 
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 STATE = 12e9

@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.takeover.neighbours import tasks_by_node
 from hypothesis import given
 from hypothesis import strategies as st
-
-from strategies.errors import StrategyError
-from strategies.takeover.neighbours import tasks_by_node
 
 
 def best_by_trying(stages: int, failed: set[int]) -> int:

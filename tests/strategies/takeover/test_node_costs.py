@@ -5,35 +5,34 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from simulator.workload.flops import token_flop
-from simulator.workload.known_models import LLAMA2_7B
-from strategies.errors import StrategyError
-from strategies.takeover.node_costs import (
+from faultline.simulator.workload.flops import token_flop
+from faultline.simulator.workload.known_models import LLAMA2_7B
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.takeover.node_costs import (
     CalibratedCosts,
     CostModel,
     FlopCosts,
     doubled_cost,
     measured_costs,
 )
-from strategies.takeover.pipeline_schedule import approximate_iteration
-from strategies.takeover.published_ablation import (
+from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
+from faultline.strategies.takeover.published_ablation import (
     NO_FAULT,
     NO_TECHNIQUE,
     SHAPE_7B,
     SKIP,
     SKIP_RECOMPUTE,
 )
-from strategies.takeover.stage_work import LayerShape
-from strategies.takeover.techniques import (
+from faultline.strategies.takeover.stage_work import LayerShape
+from faultline.strategies.takeover.techniques import (
     LowRank,
     Techniques,
     decomposition_flop,
     low_rank_share,
     task_flop,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 TOKENS = 256 // 8 * 256
 """A micro-batch of the ablation's batch of 256 sequences."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from strategies.errors import StrategyError
-from strategies.takeover.node_memory import (
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.takeover.node_memory import (
     StageMemory,
     micro_batches_in_flight,
     node_memory_bytes,
     overhead_from,
 )
-from strategies.takeover.pipeline_schedule import stage_order
-from strategies.takeover.techniques import LowRank, Techniques
+from faultline.strategies.takeover.pipeline_schedule import stage_order
+from faultline.strategies.takeover.techniques import LowRank, Techniques
+from hypothesis import given
+from hypothesis import strategies as st
 
 STAGE = StageMemory(
     state_bytes=100.0,

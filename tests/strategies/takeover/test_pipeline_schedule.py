@@ -6,11 +6,8 @@ from functools import cache
 from math import inf
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from strategies.errors import StrategyError
-from strategies.takeover.pipeline_schedule import (
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.takeover.pipeline_schedule import (
     Order,
     Transfers,
     approximate_iteration,
@@ -18,7 +15,9 @@ from strategies.takeover.pipeline_schedule import (
     pipeline_timeline,
     stage_order,
 )
-from strategies.takeover.stage_work import Halves, StageWork, proportional_work
+from faultline.strategies.takeover.stage_work import Halves, StageWork, proportional_work
+from hypothesis import given
+from hypothesis import strategies as st
 
 halves = st.builds(Halves, st.floats(0.01, 2.0), st.floats(0.0, 2.0))
 works = st.builds(StageWork, halves, halves, halves, halves)

@@ -1,0 +1,1 @@
+../../experiments/api/__init__.py

@@ -1,1 +1,0 @@
-"""Failure models of a scenario: shipped mixes of causes, a user's own, and traces."""

@@ -1,0 +1,142 @@
+"""Where the time went: stacked bars, a bar a point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from faultline.experiments.analysis.quantities import setting_text
+from faultline.experiments.analysis.selection import successful
+from faultline.experiments.figures.panels import in_order, run_notes, write_notes, write_title
+from faultline.experiments.figures.style import CAUSE_LOOKS, figure_style, scheme_looks
+from faultline.simulator.badput import CAUSES, MEANINGS, USEFUL
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+_SECONDS = [f"{cause}_s" for cause in CAUSES]
+
+
+def draw_badput(
+    frame: pd.DataFrame,
+    by: str | Sequence[str],
+    unit: Literal["share", "days"] = "share",
+    notes: Sequence[str] = (),
+) -> Figure:
+    """Draw a bar for each combination of `by`: mean time over seeds, useful causes first.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A sweep, a row a run, with a column ``<cause>_s`` for each of `simulator.badput.CAUSES`.
+        Failed runs are left out and counted in a note.
+    by : str or sequence of str
+        The axes whose combinations are bars; others are averaged over.
+    unit : {"share", "days"}
+        Whether bars show shares of the time, or simulated days.
+    notes : sequence of str
+        Sentences to be written below.
+
+    Raises
+    ------
+    UserError
+        If no run gave a record.
+    """
+    keys = [by] if isinstance(by, str) else list(by)
+    runs = successful(frame)
+    table = _mean_seconds(runs, keys)
+    total = table[_SECONDS].sum(axis=1)
+    useful = table[[f"{cause}_s" for cause in USEFUL]].sum(axis=1) / total
+    amounts = (
+        table[_SECONDS].div(total, axis=0) * 100 if unit == "share" else (table[_SECONDS] / 86400.0)
+    )
+    labels = [_label(row) for row in table[keys].to_dict(orient="records")]
+    with figure_style():
+        places = _places(table, keys)
+        figure = Figure(figsize=(9.6, 1.9 + 0.3 * places[-1]))
+        axis = figure.subplots()
+        _draw_bars(axis, amounts, places)
+        _name_bars(axis, labels, places, useful)
+        axis.set_xlabel("share of the time (%)" if unit == "share" else "simulated time (days)")
+        if unit == "share":
+            axis.set_xlim(0, 100)
+        figure.legend(handles=_legend(amounts), loc="outside right upper")
+        write_title(figure, "where the time went")
+        useful_share = "Right: useful share of the time."
+        write_notes(figure, [*notes, useful_share, *run_notes(frame, keys, "Mean")])
+    return figure
+
+
+def _mean_seconds(runs: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    table = runs.groupby(keys, dropna=False, sort=False)[_SECONDS].mean().reset_index()
+    for key in reversed(keys):
+        order = {value: place for place, value in enumerate(in_order(runs[key]))}
+        places = table[key].map(order).fillna(-1)
+        table = table.iloc[np.argsort(places.to_numpy(), kind="stable")]
+    table = table.reset_index(drop=True)
+    # Groups that were faster than the nominal pace need less compute, and nobody waits.
+    faster = table["waiting_s"].clip(upper=0)
+    table["compute_s"] += faster
+    table["waiting_s"] -= faster
+    return table
+
+
+def _label(setting: dict[Any, Any]) -> str:
+    name = setting.get("strategy.name")
+    if name is not None:
+        setting = setting | {"strategy.name": scheme_looks([name])[name].label}
+    return setting_text(setting)
+
+
+def _places(table: pd.DataFrame, keys: list[str]) -> np.ndarray:
+    """Return the place of each bar: a gap sets groups apart, where there is more than one key."""
+    if len(keys) < 2:
+        return np.arange(len(table), dtype=float)
+    first = table[keys[0]].to_numpy()
+    begins = np.concatenate([[0.0], (first[1:] != first[:-1]).astype(float)])
+    return np.arange(len(table)) + 0.5 * np.cumsum(begins)
+
+
+def _draw_bars(axis: Axes, amounts: pd.DataFrame, places: np.ndarray) -> None:
+    ends = amounts.cumsum(axis=1)
+    for cause, column in zip(CAUSES, _SECONDS, strict=True):
+        look = CAUSE_LOOKS[cause]
+        axis.barh(
+            places,
+            amounts[column],
+            left=ends[column] - amounts[column],
+            height=0.78,
+            color=look.colour,
+            hatch=look.hatch,
+            edgecolor="white",
+            linewidth=0.4,
+        )
+
+
+def _name_bars(axis: Axes, labels: list[str], places: np.ndarray, useful: pd.Series) -> None:
+    axis.set_yticks(places, labels)
+    axis.set_ylim(places[-1] + 0.6, -0.6)
+    axis.tick_params(axis="y", length=0)
+    axis.grid(visible=False, axis="y")
+    axis.grid(visible=True, axis="x")
+    for place, share in zip(places, useful, strict=True):
+        text = f"{share:.0%}" if np.isfinite(share) else "–"
+        axis.annotate(
+            text, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0),
+            textcoords="offset points", va="center", fontsize=8,
+        )  # fmt: skip
+
+
+def _legend(amounts: pd.DataFrame) -> list[Patch]:
+    """Return an entry for each cause that can be seen, in the order of the bars."""
+    visible = amounts.max() > 3e-3 * amounts.sum(axis=1).max()
+    return [
+        Patch(
+            facecolor=CAUSE_LOOKS[cause].colour, hatch=CAUSE_LOOKS[cause].hatch,
+            edgecolor="white", linewidth=0.4, label=MEANINGS[cause],
+        )
+        for cause, column in zip(CAUSES, _SECONDS, strict=True)
+        if visible[column]
+    ]  # fmt: skip

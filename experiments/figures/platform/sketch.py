@@ -1,0 +1,191 @@
+"""What is drawn of a platform: nodes in rows, each for one or many alike, and the edges between.
+
+A drawing stays readable up to some forty nodes a row. Where a row would have more, what is alike
+becomes one node with a count: GPUs by their domain, domains by the leaf switches that they share,
+then by their pod; leaf switches by the domains below them, then by their pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from faultline.platforms import xml_names
+from faultline.platforms.fabric import switch_levels
+from faultline.platforms.platform_data import Platform
+
+MOST_GPUS = 96
+"""GPUs that are drawn one by one at most."""
+
+MOST_NODES = 40
+"""Nodes of any other row at most."""
+
+GPU_ROW, NVSWITCH_ROW, STORAGE_ROW = "gpu", "nvswitch", "storage"
+
+Key = tuple[str, Hashable]
+
+
+@dataclass
+class Node:
+    """A node of the drawing: its row, the names of what it stands for, and where it belongs."""
+
+    row: str
+    members: tuple[str, ...]
+    domains: tuple[int, ...] = ()
+    hosts: tuple[int, ...] = ()
+
+
+@dataclass
+class Edge:
+    """An edge: its class, and the links that it stands for with their bandwidths in bytes/s."""
+
+    link_class: str
+    links: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """Bandwidth of all links together."""
+        return sum(self.links.values())
+
+
+@dataclass
+class Sketch:
+    """Rows of node keys from bottom to top, the nodes, and the edges."""
+
+    rows: list[tuple[str, list[Key]]]
+    nodes: dict[Key, Node]
+    edges: dict[tuple[Key, Key], Edge]
+    gpus_one_by_one: bool
+
+
+def sketch(platform: Platform) -> Sketch:
+    """Decide what is drawn of a platform."""
+    levels = switch_levels(platform)
+    above = {
+        name: frozenset(hop for hop, _ in platform.edges.get(name, ()) if levels.get(hop, 0) > own)
+        for name, own in (*((gpu, 0) for gpu in platform.gpu_names), *levels.items())
+    }
+    gpu_node, one_by_one = _gpu_keys(platform, above)
+    place: dict[str, Key] = {gpu: (GPU_ROW, key) for gpu, key in gpu_node.items()}
+    rows: list[str] = [GPU_ROW]
+    top = max(levels.values(), default=0)
+    for level in range(1, top + 1):
+        members = sorted(name for name, of_switch in levels.items() if of_switch == level)
+        row = f"level {level}"
+        keys = _switch_keys(members, above, _below(platform, members, gpu_node), level < top)
+        place.update({name: (row, key) for name, key in keys.items()})
+        rows.append(row)
+    if one_by_one:
+        for name in platform.switches:
+            if xml_names.link_class(name) == xml_names.NVSWITCH:
+                switch = name.removesuffix("-in").removesuffix("-out")
+                place[name] = (NVSWITCH_ROW, switch)
+        rows.insert(0, NVSWITCH_ROW)
+    if platform.storage is not None:
+        place[platform.storage] = (STORAGE_ROW, platform.storage)
+        rows.append(STORAGE_ROW)
+    nodes = _nodes(platform, place)
+    ordered = [(row, [key for key in nodes if key[0] == row]) for row in rows]
+    filled = [(row, keys) for row, keys in ordered if keys]
+    return Sketch(filled, nodes, _edges(platform, place), one_by_one)
+
+
+def _gpu_keys(
+    platform: Platform, above: Mapping[str, frozenset[str]]
+) -> tuple[dict[str, Hashable], bool]:
+    if len(platform.gpus) <= MOST_GPUS:
+        return {gpu.name: gpu.name for gpu in platform.gpus}, True
+    leaves = {
+        domain: frozenset().union(*(above[gpu.name] for gpu in gpus))
+        for domain, gpus in platform.domains.items()
+    }
+    pods = {
+        domain: frozenset().union(*(above[leaf] for leaf in of_domain)) if of_domain else of_domain
+        for domain, of_domain in leaves.items()
+    }
+    choices: Sequence[Callable[[int], Hashable]] = (
+        lambda domain: domain,
+        leaves.__getitem__,
+        pods.__getitem__,
+    )
+    key = _finest(platform.domains, choices, MOST_NODES)
+    return {gpu.name: key(gpu.domain) for gpu in platform.gpus}, False
+
+
+def _switch_keys(
+    members: Sequence[str],
+    above: Mapping[str, frozenset[str]],
+    below: Mapping[str, frozenset[Hashable]],
+    has_above: bool,
+) -> dict[str, Hashable]:
+    choices: list[Callable[[str], Hashable]] = [lambda name: name]
+    choices.append(lambda name: below.get(name, frozenset()))
+    if has_above:
+        choices.append(above.__getitem__)
+    key = _finest(members, choices, MOST_NODES)
+    return {name: key(name) for name in members}
+
+
+def _finest(
+    members: Iterable[Hashable], choices: Sequence[Callable[..., Hashable]], most: int
+) -> Callable[..., Hashable]:
+    """Return the first of the choices that makes no more than `most` nodes, or one for all."""
+    listed = list(members)
+    for choice in choices:
+        if len({choice(member) for member in listed}) <= most:
+            return choice
+    return lambda _: "all"
+
+
+def _below(
+    platform: Platform, switches: Iterable[str], gpu_node: Mapping[str, Hashable]
+) -> dict[str, frozenset[Hashable]]:
+    return {
+        name: frozenset(gpu_node[hop] for hop, _ in platform.edges.get(name, ()) if hop in gpu_node)
+        for name in switches
+    }
+
+
+def _nodes(platform: Platform, place: Mapping[str, Key]) -> dict[Key, Node]:
+    members: dict[Key, list[str]] = {}
+    for name, key in place.items():
+        members.setdefault(key, []).append(name)
+    of_gpu = {gpu.name: gpu for gpu in platform.gpus}
+    nodes = {}
+    for key, names in members.items():
+        gpus = [of_gpu[name] for name in names if name in of_gpu]
+        nodes[key] = Node(
+            key[0],
+            tuple(sorted(names)),
+            tuple(sorted({gpu.domain for gpu in gpus})),
+            tuple(sorted({gpu.host for gpu in gpus})),
+        )
+    return nodes
+
+
+def _edges(platform: Platform, place: Mapping[str, Key]) -> dict[tuple[Key, Key], Edge]:
+    edges: dict[tuple[Key, Key], Edge] = {}
+    for source, hops in platform.edges.items():
+        for destination, cable in hops:
+            if source not in place or destination not in place:
+                continue
+            ends = place[source], place[destination]
+            if ends[0] == ends[1]:
+                continue
+            if ends not in edges and ends[::-1] in edges:
+                ends = ends[::-1]
+            links = [platform.links[name] for name in cable]
+            narrow = min(links, key=lambda link: link.bandwidth_bytes_per_s)
+            # The class is that of the cable's port at the switch, wherever the narrowest link is.
+            is_up = platform.roles.get(source) == "gpu"
+            port = links[-1] if is_up else links[0]
+            if any(link.link_class.startswith("storage") for link in links):
+                # The cap of a single client says nothing of the width.
+                narrow = next((link for link in links if link.sharing != "FATPIPE"), narrow)
+                edge = edges.setdefault(ends, Edge("storage"))
+            else:
+                edge = edges.setdefault(ends, Edge(port.link_class))
+            edge.links[port.name if port.sharing != "FATPIPE" else narrow.name] = (
+                narrow.bandwidth_bytes_per_s
+            )
+    return edges

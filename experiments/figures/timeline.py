@@ -1,0 +1,142 @@
+"""The course of one run at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from faultline.experiments.analysis.course import (
+    ACTIVITIES,
+    Window,
+    activities_of,
+    shares_over_time,
+    telling_window,
+)
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.figures.lanes import draw_lanes, draw_stacks
+from faultline.experiments.figures.panels import write_notes, write_title
+from faultline.experiments.figures.style import ACTIVITY_LOOKS, figure_style
+from faultline.experiments.figures.time_units import TimeUnit, unit_for
+from faultline.simulator.timeline import Event
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+_BINS = 240
+_KEY = (
+    "Failures: × noticed by an all-reduce, ✖ forced a restart, | struck during one. Checkpoints: "
+    "▼ written, ▽ skipped. Stacks: shard types a group computes in a step; ● reordering."
+)
+
+
+def draw_timeline(
+    events: Sequence[Event],
+    title: str = "Course of a run",
+    window_s: tuple[float, float] | None = None,
+) -> Figure:
+    """Draw the whole run above, and below it a window in lanes: what the job did, what failed.
+
+    Parameters
+    ----------
+    events : sequence of Event
+        The timeline of one run, in the order of its log.
+    title : str
+        What run it is.
+    window_s : pair of float, optional
+        Start and end of the window, in simulated seconds; by default some forty steps around the
+        first restart or failure, or all of a short run.
+
+    Raises
+    ------
+    UserError
+        If nothing happened in the run, or the window lies outside of it.
+    """
+    activities = activities_of(events)
+    if activities.empty:
+        raise UserError("the timeline is empty: nothing in it took any time")
+    end_s = float(activities["end_s"].iloc[-1])
+    window = _window(window_s, events, activities, end_s)
+    whole = window == Window(0.0, end_s)
+    ratios = (2.0, 2.6, 1.0) if whole else (1.7, 1.0, 2.6, 1.0)
+    with figure_style():
+        figure = Figure(figsize=(10.5, 6.2 if whole else 8.0))
+        axes = figure.subplots(len(ratios), 1, height_ratios=ratios)
+        _draw_steps(axes[0], activities, unit_for(end_s), end_s)
+        if not whole:
+            axes[0].tick_params(labelbottom=False)
+            _draw_shares(axes[1], activities, unit_for(end_s), end_s)
+            _mark_window(axes[:2], window, unit_for(end_s))
+        lanes, stacks = axes[-2:]
+        unit = unit_for(window.end_s)
+        draw_lanes(lanes, events, activities, window, unit)
+        draw_stacks(stacks, events, window, unit)
+        lanes.tick_params(labelbottom=False)
+        stacks.set_xlabel(f"simulated time ({unit.name})")
+        if not whole:
+            lanes.set_title("The window marked above", fontsize=10)
+        write_title(figure, title)
+        write_notes(figure, [_KEY])
+    return figure
+
+
+def _window(
+    asked_s: tuple[float, float] | None,
+    events: Sequence[Event],
+    activities: pd.DataFrame,
+    end_s: float,
+) -> Window:
+    if asked_s is None:
+        return telling_window(events, activities)
+    start_s, until_s = asked_s
+    if not 0 <= start_s < min(until_s, end_s):
+        raise UserError(
+            f"window {start_s:g} to {until_s:g} s: the run goes from 0 to {end_s:g} s; name a "
+            "start and a later end within"
+        )
+    return Window(start_s, min(until_s, end_s))
+
+
+def _draw_steps(axis: Axes, activities: pd.DataFrame, unit: TimeUnit, end_s: float) -> None:
+    times = np.append(0.0, activities["end_s"]) / unit.seconds
+    steps = np.append(0, activities["steps"])
+    axis.step(times, steps, where="post", color="black", linewidth=1.2)
+    restarts = activities[activities["activity"].isin(["restart", "load"])]
+    starts = restarts["start_s"] / unit.seconds
+    lengths = (restarts["end_s"] - restarts["start_s"]) / unit.seconds
+    axis.broken_barh(
+        list(zip(starts, lengths, strict=True)),
+        (0, 1),
+        transform=axis.get_xaxis_transform(),
+        facecolor=ACTIVITY_LOOKS["restart"].colour,
+        alpha=0.45,
+        linewidth=0,
+    )
+    axis.set_ylabel("steps completed")
+    axis.yaxis.set_major_formatter("{x:,.0f}")
+    axis.set_ylim(bottom=0)
+    axis.set_xlim(0, end_s / unit.seconds)
+
+
+def _draw_shares(axis: Axes, activities: pd.DataFrame, unit: TimeUnit, end_s: float) -> None:
+    edges_s = np.linspace(0.0, end_s, _BINS + 1)
+    shares = shares_over_time(activities, edges_s) * 100
+    below = np.zeros(_BINS)
+    for name in ACTIVITIES:
+        look = ACTIVITY_LOOKS[name]
+        axis.stairs(
+            below + shares[name], edges_s / unit.seconds, baseline=below, fill=True,
+            facecolor=look.colour, hatch=look.hatch, edgecolor="white", linewidth=0,
+        )  # fmt: skip
+        below = below + shares[name].to_numpy()
+    axis.set_ylim(0, 100)
+    axis.set_xlim(0, end_s / unit.seconds)
+    axis.set_ylabel("time (%)")
+    axis.set_xlabel(f"simulated time ({unit.name})")
+
+
+def _mark_window(axes: Sequence[Axes], window: Window, unit: TimeUnit) -> None:
+    for axis in axes:
+        axis.axvspan(
+            window.start_s / unit.seconds, window.end_s / unit.seconds,
+            facecolor="none", edgecolor="black", linewidth=1.6, zorder=5,
+        )  # fmt: skip

@@ -1,0 +1,220 @@
+"""What closed forms make of a scheme: each redundancy with its intervals, and the best of them.
+
+A run fills in what its scenario leaves open from here, and so does the planner: both say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import TYPE_CHECKING
+
+from faultline.experiments.job.failure_model import failure_model
+from faultline.experiments.job.intervals import with_intervals
+from faultline.experiments.job.predictions import (
+    lone_failures,
+    predict_question,
+    predict_redundancies,
+    predict_settings,
+)
+from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.closed_forms.course import Predictable
+from faultline.strategies.closed_forms.prediction import Prediction, largest_of_normals
+
+if TYPE_CHECKING:
+    # What is filled in there is chosen here.
+    from faultline.experiments.job.resolved_job import ResolvedJob
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A scheme with a redundancy and an interval, and what closed forms say of it.
+
+    Attributes
+    ----------
+    question : ResolvedJob
+        The job under this choice; its redundancy and intervals are the choice.
+    ratio : float
+        Time to train over that without redundancy, failures and checkpoints, by which choices are
+        put in order. It is a prediction only if `is_prediction`.
+    availability : float
+        Share of the time that is not spent in restarts.
+    steps_per_life : float
+        Steps from one restart to the next.
+    step_s : float
+        Mean time of a step, in seconds.
+    rough : bool
+        Whether only the scheme's plain forms were at hand, or closed forms that leave out
+        something the scenario has.
+    is_prediction : bool
+        Whether the job is within the range of its closed form (`Prediction.ratio_of_job`). None has
+        a form of how broken groups go on, so schemes that do this are never predicted.
+    """
+
+    question: ResolvedJob
+    ratio: float
+    availability: float
+    steps_per_life: float
+    step_s: float
+    rough: bool
+    is_prediction: bool
+
+    @property
+    def scheme(self) -> str:
+        """Name of the scheme."""
+        return self.question.scenario.strategy.name
+
+    @property
+    def protection(self) -> str:
+        """Name of the way the state is kept."""
+        return self.question.scenario.protection.name
+
+    @property
+    def redundancy(self) -> int:
+        """Redundancy r."""
+        return self.question.redundancy
+
+    @property
+    def interval_steps(self) -> int:
+        """Steps between two snapshots in memory where some are taken, else between checkpoints."""
+        return self.question.protected.snapshot_interval_steps or self.question.interval_steps
+
+    @property
+    def predicted_ratio(self) -> float | None:
+        """The predicted time-to-train ratio; None where the closed form does not hold."""
+        return self.ratio if self.is_prediction else None
+
+
+def at_redundancy(question: ResolvedJob, redundancy: int) -> ResolvedJob:
+    """Return a question at a redundancy, with the intervals stated or best by plain forms."""
+    asked = replace(question, redundancy=redundancy)
+    protected, interval = with_intervals(
+        question.protected, question.scenario, asked.strategy(), costs_of(question)
+    )
+    return replace(asked, interval_steps=interval, protected=protected)
+
+
+def at_interval(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
+    """Return a question with another `Choice.interval_steps`."""
+    if question.protected.snapshot_interval_steps:
+        protected = replace(question.protected, snapshot_interval_steps=interval_steps)
+        return replace(question, protected=protected)
+    return replace(question, interval_steps=interval_steps)
+
+
+def choices_at(question: ResolvedJob, redundancies: Sequence[int]) -> list[Choice]:
+    """Return a choice for each of some redundancies of a question's scheme, the best first."""
+    settled = [at_redundancy(question, redundancy) for redundancy in redundancies]
+    if has_course(settled[0]):
+        if wants_best_period(question):
+            found = predict_redundancies(question, redundancies)
+            settled = [
+                _no_sooner_than_whole(each, found[each.redundancy].interval_steps)
+                for each in settled
+            ]
+        predictions = predict_settings(question, [_within_the_job(each) for each in settled])
+        choices = [_of_course(*pair) for pair in zip(settled, predictions, strict=True)]
+    else:
+        choices = [_of_plain_forms(each) for each in settled]
+    return sorted(choices, key=lambda choice: choice.ratio)
+
+
+def wants_best_period(question: ResolvedJob) -> bool:
+    """Return whether the interval that decides is open, and the best for how long lives last."""
+    checkpoint, protected = question.scenario.checkpoint, question.protected
+    if checkpoint.period != "of-lives" or not has_course(question):
+        return False
+    if protected.protection.peers is None:
+        return checkpoint.interval_steps is None
+    takes_snapshots = protected.protection.takes_snapshots
+    return takes_snapshots and question.scenario.protection.interval_steps is None
+
+
+def _no_sooner_than_whole(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
+    """Return a question at an interval, or at the least that lets each snapshot become whole."""
+    protected, job = question.protected, question.scenario.job
+    lag_s = 0.0
+    if protected.in_background:
+        in_memory = bool(protected.snapshot_interval_steps)
+        lag_s = (protected.snapshot_cost if in_memory else protected.persist_cost).lag_s
+    step_s = job.compute_s + question.durations.all_reduce_s(job.groups)
+    return at_interval(question, max(interval_steps, ceil(lag_s / step_s)))
+
+
+def predicted_ratio(question: ResolvedJob) -> float | None:
+    """Return the predicted time-to-train ratio of a question; None outside the forms' range."""
+    if has_course(question):
+        prediction = predict_question(_within_the_job(question))
+        return _of_course(question, prediction).predicted_ratio
+    return _of_plain_forms(question).predicted_ratio
+
+
+def has_course(question: ResolvedJob) -> bool:
+    """Return whether the course of the question's scheme is known in closed form."""
+    return isinstance(question.strategy(), Predictable)
+
+
+def costs_of(question: ResolvedJob) -> Costs:
+    """Return the costs of a question's job, with checkpoints on storage."""
+    job, durations = question.scenario.job, question.durations
+    return Costs(
+        mtbf_s=failure_model(question.scenario).mtbf_s,
+        save_s=durations.save_s,
+        restart_s=durations.restart_s + durations.load_s,
+        compute_s=job.compute_s,
+        all_reduce_s=durations.all_reduce_s(job.groups),
+    )
+
+
+def _within_the_job(question: ResolvedJob) -> ResolvedJob:
+    """Where the interval is longer than the job, take the one checkpoint at its end."""
+    steps = question.scenario.job.steps
+    of_choice = question.protected.snapshot_interval_steps or question.interval_steps
+    return at_interval(question, min(of_choice, steps))
+
+
+def _of_course(question: ResolvedJob, prediction: Prediction) -> Choice:
+    scenario = question.scenario
+    rough = (
+        scenario.rejoin.when != "at-restart"
+        or scenario.checkpoint.policy != "fixed"
+        or not lone_failures(question)
+    )
+    return Choice(
+        question,
+        prediction.time_to_train_ratio,
+        prediction.availability,
+        prediction.steps_per_life,
+        prediction.step_s,
+        rough,
+        prediction.holds_for(scenario.job.steps),
+    )
+
+
+def _of_plain_forms(question: ResolvedJob) -> Choice:
+    """The objective J(r) of Lee et al. 2026 (SPARe), at the interval of the question.
+
+    To its compute time comes what all wait for the slowest of N groups: how many of its shard types
+    are one batch is not known, each counts as one.
+    """
+    scenario = question.scenario
+    job, scheme = scenario.job, question.strategy()
+    costs = question.protected.costs_of_memory(costs_of(question))
+    time_to_failure_s = scheme.masked_failures() * costs.mtbf_s
+    work = scheme.work_per_step()
+    slowest = float(largest_of_normals([job.groups])[0]) * job.compute_jitter
+    step_s = costs.compute_s * (work + work**0.5 * slowest) + costs.all_reduce_s
+    interval = question.protected.kept_every_steps(question.interval_steps)
+    period_s = costs.save_s + min(interval, job.steps) * step_s
+    availability = costs.availability(period_s, time_to_failure_s)
+    ideal_s = costs.compute_s + costs.all_reduce_s
+    return Choice(
+        question,
+        step_s / ideal_s / availability if availability else inf,
+        time_to_failure_s / (time_to_failure_s + costs.restart_s),
+        time_to_failure_s / (period_s / interval),
+        step_s,
+        True,
+        is_prediction=availability > 0.0 and not scheme.tracks_components,
+    )

@@ -1,0 +1,171 @@
+"""From a scenario's ``[failures]`` to where its failures come from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.mix_file import load_mix, shipped_mixes
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.failures import FailuresTable
+from faultline.experiments.config.trace_file import parse_timestamp, read_trace
+from faultline.experiments.job.platform_files import spec_of
+from faultline.simulator.failures.distributions import Exponential, Weibull
+from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.failures.mix import CauseMix
+from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
+from faultline.simulator.failures.trace import Trace
+from faultline.simulator.failures.victims import ComponentChoice
+
+GPU_SECONDS_PER_FAILURE = 16_384 * 54 * 86_400 / 419
+"""Llama 3 (Grattafiori et al. 2024): 419 unexpected interruptions in 54 days on 16,384 H100."""
+
+GPUS_PER_HOST = 8
+GPUS_PER_DOMAIN = 8
+GPUS_PER_SWITCH = 16
+
+_KEYS_OF_MODEL = {
+    "mix": ("mix",),
+    "trace": ("trace", "trace_start", "trace_span_s"),
+}
+
+
+def failure_model(scenario: Scenario) -> FailureModel:
+    """Return where the failures of a scenario come from.
+
+    Raises
+    ------
+    UserError
+        If its keys do not fit together, or its mix or trace is no good.
+    """
+    table = scenario.failures
+    _refuse_keys_of_other_models(table)
+    if table.model == "independent":
+        return _independent_groups(table, stated_mtbf_s(scenario), job_layout(scenario))
+    if table.clock != "renewal":
+        raise UserError(
+            f'failures.clock = "{table.clock}": the failures of a {table.model} come by '
+            "themselves, not an interval after the last one was noticed; set failures.clock = "
+            '"renewal"'
+        )
+    layout = job_layout(scenario)
+    model = SharedFailures(
+        _mix(scenario, layout) if table.model == "mix" else _trace(table, layout)
+    )
+    clash = set(model.sequence.causes) & set(FailuresTable.model_fields)
+    if clash:
+        raise UserError(
+            f"cause {min(clash)!r} of the {table.model} has the name of a key of [failures], and "
+            "their columns would be one; call it otherwise"
+        )
+    return model
+
+
+def stated_mtbf_s(scenario: Scenario) -> float:
+    """Return ``failures.mtbf_s``; where it is open, that of as many GPUs at Llama 3's rate."""
+    stated = scenario.failures.mtbf_s
+    return GPU_SECONDS_PER_FAILURE / scenario.job.all_gpus if stated is None else stated
+
+
+def failure_files(scenario: Scenario) -> list[Path]:
+    """Return the files, other than shipped ones, that the failures of a scenario depend on."""
+    table = scenario.failures
+    if table.model == "mix" and table.mix is not None and table.mix not in shipped_mixes():
+        return [Path(table.mix)]
+    if table.model == "trace" and table.trace is not None:
+        return [Path(table.trace)]
+    return []
+
+
+def job_layout(scenario: Scenario) -> JobLayout:
+    """Return which GPUs of a job share a group, a host, a scale-up domain and a switch.
+
+    What the scenario does not state comes from the spec of its platform, and where that has none,
+    or is a rail plane without hosts, from HGX servers in racks of two as Llama 3 was trained on.
+    """
+    table, job = scenario.failures, scenario.job
+    host, domain, switch = GPUS_PER_HOST, GPUS_PER_DOMAIN, GPUS_PER_SWITCH
+    spec = spec_of(scenario)
+    if spec is not None and spec.plane is None:
+        host, domain = spec.gpus_per_host, spec.scale_up.gpus_per_domain
+        switch = spec.scale_out.domains_per_leaf * domain
+    return JobLayout(
+        job.groups,
+        job.gpus_of_group,
+        table.gpus_per_host or host,
+        table.gpus_per_domain or domain,
+        table.gpus_per_switch or switch,
+    )
+
+
+def _refuse_keys_of_other_models(table: FailuresTable) -> None:
+    for model, keys in _KEYS_OF_MODEL.items():
+        stated = [key for key in keys if getattr(table, key) is not None]
+        if stated and model != table.model:
+            raise UserError(
+                f"failures.{stated[0]} is set, but failures.model is {table.model!r}; set "
+                f'failures.model = "{model}", or leave the key out'
+            )
+
+
+def _independent_groups(
+    table: FailuresTable, mtbf_s: float, layout: JobLayout
+) -> IndependentGroups:
+    mean_s = mtbf_s * layout.groups
+    components = ComponentChoice(layout, table.component, table.hardware_share)
+    between = (
+        Exponential(mean_s)
+        if table.distribution == "exponential"
+        else Weibull.from_mean(table.shape, mean_s)
+    )
+    return IndependentGroups(between, layout.groups, components)
+
+
+def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
+    table = scenario.failures
+    mix = CauseMix(load_mix(table.mix or "llama3").causes(), layout)
+    if table.rate == "mtbf":
+        return mix.rescaled(stated_mtbf_s(scenario))
+    if not 1e-3 <= mix.mtbf_s <= 1e15:
+        raise UserError(
+            f"failures.mix = {table.mix!r}: a failure every {mix.mtbf_s:.1g} s on {layout.gpus:,} "
+            'GPUs; check its rates, or set failures.rate = "mtbf" and failures.mtbf_s'
+        )
+    return mix
+
+
+def _trace(table: FailuresTable, layout: JobLayout) -> Trace:
+    if table.trace is None:
+        raise UserError('failures.model = "trace": needs failures.trace, the path of a CSV file')
+    path = Path(table.trace)
+    try:
+        start = None if table.trace_start is None else parse_timestamp(table.trace_start)
+    except ValueError as error:
+        raise UserError(f"failures.trace_start: {error}") from error
+    recorded = _recorded(path, layout, start)
+    last_s = recorded[-1].time_s
+    span_s = table.trace_span_s or last_s
+    if span_s <= 0 or span_s < last_s:
+        raise UserError(
+            f"failures.trace_span_s: the last failure of {path} is at {last_s:g} s; set a span "
+            "that is longer"
+        )
+    return Trace(recorded, layout.groups, span_s, table.after_end)
+
+
+def _recorded(path: Path, layout: JobLayout, start: datetime | None) -> tuple[Failure, ...]:
+    """Read a trace, once for as long as its file does not change."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return tuple(read_trace(path, layout, start))
+    return _recorded_as_of(path, status.st_mtime_ns, status.st_size, layout, start)
+
+
+@lru_cache(maxsize=8)
+def _recorded_as_of(
+    path: Path, _changed_ns: int, _size_bytes: int, layout: JobLayout, start: datetime | None
+) -> tuple[Failure, ...]:
+    return tuple(read_trace(path, layout, start))

@@ -1,0 +1,209 @@
+"""From a scenario's ``platform.file`` to a platform XML and the hosts of each group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario import Scenario
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.platform_data import Platform
+from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.simgrid_check import check_in_simgrid
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.xml_names import CONTROLLER_HOST
+from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.probe_cache import cache_directory
+from faultline.simulator.simgrid_engine.process import SimulationError
+from faultline.simulator.simgrid_engine.traffic import Traffic
+
+
+def platform_file(scenario: Scenario) -> Path:
+    """Return the platform XML of a scenario, generating it where the scenario names a preset.
+
+    Raises
+    ------
+    UserError
+        If there is no such file or preset.
+    PlatformError
+        If the preset does not fit the job.
+    """
+    name = scenario.platform.file
+    if name not in preset_names():
+        path = Path(name)
+        if not path.is_file():
+            raise UserError(
+                f"platform.file = {name!r}: no such file; name a platform XML or a shipped "
+                f"cluster ({', '.join(preset_names())})"
+            )
+        return path
+    return generate_preset(name, scenario.job.groups, cache_directory() / "platforms")
+
+
+def check_platform(scenario: Scenario) -> None:
+    """Refuse a platform file that is missing or broken, also where a run would not need it.
+
+    Raises
+    ------
+    UserError, PlatformError
+        Says what is wrong with it.
+    """
+    if scenario.platform.file not in preset_names():
+        _platform(platform_file(scenario))
+
+
+def spec_of(scenario: Scenario) -> ClusterSpec | None:
+    """Return the spec of a scenario's platform; None for an XML that keeps none.
+
+    Raises
+    ------
+    UserError, PlatformError
+        If there is no such platform, or it is broken.
+    """
+    name = scenario.platform.file
+    return _preset(name) if name in preset_names() else _platform(platform_file(scenario)).spec
+
+
+def gpus_of_platform(scenario: Scenario) -> int:
+    """Return how many GPUs a scenario's platform stands for.
+
+    Raises
+    ------
+    UserError, PlatformError
+        If there is no such platform, or it is broken.
+    """
+    name = scenario.platform.file
+    if name not in preset_names():
+        platform = _platform(platform_file(scenario))
+        return len(platform.gpus) * platform.gpus_per_rank
+    spec = _preset(name)
+    return spec.plane.cluster_gpus if spec.plane else spec.gpus
+
+
+@lru_cache(maxsize=32)
+def _preset(name: str) -> ClusterSpec:
+    """Read a shipped spec once: a run asks for it several times."""
+    return load_preset(name)
+
+
+def _platform(path: Path) -> Platform:
+    """Read a platform, once for as long as its file does not change: large ones take a second."""
+    status = path.stat()
+    return _platform_as_of(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=8)
+def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
+    return read_platform(path)
+
+
+@contextmanager
+def explaining_aborts(path: Path) -> Iterator[None]:
+    """Where SimGrid aborts, ask it what it has against the platform, and say so."""
+    try:
+        yield
+    except SimulationError as error:
+        complaint = check_in_simgrid(path)
+        if complaint is None:
+            raise
+        raise UserError(f"{path}: SimGrid rejects this platform: {complaint}") from error
+
+
+def generate_preset(name: str, groups: int, directory: Path) -> Path:
+    """Write the XML of a shipped cluster; a rail plane is made for the given number of groups."""
+    spec = load_preset(name)
+    if spec.plane is not None:
+        try:
+            spec = load_preset(name, groups=groups)
+        except PlatformError as error:
+            raise UserError(f"job.groups = {groups} on {name}: {error}") from error
+        name = f"{name}-{groups}"
+    path = directory / f"{name}.xml"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        write_xml(spec, path)
+    except OSError as error:
+        raise UserError(
+            f"{path}: {error.strerror}; make the folder writable, or set XDG_CACHE_HOME to one "
+            "that is"
+        ) from error
+    return path
+
+
+def traffic_of(scenario: Scenario, path: Path) -> Traffic:
+    """Place the job's groups on the platform's GPUs, in order.
+
+    Raises
+    ------
+    UserError
+        If the platform is too small for the job, or lacks what the scenario wants measured.
+    PlatformError
+        If the platform file is broken.
+    """
+    job, platform = scenario.job, _platform(path)
+    check_controller(platform)
+    hosts_per_group, left_over = divmod(len(platform.gpus), job.groups)
+    if hosts_per_group == 0:
+        raise UserError(
+            f"{path}: has {len(platform.gpus)} GPU hosts for job.groups = {job.groups}; "
+            "use a larger platform or fewer groups"
+        )
+    measured = (
+        scenario.all_reduce.time == "measured",
+        scenario.checkpoint.write == "measured",
+        scenario.restart.load == "measured",
+    )
+    if any(measured):
+        _check_measurable(scenario, platform, hosts_per_group, left_over)
+    names = platform.gpu_names
+    return Traffic(
+        [
+            names[group * hosts_per_group : (group + 1) * hosts_per_group]
+            for group in range(job.groups)
+        ],
+        platform.storage or "",
+        job.parameter_bytes / job.gpus_of_group,
+        *measured,
+        scenario.all_reduce.fidelity,
+        scenario.restart.load_by,
+        state_bytes(scenario) / job.gpus_of_group,
+    )
+
+
+def state_bytes(scenario: Scenario) -> float:
+    """Return the state of a replica that checkpoints and snapshots keep, in bytes."""
+    stated = scenario.protection.state_bytes
+    if stated is not None:
+        return stated
+    return scenario.protection.state_over_parameters * scenario.job.parameter_bytes
+
+
+def check_controller(platform: Platform) -> None:
+    """Refuse a platform on which nothing can direct a job."""
+    if platform.controller is None:
+        raise UserError(
+            f"{platform.path}: has no host {CONTROLLER_HOST!r}, where a job's controller runs; "
+            "generate a platform and copy its management zone"
+        )
+
+
+def _check_measurable(
+    scenario: Scenario, platform: Platform, hosts_per_group: int, left_over: int
+) -> None:
+    job = scenario.job
+    gpus_of_group = hosts_per_group * platform.gpus_per_rank
+    if left_over or gpus_of_group != job.gpus_of_group:
+        total = len(platform.gpus) * platform.gpus_per_rank
+        raise UserError(
+            f"{platform.path}: stands for {total} GPUs, the job has {job.groups} groups of "
+            f"{job.gpus_of_group}; set job.gpus = {total} and groups that divide it"
+        )
+    if platform.storage is None:
+        raise UserError(
+            f"{platform.path}: has no storage host to write a checkpoint to; add one, or set "
+            'checkpoint.write = "stated" and restart.load = "included"'
+        )

@@ -1,0 +1,163 @@
+"""The figures of the study; they read tables and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from faultline.experiments.analysis.intervals import mean_over_seeds
+from faultline.experiments.figures.badput import draw_badput
+from faultline.experiments.figures.panels import write_notes, write_title
+from faultline.experiments.figures.style import SCHEME_NAMES, LineLook, figure_style, save_figure
+from faultline.experiments.studies.adaptive.effects import runs_at
+from faultline.experiments.studies.adaptive.variants import BASELINE, SCHEMES
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
+
+# Okabe and Ito (2008), a palette for all kinds of colour vision.
+_LOOKS = {
+    BASELINE: LineLook("plain", "#000000", "o"),
+    "dynamic": LineLook("dynamic", "#D55E00", "s"),
+    "rejoin 1 h": LineLook("repair of 1 h", "#009E73", "v"),
+    "rejoin 3 h": LineLook("repair of 3 h", "#0072B2", "D"),
+    "rejoin 24 h": LineLook("repair of 24 h", "#E69F00", "^"),
+    "rejoin 3 h + 5 % spares": LineLook("5 % spares", "#56B4E9", "P"),
+    "rejoin 3 h + 10 % spares": LineLook("10 % spares", "#CC79A7", "X"),
+    "rejoin 3 h + 20 % spares": LineLook("20 % spares", "#8A7A00", "*"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A panel: what is asked, in which metric, and the variants that answer."""
+
+    title: str
+    metric: str
+    variants: tuple[str, ...]
+
+
+_REPAIRS = tuple(f"rejoin {hours} h" for hours in (24, 3, 1))
+_SPARES = tuple(f"rejoin 3 h + {share} % spares" for share in (5, 10, 20))
+_QUESTIONS = (
+    _Question("When to save?", "time_to_train_ratio", ("dynamic",)),
+    _Question("Rejoin after a repair?", "time_to_train_ratio", _REPAIRS),
+    _Question("Spares? In time", "time_to_train_ratio", ("rejoin 3 h", *_SPARES)),
+    _Question("Spares? In GPU-hours", "gpu_hours_ratio", ("rejoin 3 h", *_SPARES)),
+)
+
+
+def draw_curves(runs: pd.DataFrame, groups: int, path: Path) -> Path:
+    """Draw the ratio over redundancy, a row a scheme and a column a question.
+
+    Bands are 95 % intervals of the means over seeds. Plain SPARe is a grey line in every panel of
+    the other schemes.
+    """
+    mine = runs[runs.groups == groups]
+    tables = {
+        metric: mean_over_seeds(mine, ["strategy", "variant", "redundancy"], metric)
+        for metric in ("time_to_train_ratio", "gpu_hours_ratio")
+    }
+
+    def draw(axis: Axes, scheme: str, question: _Question) -> None:
+        table = tables[question.metric]
+        if scheme != "spare":
+            plain = table[(table.strategy == "spare") & (table.variant == BASELINE)]
+            axis.plot(
+                plain.redundancy, plain["mean"], color="#999999", ls="--", label="plain SPARe"
+            )
+        for name in (BASELINE, *question.variants):
+            line = table[(table.strategy == scheme) & (table.variant == name)]
+            look = _LOOKS[name]
+            _plot(axis, line.redundancy, line["mean"], look)
+            axis.fill_between(
+                line.redundancy, line["low"], line["high"], color=look.colour, alpha=0.2, lw=0
+            )
+        # Logarithmic: at r = 2 the ratio is twice that of the optimum.
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(FixedLocator([2, 2.5, 3, 4, 5, 6, 8, 10]))
+        axis.yaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_major_formatter("{x:g}")
+
+    notes = [
+        f"Weibull failures every 300 s, sound rules. Mean over {mine.seed.nunique()} seeds of",
+        f"{mine.steps.iloc[0]:,} steps, bands: its 95 % interval. Spares come on top of a repair",
+        "of 3 h; GPU-hours: the ratio times 1 + spares / N.",
+    ]
+    return _draw_grid("ratio (log)", f"Time to train, N = {groups} groups", notes, draw, path)
+
+
+def draw_changes(changes: pd.DataFrame, groups: int, path: Path) -> Path:
+    """Draw each variant's change against the plain scheme at the same redundancy, with intervals.
+
+    `changes` is that of `effects.changes`.
+    """
+    mine = changes[changes.groups == groups]
+
+    def draw(axis: Axes, scheme: str, question: _Question) -> None:
+        axis.axhline(0.0, color="#000000", lw=1.0)
+        for place, name in enumerate(question.variants):
+            line = mine[
+                (mine.metric == question.metric)
+                & (mine.strategy == scheme)
+                & (mine.variant == name)
+            ]
+            look = _LOOKS[name]
+            beside = line.redundancy + 0.09 * (place - (len(question.variants) - 1) / 2)
+            _plot(axis, beside, line.change, look)
+            axis.vlines(beside, line.change_low, line.change_high, color=look.colour, lw=1.2)
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+
+    notes = [
+        "Below zero: better than plain. Differences by seed, as shares of the plain mean;",
+        f"bars: 95 % intervals by paired t over {mine.pairs.max()} seeds.",
+    ]
+    title = f"Change against the plain scheme, N = {groups} groups"
+    return _draw_grid("change", title, notes, draw, path)
+
+
+def draw_causes(runs: pd.DataFrame, best: pd.DataFrame, groups: int, path: Path) -> Path:
+    """Draw where the time of SPARe went, a bar a variant, each at its best redundancy."""
+    mine = runs_at(runs, best)
+    mine = mine[(mine.groups == groups) & (mine.strategy == "spare")]
+    bars = [f"{name}, r = {r}" for name, r in zip(mine.variant, mine.redundancy, strict=True)]
+    frame = mine.assign(bar=bars)
+    order = {name: place for place, name in enumerate(dict.fromkeys(runs.variant))}
+    frame = frame.sort_values("variant", key=lambda names: names.map(order), kind="stable")
+    notes = [f"SPARe, N = {groups}, each variant at its best redundancy."]
+    with figure_style():
+        return save_figure(draw_badput(frame, "bar", unit="days", notes=notes), path)
+
+
+def _draw_grid(
+    label: str,
+    title: str,
+    notes: list[str],
+    draw: Callable[[Axes, str, _Question], None],
+    path: Path,
+) -> Path:
+    """Draw a row a scheme and a column a question; legends stand in the lower row."""
+    with figure_style():
+        figure, axes = plt.subplots(
+            len(SCHEMES), len(_QUESTIONS), figsize=(13.0, 6.8), sharex="row", sharey="row"
+        )
+        for row, scheme in enumerate(SCHEMES):
+            for column, question in enumerate(_QUESTIONS):
+                axis = axes[row][column]
+                draw(axis, scheme, question)
+                axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+                axis.set_xlabel("redundancy r")
+                if row == 0:
+                    axis.set_title(question.title)
+                if column == 0:
+                    axis.set_ylabel(f"{SCHEME_NAMES[scheme]}\n{label}")
+                axis.legend(fontsize=7.5)
+        write_title(figure, title)
+        write_notes(figure, notes)
+        return save_figure(figure, path)
+
+
+def _plot(axis: Axes, x: pd.Series, y: pd.Series, look: LineLook) -> None:
+    axis.plot(x, y, color=look.colour, marker=look.marker, markersize=4.5, lw=1.4, label=look.label)

@@ -1,0 +1,169 @@
+"""The failure rates at which one scheme overtakes another."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import nan
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from faultline.experiments.analysis.intervals import half_width
+from faultline.experiments.studies.failure_rates.settings import SCHEMES
+from numpy.typing import NDArray
+
+_FINE = 2000
+_JOB = ["rules", "distribution", "groups"]
+
+FloatArray = NDArray[np.float64]
+
+
+def crossings(best: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
+    """Return where the lead changes between two schemes, each at its best.
+
+    Parameters
+    ----------
+    best : DataFrame
+        A row a run (`playing.best_runs`).
+    curves : DataFrame
+        A row a setting and scheme (`playing.curves`), with the closed forms.
+
+    Returns
+    -------
+    DataFrame
+        A row a crossing: rules, distribution, groups; ``often``, the scheme that is sooner where
+        failures are more frequent, and ``seldom``, the other; ``mtbf_s`` with its 95 % interval
+        ``low_s`` to ``high_s`` (at an end of the range where that is open), and
+        ``closed_form_s``, empty where the closed forms have none in their range. Where the lead
+        never changes there is one row without ``mtbf_s``, whose ``often`` leads throughout.
+    """
+    rows: list[dict[str, Any]] = []
+    for job, mine in best.groupby(_JOB, sort=False):
+        forms = curves[(curves[_JOB] == list(job)).all(axis=1)]
+        table = mine.pivot_table(
+            index="mtbf_s", columns=["strategy", "seed"], values="time_to_train_ratio"
+        )
+        closed = forms.pivot_table(index="mtbf_s", columns="strategy", values="closed_form_ratio")
+        for one, other in combinations(SCHEMES, 2):
+            found = _of_pair(table, closed, one, other)
+            rows += [{**dict(zip(_JOB, job, strict=True)), **row} for row in found]
+    return pd.DataFrame(rows)
+
+
+def _of_pair(
+    table: pd.DataFrame, closed: pd.DataFrame, one: str, other: str
+) -> list[dict[str, Any]]:
+    rates = np.log(table.index.to_numpy(dtype=float))
+    with np.errstate(invalid="ignore"):
+        leads = np.log(table[one].to_numpy()) - np.log(table[other].to_numpy())
+    compared = ~np.isnan(leads).any(axis=1)
+    found = changes_of_lead(rates[compared], leads[compared])
+    if not found:
+        never = {"mtbf_s": nan, "low_s": nan, "high_s": nan, "closed_form_s": nan}
+        one_leads = bool((leads[compared].mean(axis=1) < 0).all())
+        return [{**_pair(one, other, one_leads), **never}]
+    known = closed.reindex(columns=[one, other]).dropna()
+    formed = changes_of_lead(
+        np.log(known.index.to_numpy(dtype=float)),
+        np.log(known[[one]].to_numpy()) - np.log(known[[other]].to_numpy()),
+    )
+    rows = []
+    for change in found:
+        alike = [form.at for form in formed if form.first_leads_after == change.first_leads_after]
+        nearest = min(alike, key=lambda at: abs(at - change.at), default=nan)
+        times = {
+            "mtbf_s": change.at,
+            "low_s": change.low,
+            "high_s": change.high,
+            "closed_form_s": nearest,
+        }
+        rows.append(
+            {
+                **_pair(one, other, not change.first_leads_after),
+                **{name: float(np.exp(at)) for name, at in times.items()},
+            }
+        )
+    return rows
+
+
+def _pair(one: str, other: str, one_leads_often: bool) -> dict[str, str]:
+    often, seldom = (one, other) if one_leads_often else (other, one)
+    return {"often": often, "seldom": seldom}
+
+
+class Change(NamedTuple):
+    """A change of the lead between two schemes.
+
+    Attributes
+    ----------
+    at, low, high : float
+        Logarithm of the mean time between failures in seconds, and of the ends of its interval.
+    first_leads_after : bool
+        Whether the first scheme is sooner where failures are rarer.
+    """
+
+    at: float
+    low: float
+    high: float
+    first_leads_after: bool
+
+
+def changes_of_lead(rates: FloatArray, leads: FloatArray) -> list[Change]:
+    """Return where the mean lead changes its sign, with 95 % intervals.
+
+    Seeds are pairs: a seed's lead is the logarithm of the ratio of its two times, linear between
+    the rates that were played. The interval holds every rate around the change at which Student's
+    interval of the mean lead holds 0; it ends at the first or last rate if none before decides.
+
+    Parameters
+    ----------
+    rates : array of float, shape (K,)
+        Logarithms of the mean times between failures, ascending.
+    leads : array of float, shape (K, seeds)
+        By how much the first scheme is behind; infinite where it does not finish.
+
+    Returns
+    -------
+    list of Change
+        Next to a rate where only one of them finishes the change is somewhere between that rate and
+        the next: its interval, with the middle for the value.
+    """
+    means = leads.mean(axis=1)
+    found = []
+    for place in range(len(rates) - 1):
+        before, after = means[place : place + 2]
+        left, right = float(rates[place]), float(rates[place + 1])
+        if (before < 0) == (after < 0):
+            continue
+        if np.isfinite(before) and np.isfinite(after):
+            at = left + (right - left) * float(before / (before - after))
+            low, high = _undecided(rates, leads, at)
+        else:
+            at, low, high = (left + right) / 2.0, left, right
+        found.append(Change(at, low, high, bool(after < 0)))
+    return found
+
+
+def _undecided(rates: FloatArray, leads: FloatArray, at: float) -> tuple[float, float]:
+    """Return the ends of the rates around `at` where chance can explain who leads."""
+    seeds = leads.shape[1]
+    if seeds < 2:
+        return at, at
+    finite: NDArray[np.bool_] = np.asarray(np.isfinite(leads).all(axis=1))
+    place = int(np.searchsorted(rates, at)) - 1
+    first, last = place, place + 1
+    while first > 0 and finite[first - 1]:
+        first -= 1
+    while last < len(rates) - 1 and finite[last + 1]:
+        last += 1
+    played = slice(first, last + 1)
+    fine = np.linspace(rates[first], rates[last], _FINE)
+    means = np.interp(fine, rates[played], leads[played].mean(axis=1))
+    # Between two rates the spread is theirs: never less than that of the seeds' lines, which, being
+    # few, happen to meet here and there.
+    spread = np.interp(fine, rates[played], leads[played].std(axis=1, ddof=1))
+    decided = fine[np.abs(means) > half_width(spread, seeds)]
+    below, above = decided[decided < at], decided[decided > at]
+    low = below[-1] if len(below) else fine[0]
+    high = above[0] if len(above) else fine[-1]
+    return float(min(low, at)), float(max(high, at))

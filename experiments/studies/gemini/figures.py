@@ -1,0 +1,198 @@
+"""The figures of the study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from faultline.experiments.figures.style import figure_style, graded_looks, save_figure
+from faultline.experiments.studies.gemini.recovery import LOST_MACHINES
+from faultline.experiments.studies.gemini.rows import PUBLISHED_RECOVERY
+from faultline.experiments.studies.gemini.setting import SCHEMES, WINDOWS_H
+from faultline.strategies.in_memory.reliability import (
+    loss_probability,
+    time_to_loss,
+    weibull_failed_by,
+)
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MultipleLocator, PercentFormatter
+
+# Okabe and Ito (2008), a palette for all kinds of colour vision.
+_COLOURS = {
+    "unprotected": "#555555",
+    "reft-16": "#D55E00",
+    "reft-8": "#E69F00",
+    "gemini-2": "#0072B2",
+    "gemini-3": "#009E73",
+}
+_MARKERS = {"unprotected": "^", "reft-16": "s", "reft-8": "D", "gemini-2": "o", "gemini-3": "v"}
+_TOLERANCE_LOOKS = (("#555555", "-"), ("#0072B2", "--"), ("#D55E00", "-."))
+_GREY = "#555555"
+
+
+def draw_recovery(table: pd.DataFrame, path: Path) -> Path:
+    """Draw GEMINI's recovery probability by lost machines, for more machines and more replicas."""
+    panels = (
+        ("Two replicas", [(machines, 2) for machines in (16, 64, 256, 1024)], "{0:,} machines"),
+        ("960 machines", [(960, replicas) for replicas in (2, 3, 4)], "{1} replicas"),
+    )
+    with figure_style():
+        figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2), sharey=True)
+        for axis, (title, jobs, label) in zip(axes, panels, strict=True):
+            looks = graded_looks([label.format(*job) for job in jobs])
+            for (machines, replicas), look in zip(jobs, looks, strict=True):
+                mine = table[(table.machines == machines) & (table.replicas == replicas)]
+                axis.plot(mine.lost, mine.exact, color=look.colour)
+                axis.plot(mine.lost, mine.bound, color=look.colour, linestyle=":", linewidth=1.2)
+                axis.plot(
+                    mine.lost,
+                    mine.drawn,
+                    look.marker,
+                    color=look.colour,
+                    label=look.label,
+                    clip_on=False,
+                )
+            axis.set_xscale("log", base=2)
+            ticks = [lost for lost in LOST_MACHINES if lost & (lost - 1) == 0]
+            axis.set_xticks(ticks, [str(lost) for lost in ticks])
+            axis.minorticks_off()
+            axis.set_xlabel("machines lost at once")
+            axis.set_title(title)
+            axis.legend(loc="lower left")
+        for (_, _, lost), percent in PUBLISHED_RECOVERY.items():
+            axes[0].add_line(_hollow(lost, percent / 100.0))
+        axes[0].yaxis.set_major_formatter(PercentFormatter(1))
+        axes[0].set_ylim(0, 1.02)
+        axes[0].set_ylabel("recovery from memory")
+        handles = [
+            Line2D([], [], color=_GREY, label="exact"),
+            Line2D([], [], color=_GREY, ls=":", lw=1.2, label="GEMINI's lower bound"),
+            Line2D([], [], color=_GREY, marker="o", ls="none", label="random sets"),
+            _hollow(label="published, 16 machines"),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+        return save_figure(figure, path)
+
+
+def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str, path: Path) -> Path:
+    """Draw survival by the share of failures that take a domain, and by the length of a window.
+
+    Parameters
+    ----------
+    table, curves : DataFrame
+        What was drawn, and the closed form on a finer grid, as `window_table` and `curve_table`
+        return them.
+    mix : str
+        The mix of causes.
+    path : Path
+        File to write.
+    """
+    mine = table[(table.mix == mix) & (table.scheme != "unprotected")]
+    lines = curves[curves.mix == mix]
+    with figure_style():
+        figure, (by_share, by_window) = plt.subplots(1, 2, figsize=(10.5, 4.6), sharey=True)
+        for axis, fixed, value, column in (
+            (by_share, "window_h", 24, "domain_share"),
+            (by_window, "domain_share", 0.1, "window_h"),
+        ):
+            _draw_closed_form(axis, lines[lines[fixed] == value], column)
+            _draw_drawn(axis, mine[mine[fixed] == value], column)
+        by_share.set_xlim(0, 0.2)
+        by_share.xaxis.set_major_locator(MultipleLocator(0.05))
+        by_share.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        by_share.set_xlabel("failures that take a whole scale-up domain")
+        by_share.set_title(f"Failures of {mix} on 16,384 GPUs, 24 hours")
+        by_window.set_xlim(0, 24)
+        by_window.set_xticks(WINDOWS_H)
+        by_window.set_xlabel("hours in which nothing is rebuilt")
+        by_window.set_title("10% of the failures take a domain")
+        by_share.set_ylim(0, 1.02)
+        by_share.yaxis.set_major_formatter(PercentFormatter(1))
+        by_share.set_ylabel("all state still in memory")
+        handles = [
+            Line2D([], [], color=_COLOURS[name], marker=_MARKERS[name], label=scheme.label)
+            for name, scheme in SCHEMES.items()
+            if name != "unprotected"
+        ]
+        handles += [
+            Line2D([], [], color=_GREY, label="groups across domains"),
+            Line2D([], [], color=_GREY, ls="--", label="groups of neighbours"),
+            Line2D([], [], color=_GREY, marker="o", ls="none", label="failures drawn, 95%"),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+        return save_figure(figure, path)
+
+
+def draw_loss_over_time(path: Path) -> Path:
+    """Draw the loss probability over time for 0, 1 and 2 tolerated losses, and its 10 % times.
+
+    Wang et al. 2023 (REFT): F(t) = 1 - exp(-(t / 50)^3) of a node, 1,024 nodes in groups of 16.
+    """
+    failed_by = weibull_failed_by(50.0, 3.0)
+    times = np.linspace(0.0, 20.0, 401)
+    with figure_style():
+        figure, axis = plt.subplots(figsize=(7.2, 4.2))
+        axis.axhline(0.1, color=_GREY, linestyle=":", linewidth=1.2)
+        for tolerated, (colour, dashes) in enumerate(_TOLERANCE_LOOKS):
+            losses = [loss_probability(failed_by(time), 1024, 16, tolerated) for time in times]
+            label = f"{tolerated or 'no'} loss{'es' if tolerated > 1 else ''} a group tolerated"
+            axis.plot(times, losses, color=colour, linestyle=dashes, label=label)
+            reached = time_to_loss(0.1, failed_by, 1024, 16, tolerated, 100.0)
+            axis.plot(reached, 0.1, "o", color=colour, zorder=3)
+            axis.annotate(
+                f"{reached:.2f}",
+                (reached, 0.1),
+                xytext=(6, -12),
+                textcoords="offset points",
+                color=colour,
+            )
+        axis.set_xlim(0, 20)
+        axis.set_ylim(0, 1)
+        axis.yaxis.set_major_formatter(PercentFormatter(1))
+        axis.set_xlabel("time since all nodes were new (scale of a node's lifetime: 50)")
+        axis.set_ylabel("state in memory is lost")
+        axis.set_title("1,024 nodes in groups of 16; dots: 10% are reached")
+        figure.legend(loc="outside lower center", ncols=3)
+        return save_figure(figure, path)
+
+
+def _draw_closed_form(axis: Axes, table: pd.DataFrame, column: str) -> None:
+    for (scheme, placement), mine in table.groupby(["scheme", "placement"]):
+        axis.plot(
+            mine[column],
+            mine.exact,
+            color=_COLOURS[scheme],
+            linestyle="-" if placement == "across-domains" else "--",
+        )
+
+
+def _draw_drawn(axis: Axes, table: pd.DataFrame, column: str) -> None:
+    for (scheme, _), mine in table.groupby(["scheme", "placement"]):
+        axis.errorbar(
+            mine[column],
+            mine.drawn,
+            yerr=[mine.drawn - mine.low, mine.high - mine.drawn],
+            fmt=_MARKERS[scheme],
+            color=_COLOURS[scheme],
+            markersize=4,
+            linewidth=1.0,
+            clip_on=False,
+        )
+
+
+def _hollow(x: float = 0.0, y: float = 0.0, *, label: str = "") -> Line2D:
+    """Return the mark of a published value, for an axis or for a legend."""
+    return Line2D(
+        [x],
+        [y],
+        marker="D",
+        markersize=9,
+        markerfacecolor="none",
+        markeredgecolor="black",
+        linestyle="none",
+        zorder=3,
+        label=label,
+    )

@@ -1,0 +1,115 @@
+"""The job of the study, who keeps whose state, and which failures take memory away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.mix_file import load_mix
+from faultline.simulator.failures.failure import JobLayout
+from faultline.simulator.failures.mix import Cause, CauseMix
+from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
+
+LAYOUT = JobLayout(
+    groups=2048, gpus_per_group=8, gpus_per_host=8, gpus_per_domain=64, gpus_per_switch=64
+)
+"""16,384 GPUs as 2,048 hosts of 8, in scale-up domains of 8 hosts; our choice.
+
+Domains that are larger than a host are what makes their failures a matter of placement.
+"""
+
+HOSTS = LAYOUT.components("host")
+HOSTS_PER_DOMAIN = LAYOUT.gpus_per_domain // LAYOUT.gpus_per_host
+
+MIXES = ("llama3", "rsc-1", "rsc-2")
+DOMAIN_SHARES = (0.0, 0.05, 0.1, 0.15, 0.2)
+WINDOWS_H = (1, 3, 6, 12, 24)
+PLACEMENTS: tuple[Placement, ...] = ("across-domains", "neighbours")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryScheme:
+    """A way to keep state in host memory.
+
+    Attributes
+    ----------
+    label : str
+        What it is called in figures.
+    size, tolerated : int
+        Hosts of a group, and losses that a group survives.
+    """
+
+    label: str
+    size: int
+    tolerated: int
+
+    def groups(self, nodes: int, placement: Placement) -> NodeGroups:
+        """Return who keeps whose state among `nodes` hosts."""
+        return NodeGroups(nodes, self.size, self.tolerated, placement)
+
+
+SCHEMES = {
+    "unprotected": MemoryScheme("unprotected memory", 1, 0),
+    "reft-16": MemoryScheme("REFT, groups of 16", 16, 1),
+    "reft-8": MemoryScheme("REFT, groups of 8", 8, 1),
+    "gemini-2": MemoryScheme("GEMINI, m = 2", 2, 1),
+    "gemini-3": MemoryScheme("GEMINI, m = 3", 3, 2),
+}
+
+
+def memory_losing_mix(mix: str, domain_share: float) -> CauseMix:
+    """Return the causes of a shipped mix that take memory away, some failures taking a domain.
+
+    Those are the causes of kind hardware: software and networks that fail leave memory as it is.
+    The shipped mixes know no failures of scale-up domains. Here a share of each cause's failures
+    strikes the whole domain instead; the number of failures stays the same.
+
+    Parameters
+    ----------
+    mix : str
+        Name of a shipped mix.
+    domain_share : float
+        Share of failures that take a domain with all its hosts, 0 to 1.
+    """
+    causes = []
+    for cause in load_mix(mix).causes():
+        if cause.kind == "hardware":
+            causes += list(_divided(cause, domain_share))
+    return CauseMix(tuple(causes), LAYOUT)
+
+
+def _divided(cause: Cause, domain_share: float) -> Iterable[Cause]:
+    if domain_share < 1.0:
+        yield replace(cause, rate_per_gpu_s=cause.rate_per_gpu_s * (1.0 - domain_share))
+    if domain_share > 0.0:
+        yield replace(
+            cause,
+            name=f"{cause.name}-of-domain",
+            level="domain",
+            rate_per_gpu_s=cause.rate_per_gpu_s * domain_share,
+        )
+
+
+def failure_rates_per_s(mix: CauseMix) -> tuple[float, float]:
+    """Return the rates, in 1/s, of a host's and of a domain's failures that take memory away.
+
+    Raises
+    ------
+    UserError
+        If hardware of another level fails: the closed forms know hosts and domains.
+    """
+    layout = mix.layout
+    by_domain = by_host = 0.0
+    for cause in mix.mixed:
+        if cause.kind != "hardware":
+            continue
+        if cause.level == "domain":
+            by_domain += cause.rate_per_gpu_s * layout.gpus_per_domain
+        elif cause.level in ("gpu", "host"):
+            by_host += cause.rate_per_gpu_s * layout.gpus_per_host
+        else:
+            raise UserError(
+                f"cause {cause.name}: hardware of level {cause.level}; use gpu, host or domain"
+            )
+    return by_host, by_domain

@@ -1,0 +1,134 @@
+"""Throughput under random sets of failed GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from faultline.experiments.studies.ntp.failure_sets import failed_gpus, random_counts
+from faultline.experiments.studies.ntp.setting import GPUS, PACES, StudyJob, study_job
+from faultline.experiments.studies.ntp.streams import Purpose, stream
+from faultline.strategies.nonuniform.availability import available_fraction
+from faultline.strategies.nonuniform.packing import Counts, packed, unpacked, worst_first
+from faultline.strategies.nonuniform.replica_plan import Scheme
+from faultline.strategies.nonuniform.throughput import batch_sequences
+from numpy.typing import NDArray
+
+FRACTIONS = tuple(round(0.00025 * number, 5) for number in range(17))
+"""Failed fractions of the figure: 0 to 0.4 %."""
+DOMAIN_SIZES = (8, 16, 32, 64, 72)
+BLAST_RADII = (1, 2, 4, 8, 16)
+BLAST_FAILURES = 33
+"""0.1 % of the GPUs, if each failure takes one."""
+
+
+def lost_shares(
+    failed: Counts, job: StudyJob, scheme: Scheme, *, packing: bool
+) -> NDArray[np.float64]:
+    """Return the share of throughput lost in each state.
+
+    Parameters
+    ----------
+    failed : array of int, shape (states, domains)
+        Failed GPUs of each domain.
+    job : StudyJob
+        The job.
+    scheme : Scheme
+        What becomes of replicas with failed GPUs.
+    packing : bool
+        Whether hit domains are packed into the fewest replicas.
+    """
+    if packing:
+        worst = packed(worst_first(failed), job.domains, job.domains // job.replicas)
+    else:
+        worst = unpacked(failed, job.domains // job.replicas)
+    return 1.0 - batch_sequences(worst, job.replicas, job.plans(scheme)) / job.batch
+
+
+def loss_table(
+    job: StudyJob, fractions: Iterable[float], seeds: Sequence[int], sets: int
+) -> pd.DataFrame:
+    """Return a row a seed, failed fraction, scheme and packing: loss over random sets.
+
+    Columns `loss`, `low` and `high` are the mean and the 5th and 95th percentile over the sets. All
+    schemes see the same sets.
+    """
+    rows: list[dict[str, Any]] = []
+    for seed in seeds:
+        for index, fraction in enumerate(fractions):
+            rng = stream(seed, Purpose.PLACEMENTS, index)
+            failures = failed_gpus(job.domains * job.domain_gpus, fraction)
+            counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus)
+            rows += [
+                {"seed": seed, "failed_fraction": fraction, "failed_gpus": failures, **row}
+                for row in _all_schemes(counts, job)
+            ]
+    return pd.DataFrame(rows)
+
+
+def pace_table(fraction: float, seeds: Sequence[int], sets: int) -> pd.DataFrame:
+    """Return the packed loss of each scheme under every model of an iteration's time."""
+    tables = []
+    for pace in PACES:
+        losses = loss_table(study_job(pace=pace), [fraction], seeds, sets)
+        tables.append(losses[losses.packed].assign(pace=pace))
+    return pd.concat(tables, ignore_index=True)
+
+
+def blast_table(job: StudyJob, seeds: Sequence[int], sets: int) -> pd.DataFrame:
+    """Return a row a seed, blast radius, scheme and packing: loss at a number of failures."""
+    rows: list[dict[str, Any]] = []
+    for seed in seeds:
+        for index, radius in enumerate(BLAST_RADII):
+            rng = stream(seed, Purpose.BLASTS, index)
+            counts = random_counts(rng, sets, BLAST_FAILURES, job.domains, job.domain_gpus, radius)
+            rows += [
+                {"seed": seed, "blast_radius": radius, **row} for row in _all_schemes(counts, job)
+            ]
+    return pd.DataFrame(rows)
+
+
+def availability_table(fractions: Iterable[float], seeds: Sequence[int], sets: int) -> pd.DataFrame:
+    """Return a row a seed, domain size and failed fraction: whole domains by formula and by draw.
+
+    `share` is the mean over the sets, `standard_error` that of the mean.
+    """
+    rows = []
+    cells = [(size, fraction) for size in DOMAIN_SIZES for fraction in fractions]
+    for seed in seeds:
+        for index, (size, fraction) in enumerate(cells):
+            domains = GPUS // size
+            failures = failed_gpus(GPUS, fraction)
+            rng = stream(seed, Purpose.AVAILABILITY, index)
+            share = (random_counts(rng, sets, failures, domains, size) == 0).mean(axis=1)
+            rows.append(
+                {
+                    "seed": seed,
+                    "domain_gpus": size,
+                    "failed_fraction": fraction,
+                    "formula": available_fraction(domains * size, size, failures),
+                    "share": share.mean(),
+                    "standard_error": share.std(ddof=1) / np.sqrt(sets),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _all_schemes(counts: Counts, job: StudyJob) -> list[dict[str, Any]]:
+    rows = []
+    for scheme in Scheme:
+        for packing in (True, False):
+            shares = lost_shares(counts, job, scheme, packing=packing)
+            low, high = np.percentile(shares, (5, 95))
+            rows.append(
+                {
+                    "scheme": scheme.value,
+                    "packed": packing,
+                    "loss": shares.mean(),
+                    "low": low,
+                    "high": high,
+                }
+            )
+    return rows

@@ -1,0 +1,180 @@
+"""The figures of closed forms beside simulation; they read tables and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from faultline.experiments.figures.style import figure_style, save_figure
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import BoundaryNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
+
+_SIMULATED, _CLOSED, _PAPER, _OTHER = "black", "#0072B2", "#D55E00", "#009E73"
+_ERROR_PANELS = (
+    ("plain_error_middle", "standard_error", "failures to a wipe-out (less 1/2)\npaper: μ(N, r)"),
+    ("closed_error", "standard_error", "failures to a wipe-out\nhere: shared hosts counted"),
+    ("plain_work_error", "least_work_standard_error", "least mean stacks\npaper: mean up to ⌊μ⌋"),
+    (
+        "closed_work_error",
+        "least_work_standard_error",
+        "least mean stacks\nhere: weighed by P(k)",
+    ),
+)
+
+
+def draw_errors(counts: pd.DataFrame, path: Path) -> Path:
+    """Draw the relative errors of SPARe's closed forms over N, a line a redundancy."""
+    spare = counts[counts.scheme == "spare"]
+    noise = 2 * float((spare.standard_error / spare.simulated).max())
+    with figure_style():
+        figure, axes = plt.subplots(2, 2, figsize=(10.0, 7.0), sharex=True, sharey="row")
+        redundancies = sorted(spare.redundancy.unique())
+        colours = plt.get_cmap("viridis", 256)
+        norm = BoundaryNorm([1.5, *(r + 0.5 for r in redundancies)], 256)
+        for axis, (column, _, title) in zip(axes.flat, _ERROR_PANELS, strict=True):
+            axis.axhspan(-noise, noise, color="#e4e4e4", zorder=0)
+            for redundancy, line in spare.groupby("redundancy"):
+                colour = colours(norm(redundancy))
+                axis.plot(line.groups, line[column], color=colour, marker="o", markersize=3)
+            axis.set_title(title)
+            axis.set_xscale("log")
+            axis.xaxis.set_major_locator(FixedLocator([50, 100, 200, 600, 1000, 10_000]))
+            axis.xaxis.set_minor_locator(NullLocator())
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+        for axis in axes[1]:
+            axis.set_xlabel("groups N")
+        for axis in axes[:, 0]:
+            axis.set_ylabel("closed form / Monte Carlo − 1")
+        bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, label="redundancy r")
+        bar.set_ticks(redundancies[::2], labels=[str(r) for r in redundancies[::2]])
+        figure.suptitle(
+            "SPARe: closed forms against Monte Carlo (grey: two standard errors)",
+            x=0.01, ha="left", fontweight="bold",
+        )  # fmt: skip
+        return save_figure(figure, path)
+
+
+def draw_replication(counts: pd.DataFrame, path: Path, groups: tuple[int, ...]) -> Path:
+    """Draw failures to the wipe-out of replication over r: simulated, exact, and the paper's."""
+    chosen = counts[(counts.scheme == "replication") & counts.groups.isin(groups)]
+    with figure_style():
+        figure, axes = plt.subplots(1, len(groups), figsize=(10.0, 3.8))
+        for axis, (size, line) in zip(np.atleast_1d(axes), chosen.groupby("groups"), strict=True):
+            r = line.redundancy
+            axis.plot(r, line.closed, color=_CLOSED, label="exact, with the smaller last set")
+            axis.plot(r, line.plain * r ** (1 / r), color=_OTHER, linestyle=":",
+                      label="N/r whole sets: paper × r^(1/r)")  # fmt: skip
+            axis.plot(r, line.plain, color=_PAPER, linestyle="--", label="paper: μ(N, r)")
+            axis.plot(r, line.simulated, "o", color=_SIMULATED, label="Monte Carlo")
+            axis.set_title(f"N = {size} groups")
+            axis.set_xlabel("replication degree r")
+            axis.set_ylim(bottom=0)
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        np.atleast_1d(axes)[0].set_ylabel("mean failures to a wipe-out")
+        _legend_below(figure, np.atleast_1d(axes)[0])
+        return save_figure(figure, path)
+
+
+def draw_work(by_failure: dict[tuple[int, int], pd.DataFrame], path: Path) -> Path:
+    """Draw rho_k over the failures k of a life, simulated and closed, a panel an (N, r)."""
+    with figure_style():
+        figure, axes = plt.subplots(
+            1, len(by_failure), figsize=(10.0, 3.8), sharey=True, squeeze=False
+        )
+        for axis, ((groups, redundancy), table) in zip(axes[0], by_failure.items(), strict=True):
+            _draw_patch(axis, table)
+            axis.set_title(f"N = {groups}, r = {redundancy}")
+            axis.set_xlabel("failure k of a life")
+        axes[0, 0].set_ylabel("patch compute ρ_k (stacks)")
+        _legend_below(figure, axes[0, 0])
+        return save_figure(figure, path)
+
+
+def _draw_patch(axis: Axes, table: pd.DataFrame) -> None:
+    # Only a few lives get that far: their mean is noise.
+    table = table[(table.failures > 0) & (table.lives >= 0.1 * table.lives.max())]
+    width = max(1, len(table) // 60)
+    # Failures that make S grow stand alone; the others are pooled with their neighbours.
+    grows = table.closed_as_needed > table.closed_one_stack
+    block = (table.failures // width).where(~grows & (table.failures > 1), -table.failures)
+    pooled = table.groupby(block).apply(_pooled, include_groups=False)
+    axis.plot(pooled.failures, pooled.as_needed, "o", color=_SIMULATED, markersize=4,
+              label="simulated matching")  # fmt: skip
+    axis.plot(table.failures, table.closed_as_needed, color=_OTHER, linestyle="--",
+              label="closed form, as-needed")  # fmt: skip
+    axis.plot(table.failures, table.closed_one_stack, color=_CLOSED, label="closed form, one-stack")
+
+
+def _pooled(block: pd.DataFrame) -> pd.Series:
+    weights = block.lives / block.lives.sum()
+    return pd.Series(
+        {"failures": block.failures.mean(), "as_needed": (weights * block.as_needed).sum()}
+    )
+
+
+def draw_stacks(cells: pd.DataFrame, path: Path) -> Path:
+    """Draw mean stacks a step of SPARe at N = 200: simulated jobs and three closed forms."""
+    chosen = cells[
+        (cells.strategy == "spare")
+        & (cells.groups == 200)
+        & (cells.rules == "spare-study")
+        & (cells.distribution == "weibull")
+    ]
+    with figure_style():
+        figure, axis = plt.subplots(figsize=(7.0, 4.2))
+        r = chosen.redundancy
+        axis.plot(r, chosen.work_by_failure, color=_OTHER, linestyle=":",
+                  label="mean over failures, ρ_k included")  # fmt: skip
+        axis.plot(r, chosen.predicted_mean_stacks, color=_CLOSED, label="mean over steps (here)")
+        axis.plot(r, chosen.plain_work, color=_PAPER, linestyle="--",
+                  label="paper: lower bound, without ρ_k")  # fmt: skip
+        axis.plot(r, chosen.mean_stacks, "o", color=_SIMULATED, label="simulated jobs")
+        axis.set_xlabel("redundancy r")
+        axis.set_ylabel("mean stacks")
+        axis.set_title("Work of a step, N = 200, rules of the study")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.legend(loc="upper left")
+        return save_figure(figure, path)
+
+
+def draw_times(times: pd.DataFrame, path: Path) -> Path:
+    """Draw the mean time to a wipe-out over mu m, by Weibull shape, for new and for old groups."""
+    titles = {"new": "restart renews all groups", "old": "clocks run on through restarts"}
+    with figure_style():
+        figure, axes = plt.subplots(1, 2, figsize=(10.0, 4.2), sharey=True)
+        colours = [mpl.colors.to_hex(plt.get_cmap("viridis")(x)) for x in (0.0, 0.3, 0.6, 0.85)]
+        for axis, (age, title) in zip(axes, titles.items(), strict=True):
+            mine = times[times.age == age]
+            lines = mine.groupby(["scheme", "redundancy"], sort=False)
+            redundancies = sorted(mine.redundancy.unique())
+            for (scheme, redundancy), line in lines:
+                colour = colours[redundancies.index(redundancy)]
+                name = {"spare": "SPARe", "replication": "replication"}[scheme]
+                axis.plot(line["shape"], line.closed_s / line.plain_s, color=colour,
+                          linestyle="-" if scheme == "spare" else "--",
+                          label=f"{name}, r = {redundancy}")  # fmt: skip
+                axis.plot(line["shape"], line.simulated_s / line.plain_s, "o", color=colour)
+            axis.axhline(1.0, color="#888888", linewidth=0.8)
+            axis.set_title(title)
+            axis.set_xlabel("Weibull shape (1: exponential)")
+            axis.set_yscale("log")
+            axis.yaxis.set_major_locator(FixedLocator([0.05, 0.1, 0.2, 0.5, 1, 2, 3]))
+            axis.yaxis.set_minor_locator(NullLocator())
+            axis.yaxis.set_major_formatter("{x:g}")
+        axes[0].set_ylabel("time to a wipe-out / (μ m)")
+        figure.suptitle("N = 200 (lines: closed form, dots: Monte Carlo)",
+                        x=0.01, ha="left", fontweight="bold")  # fmt: skip
+        _legend_below(figure, axes[0])
+        return save_figure(figure, path)
+
+
+def _legend_below(figure: Figure, axis: Axes) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)

@@ -1,0 +1,178 @@
+"""The failure injector: where hosts are turned off by failures and turned on by restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from math import inf
+
+import simgrid
+from faultline.simulator.failures.clocks import FailureClocks
+from faultline.simulator.job import Rules
+from faultline.simulator.simgrid_engine.channel import Channel
+from faultline.simulator.simgrid_engine.rank import Died, News, Rank
+
+
+@dataclass(slots=True)
+class Booting:
+    """A restart under way.
+
+    Attributes
+    ----------
+    end_s : dict of int to float
+        When each group comes up, as it looks now.
+    failures : list of (float, int)
+        Time and group of the failures since it began.
+    """
+
+    end_s: dict[int, float] = field(default_factory=dict)
+    failures: list[tuple[float, int]] = field(default_factory=list)
+
+
+class FailureInjector:
+    """Hosts of all groups, their ranks, and the actor that makes them fail.
+
+    Parameters
+    ----------
+    hosts : list of list of simgrid.Host
+        The hosts of each group, which go down and come up together; its rank is on the first.
+    clocks : FailureClocks
+        When each group fails.
+    rules : Rules
+        What a failure during a restart does.
+    restart_s : float
+        Seconds that a group's restart takes.
+    news : Channel
+        Where deaths are announced.
+    new_rank : callable
+        Makes the rank of a group.
+    """
+
+    def __init__(
+        self,
+        hosts: list[list[simgrid.Host]],
+        clocks: FailureClocks,
+        rules: Rules,
+        restart_s: float,
+        news: Channel[News],
+        new_rank: Callable[[int], Rank],
+    ) -> None:
+        self._hosts = hosts
+        self._clocks = clocks
+        self._rules = rules
+        self._restart_s = restart_s
+        self._news = news
+        self._new_rank = new_rank
+        self._wake: Channel[bool] = Channel()
+        self._booting: Booting | None = None
+        self.ranks: dict[int, Rank] = {}
+        self.down: set[int] = set()
+        self._unnoticed: set[int] = set()
+
+    def power_on(self) -> None:
+        """Start the rank of every group."""
+        for group in range(len(self._hosts)):
+            self._start(group, 0.0, announce=False)
+
+    def notice(self, group: int) -> None:
+        """The job has learnt of a failure; under some rules the next one is counted from here."""
+        self._clocks.take(group, simgrid.Engine.clock)
+        self._unnoticed.discard(group)
+
+    def carry_on(self, groups: Iterable[int]) -> None:
+        """What is left of groups that went down comes up at once."""
+        for group in groups:
+            self.notice(group)
+            self._start(group, 0.0, announce=False)
+        self._wake.put(True)
+
+    def begin_restart(self, absent: Collection[int]) -> None:
+        """Bring every group up anew, but for those that stay away."""
+        now_s = simgrid.Engine.clock
+        self._booting = Booting()
+        for group in range(len(self._hosts)):
+            if group in self._unnoticed:
+                self._clocks.take(group, now_s)
+            self._clocks.take_while_down(group, now_s)
+            self._turn_off(group)
+            if group in absent:
+                self.down.add(group)
+            else:
+                self._boot(group, now_s)
+        self._unnoticed.clear()
+        self._wake.put(True)
+
+    def readmit(self, groups: Iterable[int], up_at_s: float) -> None:
+        """Bring groups back up that the job had dropped."""
+        for group in groups:
+            self._clocks.take_while_down(group, simgrid.Engine.clock)
+            self._start(group, up_at_s, announce=False)
+        self._wake.put(True)
+
+    def end_restart(self) -> tuple[tuple[float, int], ...]:
+        """All groups are up; returns time and group of the failures since the restart began."""
+        assert self._booting is not None
+        failures = tuple(sorted(self._booting.failures))
+        self._booting = None
+        return failures
+
+    def inject(self) -> None:
+        """Turn hosts off when their clocks say so; the body of an actor."""
+        while True:
+            next_failure_s = self._clocks.next_failure_s
+            up = [group for group in range(len(self._hosts)) if group not in self.down]
+            due_s = min((next_failure_s[group] for group in up), default=inf)
+            if self._wake.get_before(due_s) is None:
+                struck = [group for group in up if next_failure_s[group] == due_s]
+                if self._booting is None:
+                    self._take_down(struck)
+                    for group in struck:
+                        self._news.put(Died(group, due_s))
+                else:
+                    for group in struck:
+                        self._strike_in_restart(self._booting, group, due_s)
+
+    def _strike_in_restart(self, booting: Booting, group: int, due_s: float) -> None:
+        in_own_restart = due_s <= booting.end_s[group]
+        if in_own_restart and self._rules.failure_in_restart == "begins-anew":
+            self._record_and_clear(group)
+            self._boot(group, due_s)
+        elif in_own_restart or self._rules.failure_while_waiting == "absorbed":
+            self._record_and_clear(group)
+            self._start(group, booting.end_s[group], announce=in_own_restart)
+        else:
+            self._take_down([group])
+
+    def _take_down(self, groups: list[int]) -> None:
+        # All are down before the first host goes off, which gives other actors their turn: nobody
+        # must see half of a failure that hits several groups at once.
+        self.down.update(groups)
+        self._unnoticed.update(groups)
+        for group in groups:
+            self._turn_off(group)
+
+    def _record_and_clear(self, group: int) -> None:
+        assert self._booting is not None
+        self._booting.failures.append((self._clocks.take_at_occurrence(group), group))
+        self._turn_off(group)
+
+    def _boot(self, group: int, from_s: float) -> None:
+        assert self._booting is not None
+        self._booting.end_s[group] = from_s + self._restart_s
+        self._start(group, from_s + self._restart_s, announce=True)
+
+    def _start(self, group: int, up_at_s: float, *, announce: bool) -> None:
+        for host in self._hosts[group]:
+            if not host.is_on:
+                host.turn_on()
+        self.down.discard(group)
+        rank = self._new_rank(group)
+        rank.boot_until_s, rank.announce = up_at_s, announce
+        self.ranks[group] = rank
+        self._hosts[group][0].add_actor(f"rank-{group}", rank).daemonize()
+
+    def _turn_off(self, group: int) -> None:
+        # The rank last: what its hosts were sending then has ended before the rank forgets it.
+        for host in reversed(self._hosts[group]):
+            if host.is_on:
+                host.turn_off()

@@ -1,0 +1,533 @@
+"""Paired comparisons: against scipy and by hand, and as ``faultline compare`` tells them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from faultline.experiments.analysis.best import at_best, without_other_knobs
+from faultline.experiments.analysis.comparison import compare, unpaired_runs
+from faultline.experiments.analysis.comparison_report import make_report
+from faultline.experiments.analysis.comparison_table import number_text
+from faultline.experiments.analysis.intervals import mean_over_seeds
+from faultline.experiments.analysis.quantities import quantity, setting_text
+from faultline.experiments.analysis.selection import averaged_axes, caveats, varied_axes
+from faultline.experiments.cli import main
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.table import read_sweep
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from tests.experiments.runs.in_process import InProcess, plan_of, sweep
+
+RATIO = "time_to_train_ratio"
+SCHEME = "strategy.name"
+R = "strategy.redundancy"
+MTBF = "failures.mtbf_s"
+
+GRID = """
+scenario = "spare-study"
+seeds = 3
+[set]
+"job.groups" = 24
+"job.steps" = 20
+[grid]
+"strategy.name" = ["replication", "spare"]
+"strategy.redundancy" = [2, 3]
+"failures.mtbf_s" = [1200.0, 7200.0]
+"""
+
+
+def sweep_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return runs as a sweep has them; every one finished unless it says otherwise."""
+    usual = {"status": "ok", "error": None, "steps": 10, "completed_steps": 10}
+    return pd.DataFrame([usual | {"run_id": f"{place}"} | row for place, row in enumerate(rows)])
+
+
+def random_sweep(seed: int = 1, seeds: int = 4) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    cells = itertools.product(["a", "b", "c"], [300.0, 600.0], [2, 3, 4], range(seeds))
+    return sweep_frame(
+        [
+            {SCHEME: scheme, MTBF: mtbf_s, R: r, "seed": seed, RATIO: 2 + random.gamma(2.0)}
+            for scheme, mtbf_s, r, seed in cells
+        ]
+    )
+
+
+def values_of(frame: pd.DataFrame, **setting: Any) -> np.ndarray:
+    """Return the ratios of one setting in the order of the seeds."""
+    names = {"scheme": SCHEME, "mtbf_s": MTBF, "r": R}
+    for name, value in setting.items():
+        frame = frame[frame[names[name]] == value]
+    ratios: np.ndarray = frame.sort_values("seed")[RATIO].to_numpy()
+    return ratios
+
+
+def test_three_pairs_by_hand() -> None:
+    """Differences 2, 3, 4: mean 3, deviation 1, and t(2) = 4.302653 makes 3 ± 2.484138."""
+    rows = [
+        {SCHEME: scheme, "seed": seed, RATIO: float(ratio)}
+        for scheme, ratios in {"base": (1, 2, 3), "ours": (3, 5, 7)}.items()
+        for seed, ratio in enumerate(ratios)
+    ]
+    table = compare(sweep_frame(rows), SCHEME, "base", [], RATIO)
+    assert len(table) == 1
+    row = table.iloc[0]
+    assert (row[SCHEME], row["mean"], row["baseline_mean"]) == ("ours", 5.0, 2.0)
+    assert (row["difference"], row["change"], row["pairs"]) == (3.0, 1.5, 3)
+    half = 4.302652729749464 / math.sqrt(3)
+    assert row["low"] == pytest.approx(3 - half, rel=1e-12)
+    assert row["high"] == pytest.approx(3 + half, rel=1e-12)
+
+
+def test_every_row_is_what_scipy_says() -> None:
+    frame = random_sweep()
+    table = compare(frame, SCHEME, "b", [MTBF, R], RATIO)
+    assert len(table) == 2 * 2 * 3
+    for row in table.to_dict(orient="records"):
+        ours = values_of(frame, scheme=row[SCHEME], mtbf_s=row[MTBF], r=row[R])
+        theirs = values_of(frame, scheme="b", mtbf_s=row[MTBF], r=row[R])
+        interval = stats.ttest_rel(ours, theirs).confidence_interval(0.95)
+        assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high), rel=1e-9)
+        assert row["change"] == pytest.approx(ours.mean() / theirs.mean() - 1, rel=1e-9)
+
+
+def test_over_all_settings_a_seed_is_one_pair() -> None:
+    frame = random_sweep()
+    table = compare(frame, SCHEME, "a", [MTBF, R], RATIO, over_all=True).set_index(SCHEME)
+    means = frame.groupby([SCHEME, "seed"])[RATIO].mean()
+    for scheme in ("b", "c"):
+        interval = stats.ttest_rel(means[scheme], means["a"]).confidence_interval(0.95)
+        row = table.loc[scheme]
+        assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high), rel=1e-9)
+        assert (row["pairs"], row["settings"]) == (4, 6)
+
+
+def test_over_all_leaves_out_settings_that_lack_a_seed() -> None:
+    frame = random_sweep()
+    lost = (frame[SCHEME] == "c") & (frame[MTBF] == 300.0) & (frame[R] == 2) & (frame["seed"] == 1)
+    table = compare(frame[~lost], SCHEME, "a", [MTBF, R], RATIO, over_all=True).set_index(SCHEME)
+    assert dict(table["settings"]) == {"b": 6, "c": 5}
+    whole = frame[(frame[MTBF] != 300.0) | (frame[R] != 2)]
+    expected = compare(whole, SCHEME, "a", [MTBF, R], RATIO, over_all=True).set_index(SCHEME)
+    assert table.loc["c", "difference"] == pytest.approx(expected.loc["c", "difference"])
+
+
+def test_one_pair_has_no_interval() -> None:
+    frame = random_sweep(seeds=1)
+    table = compare(frame, SCHEME, "a", [MTBF, R], RATIO)
+    assert set(table["pairs"]) == {1}
+    assert table["difference"].notna().all()
+    assert table[["low", "high"]].isna().all(axis=None)
+
+
+def test_an_infinite_ratio_stays_infinite() -> None:
+    ratios = {"base": (1.0, 2.0), "gone": (math.inf, 4.0), "ours": (2.0, 4.0)}
+    frame = sweep_frame(
+        [
+            {
+                SCHEME: scheme,
+                "seed": seed,
+                RATIO: ratio,
+                "completed_steps": 10 * math.isfinite(ratio),
+            }
+            for scheme, pair in ratios.items()
+            for seed, ratio in enumerate(pair)
+        ]
+    )
+    table = compare(frame, SCHEME, "base", [], RATIO).set_index(SCHEME)
+    assert table.loc["gone", "difference"] == math.inf
+    assert table.loc["gone", ["low", "high", "change"]].isna().all()
+    assert (table.loc["gone", "gave_up"], table.loc["gone", "baseline_gave_up"]) == (1, 0)
+    assert table.loc["ours", "change"] == pytest.approx(1.0)
+    against_it = compare(frame, SCHEME, "gone", [], RATIO).set_index(SCHEME)
+    assert against_it.loc["ours", "difference"] == -math.inf
+    assert math.isnan(against_it.loc["ours", "change"])
+    assert against_it.loc["ours", "baseline_gave_up"] == 1
+
+
+def test_two_infinite_ratios_have_no_difference() -> None:
+    frame = sweep_frame(
+        [{SCHEME: scheme, "seed": 0, RATIO: math.inf} for scheme in ("base", "ours")]
+    )
+    row = compare(frame, SCHEME, "base", [], RATIO).iloc[0]
+    assert row["mean"] == row["baseline_mean"] == math.inf
+    assert math.isnan(row["difference"])
+
+
+@pytest.mark.parametrize("nothing", [None, math.nan, 1])
+def test_a_knob_that_the_other_scheme_does_not_share_is_compared_in_all_combinations(
+    nothing: float | None,
+) -> None:
+    rows = [
+        {SCHEME: "spare", MTBF: mtbf_s, R: r, "seed": seed, RATIO: 1.0 * r + seed}
+        for mtbf_s in (300.0, 600.0)
+        for r in (2, 3)
+        for seed in range(2)
+    ]
+    rows += [
+        {SCHEME: "checkpoint", MTBF: mtbf_s, R: nothing, "seed": seed, RATIO: 10.0 + seed}
+        for mtbf_s in (300.0, 600.0)
+        for seed in range(2)
+    ]
+    table = compare(sweep_frame(rows), SCHEME, "checkpoint", [MTBF, R], RATIO)
+    found = set(zip(table[MTBF], table[R], table["difference"], table["pairs"], strict=True))
+    assert found == {(mtbf_s, r, r - 10.0, 2) for mtbf_s in (300.0, 600.0) for r in (2, 3)}
+
+
+def test_what_no_user_may_choose_is_never_matched_with_another_value() -> None:
+    rows = [
+        {SCHEME: scheme, MTBF: mtbf_s, "seed": 0, RATIO: 1.0}
+        for scheme, mtbf_s in (("spare", 300.0), ("checkpoint", 600.0))
+    ]
+    assert compare(sweep_frame(rows), SCHEME, "checkpoint", [MTBF], RATIO).empty
+
+
+def test_runs_without_a_partner_are_counted() -> None:
+    frame = random_sweep()
+    lost = (frame[SCHEME] == "a") & (frame[R] == 4)
+    assert unpaired_runs(frame[~lost], SCHEME, "a", [MTBF, R]) == {"b": 8, "c": 8}
+    assert unpaired_runs(frame, SCHEME, "a", [MTBF, R]) == {"b": 0, "c": 0}
+
+
+ratios = st.lists(st.floats(0.5, 100.0), min_size=2, max_size=6)
+
+
+@given(ratios)
+@settings(max_examples=25)
+def test_nothing_differs_from_itself(values: list[float]) -> None:
+    frame = sweep_frame(
+        [
+            {SCHEME: scheme, "seed": seed, RATIO: value}
+            for scheme in ("a", "same")
+            for seed, value in enumerate(values)
+        ]
+    )
+    row = compare(frame, SCHEME, "a", [], RATIO).iloc[0]
+    assert (row["difference"], row["low"], row["high"], row["change"]) == (0.0, 0.0, 0.0, 0.0)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=10)
+def test_swapping_the_sides_turns_the_sign(seed: int) -> None:
+    frame = random_sweep(seed)
+    frame = frame[frame[SCHEME] != "c"]
+    there = compare(frame, SCHEME, "a", [MTBF, R], RATIO).set_index([MTBF, R])
+    back = compare(frame, SCHEME, "b", [MTBF, R], RATIO).set_index([MTBF, R])
+    np.testing.assert_array_equal(there["difference"], -back["difference"])
+    np.testing.assert_allclose(there["low"], -back["high"], rtol=1e-12)
+
+
+@given(st.randoms(use_true_random=False), st.booleans())
+@settings(max_examples=10)
+def test_the_order_of_rows_does_not_matter(random: Any, over_all: bool) -> None:
+    frame = random_sweep()
+    order = list(range(len(frame)))
+    random.shuffle(order)
+    keys = [SCHEME] if over_all else [SCHEME, MTBF, R]
+    tables = [
+        compare(runs, SCHEME, "a", [MTBF, R], RATIO, over_all=over_all).sort_values(keys)
+        for runs in (frame, frame.iloc[order])
+    ]
+    pd.testing.assert_frame_equal(*(table.reset_index(drop=True) for table in tables))
+
+
+def test_the_mean_over_seeds_is_what_scipy_says() -> None:
+    frame = random_sweep()
+    for row in mean_over_seeds(frame, [SCHEME, MTBF, R], RATIO).to_dict(orient="records"):
+        sample = values_of(frame, scheme=row[SCHEME], mtbf_s=row[MTBF], r=row[R])
+        expected = stats.t.interval(0.95, 3, sample.mean(), stats.sem(sample))
+        assert (row["low"], row["high"]) == pytest.approx(expected, rel=1e-9)
+        assert row["seeds"] == 4
+
+
+@pytest.mark.parametrize("shares", [(0.999, 0.95, 0.999), (0.001, 0.05, 0.001), (0.1, 0.9, 0.6)])
+def test_the_interval_of_a_share_stays_between_0_and_1(shares: tuple[float, ...]) -> None:
+    """Availability's does; Student's own reaches beyond in each of these samples."""
+    frame = pd.DataFrame({"seed": range(3), "availability": shares, RATIO: shares})
+    row, plain = (mean_over_seeds(frame, [], name).iloc[0] for name in ("availability", RATIO))
+    assert plain["low"] < 0 or plain["high"] > 1
+    assert 0 < row["low"] < row["mean"] < row["high"] < 1
+    assert row["mean"] == plain["mean"]
+    # Longer away from the nearer bound.
+    assert np.sign(row["high"] + row["low"] - 2 * row["mean"]) == np.sign(0.5 - row["mean"])
+
+
+def test_the_interval_of_a_share_is_student_s_where_it_is_short() -> None:
+    frame = pd.DataFrame({"seed": range(3), "availability": [0.9, 0.9002, 0.9001]})
+    row = mean_over_seeds(frame, [], "availability").iloc[0]
+    half = stats.t.ppf(0.975, 2) * 1e-4 / np.sqrt(3)
+    assert (row["low"], row["high"]) == pytest.approx((0.9001 - half, 0.9001 + half), abs=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_share_that_is_all_or_nothing_has_no_width(share: float) -> None:
+    frame = pd.DataFrame({"seed": range(3), "availability": share})
+    row = mean_over_seeds(frame, [], "availability").iloc[0]
+    assert row["low"] == row["mean"] == row["high"] == share
+
+
+def test_axes_left_open_are_averaged_within_a_seed_first() -> None:
+    frame = random_sweep()
+    row = mean_over_seeds(frame, [], RATIO).iloc[0]
+    sample = frame.groupby("seed")[RATIO].mean()
+    expected = stats.t.interval(0.95, 3, sample.mean(), stats.sem(sample))
+    assert (row["low"], row["high"]) == pytest.approx(expected, rel=1e-9)
+
+
+def brute_force_best(frame: pd.DataFrame, better: Callable[..., float]) -> set[tuple[Any, ...]]:
+    best = set()
+    for scheme, mtbf_s in itertools.product(["a", "b", "c"], [300.0, 600.0]):
+        means = {r: values_of(frame, scheme=scheme, mtbf_s=mtbf_s, r=r).mean() for r in (2, 3, 4)}
+        best.add((scheme, mtbf_s, better(means, key=lambda r, means=means: means[r])))
+    return best
+
+
+@pytest.mark.parametrize(("metric", "better"), [(RATIO, min), ("availability", max)])
+def test_each_at_its_best(metric: str, better: Callable[..., float]) -> None:
+    frame = random_sweep()
+    best = at_best(frame.rename(columns={RATIO: metric}), [SCHEME, MTBF], [R], metric)
+    assert len(best) == 6 * 4
+    found = set(best[[SCHEME, MTBF, R]].itertuples(index=False, name=None))
+    assert found == brute_force_best(frame, better)
+    assert list(best.index) == sorted(best.index)
+
+
+def test_a_setting_of_which_runs_failed_is_not_the_best() -> None:
+    ratios = {2: (1.0, None), 3: (3.0, 3.0)}
+    frame = sweep_frame(
+        [
+            {SCHEME: "spare", R: r, "seed": seed, RATIO: ratio}
+            for r, pair in ratios.items()
+            for seed, ratio in enumerate(pair)
+            if ratio is not None
+        ]
+    )
+    assert set(at_best(frame, [SCHEME], [R], RATIO)[R]) == {3}
+
+
+def test_failed_runs_stay_to_be_counted_where_knobs_are_at_their_best() -> None:
+    frame = random_sweep()
+    frame.loc[[0, 1], "status"] = "failed"
+    settled, notes = without_other_knobs(frame, {MTBF}, RATIO)
+    assert R not in settled
+    assert notes == ["Each point at the redundancy r with the best time-to-train ratio."]
+    assert caveats(settled) == ["2 runs failed and are left out."]
+    assert without_other_knobs(frame, {R}, RATIO) == (frame, [])
+
+
+def test_only_axes_that_still_vary_are_averaged() -> None:
+    frame = random_sweep()
+    assert averaged_axes(frame, [SCHEME]) == [MTBF, R]
+    assert averaged_axes(frame.assign(place=frame[MTBF] * frame[R]), ["place"]) == [SCHEME, MTBF, R]
+    assert averaged_axes(frame.assign(point=frame[MTBF]), [SCHEME, "point"]) == [R]
+
+
+@pytest.mark.parametrize(
+    ("column", "label"),
+    [
+        ("time_to_train_ratio", "time-to-train ratio"),
+        ("availability", "availability (%)"),
+        ("strategy.redundancy", "redundancy r"),
+        ("failures.mtbf_s", "MTBF of the system (s)"),
+        ("repeated_s", "compute repeated (hours)"),
+        ("strategy.new_scheme.heart_beat_s", "new scheme heart beat (s)"),
+        ("checkpoint.spare_bandwidth_bytes_per_s", "spare bandwidth (B/s)"),
+        ("odd", "odd"),
+    ],
+)
+def test_columns_in_words(column: str, label: str) -> None:
+    assert quantity(column).with_unit == label
+
+
+def test_settings_in_words() -> None:
+    setting = {SCHEME: "spare", R: 9.0, MTBF: 43200.0, "strategy.other": None, "x.y": math.nan}
+    assert setting_text(setting) == "spare, r = 9, MTBF = 43,200 s"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0, "1.000"), (-0.05, "−0.05000"), (12345.6, "12,346"), (999.96, "1000."), (math.inf, "∞"),
+     (-math.inf, "−∞"), (math.nan, "–")],
+)  # fmt: skip
+def test_numbers_in_tables(value: float, text: str) -> None:
+    assert number_text(value) == text.rstrip(".")
+
+
+def test_the_baseline_is_found_by_its_text() -> None:
+    frame = random_sweep()
+    assert make_report(frame, RATIO, MTBF, "600").baseline == 600.0
+    assert make_report(frame, RATIO, R, "3").baseline == 3
+    assert make_report(frame, RATIO).baseline == "a"
+
+
+def test_the_best_is_told_with_the_knobs_of_both_sides() -> None:
+    frame = random_sweep()
+    table = make_report(frame, RATIO).sections["at_best"]
+    best = {(scheme, mtbf_s): r for scheme, mtbf_s, r in brute_force_best(frame, min)}
+    assert len(table) == 4
+    for row in table.to_dict(orient="records"):
+        assert row[R] == best[row[SCHEME], row[MTBF]]
+        assert row[f"baseline {R}"] == best["a", row[MTBF]]
+        ours = values_of(frame, scheme=row[SCHEME], mtbf_s=row[MTBF], r=row[R])
+        theirs = values_of(frame, scheme="a", mtbf_s=row[MTBF], r=row[f"baseline {R}"])
+        interval = stats.ttest_rel(ours, theirs).confidence_interval(0.95)
+        assert row["low"] == pytest.approx(interval.low, rel=1e-9)
+
+
+def test_failed_runs_are_left_out_and_counted() -> None:
+    frame = random_sweep()
+    lost = (frame[SCHEME] == "a") & (frame["seed"] == 0) & (frame[R] == 2)
+    frame.loc[lost, ["status", RATIO]] = ["failed", math.nan]
+    report = make_report(frame, RATIO)
+    settings_ = report.sections["settings"]
+    assert set(settings_.loc[settings_[R] == 2, "pairs"]) == {3}
+    assert set(settings_.loc[settings_[R] != 2, "pairs"]) == {4}
+    assert report.notes[0] == "2 runs failed and are left out."
+    assert report.notes[1].startswith("2 of the runs of b have no partner with a")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("time_to_train",), "did you mean 'time_to_train_ratio'?"),
+        (("strategy.name",), "no such metric"),
+        ((RATIO, "strategy.nam"), "did you mean 'strategy.name'?"),
+        ((RATIO, SCHEME, "d"), "use one of a, b, c"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UserError, match=".*".join(map(str, said.split(" "))).replace("?", r"\?")):
+        make_report(random_sweep(), *arguments)
+
+
+def test_a_sweep_of_nothing_but_failures_is_refused() -> None:
+    frame = random_sweep().assign(status="failed")
+    with pytest.raises(UserError, match="none of the 72 runs"):
+        make_report(frame, RATIO)
+
+
+def test_a_sweep_in_which_nothing_varies_is_refused() -> None:
+    frame = random_sweep()
+    one = frame[(frame[SCHEME] == "a") & (frame[MTBF] == 300.0) & (frame[R] == 2)]
+    with pytest.raises(UserError, match="nothing to compare"):
+        make_report(one, RATIO)
+    with pytest.raises(UserError, match="one value only"):
+        make_report(one, RATIO, SCHEME)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "grid.toml").write_text(GRID, encoding="utf-8")
+    assert main(["sweep", str(folder / "grid.toml"), "-o", str(folder / "out")]) == 0
+    return folder / "out"
+
+
+def test_json_says_what_the_table_of_the_sweep_says(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(directory), "--json", "--baseline", "spare"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["metric"], printed["by"], printed["baseline"]) == (RATIO, SCHEME, "spare")
+    assert printed["notes"] == []
+    assert len(printed["settings"]) == 4
+    frame = pd.read_parquet(directory / "table.parquet")
+    for row in printed["settings"]:
+        mine = {"mtbf_s": row[MTBF], "r": row[R]}
+        ours = values_of(frame, scheme="replication", **mine)
+        theirs = values_of(frame, scheme="spare", **mine)
+        interval = stats.ttest_rel(ours, theirs).confidence_interval(0.95)
+        assert row["difference"] == pytest.approx((ours - theirs).mean(), rel=1e-9)
+        if np.ptp(ours - theirs) > 0:
+            assert row["low"] == pytest.approx(interval.low, rel=1e-9)
+
+
+def test_csv_has_all_sections(directory: Path, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    assert main(["compare", str(directory), "--csv", str(path), "--metric", "availability"]) == 0
+    rows = pd.read_csv(path)
+    assert dict(rows["section"].value_counts()) == {"settings": 4, "at_best": 2, "overall": 1}
+
+
+def test_the_printed_table_shows_numbers_in_full(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(directory)]) == 0
+    printed = capsys.readouterr().out
+    assert "time-to-train ratio (lower is better)" in printed
+    for title in ("each at its best", "over all settings", "setting by setting"):
+        assert f"{title}; 3 pairs a row" in printed
+    assert "…" not in printed
+    frame = pd.read_parquet(directory / "table.parquet")
+    mean = values_of(frame, scheme="spare", mtbf_s=1200.0, r=3).mean()
+    assert number_text(mean) in printed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--metric", "ratio"], ["--by", "strategy"], ["--baseline", "x"], ["--csv", "no/such/file"]],
+)
+def test_mistakes_are_one_line(
+    directory: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(directory), *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("faultline: ")
+    assert said.count("\n") == 1
+
+
+def test_a_folder_that_is_no_sweep_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(tmp_path)]) == 2
+    assert "there is no sweep" in capsys.readouterr().err
+
+
+def test_a_setting_under_which_a_job_gave_up_is_not_the_best() -> None:
+    """With r = 2 it looks sooner by the steps that it did, and never came to an end."""
+    runs = pd.DataFrame(
+        {
+            "strategy.redundancy": [2, 2, 3, 3],
+            "seed": [0, 1, 0, 1],
+            "time_to_train_ratio": [2.0, 2.0, 3.0, 3.0],
+            "steps": 100,
+            "completed_steps": [100, 40, 100, 100],
+            "status": "ok",
+        }
+    )
+    best = at_best(runs, [], ["strategy.redundancy"], "time_to_train_ratio")
+    assert best["strategy.redundancy"].tolist() == [3, 3]
+
+
+def test_failures_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:
+    """A record of a mix has a count for each cause, and its name has a dot as a key's has."""
+    plan = plan_of(
+        tmp_path,
+        """
+        scenario = "spare-study"
+        seeds = 3
+        [set]
+        "job.groups" = 24
+        "job.steps" = 20
+        "failures.model" = "mix"
+        "failures.mix" = "llama3"
+        "failures.clock" = "renewal"
+        [grid]
+        "strategy.redundancy" = [2, 3]
+        """,
+    )
+    sweep(plan, tmp_path / "sweep", InProcess())
+    frame = read_sweep(tmp_path / "sweep").frame
+    assert any(name.startswith("failures_by_cause.") for name in frame.columns)
+    assert varied_axes(frame) == ["strategy.redundancy"]
+    assert make_report(frame, "time_to_train_ratio").notes == []

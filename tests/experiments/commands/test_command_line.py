@@ -1,0 +1,76 @@
+"""The command line as a whole: how it ends where nobody reads what it says."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.commands import doctor
+from faultline.platforms import load_preset, write_xml
+
+
+def end_without_a_reader(*words: str, unbuffered: str = "") -> tuple[int, str]:
+    """Return exit status and complaints of a command whose standard output nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "faultline.experiments.cli", *words],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            timeout=120,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("platform", "list"),
+        ("scenario", "show", "spare-study"),
+        ("doctor",),
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_nobody_reads_ends_quietly(words: tuple[str, ...]) -> None:
+    """As if SIGPIPE had ended it; Rich, print and argparse each fail in a way of their own."""
+    assert end_without_a_reader(*words) == (141, "")
+
+
+def test_it_does_so_where_python_writes_at_once() -> None:
+    assert end_without_a_reader("--help", unbuffered="1") == (141, "")
+
+
+def test_so_does_a_report_of_a_platform(tmp_path: Path) -> None:
+    path = tmp_path / "p.xml"
+    write_xml(load_preset("hgx-h100", domains=2), path)
+    assert end_without_a_reader("platform", "check", str(path)) == (141, "")
+
+
+def test_bad_input_is_told_though_nobody_reads_the_output() -> None:
+    status, complaints = end_without_a_reader("run", "no-such-scenario")
+    assert status == 2
+    assert complaints.startswith("faultline: no-such-scenario: ")
+    assert complaints.count("\n") == 1
+
+
+def test_another_pipe_that_breaks_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def execute(arguments: argparse.Namespace) -> int:
+        raise BrokenPipeError(32, "Broken pipe", "a worker")
+
+    monkeypatch.setattr(doctor, "execute", execute)
+    assert main(["doctor"]) == 2
+    assert capsys.readouterr().err == "faultline: [Errno 32] Broken pipe: 'a worker'\n"

@@ -1,0 +1,200 @@
+"""``faultline doctor``: what it tells, and what it says where something is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.health import limit_checks, version_checks
+from faultline.experiments.health.limits import (
+    MAPS_PER_ACTOR,
+    disk_check,
+    maps_check,
+    threads_check,
+)
+from faultline.experiments.health.versions import _satisfies
+
+STATES = {"ok", "warning", "failed"}
+
+
+def told(output: str) -> dict[str, dict[str, Any]]:
+    return {check["what"]: check for check in json.loads(output)["checks"]}
+
+
+def without_simgrid(directory: Path) -> dict[str, str]:
+    """Return an environment in which SimGrid's import fails as where it is not installed."""
+    (directory / "simgrid.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'simgrid'\")\n", encoding="utf-8"
+    )
+    return {**os.environ, "PYTHONPATH": str(directory)}
+
+
+def test_doctor_finds_a_working_installation_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    output = capsys.readouterr().out
+    assert json.loads(output)["ok"] is True
+    checks = told(output)
+    assert {check["state"] for check in checks.values()} <= STATES - {"failed"}
+    assert checks["simgrid"]["value"] == "4.1"
+    assert checks["context factory"]["value"] == "thread"
+    assert checks["cores available"]["number"] == len(os.sched_getaffinity(0))
+    flows = {what: check["number"] for what, check in checks.items() if "flow" in what}
+    assert flows == {
+        "hgx-h100: single NVLink flow": pytest.approx(450e9, rel=1e-6),
+        "hgx-h100: single NIC flow": pytest.approx(50e9, rel=1e-6),
+        "spare-600k: single NIC flow": pytest.approx(6.25e9, rel=1e-6),
+    }
+
+
+def test_doctor_from_the_shell_where_simgrid_is_missing(tmp_path: Path) -> None:
+    child = subprocess.run(
+        [sys.executable, "-m", "faultline.experiments.cli", "doctor"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**without_simgrid(tmp_path), "COLUMNS": "200"},
+        cwd=Path(__file__).parents[3],
+        check=False,
+    )
+    assert child.returncode == 1
+    assert "Traceback" not in child.stdout + child.stderr
+    assert "No module named 'simgrid'; make setup compiles SimGrid 4.1" in child.stdout
+    assert child.stdout.rstrip().endswith("2 checks failed.")
+
+
+def test_a_simgrid_without_rpath_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "simgrid.py").write_text(
+        'raise ImportError("libsimgrid.so.4.1: cannot open shared object file")\n',
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert main(["doctor", "--json"]) == 1
+    check = told(capsys.readouterr().out)["import without LD_LIBRARY_PATH"]
+    assert check["state"] == "failed"
+    assert "rpath" in check["meaning"]
+
+
+def test_a_platform_that_simgrid_cannot_play_is_a_failed_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A SimGrid that can be imported, and nothing else."""
+    (tmp_path / "simgrid.py").write_text("", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert main(["doctor", "--json"]) == 1
+    checks = told(capsys.readouterr().out)
+    assert checks["import without LD_LIBRARY_PATH"]["state"] == "ok"
+    assert checks["hgx-h100"]["state"] == "failed"
+    assert checks["spare-600k"]["state"] == "failed"
+
+
+class TestVersions:
+    def test_every_required_package_is_looked_at(self) -> None:
+        checks = {check.what: check for check in version_checks()}
+        assert set(checks) >= {"faultline", "python", "simgrid", "numpy", "scipy", "pandas"}
+        assert all(check.state == "ok" for check in checks.values())
+
+    def test_missing_and_old_packages_fail(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        really = metadata.version
+
+        def version(name: str) -> str:
+            if name == "pandas":
+                raise metadata.PackageNotFoundError(name)
+            return {"simgrid": "3.32", "numpy": "1.9.1"}.get(name) or really(name)
+
+        monkeypatch.setattr(metadata, "version", version)
+        failed = {check.what: check for check in version_checks() if check.state == "failed"}
+        assert set(failed) == {"pandas", "simgrid", "numpy"}
+        assert failed["pandas"].value == "missing"
+        assert "needs simgrid ==4.1; run: make setup" in failed["simgrid"].meaning
+
+    def test_faultline_itself_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def version(name: str) -> str:
+            raise metadata.PackageNotFoundError(name)
+
+        monkeypatch.setattr(metadata, "version", version)
+        assert version_checks()[0].state == "failed"
+
+    @pytest.mark.parametrize(
+        ("found", "relation", "wanted", "expected"),
+        [
+            ("4.1", "==", "4.1", True),
+            ("4.1.0", "==", "4.1", True),
+            ("4.1.1", "==", "4.1", False),
+            ("1.10", ">=", "1.9", True),
+            ("1.9", ">=", "1.10", False),
+            ("2.0rc1", ">=", "2", True),
+        ],
+    )
+    def test_versions_compare_by_number(
+        self, found: str, relation: str, wanted: str, expected: bool
+    ) -> None:
+        assert _satisfies(found, relation, wanted) is expected
+
+
+class TestLimits:
+    def test_each_limit_says_what_it_means(self) -> None:
+        checks = limit_checks()
+        assert all(check.meaning for check in checks)
+        assert {"vm.max_map_count", "threads allowed"} <= {check.what for check in checks}
+
+    def test_the_default_memory_maps_leave_room_between_what_works_and_what_does_not(self) -> None:
+        """16,000 actors work with 65,530 maps, 32,000 do not."""
+        assert "about 22,000 rank actors" in maps_check(65_530).meaning
+        assert maps_check(65_530).state == "ok"
+        assert maps_check(2_000).state == "warning"
+        assert maps_check(None).value == "unknown"
+
+    def test_the_tightest_limit_on_threads_counts(self) -> None:
+        check = threads_check({"kernel.threads-max": 200_000, "ulimit -u": 4_096})
+        assert check.number == 4_096
+        assert "about 3,600 rank actors, a thread each: ulimit -u" in check.meaning
+        assert threads_check({"ulimit -u": 600}).state == "warning"
+        assert threads_check({}).value == "unknown"
+
+    def test_a_directory_that_is_a_file_cannot_be_written(self, tmp_path: Path) -> None:
+        assert disk_check("results", tmp_path / "not" / "yet", "remedy").state != "failed"
+        (tmp_path / "file").touch()
+        check = disk_check("results", tmp_path / "file" / "below", "use -o DIR")
+        assert check.state == "failed"
+        assert "use -o DIR" in check.meaning
+
+    def test_a_rank_actor_needs_as_many_memory_maps_as_assumed(self) -> None:
+        """Counted between 2,000 and 3,000 actors: the first ones need fewer."""
+        script = """
+import sys
+from simgrid import Engine, Host, this_actor
+engine = Engine(["count", "--log=root.thres:error"])
+engine.load_platform(sys.argv[1])
+counts = []
+
+def count(host=Host.by_name("controller")):
+    for actors in (2000, 1000):
+        for _ in range(actors):
+            host.add_actor("rank", lambda: this_actor.sleep_for(10))
+        this_actor.sleep_for(0.001)
+        with open("/proc/self/maps") as maps:
+            counts.append(sum(1 for _ in maps))
+
+Host.by_name("controller").add_actor("counter", count)
+engine.run()
+print((counts[1] - counts[0]) / 1000)
+"""
+        root = Path(__file__).parents[3]
+        platform = root / "platforms" / "generated" / "spare-600k-24-groups.xml"
+        child = subprocess.run(
+            [sys.executable, "-c", script, str(platform)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert float(child.stdout) <= MAPS_PER_ACTOR * 1.01

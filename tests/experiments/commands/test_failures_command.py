@@ -1,0 +1,179 @@
+"""``faultline failures``: what there is, what it produces, and one line for mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.failure_model import failure_model
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main(["failures", *words, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return json.loads(printed.out)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    try:
+        status = main(["failures", *words])
+    except SystemExit as exit_:  # argparse's own way
+        status = exit_.code  # type: ignore[assignment]
+    printed = capsys.readouterr()
+    assert status == 2
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_the_list_gives_each_mix_its_mean_time_between_failures(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = {row["name"]: row for row in answer(capsys, "list", "--gpus", "131072")}
+    assert set(rows) == {"llama3", "rsc-1", "rsc-2"}
+    assert rows["rsc-1"]["mtbf_s"] / 3600 == pytest.approx(0.23, abs=0.005)
+    assert rows["llama3"]["hardware_share"] == pytest.approx(0.78, abs=0.005)
+    assert len(rows["llama3"]["causes"]) == 18
+    assert main(["failures", "list"]) == 0
+    printed = capsys.readouterr().out
+    assert "every 3.09 h" in printed
+    assert "every 1.8 h" in printed
+
+
+def test_drawn_counts_are_within_what_a_poisson_process_gives(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Ten times Llama 3's days: of 18 causes and their sum, two outside 95 % are to be expected."""
+    drawn = answer(capsys, "draw", "llama3", "--days", "540", "--seed", "1")
+    assert (drawn["gpus"], drawn["groups"]) == (16_384, 128)
+    assert drawn["expected"] == pytest.approx(4190)
+    assert drawn["drawn_mtbf_s"] == pytest.approx(drawn["mtbf_s"], rel=4 / 4190**0.5)
+    assert sum(cause["failures"] for cause in drawn["causes"]) == drawn["failures"]
+    outside = [
+        cause["name"]
+        for cause in drawn["causes"]
+        if not cause["interval"][0] <= cause["failures"] <= cause["interval"][1]
+    ]
+    assert len(outside) <= 3
+    assert drawn["causes"][0]["name"] == "faulty-gpu"
+    assert drawn["causes"][0]["expected"] == pytest.approx(1480)
+
+
+def test_small_groups_share_hosts_and_switches(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["draw", "llama3", "--set", "job.groups=4096", "--set", "failures.gpus_per_switch=64"]
+    drawn = answer(capsys, *words)
+    shared = {cause["level"]: 0 for cause in drawn["causes"]}
+    for cause in drawn["causes"]:
+        shared[cause["level"]] += cause["failures_on_many_groups"]
+        on_many = cause["failures"] if cause["level"] in ("host", "switch") else 0
+        assert cause["failures_on_many_groups"] == on_many
+    assert shared["host"] > 0
+    assert drawn["share_on_many_groups"] == sum(shared.values()) / drawn["failures"]
+
+
+@pytest.mark.parametrize("what", ["llama3", "spare-sound"])
+def test_a_drawn_trace_gives_the_same_failures_again(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the command draws them, and as the clocks of a run meet them."""
+    path = tmp_path / "again.csv"
+    days, job = "4", ["--set", "job.gpus=16384", "--set", "job.groups=1024"]
+    first = answer(capsys, "draw", what, "--days", days, *job, "--csv", str(path))
+    second = answer(capsys, "draw", str(path), "--days", days, *job)
+    assert first["failures"] == second["failures"] > 20
+    counts = [
+        {cause["name"]: cause["failures"] for cause in drawn["causes"] if cause["failures"]}
+        for drawn in (first, second)
+    ]
+    assert counts[0] == counts[1]
+    model = [] if what == "spare-sound" else ["failures.model=mix"]
+    settings = ["job.gpus=16384", "job.groups=1024"]
+    original = failure_model(load_scenario("spare-sound", [*settings, *model]))
+    trace = ["failures.model=trace", f'failures.trace="{path}"']
+    read_back = failure_model(load_scenario("spare-sound", [*settings, *trace]))
+    span_s = 4 * 86_400.0
+    assert read_back.failures_until(span_s, 7) == original.failures_until(span_s, 0)
+    clocks = original.clocks(0, "renewal"), read_back.clocks(0, "renewal")
+    for group in range(1024):
+        for one in clocks:
+            one.take_while_down(group, span_s)
+    assert clocks[0].failures == clocks[1].failures > 20
+
+
+def test_a_weibull_of_independent_groups_fails_most_when_young(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Over 2 of the groups' mean of 0.7 days: the renewal function exceeds t/mean by up to 34 %."""
+    drawn = answer(capsys, "draw", "spare-study", "--days", "1.4", "--seed", "3")
+    assert 1.05 < drawn["expected"] / (1.4 * 86_400 / 300) < 1.35
+    (cause,) = drawn["causes"]
+    assert cause["interval"][0] <= cause["failures"] <= cause["interval"][1]
+
+
+def test_people_get_a_table_and_a_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mix = tmp_path / "ours.toml"
+    mix.write_text(
+        'source = "x"\n[[cause]]\nname = "power"\nper_1000_node_days = 40\nlevel = "domain"\n'
+        'kind = "hardware"\nrepair = "5h"\nshape = 0.7\n',
+        encoding="utf-8",
+    )
+    figure = tmp_path / "ours.png"
+    words = ["draw", str(mix), "--gpus", "512", "--set", "job.groups=128", "-o", str(figure)]
+    assert main(["failures", *words]) == 0
+    printed = capsys.readouterr().out
+    for word in ("power", "domain", "100.0% shared by more than one group", str(figure)):
+        assert word in printed
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["draw", "nowhere.csv"], "nowhere.csv"),
+        (["draw", "nowhere.toml"], "nowhere.toml"),
+        (["draw", "llama"], "llama"),
+        (["draw", "llama3", "--days", "0"], "--days"),
+        (["draw", "llama3", "--days", "inf"], "--days"),
+        (["draw", "llama3", "--days", "1e6", "--gpus", "1000000000"], "draw less than"),
+        (["draw", "llama3", "--gpus", "0"], "--gpus"),
+        (["draw", "llama3", "--seed", "-1"], "--seed"),
+        (["draw", "llama3", "--set", "failures.gpus_per_host=0"], "gpus_per_host"),
+        (["draw", "llama3", "--days", "1e-9", "-o", "x.png"], "draw more days"),
+        (["draw", "llama3", "-o", "no-such-directory/x.png"], "no-such-directory"),
+        (["draw", "llama3", "-o", "x.xyz"], "x.xyz"),
+        (["draw", "llama3", "--csv", "no-such-directory/x.csv"], "no-such-directory"),
+        (["draw"], "WHAT"),
+        ([], "SUBCOMMAND"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    words: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert told in refusal(capsys, *words)
+
+
+@given(
+    what=st.one_of(st.sampled_from(["llama3", "rsc-2", "spare-study"]), st.text(max_size=5)),
+    key=st.sampled_from(["job.groups", "failures.gpus_per_host", "failures.mix", "failures.model"]),
+    value=st.one_of(st.text(max_size=6), st.integers(-2, 999).map(str), st.just("mix")),
+)
+def test_whatever_is_drawn_there_is_a_table_or_one_line(what: str, key: str, value: str) -> None:
+    try:
+        status = main(["failures", "draw", "--days=0.1", f"--set={key}={value}", "--", what])
+    except SystemExit as exit_:
+        status = exit_.code  # type: ignore[assignment]
+    assert status in (0, 2)

@@ -1,0 +1,247 @@
+"""``faultline platform``: files written, checked, drawn, and refused in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.figures.platform.layout import positions
+from faultline.experiments.figures.platform.sketch import MOST_GPUS, MOST_NODES, Sketch, sketch
+from faultline.platforms import ClusterSpec, load_preset, preset_names, read_platform, write_xml
+
+THREE_LEVELS: dict[str, Any] = {
+    "domains": 64,
+    "domains_per_leaf": 16,
+    "levels": 3,
+    "leaves_per_pod": 2,
+    "oversubscription": [2, 3],
+}
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Path:
+    path = tmp_path / "p.xml"
+    arguments = ["hgx-h100", "--set", "domains=4", "--set", "domains_per_leaf=2"]
+    assert main(["platform", "generate", *arguments, "-o", str(path)]) == 0
+    return path
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Run a command that must fail, and return the one line that it prints."""
+    capsys.readouterr()
+    assert main(["platform", *map(str, arguments)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_list_names_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["platform", "list"]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split()[0] for line in printed.splitlines()] == preset_names()
+
+
+class TestGenerate:
+    def test_overrides_are_of_the_spec_in_the_file(self, platform: Path) -> None:
+        assert read_platform(platform).spec == load_preset(
+            "hgx-h100", domains=4, domains_per_leaf=2
+        )
+
+    def test_a_plane_of_a_toml_file(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        import faultline.platforms
+
+        spec = Path(faultline.platforms.__file__).parent / "presets" / "gb200-nvl72.toml"
+        path = tmp_path / "plane.xml"
+        arguments = [str(spec), "--plane", "--set", "nic.bandwidth=800Gbps", "-o", str(path)]
+        assert main(["platform", "generate", *arguments]) == 0
+        assert capsys.readouterr().out == f"{path}: 8 GPUs, each standing for 72\n"
+        assert read_platform(path).links["nic-000000"].bandwidth_bytes_per_s == 100e9
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["hgx-h10"], "hgx-h10: no such file (did you mean 'hgx-h100'?); name a TOML file"),
+            (["hgx-h100", "--set", "domain=4"], "key 'domain' is unknown (did you mean"),
+            (["hgx-h100", "--set", "latency=1us"], "key 'latency' is ambiguous: write scale_up"),
+            (["hgx-h100", "--set", "domains"], "--set domains: write key=value"),
+            (["hgx-h100", "--set", "domains=0"], "scale_up.domains: 0 is wrong"),
+            (["hgx-h100", "--set", "nic.bandwidth=400"], "nic.bandwidth: '400' has no unit"),
+            (["spare-600k", "--plane"], "spare-600k: is a rail plane already"),
+            (
+                ["hgx-h100", "--plane", "--set", "rail_optimised=false"],
+                "only a rail-optimised fabric",
+            ),
+        ],
+    )
+    def test_mistakes(
+        self,
+        arguments: list[str],
+        message: str,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        output = tmp_path / "x.xml"
+        assert message in refused(capsys, "generate", *arguments, "-o", output)
+        assert not output.exists()
+
+    def test_a_place_that_is_not_there(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        output = tmp_path / "none" / "x.xml"
+        told = refused(capsys, "generate", "hgx-h100", "-o", output)
+        assert f"{output}: cannot be written: No such file or directory" in told
+
+
+class TestCheck:
+    def test_json_is_in_si_units(self, platform: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        capsys.readouterr()
+        assert main(["platform", "check", str(platform), "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["gpus"], report["hosts"], report["domains"], report["racks"]) == (
+            32,
+            4,
+            4,
+            1,
+        )
+        assert report["switches"] == {"core": 1, "leaf": 16, "nvswitch": 4}
+        assert report["links"]["nic"]["count"] == 32
+        assert report["links"]["nvlink"]["bandwidth_bytes_per_s"] == [450e9, 450e9]
+        assert report["layers"][0]["oversubscription"] == [1.0, 1.0]
+        assert report["bisection"] == {"bandwidth_bytes_per_s": 800e9, "of_full": 1.0}
+        assert report["storage"]["client_bytes_per_s"] == 20e9
+        # 32 GPUs, storage, controller.
+        assert report["simgrid"]["hosts"] == 34
+        assert 0 < report["simgrid"]["peak_memory_bytes"] < 300e6
+        assert report["differs_from_spec"] == []
+
+    def test_an_edited_file_says_where(
+        self, platform: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
+        assert main(["platform", "check", str(platform)]) == 0
+        printed = capsys.readouterr().out
+        assert "nic-000003: bandwidth is 25GB/s, the spec says 50GB/s" in printed
+        assert "oversubscribed 0.75:1 to 1:1" in printed
+
+    def test_it_says_which_edits_count(
+        self, platform: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A job waits for adapters; for a GPU's speed it does not, and seldom for NVLink."""
+        self.edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
+        self.edit(platform, r'(<host id="gpu-000000" speed=)"989Tf"', r'\1"1Tf"')
+        self.edit(platform, r'(id="nvlink-000001" bandwidth=)"450GBps"', r'\1"1GBps"')
+        assert main(["platform", "check", str(platform)]) == 0
+        printed = capsys.readouterr().out
+        said = ("count for", "count there", "no time", "nic-000003", "gpu-", "nvlink-000")
+        told = [word for line in printed.splitlines() for word in said if word in line]
+        assert told == ["count for", "nic-000003", "count there", "nvlink-000", "no time", "gpu-"]
+        assert main(["platform", "check", str(platform), "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert [one["effect"] for one in report["differs_from_spec"]] == [
+            "network",
+            "scale-up",
+            "none",
+        ]
+
+    def test_one_domain_and_no_storage(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "one.xml"
+        write_xml(load_preset("hgx-h100", domains=1), path)
+        self.edit(path, r'(<prop id="role" value=)"storage"', r'\1"other"')
+        assert main(["platform", "check", str(path)]) == 0
+        printed = capsys.readouterr().out
+        assert "there is one domain" in printed
+        assert re.search(r"storage\s+none", printed)
+
+    @pytest.mark.parametrize(
+        ("right", "wrong", "message"),
+        [
+            (r'"50GBps"', '"50GB/s"', "bandwidth: '50GB/s' has no unit that SimGrid knows"),
+            (
+                r'<route src="gpu-000001" dst="l',
+                '<route src="gpu-1" dst="l',
+                "names 'gpu-1', which",
+            ),
+            (r"</zone>", "", "is no well-formed XML"),
+            (r'routing="DijkstraCache"', 'routing="Nonsense"', "SimGrid rejects it"),
+        ],
+    )
+    def test_a_broken_file_is_explained(
+        self,
+        right: str,
+        wrong: str,
+        message: str,
+        platform: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        self.edit(platform, right, wrong)
+        assert message in refused(capsys, "check", platform)
+
+    def test_a_file_that_is_not_there(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert "cannot be read: No such file" in refused(capsys, "check", "/none.xml")
+
+    @staticmethod
+    def edit(path: Path, right: str, wrong: str) -> None:
+        text, count = re.subn(right, wrong, path.read_text(encoding="utf-8"), count=1)
+        assert count == 1
+        path.write_text(text, encoding="utf-8")
+
+
+class TestDraw:
+    def test_a_drawing_is_a_png(self, platform: Path, tmp_path: Path) -> None:
+        output = tmp_path / "p.png"
+        assert main(["platform", "draw", str(platform), "-o", str(output)]) == 0
+        assert output.read_bytes().startswith(b"\x89PNG")
+
+    def test_mistakes(
+        self, platform: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert "ends in .png" in refused(capsys, "draw", platform, "-o", tmp_path / "p.jpg")
+        blocked = platform / "p.png"
+        assert "cannot be written" in refused(capsys, "draw", platform, "-o", blocked)
+        assert "cannot be read" in refused(capsys, "draw", "/none.xml", "-o", tmp_path / "p.png")
+
+    @pytest.mark.parametrize(
+        ("spec", "rows"),
+        [
+            (load_preset("hgx-h100", domains=2), [2, 16, 8, 1, 1]),
+            (load_preset("gb200-nvl72", domains=1), [1, 72, 4, 1, 1]),
+            (load_preset("hgx-h100", domains=32), [32, 8, 1, 1]),
+            (load_preset("hgx-h100", domains=128), [4, 32, 1, 1]),
+            (load_preset("hgx-h100", **THREE_LEVELS), [4, 32, 2, 1, 1]),
+            (load_preset("hgx-h100", **THREE_LEVELS | {"domains": 96}), [6, 6, 3, 1, 1]),
+            (load_preset("spare-600k", groups=1000), [1, 1, 1, 1]),
+        ],
+    )
+    def test_rows_stay_short_and_lose_nothing(
+        self, spec: ClusterSpec, rows: list[int], tmp_path: Path
+    ) -> None:
+        drawn = self.sketch_of(spec, tmp_path)
+        assert [len(keys) for _, keys in drawn.rows] == rows
+        for row, keys in drawn.rows:
+            assert len(keys) <= (MOST_GPUS if row == "gpu" else MOST_NODES)
+        of_gpus = [node for node in drawn.nodes.values() if node.row == "gpu"]
+        assert sum(len(node.members) for node in of_gpus) == spec.gpus
+        # All adapters are drawn, in lines for one or for many.
+        adapters = [edge for edge in drawn.edges.values() if edge.link_class == "nic"]
+        assert sum(len(edge.links) for edge in adapters) == spec.gpus
+
+    def test_no_two_nodes_are_in_one_place(self, tmp_path: Path) -> None:
+        drawn = self.sketch_of(load_preset("gb200-nvl72", domains=1), tmp_path)
+        places = positions(drawn)
+        assert len(set(places.values())) == len(drawn.nodes)
+        assert all(0 <= x <= 1 for x, _ in places.values())
+
+    @staticmethod
+    def sketch_of(spec: ClusterSpec, directory: Path) -> Sketch:
+        path = directory / "p.xml"
+        write_xml(spec, path)
+        return sketch(read_platform(path))

@@ -1,0 +1,204 @@
+"""``faultline plot``: files with pictures, one line for mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from faultline.experiments.analysis.timeline_file import read_timeline
+from faultline.experiments.cli import main
+from faultline.experiments.commands.run import write_timeline
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.figures.chosen import Wanted, chosen_figure
+from faultline.simulator.timeline import Event, EventKind
+from hypothesis import given
+from hypothesis import strategies as st
+
+GRID = """
+scenario = "spare-study"
+seeds = 2
+[set]
+"job.groups" = 24
+"job.steps" = 20
+"failures.mtbf_s" = 1200.0
+[grid]
+"strategy.name" = ["replication", "spare"]
+"strategy.redundancy" = [2, 3]
+"""
+SMALL = ["--set", "job.groups=24", "--set", "job.steps=20", "--set", "failures.mtbf_s=1200"]
+MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "grid.toml").write_text(GRID, encoding="utf-8")
+    assert main(["sweep", str(folder / "grid.toml"), "-o", str(folder / "out")]) == 0
+    return folder / "out"
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert main(["plot", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("faultline: ")
+    assert said.count("\n") == 1
+    return said
+
+
+def test_the_usual_pictures_go_into_the_folder_of_the_sweep(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plot", str(directory)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    written = sorted((directory / "figures").iterdir())
+    assert {path.name for path in written} == {
+        "ratio-over-strategy-redundancy.png",
+        "availability-over-strategy-redundancy.png",
+        "schemes.png",
+        "badput.png",
+    }
+    assert sorted(Path(line.partition(": ")[0]) for line in printed) == written
+    assert all(path.read_bytes().startswith(MAGIC["png"]) for path in written)
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+def test_one_picture_in_the_format_asked_for(directory: Path, tmp_path: Path, suffix: str) -> None:
+    asked = ["--kind", "curves", "--metric", "restarts", "--format", suffix, "-o", str(tmp_path)]
+    assert main(["plot", str(directory), *asked]) == 0
+    (written,) = tmp_path.iterdir()
+    assert written.name == f"restarts-over-strategy-redundancy.{suffix}"
+    assert written.read_bytes().startswith(MAGIC[suffix])
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["--x", "strategy.redundancy", "--y", "strategy.name"], "ratio-map.png"),
+        (["--kind", "schemes", "--x", "strategy.redundancy"], "schemes.png"),
+        (["--kind", "badput"], "badput.png"),
+        (["--kind", "best-map", "--x", "strategy.name", "--y", "strategy.redundancy",
+          "--hue", "strategy.redundancy"], None),
+    ],
+)  # fmt: skip
+def test_other_kinds(
+    directory: Path,
+    tmp_path: Path,
+    words: list[str],
+    name: str | None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if name is None:
+        assert "three different axes" in refusal(capsys, str(directory), *words)
+        return
+    assert main(["plot", str(directory), *words, "-o", str(tmp_path)]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--x", "strategy.redundany"], "did you mean 'strategy.redundancy'?"),
+        (["--x", "strategy.name"], "no numbers"),
+        (["--metric", "availabilty"], "did you mean 'availability'?"),
+        (["--kind", "heat-map"], "--y: the sweep has no other numeric axis"),
+        (["--y", "strategy.name", "--x", "strategy.name"], "different axes"),
+        (["--kind", "best-map", "--metric", "failures", "--x", "strategy.redundancy", "--y",
+          "strategy.name"], "neither more nor less"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn_is_told_in_one_line(
+    directory: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in refusal(capsys, str(directory), *words)
+
+
+def test_places_that_cannot_be_written_are_told_in_one_line(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert "file" in refusal(capsys, str(directory), "-o", str(tmp_path / "file"))
+    odd = str(tmp_path / "run.odd")
+    assert "ends in .png" in refusal(capsys, "--timeline", "spare-study", *SMALL, "-o", odd)
+
+
+def test_a_source_is_needed_and_one_only(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "SOURCE" in refusal(capsys)
+    assert "SOURCE" in refusal(capsys, str(directory), "--timeline", "spare-study")
+
+
+def test_so_many_parts_that_nobody_could_read_them_are_refused() -> None:
+    frame = pd.DataFrame({"failures.mtbf_s": [float(mtbf_s) for mtbf_s in range(1, 200)]})
+    frame = frame.assign(status="ok", seed=0, time_to_train_ratio=2.0, strategy="spare")
+    for wanted in (
+        Wanted(kind="badput", x="failures.mtbf_s"),
+        Wanted(x="failures.mtbf_s", column="failures.mtbf_s"),
+        Wanted(kind="schemes", x="failures.mtbf_s", hue="failures.mtbf_s"),
+    ):
+        with pytest.raises(UserError, match="at most"):
+            chosen_figure(frame, wanted)
+
+
+def test_a_run_is_played_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "new" / "run.svg"
+    asked = [*SMALL, "--set", "strategy.redundancy=3", "--seed", "3", "-o", str(path)]
+    assert main(["plot", "--timeline", "spare-study", *asked]) == 0
+    assert capsys.readouterr().out == f"{path}: spare-study: spare, r = 3, 24 groups, seed 3\n"
+    assert path.read_bytes().startswith(MAGIC["svg"])
+
+
+def test_a_timeline_is_drawn_beside_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timeline = tmp_path / "run.csv"
+    assert main(["run", "spare-study", *SMALL, "--timeline", str(timeline)]) == 0
+    assert main(["plot", str(timeline), "--window", "0", "500"]) == 0
+    assert (tmp_path / "run.png").read_bytes().startswith(MAGIC["png"])
+    assert "window" in refusal(capsys, str(timeline), "--window", "500", "0")
+
+
+events = st.builds(
+    Event,
+    st.floats(0, 1e9),
+    st.sampled_from(EventKind),
+    st.integers(0, 10**6),
+    st.lists(st.integers(0, 10**5), max_size=4).map(tuple),
+    st.integers(0, 9),
+    st.integers(0, 99),
+)
+
+
+@given(history=st.lists(events, min_size=1, max_size=8))
+def test_what_is_written_is_what_is_read(
+    history: list[Event], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("timeline") / "run.csv"
+    write_timeline(history, path)
+    assert read_timeline(path) == history
+
+
+HEAD = "time_s,kind,step,groups,stacks,moved_types\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "first line"),
+        (b"a,b,c\n1,2,3\n", "first line"),
+        (b"\xff\xfe\x00", "no CSV text"),
+        (HEAD.encode(), "has no event"),
+        (f"{HEAD}1.0,step,1,,1,0\n2.0,stop,1,,1,0\n".encode(), "line 3: this is no event"),
+        (f"{HEAD}1.0,step,1\n".encode(), "line 2: this is no event"),
+        (f"{HEAD}nan,step,1,,1,0\n".encode(), "line 2: nan is no time"),
+        (f"{HEAD}-1,step,1,,1,0\n".encode(), "line 2: -1 is no time"),
+    ],
+)
+def test_what_is_no_timeline_is_refused(
+    text: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.csv"
+    path.write_bytes(text)
+    assert said in refusal(capsys, str(path))

@@ -1,0 +1,397 @@
+"""``faultline run``: records for programs, tables for people, one line for mistakes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.single_run import Record, run
+from faultline.platforms import load_preset, write_xml
+from faultline.simulator.badput import CAUSES
+from faultline.simulator.timeline import Event, EventKind
+from hypothesis import given
+from hypothesis import strategies as st
+
+REQUIRED = {
+    "scenario",
+    "strategy",
+    "engine",
+    "seed",
+    "groups",
+    "redundancy",
+    "steps",
+    "completed_steps",
+    "time_s",
+    "goodput",
+    "checkpoint_interval_steps",
+    "checkpoint_interval_s",
+    "time_to_train_ratio",
+    "availability",
+    "downtime_s",
+    "restarts",
+    "failures",
+    "mean_stacks",
+}
+SMALL = ["job.groups=24", "job.steps=30", "strategy.redundancy=3"]
+
+
+def arguments(settings: Sequence[str], *more: str, scenario: str = "spare-study") -> list[str]:
+    return ["run", scenario, *(word for s in settings for word in ("--set", s)), *more]
+
+
+def record_of(capsys: pytest.CaptureFixture[str], *words: str) -> Record:
+    assert main(words) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    record: Record = json.loads(printed.out)
+    return record
+
+
+def refusal(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> str:
+    """Run a command that must fail; return the one line that it says."""
+    try:
+        status = main(words)
+    except SystemExit as exit_:  # argparse's own way
+        status = exit_.code  # type: ignore[assignment]
+    printed = capsys.readouterr()
+    assert status == 2
+    assert printed.out == ""
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+def test_goodput_is_the_useful_share_and_time_stands_before_the_ratio(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    record = record_of(capsys, *arguments(SMALL, "--json", "--seed", "5"))
+    # 64 s of compute and 0.24 s of all-reduce for each of 30 steps.
+    assert record["goodput"] == pytest.approx(30 * 64.24 / record["time_s"])
+    steps, interval_s = record["checkpoint_interval_steps"], record["checkpoint_interval_s"]
+    assert 64.24 < interval_s / steps < record["time_s"] / 30
+    assert main(arguments(SMALL, "--seed", "5")) == 0
+    printed = capsys.readouterr().out
+    places = [printed.index(name) for name in ("time  ", "goodput", "every", "time-to-train ratio")]
+    assert places == sorted(places)
+    assert f"{steps} steps (" in printed
+
+
+def test_json_is_one_object_with_what_programs_need(capsys: pytest.CaptureFixture[str]) -> None:
+    record = record_of(capsys, *arguments(SMALL, "--json", "--seed", "5"))
+    assert record.keys() >= REQUIRED
+    assert record["scenario"] == "spare-study"
+    assert (record["strategy"], record["engine"], record["seed"]) == ("spare", "replay", 5)
+    assert (record["groups"], record["redundancy"]) == (24, 3)
+    assert record["steps"] == record["completed_steps"] == 30
+    assert record["failures"] > 0
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
+def test_a_record_s_numbers_hang_together(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["job.groups=24", "job.steps=200", f"strategy.name={scheme}", "failures.mtbf_s=9000"]
+    r = record_of(capsys, *arguments(settings, "--json"))
+    ideal_s = r["completed_steps"] * (64 + 0.24)
+    assert r["time_to_train_ratio"] == pytest.approx(r["time_s"] / ideal_s)
+    assert r["availability"] == pytest.approx(1 - r["downtime_s"] / r["time_s"])
+    assert r["downtime_s"] == pytest.approx(r["restart_s"] + r["load_s"] + r["reconfigure_s"])
+    assert sum(r[f"{cause}_s"] for cause in CAUSES) == pytest.approx(r["time_s"], rel=1e-12)
+    assert r["compute_s"] == pytest.approx(r["completed_steps"] * 64)
+    assert r["played_steps"] >= r["completed_steps"] == 200
+    assert r["failures"] > 0
+
+
+def test_a_job_that_did_nothing_has_no_ratio(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["strategy.name=checkpoint", "job.time_limit_s=10", "failures.mtbf_s=1"]
+    settings += ["restart.failure_during=absorbed"]
+    record = record_of(capsys, *arguments(settings, "--json"))
+    assert record["completed_steps"] == 0
+    assert record["time_to_train_ratio"] is None
+
+
+def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments(SMALL)) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    for word in ("time-to-train ratio", "availability", "restarts", "spare, r = 3, 24 groups"):
+        assert word in printed
+    assert main(arguments(["strategy.name=checkpoint", "job.time_limit_s=5000"])) == 0
+    assert "gave up" in capsys.readouterr().out
+
+
+def test_both_engines_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    words = arguments([*SMALL, "job.compute_jitter=0"], "--json")
+    replayed = record_of(capsys, *words)
+    simulated = record_of(capsys, *words, "--engine", "simgrid")
+    assert simulated["engine"] == "simgrid"
+    assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+
+
+def test_one_seed_one_record_and_another_seed_another(capsys: pytest.CaptureFixture[str]) -> None:
+    first, again, other = (
+        record_of(capsys, *arguments(SMALL, "--json", "--seed", seed)) for seed in "112"
+    )
+    assert first == again
+    assert first["time_s"] != other["time_s"]
+
+
+def _played(seed: int) -> Record:
+    return run(load_scenario("spare-study", SMALL), seed)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_one_seed_one_record_with_any_number_of_workers(workers: int) -> None:
+    here = [_played(seed) for seed in range(6)]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        assert list(pool.map(_played, range(6))) == here
+
+
+def test_hash_randomisation_changes_nothing() -> None:
+    """Sets and dictionaries in the matching must not let Python's hash seed through."""
+    words = arguments([*SMALL, "job.steps=100", "strategy.redundancy=4"], "--json")
+    records = [
+        subprocess.run(
+            [sys.executable, "-m", "faultline.experiments.cli", *words],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert records[0] == records[1]
+
+
+def test_the_timeline_is_a_table_of_the_run_s_events(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "timeline.csv"
+    record = record_of(capsys, *arguments(SMALL, "--json", "--timeline", str(path)))
+    events: list[Event] = []
+    assert run(load_scenario("spare-study", SMALL), 0, "replay", events.append) == {
+        **record,
+        "time_to_train_ratio": record["time_to_train_ratio"],
+    }
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["time_s", "kind", "step", "groups", "stacks", "moved_types"]
+    assert [
+        Event(
+            float(row["time_s"]),
+            EventKind(row["kind"]),
+            int(row["step"]),
+            tuple(map(int, row["groups"].split())),
+            int(row["stacks"]),
+            int(row["moved_types"]),
+        )
+        for row in rows
+    ] == events
+    assert sum(row["kind"] == "wipe-out" for row in rows) == record["restarts"]
+    assert sum(row["kind"] == "checkpoint" for row in rows) == record["checkpoints"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["job.grops=24"], "did you mean 'job.groups'?"),
+        (["strategy.redundancy=29"], "no optimal Golomb ruler of order 29"),
+        (["job.groups=24", "strategy.redundancy=9"], "use a redundancy of at most"),
+        (["strategy.name=replication", "strategy.redundancy=201"], "use a degree from 1 to 200"),
+        (["strategy.name=checkpoint", "strategy.redundancy=2"], "no redundancy"),
+        (["strategy.name=nothing"], "strategy.name"),
+        (["job.compute_s=-64"], "greater than 0"),
+        (["failures.mtbf_s=nan"], "finite"),
+        (["job.compute_jitter=inf"], "finite"),
+        (["job.steps=ten"], "integer"),
+        (["job.groups"], "key=value"),
+        (["platform.file=nowhere.xml", "all_reduce.time=measured"], "nowhere.xml"),
+        (["job.groups=7", "all_reduce.time=measured"], "divide"),
+        # Valid numbers, whose product or function no float can hold.
+        (["failures.shape=0.001"], "shape"),
+        (["failures.shape=1e-300"], "shape"),
+        (["failures.mtbf_s=1e308"], "mtbf_s"),
+        (["checkpoint.write_s=1e308"], "checkpoint"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_settings_end_with_status_2_and_one_line(
+    settings: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refusal(capsys, arguments(settings, "--json"))
+    assert said.count("\n") == 1
+    assert said.startswith("faultline: ")
+    assert told in said
+
+
+def _at_most_4_gigabytes() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("job.groups=100000000000000000000000000000", "job.groups"),
+        ("failures.mtbf_s=1e-3", "restart"),
+    ],
+)
+def test_jobs_that_no_machine_can_hold_and_that_never_end_are_refused(
+    setting: str, told: str
+) -> None:
+    """Each valid by its type alone; the second one lets no group through its restart, ever."""
+    done = subprocess.run(
+        [sys.executable, "-m", "faultline.experiments.cli", *arguments([setting])],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+        preexec_fn=_at_most_4_gigabytes,
+    )
+    assert done.returncode == 2, done.stderr[-300:]
+    assert len(done.stderr.splitlines()) == 1
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["replay", "simgrid"])
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "empty"),
+        (b"this is no XML", "text"),
+        (b"\x00\xff\xfe", "binary"),
+        (b"<?xml version='1.0'?><platform version='4.1'/>", "no zone"),
+        (b"<?xml version='1.0'?><html/>", "another XML"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_platform_that_simgrid_rejects(
+    content: bytes, what: str, engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "platform.xml"
+    path.write_bytes(content)
+    settings = [*SMALL, f"platform.file={path}", "all_reduce.time=measured"]
+    said = refusal(capsys, arguments(settings, "--json", "--engine", engine))
+    assert said.count("\n") == 1
+    assert str(path) in said
+
+
+def edited_platform(tmp_path: Path, old: str, new: str) -> Path:
+    path = tmp_path / "edited.xml"
+    write_xml(load_preset("spare-600k", groups=24), path)
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("</platform>", ""),
+        ("<host ", "<hots "),
+        ('bandwidth="', 'bandwidth="fast'),
+        ('speed="', 'speed="-'),
+        ("gpu-000003", "gpu-000002"),
+        ("<link_ctn ", "<link_ctn no"),
+    ],
+)
+def test_an_edited_platform_with_a_mistake(
+    old: str, new: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whether our reader finds it or SimGrid: status 2 and one line, nothing of SimGrid's own."""
+    path = edited_platform(tmp_path, old, new)
+    settings = [*SMALL, f"platform.file={path}", "all_reduce.time=measured"]
+    said = refusal(capfd, arguments(settings, "--json"))
+    assert said.count("\n") == 1, said
+    assert "edited.xml" in said
+
+
+def test_an_edited_platform_is_the_one_that_is_simulated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """NICs of 1.25 instead of 12.5 GB/s, a fifth of the core's 6.25: 5 times as long."""
+    settings = [*SMALL, "all_reduce.time=measured", "failures.mtbf_s=1e9"]
+    as_shipped = edited_platform(tmp_path, "12.5GBps", "12.5GBps")
+    before = record_of(capsys, *arguments([*settings, f"platform.file={as_shipped}"], "--json"))
+    slow = edited_platform(tmp_path, "12.5GBps", "1.25GBps")
+    after = record_of(capsys, *arguments([*settings, f"platform.file={slow}"], "--json"))
+    assert after["all_reduce_s"] == pytest.approx(5 * before["all_reduce_s"], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run"],
+        ["run", "spare-study", "--seed", "-1"],
+        ["run", "spare-study", "--seed", "one"],
+        ["run", "spare-study", "--engine", "ns3"],
+        ["run", "spare-study", "--set"],
+        ["run", "spare-study", "--fast"],
+        ["no-such-command"],
+        [],
+    ],
+    ids=" ".join,
+)
+def test_bad_arguments_end_with_status_2(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refusal(capsys, words)
+    assert "error:" in said
+    assert said.count("\n") == 1
+
+
+def test_bad_files_end_with_status_2_and_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    binary, wrong = tmp_path / "binary", tmp_path / "wrong.toml"
+    binary.write_bytes(b"\x7fELF\x80\x00")
+    wrong.write_text("[job\n", encoding="utf-8")
+    for name in (tmp_path / "missing.toml", tmp_path, binary, wrong):
+        said = refusal(capsys, arguments([], scenario=str(name)))
+        assert said.count("\n") == 1
+        assert str(name) in said
+
+
+@pytest.mark.parametrize("name", ["", "no-such-directory/timeline.csv"])
+def test_a_timeline_without_a_place_is_told_before_the_run(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refusal(capsys, arguments(SMALL, "--timeline", str(tmp_path / name)))
+    assert "--timeline" in said
+
+
+@given(
+    key=st.sampled_from(
+        ["job.groups", "job.steps", "job.compute_s", "strategy.name", "strategy.redundancy", "x"]
+    ),
+    value=st.one_of(
+        st.text(max_size=8), st.floats(-1e3, 1e3).map(str), st.integers(-3, 30).map(str)
+    ),
+)
+def test_whatever_is_set_there_is_a_record_or_one_line(key: str, value: str) -> None:
+    """Within a time limit, so that what is valid is played quickly."""
+    words: list[Any] = arguments(
+        ["job.groups=13", "job.steps=3", "job.time_limit_s=1000", f"{key}={value}"], "--json"
+    )
+    assert main(words) in (0, 2)
+
+
+def test_no_traceback_reaches_the_terminal() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "faultline.experiments.cli", *arguments(["strategy.redundancy=99"])],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1

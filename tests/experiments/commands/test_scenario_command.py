@@ -1,0 +1,452 @@
+"""``faultline scenario``: what is shown can be run, and what is wrong is named, all of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomlkit
+from faultline.experiments.cli import main
+from faultline.experiments.config.reference import scenario_reference
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
+from faultline.experiments.config.text_file import LARGEST_BYTES
+from faultline.experiments.config.toml_writing import written
+from faultline.experiments.job.check import MOST_MISTAKES
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source
+from faultline.experiments.job.scenario_toml import scenario_toml
+from faultline.experiments.runs.single_run import run
+
+
+def scenario(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(["scenario", *words])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def set_all(settings: Sequence[str]) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def resolved(name: str = "spare-study", *settings: str) -> ResolvedScenario:
+    return resolve_source(read_source(name, settings))
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_shipped_scenarios_are_listed_with_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = scenario(capsys, "list")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines] == shipped_scenarios()
+    assert all(len(line.split()) > 5 and line.endswith(".") for line in lines)
+
+
+SMALL = ["job.groups=24", "job.steps=60"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "how"),
+    [
+        ("spare-study", [], []),
+        ("spare-study", [], ["--plain"]),
+        ("spare-study", [], ["--all"]),
+        ("spare-study", ["strategy.name=replication"], ["--plain"]),
+        ("spare-study", ["strategy.name=checkpoint", "failures.distribution=exponential"], []),
+        ("spare-study", ["detection.mode=watchdog", "restart.time=modelled"], []),
+        ("spare-sound", [], []),
+        ("spare-sound", ["failures.model=mix", "restart.load=included"], ["--all"]),
+        ("spare-sound", ["failures.model=mix", "rejoin.when=at-checkpoint"], []),
+    ],
+)
+def test_what_is_shown_gives_the_same_record(
+    name: str,
+    settings: list[str],
+    how: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = [*SMALL, *settings]
+    status, out, err = scenario(capsys, "show", name, *set_all(asked), *how)
+    assert (status, err) == (0, "")
+    shown = load_scenario(write(tmp_path / "shown.toml", out))
+    first, again = (run(one, seed=3) for one in (load_scenario(name, asked), shown))
+    assert first["failures"] > 0
+    assert first == again
+    # What was filled in is stated now, and the file, shown again, is stated altogether.
+    origins = {
+        key.origin
+        for key in resolve_source(read_source(str(tmp_path / "shown.toml"))).keys.values()
+        if key.counts
+    }
+    assert origins <= {"stated", "unset"}
+
+
+def test_what_is_left_open_is_filled_in() -> None:
+    shown = resolved()
+    filled = shown.scenario
+    assert filled.strategy.redundancy == 8
+    # Published for r = 8: 15 steps.
+    assert abs((filled.checkpoint.interval_steps or 0) - 15) <= 1
+    assert (filled.job.gpus_per_group, filled.all_reduce.time_s) == (3000, 2.0)
+    again = resolve(filled)
+    assert again.redundancy == shown.question.redundancy
+    assert again.interval_steps == shown.question.interval_steps
+    assert again.durations == shown.question.durations
+
+
+@pytest.mark.parametrize(
+    ("settings", "left_open"),
+    [
+        ([], ["job.time_limit_s"]),
+        (["restart.time=modelled", "detection.mode=watchdog"], ["job.time_limit_s"]),
+        (["failures.model=mix", "failures.clock=renewal"], ["job.time_limit_s"]),
+        (["rejoin.when=at-checkpoint", "failures.clock=renewal"], ["job.time_limit_s"]),
+        (["job.time_limit_s=1e6"], []),
+    ],
+)
+def test_nothing_that_counts_is_left_open_but_having_no_limit(
+    settings: list[str], left_open: list[str]
+) -> None:
+    keys = resolved("spare-study", *settings).keys.values()
+    unset = [key.reference.dotted for key in keys if key.counts and key.value is None]
+    assert unset == left_open
+
+
+def test_a_trace_is_shown_with_its_span(tmp_path: Path) -> None:
+    write(tmp_path / "trace.csv", "time,component,cause,kind\n3600,gpu-17,hbm,hardware\n")
+    text = "[failures]\nmodel = 'trace'\ntrace = 'trace.csv'\n"
+    shown = resolved(write(tmp_path / "mine.toml", text))
+    assert shown.keys["failures", "trace_span_s"].value == 3600.0
+    assert shown.keys["failures", "trace_span_s"].origin == "derived"
+    assert shown.keys["failures", "model"].outcome == "a failure every 3600 s"
+
+
+def test_every_value_says_where_it_comes_from(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.toml", "[job]\nsteps = 50\n[strategy]\nredundancy = 3\n")
+    keys = resolved(path, "job.groups=16").keys
+    origins = {
+        ("job", "steps"): "stated",
+        ("job", "groups"): "--set",
+        ("job", "gpus"): "derived",
+        ("job", "compute_s"): "default",
+        ("job", "gpus_per_group"): "derived",
+        ("job", "time_limit_s"): "unset",
+        ("strategy", "redundancy"): "stated",
+        ("checkpoint", "interval_steps"): "derived",
+    }
+    assert {path: keys[path].origin for path in origins} == origins
+
+
+def test_a_value_on_which_nothing_depends_is_marked_or_left_out() -> None:
+    stated = resolved("spare-study", "detection.watchdog_s=700")
+    text = scenario_toml(stated)
+    assert "watchdog_s = 700" in text
+    assert "[s, --set, not in force]" in text
+    assert "watchdog_s" not in scenario_toml(resolved())
+    assert "watchdog_s" in scenario_toml(resolved(), everything=True)
+    watched = resolved("spare-study", "detection.mode=watchdog")
+    assert watched.keys["detection", "watchdog_s"].counts
+    assert not watched.keys["all_reduce", "failed_fraction"].counts
+
+
+def test_measured_times_are_told_beside_the_choice_to_measure() -> None:
+    sound = resolved("spare-sound", "job.groups=24")
+    measured_s = sound.question.durations.save_s
+    assert sound.keys["checkpoint", "write"].outcome == f"{measured_s:.6g} s"
+    assert f"here {measured_s:.6g} s" in scenario_toml(sound)
+    assert sound.keys["all_reduce", "time"].outcome.endswith(" s with 24 groups")
+
+
+def test_every_key_has_a_comment_with_its_unit() -> None:
+    text = scenario_toml(resolved(), everything=True)
+    for known in scenario_reference().values():
+        if known.is_table or known.dotted == "description":
+            continue
+        lines = [line for line in text.splitlines() if line.lstrip("# ").startswith(known.path[-1])]
+        assert any(known.summary in line for line in lines), known.dotted
+        assert known.unit in (None, "1") or any(f"[{known.unit}, " in line for line in lines)
+
+
+def test_plain_has_no_comments_and_says_the_same() -> None:
+    shown = resolved()
+    plain, commented = (scenario_toml(shown, comments=comments) for comments in (False, True))
+    assert "#" not in plain
+    assert tomlkit.parse(plain).unwrap() == tomlkit.parse(commented).unwrap()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        '"quoted"',
+        "two\nlines",
+        "tab\there",
+        "back\\slash\\",
+        "ünïcödé ☃",
+        "# no comment",
+        '"""',
+        "",
+    ],
+)
+@pytest.mark.parametrize("long", [False, True])
+def test_any_text_is_shown_so_that_it_is_read_again(name: str, long: bool, tmp_path: Path) -> None:
+    description = " ".join([name] * 60) if long else name
+    stated = Scenario(name=name, description=description)
+    source = read_source("spare-study")
+    source.tables |= stated.model_dump(include={"name", "description"})
+    path = write(tmp_path / "again.toml", scenario_toml(resolve_source(source)))
+    again = load_scenario(path)
+    assert (again.name, again.description) == (name, description)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2e13, "2e13"),
+        (300.0, "300.0"),
+        (0.01, "0.01"),
+        (1e-5, "1e-5"),
+        (58.8, "58.8"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (-0.0, "-0.0"),
+        (600_000, "600_000"),
+        (2048, "2048"),
+        (True, "true"),
+        ("spare", '"spare"'),
+    ],
+)
+def test_numbers_are_written_as_people_write_them(value: Any, text: str) -> None:
+    assert written(value) == text
+    assert tomlkit.value(text).unwrap() == value
+
+
+def test_json_has_values_and_origins(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = scenario(capsys, "show", "spare-study", "--json", "--set", "job.groups=600")
+    assert status == 0
+    shown = json.loads(out)
+    assert (
+        Scenario.model_validate(shown["scenario"])
+        == resolved("spare-study", "job.groups=600").scenario
+    )
+    assert shown["keys"]["job.groups"] == {
+        "value": 600,
+        "unit": "1",
+        "origin": "--set",
+        "in_force": True,
+    }
+    assert shown["keys"]["strategy.redundancy"]["origin"] == "derived"
+
+
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_shipped_scenarios_are_right(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert scenario(capsys, "check", name) == (0, f"{name}: ok\n", "")
+
+
+BAD = """\
+version = 1
+names = "mine"
+
+[job]
+groups = 0
+stepps = 50
+watchdog_s = 3
+
+[failures]
+groups = 5
+distribution = "wiebull"
+mtbf_s = "often"
+
+[retsart]
+duration_s = 60
+
+[platform]
+file = "nowhere.xml"
+"""
+
+
+def test_every_mistake_is_named_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "bad.toml", BAD)
+    status, out, err = scenario(capsys, "check", path)
+    assert status == 2
+    told = out.splitlines()
+    assert len(told) == 9
+    for line, parts in {
+        2: ["names: unknown key", "did you mean 'name'?"],
+        5: ["job.groups = 0: should be greater than or equal to 1"],
+        6: ["job.stepps: unknown key", "did you mean 'job.steps'?"],
+        7: ["job.watchdog_s: unknown key", "did you mean 'detection.watchdog_s'?"],
+        10: ["failures.groups: unknown key", "did you mean 'job.groups'?"],
+        11: ["failures.distribution = 'wiebull'", "did you mean 'weibull'?"],
+        12: ["failures.mtbf_s = 'often': should be a valid number"],
+        14: ["retsart: unknown key", "did you mean 'restart'?"],
+        18: ["nowhere.xml': no such file"],
+    }.items():
+        at_line = [one for one in told if one.startswith(f"{path}:{line}: ")]
+        assert len(at_line) == 1
+        for part in parts:
+            assert part in at_line[0]
+    assert told == sorted(told, key=lambda line: int(line.split(":")[1]))
+    assert err == "faultline: scenario check: 9 mistakes in it\n"
+
+
+def test_syntax_mistakes_do_not_hide_each_other_nor_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """\
+name = mine
+[job]
+groups = 24
+groups = 25
+steps = = 3
+[failures
+mtbf_s = 3
+[strategy.replication]
+checkpoint_waits = True
+[job]
+steps = 4
+[detection]
+mode = "x"
+"""
+    path = write(tmp_path / "bad.toml", text)
+    _, out, _ = scenario(capsys, "check", path)
+    assert out.splitlines() == [
+        f'{path}:1: this is no TOML: text needs quotes: name = "mine"',
+        f"{path}:4: this is no TOML: job.groups is there already in line 3; keep one of them",
+        f"{path}:5: this is no TOML: invalid value at column 9",
+        f"{path}:6: this is no TOML: expected ']' at the end of a table declaration at column 10",
+        f"{path}:9: this is no TOML: write checkpoint_waits = true",
+        f"{path}:10: this is no TOML: job is there already in line 2; keep one of them",
+        f"{path}:13: detection.mode = 'x': should be 'all-reduce' or 'watchdog'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        ("[strategy]\nname = 'spare'\nredundancy = 80\n", 3, "Golomb ruler"),
+        ("[strategy]\nname = 'checkpoint'\nredundancy = 2\n", 3, "leave it unset or use 1"),
+        ("[failures]\nmtbf_s = 0.001\n[restart]\nduration_s = 1e9\n", 2, "ten million failures"),
+        ("[detection]\nmode = 'watchdog'\n\nwatchdog_s = 1e-3\n", 4, "sound all-reduce"),
+        ("version = 2\n[job]\nnew_key = 3\n", 1, "made for a newer Faultline"),
+        ("version = 0\n", 1, "write version = 1"),
+        ("version = true\n", 1, "write version = 1"),
+        ("[job]\ngroups = 200.0\n", 2, "should be a valid integer"),
+        ("[job]\ncompute_s = nan\n", 2, "finite"),
+        ("[strategy.replication]\ncheckpoint_waits = 'yes'\n", 2, "should be true or false"),
+        ("job = 3\n", 1, "job = 3: should be a table"),
+        ("platform = { file = '/' }\n", 1, "no such file"),
+    ],
+)
+def test_one_mistake_is_one_line(
+    text: str, line: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "bad.toml", text)
+    status, out, err = scenario(capsys, "check", path)
+    assert status == 2
+    assert out.startswith(f"{path}:{line}: ")
+    assert told in out
+    assert out.count("\n") == err.count("\n") == 1
+    # `run` says the same.
+    assert main(["run", path]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_several_files_are_checked_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = write(tmp_path / "good.toml", "[job]\ngroups = 16\n")
+    bad = write(tmp_path / "bad.toml", "[job]\ngruops = 24\n")
+    missing = str(tmp_path / "missing.toml")
+    status, out, err = scenario(capsys, "check", good, bad, missing, "spare-study")
+    assert status == 2
+    first, second, third, fourth = out.splitlines()
+    assert (first, fourth) == (f"{good}: ok", "spare-study: ok")
+    assert second.startswith(f"{bad}:2: job.gruops")
+    assert third.startswith(f"{missing}: no such file")
+    assert err == "faultline: scenario check: 2 mistakes in 2 of 4 files\n"
+
+
+def test_more_mistakes_than_anybody_reads_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "bad.toml", "".join(f"key{n} = 1\n" for n in range(5000)))
+    _, out, _ = scenario(capsys, "check", path)
+    assert len(out.splitlines()) == MOST_MISTAKES + 1
+    assert out.splitlines()[-1] == f"{path}: and {5000 - MOST_MISTAKES:,} more"
+
+
+def test_a_mistake_of_a_setting_is_told_with_the_setting(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, out, err = scenario(capsys, "show", "spare-study", "--set", "job.gruops=3")
+    assert (status, out) == (2, "")
+    assert err.startswith("faultline: --set job.gruops=3: job.gruops: unknown key")
+
+
+def test_a_mistake_of_a_file_is_told_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "bad.toml", BAD)
+    status, _, err = scenario(capsys, "show", path)
+    assert status == 2
+    assert err.startswith(f"faultline: {path}:")
+    assert "(and 7 more)" in err
+
+
+def test_odd_files_are_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    large = write(tmp_path / "large.toml", "#" * (LARGEST_BYTES + 1))
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    forever = tmp_path / "forever.toml"
+    forever.symlink_to("/dev/zero")
+    loop = tmp_path / "loop.toml"
+    loop.symlink_to(loop)
+    for path, told in {
+        str(tmp_path): "directory",
+        large: "larger than 1 MiB",
+        str(pipe): "nobody writes",
+        str(forever): "larger than 1 MiB",
+        str(loop): "symbolic links",
+        "a\0b": "null",
+        "": "",
+        "x" * 5000: "too long",
+        "two\nlines": "no such file",
+        "\ud800": "",
+    }.items():
+        status, out, err = scenario(capsys, "check", path)
+        assert (status, out.count("\n"), err.count("\n")) == (2, 1, 1)
+        assert told in out
+
+
+def test_a_pipe_that_somebody_writes_to_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+
+    def write_later() -> None:
+        with os.fdopen(writing, "w", encoding="utf-8") as file:
+            file.write("[job]\n")
+            file.flush()
+            file.write("groups = 16\n" + "#" * 100_000)
+
+    writer = threading.Thread(target=write_later)
+    writer.start()
+    try:
+        status, out, _ = scenario(capsys, "check", f"/dev/fd/{reading}")
+    finally:
+        writer.join(60)
+        os.close(reading)
+    assert (status, out) == (0, f"/dev/fd/{reading}: ok\n")

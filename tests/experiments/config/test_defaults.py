@@ -1,0 +1,152 @@
+"""What a scenario leaves open follows from its platform and its GPUs, and from no study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import KeyPath
+from faultline.experiments.config.reference import scenario_reference
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario, read_source, scenario_from
+from faultline.experiments.config.toml_text import parse_toml
+from faultline.experiments.job.check import check_scenario
+from faultline.experiments.job.failure_model import failure_model
+from faultline.experiments.job.platform_files import spec_of, state_bytes
+from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_keys import value_at
+
+MODEL_AND_PLATFORM = """
+[model]
+name = "llama3-70b"
+pipeline = 4
+tensor = 8
+[platform]
+file = "hgx-h100"
+"""
+STUDY_NUMBERS: list[KeyPath] = [
+    ("job", "groups"),
+    ("job", "gpus"),
+    ("job", "steps"),
+    ("job", "compute_s"),
+    ("job", "compute_jitter"),
+    ("job", "parameter_bytes"),
+    ("failures", "distribution"),
+    ("failures", "mtbf_s"),
+    ("all_reduce", "time_per_group_s"),
+    ("checkpoint", "write_s"),
+    ("protection", "state_over_parameters"),
+    ("restart", "duration_s"),
+    ("restart", "controller_s"),
+    ("strategy", "name"),
+    ("platform", "file"),
+]
+"""What is of the SPARe study alone, and was every scenario's once."""
+
+
+def asked(text: str = "") -> Scenario:
+    tables, _ = parse_toml(text)
+    return scenario_from(tables, "a test")
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(UserError) as caught:
+        resolve(asked(text))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", MODEL_AND_PLATFORM])
+@pytest.mark.parametrize("path", STUDY_NUMBERS, ids=".".join)
+def test_no_scenario_inherits_a_number_of_the_study(path: KeyPath, text: str) -> None:
+    study = value_at(load_scenario("spare-study"), path)
+    assert study is not None
+    assert value_at(asked(text), path) != study
+
+
+def test_no_default_rests_on_the_study_but_the_shape_of_what_it_alone_uses() -> None:
+    resting = {known.dotted for known in scenario_reference().values() if "study" in known.source}
+    assert resting == {"failures.shape"}
+
+
+@pytest.mark.parametrize("name", ["spare-study", "spare-sound"])
+def test_the_study_states_its_own_numbers(name: str) -> None:
+    """So that no default, whatever becomes of it, moves a published table."""
+    source = read_source(name)
+    stated = {(table, key) for table in source.tables for key in _keys(source.tables[table])}
+    assert set(STUDY_NUMBERS) <= stated
+    scenario = source.scenario()
+    assert (scenario.job.gpus_of_group, state_bytes(scenario)) == (3000, 2e13)
+    assert scenario.all_reduce.time_per_group_s == 0.01
+    assert scenario.checkpoint.write_s == 58.8
+    assert (scenario.restart.time, scenario.restart.controller_s) == ("stated", 0.1)
+
+
+def _keys(table: object) -> list[str]:
+    return list(table) if isinstance(table, dict) else []
+
+
+def played(text: str) -> ResolvedJob:
+    return resolve(asked(text))
+
+
+def test_failures_come_as_often_as_llama_3_saw_them() -> None:
+    """As the shipped mix of its causes has them, which adds up the same counts."""
+    for gpus in (256, 16_384):
+        size = f"[job]\ngpus = {gpus}\n"
+        own = failure_model(asked(size)).mtbf_s
+        mix = failure_model(asked(f"{size}[failures]\nmodel = 'mix'\n")).mtbf_s
+        assert own == pytest.approx(mix, rel=1e-6)
+    # 3.09 hours on 16,384 GPUs, as published.
+    assert own / 3600 == pytest.approx(3.09, abs=0.01)
+
+
+def test_a_model_and_a_platform_make_a_job(tmp_path: Path) -> None:
+    """Checkpoints are its 14 bytes a parameter over the platform's storage, or its adapters."""
+    path = tmp_path / "mine.toml"
+    path.write_text(MODEL_AND_PLATFORM, encoding="utf-8")
+    assert check_scenario(str(path)) == []
+    question = played(MODEL_AND_PLATFORM)
+    scenario, times = question.scenario, question.durations
+    spec = spec_of(scenario)
+    assert spec is not None
+    assert spec.storage is not None
+    # One group of 32 GPUs writes, an adapter of 50 GB/s each.
+    slowest = min(spec.storage.write_bandwidth_bytes_per_s, 32 * spec.nic.bandwidth_bytes_per_s)
+    assert times.save_s == pytest.approx(state_bytes(scenario) / slowest, rel=0.05)
+    # Restarts by the curve, below ByteRobust's smallest, 454 s on 2,048.
+    assert times.restart_s == pytest.approx(454 / 2 ** (0.25 * 3))
+    assert scenario.job.compute_jitter == 0
+
+
+def test_a_communicator_takes_as_long_as_published() -> None:
+    for gpus, published_s in ((8_192, 3.97), (32_768, 11.9), (98_304, 24.0)):
+        stated = "[all_reduce]\ntime_s = 1\n[checkpoint]\nwrite_s = 1\n"
+        found_s = played(f"[job]\ngpus = {gpus}\n{stated}").durations.controller_s
+        assert found_s == pytest.approx(published_s, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("[restart]\nduration_s = 60", ("restart", "time")),
+        ("[checkpoint]\nwrite_s = 60", ("checkpoint", "write")),
+        ("[all_reduce]\ntime_s = 60", ("all_reduce", "time")),
+        ("[all_reduce]\ntime_per_group_s = 60", ("all_reduce", "time")),
+    ],
+)
+def test_a_time_that_is_given_is_used(text: str, path: KeyPath) -> None:
+    assert value_at(asked(text), path) == "stated"
+    assert value_at(asked(), path) in ("measured", "modelled")
+    table, key = path
+    said = refusal(f'[{table}]\n{key} = "stated"')
+    assert said.startswith(f'{table}.{key} = "stated": needs {table}.')
+
+
+def test_what_is_chosen_holds_against_a_time_that_is_given() -> None:
+    text = '[restart]\ntime = "modelled"\nduration_s = 60'
+    assert asked(text).restart.time == "modelled"
+
+
+def test_groups_that_do_not_fill_the_platform_are_refused() -> None:
+    assert "stands for 256 GPUs" in refusal("[job]\ngroups = 24")

@@ -1,0 +1,204 @@
+"""From ``[failures]`` to a model: what fits together, and what runs give back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.failure_model import (
+    GPUS_PER_DOMAIN,
+    GPUS_PER_HOST,
+    GPUS_PER_SWITCH,
+    failure_model,
+    job_layout,
+)
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.single_run import run, scenario_hash
+from faultline.platforms import load_preset, write_xml
+from faultline.simulator.failures.distributions import Weibull
+from faultline.simulator.failures.failure import JobLayout
+from faultline.simulator.failures.models import IndependentGroups
+from faultline.simulator.failures.victims import ComponentChoice
+
+MIX = ["failures.model=mix", "job.groups=200"]
+TRACE = (
+    "time,component,cause,repair\n100,gpu-97,memory,3d\n5000,host-2,fan,3d\n9000,job,storage,3h\n"
+)
+
+
+def refused(*settings: str, scenario: str = "spare-sound") -> str:
+    with pytest.raises(UserError) as caught:
+        resolve(load_scenario(scenario, settings))
+    assert len(str(caught.value).splitlines()) == 1
+    return str(caught.value)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "log.csv"
+    path.write_text(TRACE, encoding="utf-8")
+    return str(path)
+
+
+def test_groups_fail_independently_unless_the_scenario_says_otherwise() -> None:
+    model = failure_model(load_scenario("spare-study"))
+    layout = JobLayout(200, 3000, GPUS_PER_HOST, GPUS_PER_DOMAIN, GPUS_PER_SWITCH)
+    components = ComponentChoice(layout, "host", 0.78)
+    assert model == IndependentGroups(Weibull.from_mean(0.78, 60_000.0), 200, components)
+    assert model.mtbf_s == pytest.approx(300.0)
+
+
+def test_closed_forms_take_the_mean_time_of_the_mix() -> None:
+    """Llama 3's rates on 600,000 GPUs: a failure every 304 s; a third of them, every 912 s."""
+    own = load_scenario("spare-sound", MIX)
+    assert failure_model(own).mtbf_s == pytest.approx(3.0931 * 3600 * 16_384 / 600_000, rel=1e-4)
+    few = load_scenario(
+        "spare-sound",
+        [
+            *MIX,
+            "job.gpus=200000",
+            "all_reduce.time=stated",
+            "checkpoint.write=stated",
+            "restart.load=included",
+        ],
+    )
+    stated = load_scenario(
+        "spare-sound",
+        [
+            "job.groups=200",
+            "job.gpus=200000",
+            f"failures.mtbf_s={failure_model(few).mtbf_s!r}",
+            "all_reduce.time=stated",
+            "checkpoint.write=stated",
+            "restart.load=included",
+        ],
+    )
+    assert resolve(few).interval_steps == resolve(stated).interval_steps
+    assert resolve(few).interval_steps > resolve(own).interval_steps
+
+
+def test_a_mix_may_be_rescaled_to_a_mean_time() -> None:
+    scenario = load_scenario("spare-sound", [*MIX, "failures.rate=mtbf", "failures.mtbf_s=1800"])
+    assert failure_model(scenario).mtbf_s == pytest.approx(1800.0)
+    record = run(load_scenario("spare-sound", [*MIX, "job.steps=300"]), 0)
+    counted = {key: n for key, n in record.items() if key.startswith("failures_by_cause.")}
+    assert len(counted) == 18
+    assert sum(counted.values()) == record["failures"] > 50
+    assert record["distribution"] == "mix llama3"
+
+
+def test_a_trace_is_lived_through_and_counted_by_cause(trace: str) -> None:
+    settings = [
+        "failures.model=trace",
+        f'failures.trace="{trace}"',
+        "job.groups=24",
+        "job.steps=200",
+        "strategy.redundancy=3",
+    ]
+    record = run(load_scenario("spare-sound", settings), 0)
+    assert record["failures_by_cause.memory"] == record["failures_by_cause.fan"] == 1
+    assert record["failures_by_cause.storage"] == 24
+    assert record["distribution"] == "trace"
+    assert run(load_scenario("spare-sound", settings), 1)["failures"] == record["failures"]
+
+
+def test_records_without_causes_have_no_columns_for_them() -> None:
+    record = run(load_scenario("spare-study", ["job.groups=24", "job.steps=5"]), 0)
+    assert not [key for key in record if key.startswith("failures_by_cause.")]
+    assert record["distribution"] == "weibull"
+
+
+def test_hosts_domains_and_switches_come_from_the_platform(tmp_path: Path) -> None:
+    """GB200 racks: 4 GPUs a host, 72 a domain, 8 domains on a set of leaves."""
+    shipped = job_layout(load_scenario("spare-sound", ["platform.file=gb200-nvl72"]))
+    assert (shipped.gpus_per_host, shipped.gpus_per_domain, shipped.gpus_per_switch) == (4, 72, 576)
+    plane = job_layout(load_scenario("spare-sound"))
+    assert (plane.gpus_per_host, plane.gpus_per_domain, plane.gpus_per_switch) == (8, 8, 16)
+    stated = job_layout(load_scenario("spare-sound", ["failures.gpus_per_host=5"]))
+    assert (stated.gpus_per_host, stated.gpus_per_group) == (5, 3000)
+    path = tmp_path / "small.xml"
+    write_xml(load_preset("gb200-nvl72", domains=2, domains_per_leaf=1), path)
+    own = job_layout(load_scenario("spare-sound", [f'platform.file="{path}"']))
+    assert (own.gpus_per_host, own.gpus_per_domain, own.gpus_per_switch) == (4, 72, 72)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["failures.clock=from-detection"], 'failures.clock = "renewal"'),
+        (["failures.mix=nowhere.toml"], "nowhere.toml"),
+        (["failures.trace=log.csv"], 'failures.model = "trace"'),
+        (["failures.model=trace"], "needs failures.trace"),
+        (["failures.model=trace", "failures.trace=nowhere.csv"], "nowhere.csv"),
+        (
+            [
+                "job.gpus=1000000000",
+                "failures.rate=mtbf",
+                "failures.mtbf_s=0.001",
+                "restart.duration_s=1e9",
+            ],
+            "ten million",
+        ),
+        (["restart.failure_during=begins-anew", "restart.duration_s=1e6"], "failure_during"),
+    ],
+)
+def test_keys_that_do_not_fit_together(settings: list[str], told: str) -> None:
+    stated = ["all_reduce.time=stated", "checkpoint.write=stated", "restart.load=included"]
+    assert told in refused(*MIX, *stated, *settings)
+
+
+def test_keys_of_a_trace_that_do_not_fit_together(trace: str) -> None:
+    model = ["failures.model=trace", f'failures.trace="{trace}"']
+    assert "at 9000 s" in refused(*model, "failures.trace_span_s=8999")
+    assert "no timestamp" in refused(*model, "failures.trace_start=2024-05-01")
+    assert "no timestamp" in refused(*model, "failures.trace_start=yesterday")
+    assert "independent" in refused(f'failures.trace="{trace}"')
+    assert "gpu-0 to gpu-95" in refused(*model, "job.gpus=96", "job.groups=24")
+    repeated = [*model, "failures.after_end=repeat", "restart.failure_during=begins-anew"]
+    assert "failure_during" in refused(*repeated, "restart.duration_s=9000")
+
+
+def test_a_cause_must_not_have_the_name_of_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("time,component,cause\n1,gpu-0,mtbf_s\n", encoding="utf-8")
+    told = refused("failures.model=trace", f'failures.trace="{path}"')
+    assert "'mtbf_s'" in told
+
+
+def test_paths_in_a_scenario_file_are_relative_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (folder / "log.csv").write_text(TRACE, encoding="utf-8")
+    (folder / "ours.toml").write_text(
+        '[failures]\nmodel = "trace"\ntrace = "log.csv"\n[platform]\nfile = "hgx-h100"\n',
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(elsewhere)
+    scenario = load_scenario("../folder/ours.toml")
+    assert failure_model(scenario).mtbf_s == 3000.0
+    assert scenario.platform.file == "hgx-h100"
+    with pytest.raises(UserError, match=r"log\.csv"):
+        failure_model(load_scenario("../folder/ours.toml", ["failures.trace=log.csv"]))
+
+
+def test_an_edited_trace_or_mix_is_another_scenario(trace: str, tmp_path: Path) -> None:
+    mix = tmp_path / "ours.toml"
+    mix.write_text(
+        'source = "x"\n[[cause]]\nname = "a"\nper_1000_node_days = 1\nlevel = "gpu"\n'
+        'kind = "hardware"\n',
+        encoding="utf-8",
+    )
+    for model, path in (("trace", Path(trace)), ("mix", mix)):
+        scenario = load_scenario(
+            "spare-sound", [f"failures.model={model}", f'failures.{model}="{path}"']
+        )
+        before, mtbf_s = scenario_hash(resolve(scenario)), failure_model(scenario).mtbf_s
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace("9000,", "9900,").replace("days = 1", "days = 2"), "utf-8")
+        assert scenario_hash(resolve(scenario)) != before
+        assert failure_model(scenario).mtbf_s != mtbf_s

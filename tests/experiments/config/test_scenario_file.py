@@ -1,0 +1,320 @@
+"""Scenarios: what is read from files and settings, and one line for whatever is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.single_run import scenario_hash
+from faultline.platforms.errors import PlatformError
+from faultline.simulator.failures.distributions import DistributionError
+from faultline.strategies.errors import StrategyError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+BAD_INPUT = (UserError, PlatformError, StrategyError, DistributionError)
+STUDY = "spare-study"
+
+
+def mistake(act: Callable[[], object]) -> str | None:
+    """What a user would be told; None if all went well. Other errors come through."""
+    try:
+        act()
+    except BAD_INPUT as error:
+        return str(error)
+    return None
+
+
+def at(scenario: Scenario, key: str) -> Any:
+    value: Any = scenario
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def test_the_study_is_as_published() -> None:
+    study = load_scenario(STUDY)
+    assert study.name == STUDY
+    assert (study.job.groups, study.job.steps, study.job.gpus) == (200, 10_000, 600_000)
+    assert (study.failures.shape, study.failures.mtbf_s) == (0.78, 300.0)
+    assert study.checkpoint.write_s == pytest.approx(2e13 / 340e9, abs=0.05)
+    assert study.restart.duration_s == 3600
+
+
+def test_every_choice_of_the_study_has_its_sound_counterpart() -> None:
+    study, sound = (load_scenario(name) for name in (STUDY, "spare-sound"))
+    choices = [
+        "failures.clock",
+        "detection.failure_in_all_reduce",
+        "all_reduce.time",
+        "all_reduce.failed_fraction",
+        "all_reduce.fixed_step",
+        "checkpoint.write",
+        "checkpoint.failed_writer",
+        "restart.failure_during",
+        "restart.failure_while_waiting",
+        "restart.resume",
+        "strategy.spare.patch_compute",
+        "strategy.replication.controller_sees",
+        "strategy.replication.checkpoint_waits",
+    ]
+    assert [key for key in choices if at(study, key) == at(sound, key)] == []
+    assert study.job == sound.job
+
+
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_shipped_scenarios_load(name: str) -> None:
+    assert load_scenario(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("setting", "key", "value"),
+    [
+        ("job.groups=600", "job.groups", 600),
+        ("job.gpus_per_group=3000", "job.gpus_per_group", 3000),
+        ("job.steps=2_000", "job.steps", 2000),
+        ("job.compute_s=1e2", "job.compute_s", 100.0),
+        ("job.compute_jitter=0", "job.compute_jitter", 0.0),
+        ("strategy.name=spare", "strategy.name", "spare"),
+        ('strategy.name="replication"', "strategy.name", "replication"),
+        ("strategy.redundancy=8", "strategy.redundancy", 8),
+        ("checkpoint.interval_steps=23", "checkpoint.interval_steps", 23),
+        ("failures.distribution=exponential", "failures.distribution", "exponential"),
+        ("failures.shape=0.5", "failures.shape", 0.5),
+        ("failures.mtbf_s=600", "failures.mtbf_s", 600.0),
+        (" failures . mtbf_s = 600 ", "failures.mtbf_s", 600.0),
+        ("platform.file=a=b.xml", "platform.file", "a=b.xml"),
+        (
+            "strategy.replication.checkpoint_waits=true",
+            "strategy.replication.checkpoint_waits",
+            True,
+        ),
+        ("name=mine", "name", "mine"),
+    ],
+)
+def test_a_setting_changes_its_key(setting: str, key: str, value: object) -> None:
+    assert at(load_scenario(STUDY, [setting]), key) == value
+
+
+def test_the_last_setting_of_a_key_counts() -> None:
+    assert load_scenario(STUDY, ["job.groups=24", "job.groups=60"]).job.groups == 60
+
+
+def test_unset_redundancy_and_interval_come_from_the_closed_forms() -> None:
+    question = resolve(load_scenario(STUDY))
+    assert question.redundancy == 8
+    assert abs(question.interval_steps - 15) <= 1
+    assert resolve(load_scenario(STUDY, ["strategy.name=checkpoint"])).redundancy == 1
+
+
+def test_a_file_is_named_after_itself_and_the_rest_are_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[job]\ngroups = 24\n", encoding="utf-8")
+    mine = load_scenario(str(path))
+    assert mine.name == "mine"
+    assert mine.job.groups == 24
+    assert mine.job.steps == Scenario().job.steps
+
+
+def test_an_empty_file_is_a_scenario_of_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "empty.toml"
+    path.write_text("", encoding="utf-8")
+    # All GPUs of hgx-h100 are the job's.
+    assert load_scenario(str(path)) == Scenario.model_validate(
+        {"name": "empty", "job": {"gpus": 256}}
+    )
+
+
+def test_the_hash_tells_what_is_asked_and_not_how_it_is_called() -> None:
+    def hashed(*settings: str) -> str:
+        return scenario_hash(resolve(load_scenario(STUDY, settings)))
+
+    assert hashed() == hashed("name=other")
+    assert hashed() != hashed("job.steps=9999")
+    # Stated or found: what counts is what is played.
+    assert hashed() == hashed("strategy.redundancy=8", "all_reduce.time_s=2.0")
+    assert hashed() != hashed("strategy.redundancy=7")
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("job.group=3", ["job.group: unknown key", "did you mean 'job.groups'?"]),
+        ("jbo.groups=3", ["jbo: unknown key", "did you mean 'job'?"]),
+        (
+            "strategy.spare.patch_comptue=one-stack",
+            ["unknown key", "'strategy.spare.patch_compute'"],
+        ),
+        ("strategy.name=spair", ["strategy.name", "'spair'", "'spare'", "'replication'"]),
+        ("job.compute_s=-1", ["job.compute_s", "-1", "greater than 0"]),
+        ("restart.duration_s=-3600", ["restart.duration_s", "greater than 0"]),
+        ("failures.mtbf_s=0", ["failures.mtbf_s", "greater than or equal to 0.001"]),
+        ("failures.mtbf_s=nan", ["failures.mtbf_s", "finite"]),
+        ("job.compute_s=inf", ["job.compute_s", "finite"]),
+        ("job.groups=0", ["job.groups", "greater than or equal to 1"]),
+        ("job.groups=2.5", ["job.groups", "2.5", "integer"]),
+        ("job.groups=many", ["job.groups", "'many'", "integer"]),
+        ("job.groups=[1]", ["job.groups", "integer"]),
+        ("job.groups={a=1}", ["job.groups", "integer"]),
+        ("job=5", ["job"]),
+        ("version=2", ["version"]),
+        ("all_reduce.failed_fraction=2", ["all_reduce.failed_fraction", "less than or equal to 1"]),
+        ("checkpoint.interval_steps=0", ["checkpoint.interval_steps"]),
+        ("job.groups", ["--set job.groups", "key=value"]),
+        ("=3", ["--set =3", "key=value"]),
+        ("job..groups=3", ["key=value"]),
+        ("", ["key=value"]),
+        ("job.groups.more=3", ["groups", "not a table"]),
+        ("name.more=3", ["name", "not a table"]),
+    ],
+)
+def test_a_bad_setting_is_told_in_one_line(setting: str, told: list[str]) -> None:
+    with pytest.raises(UserError) as caught:
+        load_scenario(STUDY, [setting])
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in told:
+        assert part in message
+
+
+def test_several_mistakes_are_counted() -> None:
+    with pytest.raises(UserError, match=r"\(and 1 more\)"):
+        load_scenario(STUDY, ["job.groups=0", "job.steps=0"])
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"groups = = 3", "this is no TOML"),
+        (b"<?xml version='1.0'?>", "this is no TOML"),
+        (b"\xff\xfe\x00binary\x80", "not UTF-8"),
+        (b"\x00\x01\x02", "this is no TOML"),
+        (b"[job]\ngroups = 1\ngroups = 2", "this is no TOML"),
+        (b"job = 3", "job"),
+        (b"[job]\ngroups = 'many'", "job.groups"),
+        (b"[jobs]\ngroups = 24", "did you mean 'job'?"),
+    ],
+)
+def test_a_bad_file_is_told_with_its_name(content: bytes, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        load_scenario(str(path))
+    assert str(path) in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_a_missing_file_a_directory_and_an_impossible_name_are_told(tmp_path: Path) -> None:
+    for name in (str(tmp_path / "none.toml"), str(tmp_path), "", "a\0b", "x" * 5000):
+        with pytest.raises(UserError) as caught:
+            load_scenario(name)
+        assert "spare-study" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+leaf_keys = [
+    f"{table}.{field}"
+    for table, info in Scenario.model_fields.items()
+    if hasattr(info.annotation, "model_fields")
+    for field in info.annotation.model_fields  # type: ignore[union-attr]
+]
+odd_values = st.one_of(
+    st.text(max_size=12),
+    st.integers().map(str),
+    st.integers(10**30, 10**40).map(str),
+    st.floats(allow_nan=True, allow_infinity=True).map(str),
+    st.sampled_from(["", "true", "[]", "{}", "[[]]", "'x'", "1979-05-27", "1e999", "0x10", "-0.0"]),
+)
+
+
+@given(key=st.sampled_from(leaf_keys), value=odd_values)
+def test_any_setting_is_read_or_refused(key: str, value: str) -> None:
+    said = mistake(lambda: load_scenario(STUDY, [f"{key}={value}"]))
+    assert said != ""
+
+
+@given(setting=st.text(max_size=40))
+def test_any_text_as_a_setting_is_read_or_refused(setting: str) -> None:
+    said = mistake(lambda: load_scenario(STUDY, [setting]))
+    assert said != ""
+
+
+@given(text=st.text(max_size=200))
+def test_any_text_as_a_file_is_read_or_refused(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.toml"
+    path.write_text(text, encoding="utf-8", errors="replace")
+    said = mistake(lambda: load_scenario(str(path)))
+    assert said is None or str(path) in said
+
+
+toml_tables = st.dictionaries(
+    st.sampled_from([*Scenario.model_fields, "jobs", "x"]),
+    st.one_of(
+        st.integers(-5, 5),
+        st.text("ab ", max_size=3),
+        st.dictionaries(
+            st.sampled_from(["groups", "steps", "name", "mtbf_s", "time_s", "x"]),
+            st.one_of(st.integers(-5, 5), st.booleans(), st.text("ab", max_size=3)),
+            max_size=3,
+        ),
+    ),
+    max_size=4,
+)
+
+
+@given(tables=toml_tables)
+def test_any_toml_is_read_or_refused(
+    tables: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    scalars = [f"{k} = {_toml(v)}" for k, v in tables.items() if not isinstance(v, dict)]
+    nested = [
+        "\n".join([f"[{k}]", *(f"{inner} = {_toml(v)}" for inner, v in table.items())])
+        for k, table in tables.items()
+        if isinstance(table, dict)
+    ]
+    path = tmp_path_factory.getbasetemp() / "some.toml"
+    path.write_text("\n".join([*scalars, *nested]), encoding="utf-8")
+    said = mistake(lambda: load_scenario(str(path)))
+    assert said is None or "TOML" not in said
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+@settings(max_examples=60)
+@given(
+    scheme=st.sampled_from(["checkpoint", "replication", "spare"]),
+    redundancy=st.one_of(st.none(), st.integers(1, 40)),
+    groups=st.integers(1, 100),
+    shape=st.floats(1e-4, 1e4),
+    mtbf_s=st.floats(1e-12, 1e300),
+    write_s=st.floats(1e-12, 1e300),
+)
+def test_any_job_is_set_up_or_refused(
+    scheme: str, redundancy: int | None, groups: int, shape: float, mtbf_s: float, write_s: float
+) -> None:
+    asked = [
+        f"strategy.name={scheme}",
+        f"job.groups={groups}",
+        f"failures.shape={shape}",
+        f"failures.mtbf_s={mtbf_s}",
+        f"checkpoint.write_s={write_s}",
+    ]
+    if redundancy is not None:
+        asked.append(f"strategy.redundancy={redundancy}")
+
+    def set_up() -> None:
+        question = resolve(load_scenario(STUDY, asked))
+        question.strategy()
+        question.job(0)
+
+    assert mistake(set_up) != ""

@@ -1,0 +1,383 @@
+"""Whatever a scenario file or a setting holds, it is read, or refused in one line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from datetime import date, datetime, time
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomlkit
+from annotated_types import Ge, Le, Lt
+from faultline.experiments.cli import main
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import schema_keys
+from faultline.experiments.config.reference import scenario_reference
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
+from faultline.experiments.config.toml_text import parse_toml, parse_toml_value
+from faultline.experiments.config.toml_writing import written
+from faultline.experiments.job.check import check_scenario
+from faultline.experiments.job.resolved_keys import resolve_source
+from faultline.experiments.job.scenario_toml import scenario_toml
+from faultline.platforms.errors import PlatformError
+from faultline.simulator.failures.distributions import DistributionError
+from faultline.strategies.errors import StrategyError
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+REFUSALS = (UserError, PlatformError, StrategyError, DistributionError)
+STUDY = "spare-study"
+LEAVES = [known.dotted for known in scenario_reference().values() if not known.is_table]
+KEYS = [known.path[-1] for known in scenario_reference().values()]
+# Measuring a platform takes its time, and knows no keys of its own.
+UNMEASURED = ["all_reduce.time=stated", "checkpoint.write=stated", "restart.load=included"]
+
+
+def refusal(act: Callable[[], object]) -> str | None:
+    """What a user would be told; None if all went well. Any other error comes through."""
+    try:
+        act()
+    except REFUSALS as error:
+        return str(error)
+    return None
+
+
+def assert_one_line(said: str | None) -> None:
+    assert said is None or (said != "" and said.splitlines() == [said] and said.isprintable())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzz")
+
+
+def run_cli(*words: str) -> tuple[int, str, str]:
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            status = main(words)
+        except SystemExit as stop:  # argparse's own way to refuse
+            status = int(stop.code or 0)
+    return status, out.getvalue(), err.getvalue()
+
+
+def assert_refused_well(*words: str) -> None:
+    """A command succeeds, or says in one line what is wrong."""
+    status, _, err = run_cli(*words)
+    assert status in (0, 2)
+    assert (status == 2) == (err != "")
+    assert err.count("\n") == (1 if status == 2 else 0)
+
+
+words = st.one_of(
+    st.text(max_size=20),
+    st.text(alphabet=st.characters(), max_size=8),
+    st.sampled_from(
+        ["", "\x00", "\x1b[31m", "\ud800", "\u2028", "\r\n", '"""', "é" * 70, "x" * 999]
+    ),
+)
+numbers = st.one_of(
+    st.integers(),
+    st.integers(-(10**50), 10**50),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([0, -1, 2**63, 2**64, 10**300, 10**400, 1e308, -1e308, 5e-324, -0.0]),
+)
+scalars = st.one_of(
+    numbers,
+    words,
+    st.booleans(),
+    st.sampled_from([date(1979, 5, 27), time(7, 32), datetime(1979, 5, 27, 7, 32)]),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from([*KEYS, "x", ""]), inner)
+    ),
+    max_leaves=6,
+)
+
+
+@given(content=st.binary(max_size=300))
+def test_any_bytes_are_read_or_refused(content: bytes, folder: Path) -> None:
+    path = folder / "bytes.toml"
+    path.write_bytes(content)
+    assert_one_line(refusal(lambda: load_scenario(str(path))))
+    for line in check_scenario(str(path)):
+        assert_one_line(line)
+
+
+pieces = st.one_of(
+    st.sampled_from(
+        ["job", "groups", "strategy", "1", "1e999", "0x1", "nan", "true", "1979-05-27"]
+    ),
+    st.sampled_from(list("[]{}=='\"#,.-\n\n\\\x00 ")),
+    st.sampled_from(["[[", "]]", '"""', "'''", "\\u0000", " = "]),
+)
+
+
+@given(text=st.lists(pieces, max_size=30).map("".join))
+def test_any_pieces_of_toml_are_read_or_refused(text: str, folder: Path) -> None:
+    path = folder / "pieces.toml"
+    path.write_text(text, encoding="utf-8", newline="")
+    assert_one_line(refusal(lambda: load_scenario(str(path))))
+    for line in check_scenario(str(path)):
+        assert_one_line(line)
+
+
+@given(text=st.lists(pieces, max_size=30).map("".join))
+def test_toml_without_mistakes_is_what_the_library_reads(text: str) -> None:
+    tables, mistakes = parse_toml(text)
+    try:
+        known = tomlkit.parse(text).unwrap()
+    except (tomlkit.exceptions.TOMLKitError, ValueError):
+        # The two libraries differ in what they let pass, but not in what they read.
+        return
+    if not mistakes:
+        assert repr(tables) == repr(known)
+
+
+@given(
+    tables=st.dictionaries(
+        st.sampled_from([*Scenario.model_fields, "jobs", "", "é\n"]), values, max_size=5
+    )
+)
+def test_any_tables_are_read_or_refused(tables: dict[str, Any]) -> None:
+    def load() -> None:
+        source = read_source(STUDY)
+        source.tables.update(tables)
+        scenario, mistakes = source.validate()
+        assert (scenario is None) == bool(mistakes)
+        for mistake in mistakes:
+            assert_one_line(str(UserError(source.told(mistake))))
+        source.scenario()
+
+    assert_one_line(refusal(load))
+
+
+@settings(max_examples=150)
+@given(changes=st.dictionaries(st.sampled_from(LEAVES), values, min_size=1, max_size=2))
+def test_a_mutated_scenario_is_resolved_or_refused(changes: dict[str, Any]) -> None:
+    """And what is resolved is shown so that it can be loaded, and is the same."""
+
+    def show() -> None:
+        source = read_source(STUDY)
+        for dotted, value in changes.items():
+            inner = source.tables
+            *above, last = dotted.split(".")
+            for part in above:
+                inner = inner.setdefault(part, {})
+            inner[last] = value
+        for setting in UNMEASURED:
+            source.apply(setting)
+        shown = resolve_source(source)
+        tables, mistakes = parse_toml(scenario_toml(shown, everything=True))
+        assert not mistakes
+        assert Scenario.model_validate(tables) == shown.scenario
+
+    assert_one_line(refusal(show))
+
+
+likely_numbers = st.one_of(st.floats(1e-12, 1e300), st.integers(1, 10**10)).map(str)
+
+
+@settings(max_examples=150)
+@given(
+    changes=st.dictionaries(
+        st.sampled_from(
+            [key for key in LEAVES if scenario_reference()[tuple(key.split("."))].unit]
+        ),
+        likely_numbers,
+        min_size=1,
+        max_size=6,
+    ),
+    scheme=st.sampled_from(["checkpoint", "replication", "spare"]),
+    model=st.sampled_from(["independent", "mix"]),
+)
+def test_believable_numbers_are_resolved_or_refused(
+    changes: dict[str, str], scheme: str, model: str
+) -> None:
+    def resolve() -> None:
+        asked = [f"{key}={value}" for key, value in changes.items()]
+        choices = [f"strategy.name={scheme}", f"failures.model={model}", "failures.clock=renewal"]
+        resolve_source(read_source(STUDY, [*UNMEASURED, *choices, *asked]))
+
+    assert_one_line(refusal(resolve))
+
+
+def ends_of_range(path: tuple[str, ...]) -> list[str]:
+    """The smallest and the largest value that the schema lets pass, or all choices."""
+    limits = {type(limit): limit for limit in schema_keys(Scenario)[path].field.metadata}
+    low = limits[Ge].ge if Ge in limits else 5e-324
+    high = limits[Le].le if Le in limits else 0.99 if Lt in limits else 10**18
+    return list(scenario_reference()[path].choices) or [str(low), str(high)]
+
+
+ENDS = {
+    ".".join(path): ends_of_range(path)
+    for path, known in scenario_reference().items()
+    if ("number" in known.kind or known.choices) and path not in {("version",), ("job", "groups")}
+}
+
+
+@settings(max_examples=150)
+@given(
+    changes=st.lists(
+        st.sampled_from([f"{key}={end}" for key, ends in ENDS.items() for end in ends]),
+        min_size=1,
+        max_size=8,
+    )
+)
+@example(["job.compute_s=5e-324", "all_reduce.time_s=0"])
+@example(["failures.shape=1000", "restart.duration_s=1e9", "failures.mtbf_s=1e5"])
+def test_the_ends_of_all_ranges_are_resolved_or_refused(changes: list[str]) -> None:
+    """And what is filled in lies within the ranges too."""
+
+    def show() -> None:
+        shown = resolve_source(read_source(STUDY, ["job.groups=24", *changes, *UNMEASURED]))
+        assert Scenario.model_validate(shown.scenario.model_dump()) == shown.scenario
+
+    assert_one_line(refusal(show))
+
+
+@given(
+    setting=st.one_of(
+        words,
+        st.tuples(st.sampled_from([*LEAVES, "job", "x.y", "strategy.spare"]), words).map("=".join),
+        st.tuples(st.sampled_from(LEAVES), values.map(repr)).map("=".join),
+    )
+)
+def test_any_setting_is_read_or_refused(setting: str) -> None:
+    assert_one_line(refusal(lambda: load_scenario(STUDY, [setting])))
+
+
+@given(text=st.one_of(words, values.map(repr), st.lists(pieces).map("".join)))
+def test_any_text_is_a_value(text: str) -> None:
+    value = parse_toml_value(text)
+    assert isinstance(value, (str, int, float, list, dict, date, time))
+
+
+@given(value=st.one_of(numbers, st.text(st.characters(exclude_categories=["Cs"])), st.booleans()))
+def test_what_is_written_is_read_again(value: Any) -> None:
+    if isinstance(value, int) and abs(value) > 10**300:
+        return
+    assert repr(parse_toml(f"value = {written(value)}")[0]["value"]) == repr(value)
+
+
+NESTED = 20_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * NESTED,
+        "a = " + "[" * NESTED + "]" * NESTED,
+        "a = " + "{a=" * NESTED + "1" + "}" * NESTED,
+        "job" + ".a" * NESTED + " = 1",
+        "[job" + ".a" * NESTED + "]",
+        "a" * 500_000 + " = 1",
+        "[" + "a" * 500_000 + "]",
+        "a = " + "9" * 10_000,
+        "job.groups = 0x" + "f" * 10_000,
+        "job.compute_s = 0x" + "f" * 10_000,
+        "name = 0b" + "1" * 100_000,
+        "job.compute_s = 1e" + "9" * 1000,
+        'name = "' + "x" * 500_000 + '"',
+        'strategy.name = "' + "spare" * 50_000 + '"',
+        "job = [[[[1]]]]",
+        "job.groups = [" + "0x" + "f" * 10_000 + "]",
+        'name = "\\u0000\\u001b[31m"',
+        'name = "[/no] [bold]markup"\ndescription = "[/of] rich"',
+        '"a\\nb" = 1',
+        '"" = 1',
+        "\ufeffname = 1",
+        "a = 1\r\n" * 100,
+        "\r",
+        "job.groups = 24\x00",
+        'description = "' + "\\" * 101 + '"',
+        "[[job]]\n" * 200,
+        "[a]\n" * 200,
+        "a = \n" * 200,
+        "\n" * 100_000 + "x",
+        "version = " + "9" * 4000,
+        "version = [1]",
+        "version = {}",
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_extreme_files_end_in_one_line(text: str, folder: Path) -> None:
+    path = folder / "extreme.toml"
+    path.write_text(text, encoding="utf-8", newline="")
+    assert_one_line(refusal(lambda: load_scenario(str(path))))
+    for line in check_scenario(str(path)):
+        assert_one_line(line)
+        assert len(line) < len(str(path)) + 1000
+    for command in (["scenario", "check"], ["scenario", "show"], ["run", "--set", "job.steps=1"]):
+        assert_refused_well(*command, str(path))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "job" + ".a" * NESTED + "=1",
+        "job.groups=" + "[" * NESTED,
+        "job.groups=" + "9" * 10_000,
+        "job.groups=0x" + "f" * 10_000,
+        "job.groups=3\nsteps = 4",
+        "job.groups=3 # three",
+        "name=\ud800",
+        "platform.file=\x00",
+        "platform.file=/dev/null",
+        "platform.file=/",
+        "platform.file=" + "x" * 10_000,
+        "failures={}",
+        "=",
+        ".=1",
+        "strategy.spare=1",
+        "strategy.spare.patch_compute.x=1",
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_extreme_settings_end_in_one_line(setting: str) -> None:
+    assert_one_line(refusal(lambda: load_scenario(STUDY, [setting])))
+    small = ["--set", "job.groups=24", "--set", "job.steps=1"]
+    for command in (["scenario", "show"], ["run", *small]):
+        assert_refused_well(*command, STUDY, "--set", setting)
+
+
+@settings(max_examples=60)
+@given(name=st.one_of(words, st.sampled_from(["/", ".", "/dev/null", "/proc/self/mem", "~"])))
+def test_any_name_is_a_scenario_or_refused(name: str) -> None:
+    assert_refused_well("scenario", "check", "--", name)
+    assert_refused_well("scenario", "explain", "--", name)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    name=st.sampled_from(shipped_scenarios()),
+    flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4),
+    cut=st.one_of(st.none(), st.integers(0, 3000)),
+)
+def test_a_damaged_file_is_checked_and_told(
+    name: str, flips: list[tuple[int, int]], cut: int | None, folder: Path
+) -> None:
+    text = scenario_toml(resolve_source(read_source(STUDY, UNMEASURED)))
+    content = bytearray(text.encode())
+    for position, byte in flips:
+        content[position % len(content)] = byte
+    path = folder / "damaged.toml"
+    path.write_bytes(bytes(content[:cut]))
+    assert_refused_well("scenario", "check", str(path))
+
+
+def test_a_file_that_may_not_be_read_is_told(folder: Path) -> None:
+    path = folder / "secret.toml"
+    path.write_text("", encoding="utf-8")
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("root reads everything")
+    assert_refused_well("scenario", "check", str(path))

@@ -1,0 +1,224 @@
+"""The documentation of every key: complete, true to the schema, and kept up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+import tomlkit
+from faultline.experiments.cli import main
+from faultline.experiments.config.field_documentation import about, documentation_of
+from faultline.experiments.config.keys import likely_keys, schema_keys, schema_path
+from faultline.experiments.config.reference import (
+    KeyReference,
+    documented,
+    find_reference,
+    first_sentence,
+    scenario_reference,
+)
+from faultline.experiments.config.reference_text import REGENERATE, explained, reference_page
+from faultline.experiments.config.scenario import Scenario
+from pydantic import BaseModel, Field
+
+PAGE = Path(__file__).parents[3] / "docs" / "scenario-reference.md"
+LEAVES = [known for known in scenario_reference().values() if not known.is_table]
+UNITS = {"s", "bytes", "bytes/s", "steps", "1"}
+
+
+def dotted(known: KeyReference) -> str:
+    return known.dotted
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference_page(), f"run: {REGENERATE}"
+
+
+def test_the_command_prints_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenario", "reference"]) == 0
+    assert capsys.readouterr().out == reference_page()
+
+
+def test_every_field_of_the_schema_is_there() -> None:
+    def fields(model: type[BaseModel]) -> int:
+        inner = [info.annotation for info in model.model_fields.values()]
+        tables = [kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        return len(inner) + sum(map(fields, tables))
+
+    assert len(scenario_reference()) == fields(Scenario)
+    assert len(LEAVES) > 40
+
+
+@pytest.mark.parametrize("known", LEAVES, ids=dotted)
+def test_every_key_has_a_meaning_and_a_source(known: KeyReference) -> None:
+    assert known.meaning.endswith(".")
+    assert known.meaning[0].isupper()
+    assert known.source
+    assert "\n" not in known.meaning + known.source
+
+
+@pytest.mark.parametrize("known", LEAVES, ids=dotted)
+def test_numbers_have_a_unit_and_names_have_none(known: KeyReference) -> None:
+    is_number = "number" in known.kind or known.dotted == "version"
+    assert (known.unit in UNITS) == is_number
+    assert is_number or known.unit is None
+
+
+@pytest.mark.parametrize("known", LEAVES, ids=dotted)
+def test_units_are_those_of_the_names(known: KeyReference) -> None:
+    endings = {"_bytes_per_s": "bytes/s", "_s": "s", "_bytes": "bytes", "_steps": "steps"}
+    for ending, unit in endings.items():
+        if known.dotted.endswith(ending):
+            assert known.unit == unit
+            break
+
+
+@pytest.mark.parametrize("known", LEAVES, ids=dotted)
+def test_every_choice_means_something_and_is_one(known: KeyReference) -> None:
+    field = schema_keys(Scenario)[known.path].field
+    documented = documentation_of(field).choices
+    if get_origin(field.annotation) is Literal:
+        names = [name for name in get_args(field.annotation) if isinstance(name, str)]
+        assert sorted(documented) == sorted(names)
+        assert all(documented.values())
+    else:
+        assert not documented
+
+
+@pytest.mark.parametrize("known", LEAVES, ids=dotted)
+def test_conditions_name_keys_and_values_that_exist(known: KeyReference) -> None:
+    for key, values in known.only_with.items():
+        condition = scenario_reference()[tuple(key.split("."))]
+        assert set(values) < set(condition.choices), f"{known.dotted} counts with any {key}"
+
+
+@pytest.mark.parametrize("known", LEAVES, ids=dotted)
+def test_the_default_is_the_schemas(known: KeyReference) -> None:
+    value: Any = Scenario()
+    for part in known.path:
+        value = getattr(value, part)
+    if value is None:
+        assert known.default == "unset"
+    else:
+        assert tomlkit.value(known.default).unwrap() == value
+
+
+def test_an_option_that_a_scheme_does_not_document_is_the_schemes_choice() -> None:
+    class Bare(BaseModel):
+        pace: int = 3
+
+    known = documented(schema_keys(Bare)["pace",])
+    assert (known.source, known.default, known.kind) == (
+        "choice of the scheme",
+        "3",
+        "whole number",
+    )
+    assert (known.unit, known.choices, known.meaning) == (None, {}, "")
+
+
+def test_options_of_a_scheme_count_with_that_scheme() -> None:
+    option = scenario_reference()["strategy", "spare", "patch_compute"]
+    assert option.only_with == {"strategy.name": ["spare"]}
+
+
+def test_documentation_keeps_what_it_was_told() -> None:
+    class Told(BaseModel):
+        pace: int = Field(
+            3, json_schema_extra=about("assumption", "s", only_with={"a.b": "c", "d": ("e", "f")})
+        )
+
+    told = documentation_of(Told.model_fields["pace"])
+    assert (told.source, told.unit) == ("assumption", "s")
+    assert told.only_with == {"a.b": ["c"], "d": ["e", "f"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("job.groups", "job.groups"),
+        ("groups", "job.groups"),
+        ("[job]", "job"),
+        ("strategy.spare", "strategy.spare"),
+        ("shrink_per_member_s", "restart.shrink_per_member_s"),
+    ],
+)
+def test_a_key_is_found_by_its_path_or_a_name_of_its_own(name: str, found: str) -> None:
+    assert find_reference(name).dotted == found
+
+
+@pytest.mark.parametrize(
+    ("path", "likely"),
+    [
+        (("groups",), ["job.groups"]),
+        (("failures", "groups"), ["job.groups"]),
+        (("job", "time"), ["all_reduce.time", "restart.time"]),
+        (("job", "step"), ["job.steps"]),
+        (("jobs", "groups"), ["job.groups"]),
+        (("jbo",), ["job"]),
+        (("mtbf",), ["failures.mtbf_s"]),
+        (("spare",), ["strategy.spare"]),
+        (("restart", "watchdog_s"), ["detection.watchdog_s"]),
+        (("xyzzy",), []),
+        (("a" * 5000,), []),
+    ],
+)
+def test_the_likely_key_is_found_wherever_it_stands(
+    path: tuple[str, ...], likely: list[str]
+) -> None:
+    assert likely_keys(path, Scenario) == likely
+
+
+def test_positions_in_lists_are_no_part_of_a_path_in_the_schema() -> None:
+    class Inner(BaseModel):
+        rate: float = 1.0
+
+    class Outer(BaseModel):
+        causes: list[Inner] = []
+
+    assert list(schema_keys(Outer)) == [("causes",), ("causes", "rate")]
+    assert schema_path(("causes", 3, "rat"), Outer) == ("causes", "rat")
+    assert likely_keys(("causes", "rat"), Outer) == ["causes.rate"]
+
+
+def test_the_first_sentence_is_not_cut_at_an_abbreviation() -> None:
+    assert (
+        first_sentence("As in Lee et al. 2026 (SPARe). Or not.") == "As in Lee et al. 2026 (SPARe)."
+    )
+
+
+def test_an_explanation_says_all_there_is_to_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenario", "explain", "detection.watchdog_s"]) == 0
+    told = capsys.readouterr().out
+    for part in ("600.0", "above 0", "PyTorch", "only with detection.mode = watchdog", " s\n"):
+        assert part in told
+    assert "from-detection" in explained(find_reference("failures.clock"))
+
+
+@pytest.mark.parametrize("key", [known.dotted for known in scenario_reference().values()])
+def test_everything_can_be_explained(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenario", "explain", key]) == 0
+    assert key in capsys.readouterr().out
+
+
+def test_without_a_key_all_tables_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenario", "explain"]) == 0
+    told = capsys.readouterr().out
+    for known in scenario_reference().values():
+        if known.is_table:
+            assert f"[{known.dotted}]" in told
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("job.gruops", "did you mean 'job.groups'?"),
+        ("time", "use all_reduce.time or restart.time"),
+        ("xyzzy", "unknown key"),
+        ("", "unknown key"),
+    ],
+)
+def test_a_key_that_is_none_is_told(
+    key: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scenario", "explain", key]) == 2
+    assert told in capsys.readouterr().err

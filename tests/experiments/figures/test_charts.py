@@ -1,0 +1,507 @@
+"""What is drawn: values, intervals, marks and words, read back from the figures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from faultline.experiments.analysis.course import (
+    ACTIVITIES,
+    activities_of,
+    shares_over_time,
+    steps_of,
+    telling_window,
+)
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.figures.badput import draw_badput
+from faultline.experiments.figures.best_map import draw_best_map
+from faultline.experiments.figures.comparison import draw_comparison
+from faultline.experiments.figures.curves import draw_curves
+from faultline.experiments.figures.defaults import usual_figures
+from faultline.experiments.figures.heat_map import draw_heat_map
+from faultline.experiments.figures.style import (
+    CAUSE_LOOKS,
+    SCHEME_COLOURS,
+    SCHEME_NAMES,
+    graded_looks,
+    scheme_looks,
+)
+from faultline.experiments.figures.timeline import draw_timeline
+from faultline.experiments.runs.single_run import run
+from faultline.experiments.runs.table import Sweep
+from faultline.simulator.badput import CAUSES
+from faultline.simulator.timeline import Event, EventKind
+from faultline.strategies.registry import all_strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import stats
+
+RATIO = "time_to_train_ratio"
+SCHEME = "strategy.name"
+R = "strategy.redundancy"
+MTBF = "failures.mtbf_s"
+RESTART = "restart.duration_s"
+
+
+@pytest.fixture(autouse=True)
+def closed_figures() -> Iterator[None]:
+    mpl.use("Agg")
+    yield
+    plt.close("all")
+
+
+def sweep_frame(axes: dict[str, list[Any]], seeds: int = 3, seed: int = 0) -> pd.DataFrame:
+    """Return a sweep over the product of some axes with numbers drawn at random."""
+    random = np.random.default_rng(seed)
+    rows = list(itertools.product(*axes.values(), range(seeds)))
+    frame = pd.DataFrame(rows, columns=[*axes, "seed"])
+    frame["run_id"] = [f"{place}" for place in range(len(frame))]
+    frame["status"], frame["error"] = "ok", None
+    frame["strategy"] = frame.get(SCHEME, "spare")
+    frame["steps"], frame["completed_steps"] = 10, 10
+    frame["restarts"] = random.integers(0, 9, len(frame))
+    frame["availability"] = random.uniform(0.3, 0.9, len(frame))
+    frame[RATIO] = 2.0 + random.gamma(2.0, size=len(frame))
+    frame["time_s"] = frame[RATIO] * 86400.0
+    shares = random.dirichlet(np.ones(len(CAUSES)), len(frame))
+    for cause, share in zip(CAUSES, shares.T, strict=True):
+        frame[f"{cause}_s"] = share * frame["time_s"]
+    return frame
+
+
+def sweep_of(frame: pd.DataFrame) -> Sweep:
+    return Sweep(Path("nowhere"), frame, {}, {}, len(frame), ())
+
+
+def words_in(figure: Figure) -> str:
+    found = [text.get_text() for text in figure.findobj(mpl.text.Text)]
+    return "\n".join(" ".join(text.split()) for text in found if text)
+
+
+def panels(figure: Figure) -> list[Axes]:
+    return [axis for axis in figure.axes if axis.get_visible() and axis.get_label() != "<colorbar>"]
+
+
+# Curves.
+
+
+def test_curves_are_means_and_bands_are_student_s_intervals() -> None:
+    frame = sweep_frame({SCHEME: ["spare", "checkpoint"], R: [2, 3, 5]})
+    (axis,) = panels(draw_curves(frame, R, RATIO))
+    assert len(axis.lines) == len(axis.collections) == 2
+    for scheme, line, band in zip(
+        ("spare", "checkpoint"), axis.lines, axis.collections, strict=True
+    ):
+        assert line.get_color() == SCHEME_COLOURS[scheme]
+        edges = band.get_paths()[0].vertices
+        for r, mean in zip(*line.get_data(), strict=True):
+            sample = frame.loc[(frame[SCHEME] == scheme) & (frame[R] == r), RATIO]
+            assert mean == pytest.approx(sample.mean())
+            low, high = stats.t.interval(0.95, 2, sample.mean(), stats.sem(sample))
+            heights = edges[edges[:, 0] == r][:, 1]
+            assert (heights.min(), heights.max()) == pytest.approx((low, high))
+
+
+def test_curves_have_units_names_and_panels() -> None:
+    frame = sweep_frame(
+        {SCHEME: ["spare", "replication"], MTBF: [300.0, 600.0, 9e4], RESTART: [60.0, 90.0]}
+    )
+    figure = draw_curves(frame, MTBF, "availability", column=RESTART)
+    said = words_in(figure)
+    assert len(panels(figure)) == 2
+    for words in ("MTBF of the system (s)", "availability (%)", "restart = 60 s", "restart = 90 s",
+                  "SPARe + checkpoint", "Mean and 95 % interval over 3 seeds."):  # fmt: skip
+        assert words in said
+    assert "Averaged" not in said
+    axis = panels(figure)[0]
+    assert axis.get_xscale() == "log"
+    assert axis.get_yscale() == "linear"
+    assert axis.lines[0].get_ydata().max() <= 100.0
+
+
+def test_axes_that_are_not_drawn_are_named() -> None:
+    frame = sweep_frame({SCHEME: ["spare"], R: [2, 3], MTBF: [300.0, 600.0]})
+    figure = draw_curves(frame, R, RATIO)
+    assert "Averaged over MTBF of the system." in words_in(figure)
+    line = panels(figure)[0].lines[0]
+    np.testing.assert_allclose(line.get_ydata(), frame.groupby(R)[RATIO].mean())
+
+
+def test_a_wide_span_makes_a_logarithmic_axis() -> None:
+    frame = sweep_frame({R: [2, 3]})
+    frame[RATIO] *= np.where(frame[R] == 2, 100.0, 1.0)
+    axis = panels(draw_curves(frame, R, RATIO))[0]
+    assert (axis.get_xscale(), axis.get_yscale()) == ("linear", "log")
+
+
+def test_points_of_jobs_that_completed_no_step_are_not_drawn_but_counted() -> None:
+    frame = sweep_frame({SCHEME: ["checkpoint"], R: [1, 2, 3]})
+    frame.loc[0, [RATIO, "completed_steps"]] = [math.inf, 0]
+    figure = draw_curves(frame, R, RATIO)
+    assert list(panels(figure)[0].lines[0].get_xdata()) == [2, 3]
+    said = words_in(figure)
+    assert "Not drawn: 1 point where a job completed no step." in said
+    assert "1 run gave up before the last step" in said
+
+
+def test_failed_runs_are_left_out_and_counted() -> None:
+    frame = sweep_frame({R: [2, 3]})
+    frame.loc[0, ["status", RATIO, "seed"]] = ["failed", math.nan, math.nan]
+    figure = draw_curves(frame, R, RATIO)
+    assert "1 run failed and is left out." in words_in(figure)
+    assert panels(figure)[0].lines[0].get_ydata()[0] == pytest.approx(
+        frame.loc[[1, 2], RATIO].mean()
+    )
+
+
+def test_one_seed_has_a_line_and_no_band() -> None:
+    figure = draw_curves(sweep_frame({R: [2, 3]}, seeds=1), R, RATIO)
+    edges = panels(figure)[0].collections[0].get_paths()[0].vertices
+    assert {tuple(edge) for edge in edges} <= set(
+        zip(*panels(figure)[0].lines[0].get_data(), strict=True)
+    )
+    assert "One seed." in words_in(figure)
+
+
+# Maps.
+
+
+def test_cells_carry_the_mean_over_seeds() -> None:
+    frame = sweep_frame(
+        {SCHEME: ["spare", "replication"], MTBF: [300.0, 600.0], RESTART: [60.0, 90.0, 120.0]}
+    )
+    frame.loc[frame[MTBF] == 600.0, RATIO] += 3.0
+    figure = draw_heat_map(frame, MTBF, RESTART, RATIO, column=SCHEME)
+    assert "time-to-train ratio" in words_in(figure)
+    for scheme, axis in zip(("spare", "replication"), panels(figure)[:2], strict=True):
+        assert axis.get_title(loc="left") == SCHEME_NAMES[scheme]
+        means = frame[frame[SCHEME] == scheme].groupby([RESTART, MTBF])[RATIO].mean()
+        assert [text.get_text() for text in axis.texts] == [f"{mean:.3g}" for mean in means]
+        np.testing.assert_allclose(axis.collections[0].get_array().ravel(), means)
+
+
+def test_a_map_marks_infinite_cells_and_leaves_missing_ones_empty() -> None:
+    frame = sweep_frame({MTBF: [300.0, 600.0], RESTART: [60.0, 90.0]})
+    frame.loc[(frame[MTBF] == 300.0) & (frame[RESTART] == 60.0), RATIO] = math.inf
+    frame = frame[(frame[MTBF] == 300.0) | (frame[RESTART] == 60.0)]
+    axis = panels(draw_heat_map(frame, MTBF, RESTART, RATIO))[0]
+    texts = [text.get_text() for text in axis.texts]
+    assert (texts[0], texts[3]) == ("∞", "")
+    assert axis.collections[0].get_array().mask.ravel().tolist() == [True, False, False, True]
+
+
+def test_many_cells_carry_no_numbers() -> None:
+    frame = sweep_frame({MTBF: list(np.arange(20.0)), RESTART: list(np.arange(20.0))}, seeds=1)
+    assert len(panels(draw_heat_map(frame, MTBF, RESTART, RATIO))[0].texts) == 0
+
+
+@pytest.mark.parametrize("metric", [RATIO, "availability"])
+def test_the_best_map_shows_the_winner_and_whether_it_is_sure(metric: str) -> None:
+    schemes, places = ["checkpoint", "replication", "spare"], [1.0, 2.0, 3.0]
+    frame = sweep_frame({SCHEME: schemes, R: [2, 3], MTBF: places, RESTART: places})
+    axis = panels(draw_best_map(frame, MTBF, RESTART, metric))[0]
+    winners = axis.collections[0].get_array()
+    hatched = {patch.get_xy() for patch in axis.patches if patch.get_hatch()}
+    sign = 1 if metric == RATIO else -1
+    for (row, restart_s), (column, mtbf_s) in itertools.product(enumerate(places), repeat=2):
+        cell = frame[(frame[MTBF] == mtbf_s) & (frame[RESTART] == restart_s)]
+        means = cell.groupby([SCHEME, R])[metric].mean().mul(sign)
+        at_best = means.groupby(SCHEME).min().sort_values()
+        best, second = at_best.index[:2]
+        assert schemes[int(winners[row, column])] == best
+        samples = [
+            cell[(cell[SCHEME] == scheme) & (cell[R] == means[scheme].idxmin())][metric].to_numpy()
+            for scheme in (best, second)
+        ]
+        interval = stats.ttest_rel(*samples).confidence_interval(0.95)
+        assert ((column, row) in hatched) == (interval.low <= 0 <= interval.high)
+
+
+def test_a_job_that_ends_surely_beats_one_that_never_does() -> None:
+    frame = sweep_frame({SCHEME: ["checkpoint", "spare"], MTBF: [1.0], RESTART: [1.0]})
+    frame.loc[frame[SCHEME] == "checkpoint", RATIO] = math.inf
+    axis = panels(draw_best_map(frame, MTBF, RESTART, RATIO))[0]
+    assert axis.collections[0].get_array().tolist() == [[1.0]]
+    assert not [patch for patch in axis.patches if patch.get_hatch()]
+
+
+# Schemes side by side.
+
+
+def test_dots_are_means_and_infinite_ones_are_told() -> None:
+    frame = sweep_frame({SCHEME: ["checkpoint", "spare"], MTBF: [300.0, 600.0]})
+    lost = (frame[SCHEME] == "checkpoint") & (frame[MTBF] == 300.0)
+    frame.loc[lost, RATIO] = math.inf
+    figure = draw_comparison(frame, RATIO, settings=[MTBF])
+    dots = [
+        np.asarray(container[0].get_xdata(), dtype=float)
+        for container in panels(figure)[0].containers
+    ]
+    means = frame.groupby([SCHEME, MTBF])[RATIO].mean()
+    np.testing.assert_allclose(dots[0], [means["checkpoint", 600.0]])
+    np.testing.assert_allclose(dots[1], means["spare"])
+    assert "∞ completed no step" in words_in(figure)
+    assert "MTBF = 600 s" in words_in(figure)
+
+
+# Badput.
+
+
+def bars_of(axis: Axes) -> pd.DataFrame:
+    """Return start and length of the bars: a row a cause, a column a point."""
+    bars = [[(bar.get_x(), bar.get_width()) for bar in group] for group in axis.containers]
+    return pd.DataFrame(bars, index=list(CAUSES))
+
+
+def test_bars_are_stacked_useful_first_and_fill_the_time() -> None:
+    frame = sweep_frame({SCHEME: ["spare", "replication"], R: [2, 3]})
+    figure = draw_badput(frame, [SCHEME, R])
+    bars = bars_of(panels(figure)[0])
+    means = frame.groupby([SCHEME, R], sort=False)[[f"{cause}_s" for cause in CAUSES]].mean()
+    for point, (_, seconds) in enumerate(means.iterrows()):
+        widths = seconds / seconds.sum() * 100
+        np.testing.assert_allclose([width for _, width in bars[point]], widths)
+        np.testing.assert_allclose(
+            [start for start, _ in bars[point]], widths.cumsum() - widths, atol=1e-9
+        )
+        useful = widths["compute_s"] + widths["all_reduce_s"]
+        assert f"{useful / 100:.0%}" in words_in(figure)
+    assert "SPARe + checkpoint, r = 2" in words_in(figure)
+    assert "share of the time (%)" in words_in(figure)
+
+
+def test_bars_in_days_are_as_long_as_the_run() -> None:
+    frame = sweep_frame({SCHEME: ["spare"]})
+    figure = draw_badput(frame, SCHEME, unit="days")
+    start, width = bars_of(panels(figure)[0])[0].iloc[-1]
+    assert start + width == pytest.approx(frame["time_s"].mean() / 86400)
+
+
+def test_groups_faster_than_nominal_shorten_the_compute() -> None:
+    frame = sweep_frame({SCHEME: ["spare"]}, seeds=1)
+    frame["compute_s"] += frame["waiting_s"] + 100.0
+    frame["waiting_s"] = -100.0
+    bars = bars_of(panels(draw_badput(frame, SCHEME))[0])[0]
+    total = frame[[f"{cause}_s" for cause in CAUSES]].sum(axis=1).iloc[0]
+    assert bars["waiting"][1] == 0
+    assert bars["compute"][1] == pytest.approx((frame["compute_s"].iloc[0] - 100.0) / total * 100)
+
+
+def test_every_cause_has_a_look_of_its_own() -> None:
+    assert tuple(CAUSE_LOOKS) == CAUSES
+    assert len({(look.colour, look.hatch) for look in CAUSE_LOOKS.values()}) == len(CAUSES)
+
+
+@pytest.mark.parametrize("causes", list(itertools.pairwise(CAUSES)))
+def test_neighbours_can_be_told_apart_in_grey(causes: tuple[str, str]) -> None:
+    first, second = (CAUSE_LOOKS[cause] for cause in causes)
+    lightness = [
+        sum(
+            share * part
+            for share, part in zip(
+                (0.299, 0.587, 0.114), mpl.colors.to_rgb(look.colour), strict=True
+            )
+        )
+        for look in (first, second)
+    ]
+    assert bool(first.hatch) != bool(second.hatch) or abs(lightness[0] - lightness[1]) > 0.12
+
+
+# Looks.
+
+
+def test_a_scheme_that_nobody_knows_has_a_look_of_its_own() -> None:
+    added = ["zeta", "alpha", "mid"]
+    looks = scheme_looks([*SCHEME_COLOURS, *added])
+    assert list(looks) == [*SCHEME_COLOURS, *added]
+    assert len({(look.colour, look.dashes) for look in looks.values()}) == len(looks)
+    assert {looks[name].colour for name in added}.isdisjoint(SCHEME_COLOURS.values())
+    assert looks == {name: scheme_looks(added + list(SCHEME_COLOURS))[name] for name in looks}
+
+
+def test_schemes_of_the_registry_look_the_same_in_every_figure() -> None:
+    together = scheme_looks(all_strategies())
+    for name in all_strategies():
+        assert scheme_looks([name]) == {name: together[name]}
+
+
+def test_looks_do_not_run_out() -> None:
+    names = [f"scheme-{number:02}" for number in range(18)]
+    looks = scheme_looks(names)
+    assert len({(look.colour, look.dashes) for look in looks.values()}) == 18
+    assert len({look.colour for look in graded_looks(names)}) == 18
+
+
+# The course of a run.
+
+HISTORY = [
+    Event(10.0, EventKind.STEP, 1, stacks=1),
+    Event(12.0, EventKind.CHECKPOINT, 1, (0,)),
+    Event(23.0, EventKind.MISSING, 1, (3,)),
+    Event(24.0, EventKind.REORDERED, 1, (1, 2), stacks=2),
+    Event(30.0, EventKind.STEP, 2, stacks=1),
+    Event(45.0, EventKind.STEP, 3, stacks=2),
+    Event(60.0, EventKind.MISSING, 3, (1, 2)),
+    Event(60.0, EventKind.WIPE_OUT, 3),
+    Event(70.0, EventKind.FAILURE_IN_RESTART, 3, (5,)),
+    Event(160.0, EventKind.RESTARTED, 3),
+    Event(165.0, EventKind.LOADED, 1),
+    Event(175.0, EventKind.STEP, 2, stacks=1),
+    Event(175.0, EventKind.CHECKPOINT, 2, (0,)),
+]
+
+
+def test_activities_by_hand() -> None:
+    found = list(activities_of(HISTORY).itertuples(index=False, name=None))
+    assert found == [
+        (0.0, 10.0, "training", 1),
+        (10.0, 12.0, "checkpoint", 1),
+        (12.0, 23.0, "lost", 1),
+        (23.0, 24.0, "lost", 1),
+        (24.0, 30.0, "lost", 2),
+        (30.0, 45.0, "lost", 3),
+        (45.0, 60.0, "lost", 3),
+        (60.0, 160.0, "restart", 3),
+        (160.0, 165.0, "load", 1),
+        (165.0, 175.0, "training", 2),
+    ]
+
+
+def test_a_failure_that_is_repaired_is_no_lost_work() -> None:
+    found = activities_of(HISTORY[:6])
+    assert list(found["activity"]) == ["training", "checkpoint", *["repair"] * 3, "training"]
+
+
+def test_steps_by_hand() -> None:
+    found = list(steps_of(HISTORY).itertuples(index=False, name=None))
+    assert found == [(0.0, 10.0, 1), (12.0, 30.0, 1), (30.0, 45.0, 2), (165.0, 175.0, 1)]
+
+
+def test_shares_by_hand() -> None:
+    shares = shares_over_time(activities_of(HISTORY), np.array([0.0, 20.0, 60.0, 175.0]))
+    spent = {"training": 0.5, "lost": 0.4, "checkpoint": 0.1}
+    assert shares.iloc[0].to_dict() == pytest.approx(dict.fromkeys(ACTIVITIES, 0.0) | spent)
+    assert shares.loc[2, "restart"] == pytest.approx(100 / 115)
+
+
+def played(*words: str) -> tuple[list[Event], dict[str, Any]]:
+    events: list[Event] = []
+    small = ("job.groups=24", "job.steps=40", "strategy.redundancy=3", "failures.mtbf_s=900")
+    record = run(load_scenario("spare-study", [*small, *words]), 1, "replay", events.append)
+    return events, record
+
+
+@given(st.sampled_from(["spare", "replication", "checkpoint"]), st.sampled_from([300, 1800]))
+@settings(max_examples=6)
+def test_activities_fill_the_run_and_agree_with_its_record(scheme: str, restart_s: int) -> None:
+    redundancy = 1 if scheme == "checkpoint" else 3
+    events, record = played(
+        f"strategy.name={scheme}", f"strategy.redundancy={redundancy}", "failures.mtbf_s=3000",
+        f"restart.duration_s={restart_s}.0",
+    )  # fmt: skip
+    found = activities_of(events)
+    np.testing.assert_array_equal(found["start_s"].iloc[1:], found["end_s"].iloc[:-1])
+    assert (found["start_s"].iloc[0], found["end_s"].iloc[-1]) == (0.0, record["time_s"])
+    assert set(found["activity"]) <= set(ACTIVITIES)
+    spent = (found["end_s"] - found["start_s"]).groupby(found["activity"]).sum()
+    assert spent.get("restart", 0.0) == pytest.approx(record["restart_s"])
+    assert spent.get("checkpoint", 0.0) == pytest.approx(record["checkpoint_s"])
+    edges = np.linspace(0, record["time_s"], 17)
+    np.testing.assert_allclose(shares_over_time(found, edges).sum(axis=1), 1.0)
+
+
+def test_the_timeline_shows_what_happened() -> None:
+    events, record = played("job.steps=400", "restart.duration_s=900.0")
+    assert record["restarts"] > 0
+    figure = draw_timeline(events, "spare, seed 1")
+    said = words_in(figure)
+    for words in ("Spare, seed 1", "steps completed", "work lost", "restart",
+                  "stacks S", "simulated time (", "The window marked above"):  # fmt: skip
+        assert words in said
+    window = telling_window(events, activities_of(events))
+    wiped_out_s = next(event.time_s for event in events if event.kind is EventKind.WIPE_OUT)
+    assert window.start_s < wiped_out_s < window.end_s
+
+
+def test_a_short_run_is_drawn_whole() -> None:
+    figure = draw_timeline(HISTORY)
+    assert "The window marked above" not in words_in(figure)
+    assert telling_window(HISTORY, activities_of(HISTORY)) == (0.0, 175.0)
+
+
+def test_the_window_is_the_one_asked_for() -> None:
+    figure = draw_timeline(HISTORY, window_s=(60.0, 165.0))
+    assert "The window marked above" in words_in(figure)
+    assert panels(figure)[-1].get_xlim() == pytest.approx((1.0, 2.75))
+
+
+@pytest.mark.parametrize("window_s", [(180.0, 190.0), (60.0, 60.0), (-1.0, 5.0), (math.nan, 5.0)])
+def test_a_window_outside_of_the_run_is_refused(window_s: tuple[float, float]) -> None:
+    with pytest.raises(UserError, match="from 0 to 175 s"):
+        draw_timeline(HISTORY, window_s=window_s)
+
+
+def test_a_run_in_which_nothing_happened_is_refused() -> None:
+    with pytest.raises(UserError, match="nothing"):
+        draw_timeline([])
+
+
+# The usual pictures.
+
+
+@pytest.mark.parametrize(
+    ("axes", "names"),
+    [
+        ({}, {"badput"}),
+        ({SCHEME: ["spare", "replication"]}, {"schemes", "badput"}),
+        (
+            {R: [2, 3]},
+            {"ratio-over-strategy-redundancy", "availability-over-strategy-redundancy", "badput"},
+        ),
+        (
+            {SCHEME: ["spare", "new"], MTBF: [1.0, 2.0], RESTART: [3.0, 4.0]},
+            {
+                "ratio-over-failures-mtbf-s", "availability-over-failures-mtbf-s",
+                "ratio-over-restart-duration-s", "availability-over-restart-duration-s",
+                "ratio-map", "best-scheme-map", "schemes", "badput",
+            },
+        ),
+        (
+            {MTBF: [1.0, 2.0], R: [2, 3], "failures.distribution": ["weibull", "exponential"]},
+            {
+                "ratio-over-failures-mtbf-s", "availability-over-failures-mtbf-s",
+                "ratio-over-strategy-redundancy", "availability-over-strategy-redundancy",
+                "ratio-map", "badput",
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_the_axes_decide_the_pictures(axes: dict[str, list[Any]], names: set[str]) -> None:
+    pictures = usual_figures(sweep_of(sweep_frame(axes)))
+    assert {picture.name for picture in pictures} == names
+    assert all(picture.title for picture in pictures)
+
+
+def test_usual_curves_show_each_scheme_at_its_best() -> None:
+    frame = sweep_frame({SCHEME: ["spare", "replication"], R: [2, 3, 4], MTBF: [300.0, 600.0]})
+    pictures = {picture.name: picture.figure for picture in usual_figures(sweep_of(frame))}
+    figure = pictures["ratio-over-failures-mtbf-s"]
+    best = frame.groupby([SCHEME, MTBF, R])[RATIO].mean().groupby([SCHEME, MTBF]).min()
+    np.testing.assert_allclose(panels(figure)[0].lines[0].get_ydata(), best["spare"])
+    assert "Each point at the redundancy r with the best time-to-train ratio." in words_in(figure)
+
+
+def test_a_sweep_of_failures_has_no_pictures() -> None:
+    with pytest.raises(UserError, match="none of the 3 runs"):
+        usual_figures(sweep_of(sweep_frame({}).assign(status="failed")))

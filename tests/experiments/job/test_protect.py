@@ -1,0 +1,142 @@
+"""From a scenario to its protection: memory that does not fit, intervals, stated and measured."""
+
+from __future__ import annotations
+
+import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.transfer_times import protected_job
+from faultline.strategies.errors import StrategyError
+
+STATED = (
+    "all_reduce.time=stated",
+    "checkpoint.write=stated",
+    "checkpoint.write_s=50",
+    "restart.load=included",
+    "protection.times=stated",
+)
+SMALL = ("job.groups=24", "job.gpus=384", "job.parameter_bytes=1e11")
+
+
+def resolved(*settings: str, name: str = "reft") -> ResolvedJob:
+    return resolve(load_scenario("spare-sound", [*STATED, f"protection.name={name}", *settings]))
+
+
+@pytest.mark.parametrize("name", ["reft", "gemini", "async-storage", "just-in-time"])
+def test_memory_that_does_not_fit_is_one_clear_line(name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        resolved("protection.host_memory_bytes=1e8", name=name)
+    told = str(caught.value)
+    assert told.startswith(f'protection.name = "{name}": needs ')
+    assert "GB of host memory a node, a node has 0 GB; use more nodes a replica" in told
+    assert "\n" not in told
+
+
+def test_memory_is_that_of_a_whole_server_on_a_rail_plane() -> None:
+    """A quarter of a terabyte for each of eight GPUs; REFT needs 2 S/(n - 1) of it."""
+    state = "protection.state_bytes={}".format
+    fits = 2e12 * 15 / 2 * 3000 / 8
+    assert resolved(state(0.99 * fits)).protected.protection.memory_bytes_per_node < 2e12
+    with pytest.raises(UserError, match=r"needs 2,020 GB .* a node has 2,000 GB"):
+        resolved(state(1.01 * fits))
+
+
+def test_more_memory_may_be_stated() -> None:
+    resolved("protection.state_bytes=1e18", "protection.host_memory_bytes=1e17")
+
+
+def test_nodes_and_shares_of_a_job() -> None:
+    job = protected_job(load_scenario("spare-sound", list(SMALL)))
+    assert (job.groups, job.nodes_per_group, job.nodes, job.gpus_per_node) == (24, 2, 48, 8)
+    assert job.state_bytes_per_gpu == 1e11 / 16
+
+
+def test_groups_that_share_a_node_count_it_once() -> None:
+    job = protected_job(load_scenario("spare-sound", ["job.groups=24", "job.gpus=96"]))
+    assert (job.nodes_per_group, job.nodes) == (1, 12)
+
+
+def test_stated_times_are_taken_as_they_are() -> None:
+    times = resolved(
+        "protection.copy_s=3", "protection.load_s=4", "protection.rebuild_s=5"
+    ).protected.times
+    assert (times.copy_s, times.load_s, times.rebuild_s, times.fetch_s) == (3.0, 4.0, 5.0, 10.0)
+    assert (times.encode_s, times.persist_s) == (0.0, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "lost_node_s"), [("reft", 70.0), ("gemini", 20.0), ("just-in-time", 3.0 + 20.0)]
+)
+def test_a_lost_node_is_rebuilt_or_fetched_each_in_its_own_time(
+    name: str, lost_node_s: float
+) -> None:
+    protected = resolved(
+        "protection.copy_s=3", "protection.rebuild_s=70", "protection.fetch_s=20", name=name
+    ).protected
+    assert protected.protection.load_times(protected.times).peers_s == lost_node_s
+
+
+def test_measured_times_are_those_of_the_platform() -> None:
+    """6.67 GB a GPU, of which 1/16 is copied twice over PCIe at 64 GB/s, half of it for parity.
+
+    Loading ends with an all-gather, which takes half of an all-reduce of as many bytes.
+    """
+    question = resolved("protection.times=measured")
+    times, state = question.protected.times, 2e13 / 3000
+    assert times.copy_s == pytest.approx(2 * state / 16 / 64e9, rel=1e-6)
+    share = state / 16
+    assert times.encode_s == pytest.approx(16 / 15 * share / 76.75e9, rel=1e-6)
+    half_s = question.durations.all_reduce_s(200) / 2
+    assert times.load_s == pytest.approx(state / 64e9 + half_s, rel=1e-6)
+    # 200 nodes in 12 groups: in the largest, 16 survivors send a share each through the pod's part
+    # of the core, 6.25 GB/s; what came is read, and a share written.
+    xor_s = 17 * share / 76.75e9
+    assert times.rebuild_s == pytest.approx(
+        16 * share / 6.25e9 + xor_s + state / 64e9 + half_s, rel=1e-4
+    )
+
+
+def test_a_snapshot_is_whole_before_the_next_is_due() -> None:
+    """A free snapshot would be taken at every step, but this one takes 400 s."""
+    question = resolved("protection.copy_s=400")
+    work = question.strategy().work_per_step()
+    step_s = 64 * work + question.durations.all_reduce_s(200)
+    interval = question.protected.snapshot_interval_steps
+    assert (interval - 1) * step_s < 400 <= interval * step_s
+
+
+def test_dearer_snapshots_come_less_often() -> None:
+    blocking = "protection.reft.copying=blocking"
+    cheap, dear = (
+        resolved(blocking, f"protection.copy_s={copy_s}").protected.snapshot_interval_steps
+        for copy_s in (1, 100)
+    )
+    assert 1 <= cheap < dear
+
+
+def test_stated_intervals_stay() -> None:
+    question = resolved("protection.interval_steps=7", "checkpoint.interval_steps=70")
+    assert question.protected.snapshot_interval_steps == 7
+    assert question.interval_steps == 70
+
+
+def test_memory_that_holds_makes_checkpoints_on_storage_rare() -> None:
+    """Just in time waits for the copy of a checkpoint, and loses its memory next to never."""
+    rare = resolved("protection.copy_s=1", name="just-in-time").interval_steps
+    often = resolved("protection.copy_s=1", name="async-storage").interval_steps
+    assert rare > 10 * often
+
+
+def test_storage_alone_is_what_it_was() -> None:
+    """The protection that everything else is compared with changes nothing."""
+    question = resolved(name="storage")
+    assert not question.protected.in_background
+    assert question.protected.tiers(question.checkpoint_policy()) == ()
+    assert question.protected.snapshot_interval_steps == 0
+    assert question.protected.persist_cost.stall_s == 50.0
+
+
+def test_a_sharding_group_larger_than_the_job_is_told() -> None:
+    with pytest.raises(StrategyError, match=r"25 nodes are to share .* 24 hold it"):
+        resolved(*SMALL, "protection.reft.sharding_group=25")

@@ -1,0 +1,100 @@
+"""From a scenario to the times of its phases: what is modelled, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import durations_of, resolve, restart_time_s
+from faultline.experiments.runs.single_run import run, scenario_hash
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
+
+
+@pytest.mark.parametrize(
+    ("gpus", "measured_s"), [(2048, 454), (4096, 545), (8192, 635), (16384, 768)]
+)
+def test_a_modelled_restart_follows_the_measured_ones(gpus: int, measured_s: float) -> None:
+    """ByteRobust (arXiv 2509.16293) measured restarts by requeue; the power law is within 2 %."""
+    scenario = load_scenario(
+        "spare-sound", ["restart.time=modelled", f"job.gpus={gpus}", "job.groups=16"]
+    )
+    assert restart_time_s(scenario) == pytest.approx(measured_s, rel=0.02)
+
+
+def test_shrinking_a_communicator_costs_more_the_larger_it_is() -> None:
+    durations = durations_of(load_scenario("spare-study", ["restart.shrink_per_member_s=0.01"]))
+    assert durations.reconfigure_s(0) == 0.1
+    assert durations.reconfigure_s(150) == pytest.approx(1.6)
+
+
+def test_loading_at_once_takes_as_many_times_as_long_as_there_are_groups() -> None:
+    """The file system is shared by all; a group that passes the checkpoint on reads it once."""
+    alone, all_at_once = (
+        durations_of(
+            load_scenario("spare-sound", ["job.groups=8", f"restart.load_by={who}"])
+        ).load_s
+        for who in ("one-group", "every-group")
+    )
+    # 2e13 bytes at 340 GB/s a group; passing it on takes the fabric's half a second on top.
+    assert all_at_once == pytest.approx(8 * 58.82, rel=1e-3)
+    assert 58.82 < alone < 60
+
+
+def test_a_restart_that_nobody_survives_is_refused() -> None:
+    with pytest.raises(UserError, match="failure_during"):
+        resolve(load_scenario("spare-study", ["failures.mtbf_s=0.001"]))
+
+
+def test_a_watchdog_that_fires_in_a_sound_all_reduce_is_refused() -> None:
+    settings = ["detection.mode=watchdog", "detection.watchdog_s=1"]
+    with pytest.raises(UserError, match="watchdog_s"):
+        resolve(load_scenario("spare-study", settings))
+
+
+def test_a_platform_with_uneven_groups_is_played_by_simgrid_only(tmp_path: Path) -> None:
+    """Which groups are left decides how fast they are: that is not for durations to say."""
+    path = tmp_path / "slow.xml"
+    write_xml(load_preset("spare-600k", groups=8), path)
+    slow = path.read_text(encoding="utf-8").replace(
+        '"nic-000003" bandwidth="12.5GBps"', '"nic-000003" bandwidth="1GBps"'
+    )
+    assert "1GBps" in slow
+    path.write_text(slow, encoding="utf-8")
+    scenario = load_scenario(
+        "spare-sound",
+        ["job.groups=8", "job.steps=2", "strategy.redundancy=2", f'platform.file="{path}"'],
+    )
+    with pytest.raises(UserError, match=r"by up to 525% on which of them.*--engine simgrid"):
+        run(scenario, 0)
+    assert run(scenario, 0, "simgrid")["completed_steps"] == 2
+
+
+def test_an_edited_platform_is_another_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "platform.xml"
+    write_xml(load_preset("spare-600k", groups=8), path)
+    scenario = load_scenario("spare-study", [f'platform.file="{path}"'])
+    before = scenario_hash(resolve(scenario))
+    path.write_text(path.read_text(encoding="utf-8") + "<!-- edited -->", encoding="utf-8")
+    assert scenario_hash(resolve(scenario)) != before
+
+
+def test_a_platform_without_a_controller_cannot_run_a_job(tmp_path: Path) -> None:
+    path = tmp_path / "headless.xml"
+    write_xml(load_preset("spare-600k", groups=8), path)
+    text = path.read_text(encoding="utf-8").replace('"controller"', '"kontroller"')
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match="no host 'controller'"):
+        resolve(load_scenario("spare-sound", ["job.groups=8", f'platform.file="{path}"']))
+
+
+def test_a_platform_is_not_written_over_a_device(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(PlatformError, match="no regular file"):
+        write_xml(load_preset("spare-600k", groups=8), pipe)
+    assert pipe.is_fifo()

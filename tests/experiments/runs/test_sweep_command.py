@@ -1,0 +1,255 @@
+"""``faultline sweep`` as a user meets it: real processes, exit statuses, and what is said."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.commands import sweep as command
+from faultline.experiments.runs.table import read_sweep
+
+from tests.experiments.runs.in_process import (
+    InProcess,
+    Invented,
+    plan_of,
+    some_record,
+    sweep,
+    tables_in,
+)
+from tests.experiments.runs.processes import (
+    ENDLESS,
+    PATIENCE_S,
+    gone,
+    played_by,
+    start_python,
+    wait_for,
+)
+
+GRID = """
+scenario = "spare-study"
+seeds = 20
+[set]
+job.groups = 24
+job.steps = 100
+failures.mtbf_s = 3000
+[grid]
+strategy.redundancy = [2, 3]
+"""
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    path = tmp_path / "grid.toml"
+    path.write_text(GRID, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def invented(monkeypatch: pytest.MonkeyPatch) -> Invented:
+    """Return what takes the place of this machine's processors."""
+    executor = Invented(some_record)
+    monkeypatch.setattr(command, "_executor", lambda arguments: executor)
+    return executor
+
+
+def start(grid: Path, directory: Path, *options: str) -> subprocess.Popen[str]:
+    words = [
+        "-m",
+        "faultline.experiments.cli",
+        "sweep",
+        str(grid),
+        "-o",
+        str(directory),
+        "--workers",
+        "1",
+    ]
+    pipe = subprocess.PIPE
+    return start_python(*words, *options, stdout=pipe, stderr=pipe, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Return what a process said once it has ended; one that does not end in time is killed."""
+    try:
+        return process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
+def at_least(runs: int, directory: Path) -> Callable[[], bool]:
+    return lambda: len(list((directory / "runs").glob("*.json"))) >= runs
+
+
+def test_a_sweep_killed_in_the_middle_goes_on_with_the_same_command(
+    grid: Path, tmp_path: Path
+) -> None:
+    directory = tmp_path / "killed"
+    process = start(grid, directory)
+    assert wait_for(at_least(10, directory))
+    started = played_by(process.pid)
+    process.kill()
+    ended(process)
+    assert started
+    assert gone(started)
+    kept = len(list((directory / "runs").glob("*.json")))
+    assert 10 <= kept < 40
+    assert not (directory / "table.csv").exists()
+
+    again = start(grid, directory)
+    said, _ = ended(again)
+    assert again.returncode == 0
+    assert f"{40 - kept} runs played, {kept} already there, 0 failed" in said
+    sweep(plan_of(tmp_path, GRID), tmp_path / "in-process", InProcess())
+    assert tables_in(directory) == tables_in(tmp_path / "in-process")
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_at_random_many_times_ends_like_any_other(
+    grid: Path, tmp_path: Path
+) -> None:
+    began_s = monotonic()
+    ended(start(grid, tmp_path / "undisturbed"))
+    took_s = monotonic() - began_s
+    random = np.random.default_rng(2)
+    kills = 0
+    while kills < 12:
+        directory = tmp_path / f"killed-{kills}"
+        while True:
+            process = start(grid, directory)
+            try:
+                process.wait(took_s * random.uniform(0.3, 1.2))
+            except subprocess.TimeoutExpired:
+                started = played_by(process.pid)
+                process.kill()
+                ended(process)
+                assert gone(started)
+                kills += 1
+            else:
+                _, complaints = ended(process)
+                break
+        assert process.returncode == 0
+        assert "moved to" not in complaints
+        assert tables_in(directory) == tables_in(tmp_path / "undisturbed")
+
+
+def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
+    tmp_path: Path,
+) -> None:
+    """Of the two runs, the first is played in no time and the second never ends."""
+    grid, directory = tmp_path / "grid.toml", tmp_path / "out"
+    grid.write_text(
+        f'scenario = "spare-study"\n[set]\njob.groups = 24\n[grid]\njob.steps = [20, '
+        f"{ENDLESS.partition('=')[2]}]",
+        encoding="utf-8",
+    )
+    process = start(grid, directory)
+    assert wait_for(at_least(1, directory))
+    started = played_by(process.pid)
+    process.send_signal(signal.SIGINT)
+    _, complaints = ended(process)
+    assert process.returncode == 130
+    assert complaints.splitlines()[-2:] == [
+        f"{directory}: finished runs are kept; the same command goes on from there",
+        "faultline: interrupted",
+    ]
+    assert started
+    assert gone(started)
+    assert len(read_sweep(directory).frame) == 1
+    assert [path.name for path in directory.rglob(".*")] == [".lock"]
+
+    limited = start(grid, directory, "--time-limit", "0.5s")
+    said, complaints = ended(limited)
+    assert limited.returncode == 1
+    assert "1 runs played, 1 already there, 1 failed" in said
+    assert complaints.splitlines()[-1].startswith(
+        "faultline: 1 run failed; the first: job.steps = 1000000000, seed 0: "
+    )
+    assert read_sweep(directory).frame["status"].tolist() == ["ok", "failed"]
+
+
+def test_a_sweep_says_what_came_of_it_and_what_to_do_next(
+    grid: Path, tmp_path: Path, invented: Invented, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "out"
+    assert main(["sweep", str(grid), "-o", str(directory)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "grid: 40 runs played, 0 already there, 0 failed",
+        f"tables: {directory}/table.parquet, {directory}/table.csv",
+        f"next:   faultline compare {directory}",
+        f"        faultline report {directory} -o report.html",
+    ]
+    assert main(["sweep", str(grid), "-o", str(directory)]) == 0
+    assert "0 runs played, 40 already there, 0 failed" in capsys.readouterr().out
+    assert len(invented.played) == 40
+
+
+def test_failed_runs_make_the_status_1_until_they_are_retried(
+    grid: Path, tmp_path: Path, invented: Invented, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["sweep", str(grid), "-o", str(tmp_path / "out")]
+    invented.invent = lambda request: "crashed" if request.task.seed == 7 else some_record(request)
+    for _ in range(2):
+        assert main(words) == 1
+        assert capsys.readouterr().err.splitlines()[-1] == (
+            "faultline: 2 runs failed; the first: strategy.redundancy = 2, seed 7: crashed"
+        )
+    invented.invent = some_record
+    assert main([*words, "--retry-failed"]) == 0
+    assert "2 runs played, 38 already there, 0 failed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--workers", "0"], "--workers"),
+        (["--workers", "two"], "--workers"),
+        (["--time-limit", "10"], "'10' has no unit"),
+        (["--time-limit", "0s"], "nothing runs within nothing"),
+        (["--time-limit", "4GB"], "not a time"),
+        (["--memory-limit", "4Gb"], "bits"),
+        (["--memory-limit=-4GB"], "negative"),
+        (["--workers", "2", "--scheduler", "tcp://localhost:8786"], "not allowed with"),
+    ],
+)
+def test_bad_options_are_told_in_one_line(
+    options: list[str], told: str, grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["sweep", str(grid), "-o", str(tmp_path / "out"), *options])
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert told in said
+
+
+def test_a_bad_grid_ends_with_status_2_and_makes_no_directory(
+    grid: Path, tmp_path: Path, invented: Invented, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid.write_text(GRID.replace("[2, 3]", "[2, 99]"), encoding="utf-8")
+    assert main(["sweep", str(grid), "-o", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"faultline: {grid}: point strategy.redundancy = 99: ")
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_limits_reach_the_executor(
+    grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    class Curious(Invented):
+        def play(self, requests, limits):  # type: ignore[no-untyped-def]
+            seen.append((limits.time_s, limits.memory_bytes))
+            return super().play(requests, limits)
+
+    monkeypatch.setattr(command, "_executor", lambda arguments: Curious(some_record))
+    words = ["sweep", str(grid), "-o", str(tmp_path / "out")]
+    assert main([*words, "--time-limit", "10min", "--memory-limit", "4GB"]) == 0
+    assert seen == [(600.0, 4_000_000_000)]

@@ -1,0 +1,90 @@
+"""Who takes part in the head-to-head, and what they are told."""
+
+from __future__ import annotations
+
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.studies.head_to_head.candidates import (
+    Candidate,
+    all_candidates,
+    options_for,
+    why_absent,
+)
+from faultline.strategies.base import Continue, Hit
+from faultline.strategies.protection.registry import all_protections
+from faultline.strategies.registry import all_strategies, strategy_class
+
+
+def test_every_registered_scheme_takes_part_with_known_protections() -> None:
+    candidates = all_candidates()
+    assert {one.scheme for one in candidates} == set(all_strategies())
+    assert {one.protection for one in candidates} <= set(all_protections())
+    assert len({one.name for one in candidates}) == len(candidates)
+
+
+def test_a_scheme_or_one_candidate_can_be_chosen() -> None:
+    assert [one.name for one in all_candidates(["spare/reft"])] == ["spare/reft"]
+    assert {one.scheme for one in all_candidates(["checkpoint"])} == {"checkpoint"}
+    with pytest.raises(UserError, match="no such candidate"):
+        all_candidates(["spear"])
+
+
+@pytest.mark.parametrize("name", all_strategies())
+def test_what_a_scheme_is_told_are_options_it_has(name: str) -> None:
+    told = options_for(name)
+    assert set(told) <= set(all_strategies()[name].Options.model_fields)
+    all_strategies()[name].Options(**told)
+
+
+def test_schemes_of_domains_are_told_their_size_and_number() -> None:
+    assert options_for("ntp")["domain_gpus"] == 32
+    assert options_for("mecefo")["stages"] == 16
+    assert options_for("checkpoint") == {}
+
+
+def test_an_option_that_a_scheme_refuses_is_no_silent_default(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {"stages": 16, "micro_batches": -1}
+    monkeypatch.setattr("faultline.experiments.studies.head_to_head.candidates.JOB_OPTIONS", told)
+    with pytest.raises(UserError, match=r"strategy\.mecefo\.micro_batches = -1: Input should be"):
+        options_for("mecefo")
+    assert main(["head-to-head", "--only", "layers"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_combinations_have_their_controls() -> None:
+    names = [one.name for one in all_candidates(["spare-ntp", "replication-ntp", "spare"])]
+    assert names == [
+        "replication-ntp/reft",
+        "replication-ntp/reft/r=1",
+        "spare/storage",
+        "spare/reft",
+        "spare-ntp/reft",
+        "spare-ntp/reft/r=1",
+    ]
+
+
+@pytest.mark.parametrize("candidate", all_candidates(), ids=lambda one: one.name)
+def test_where_all_events_cost_the_same_they_do(candidate: Candidate) -> None:
+    """A first GPU breaks: restart, take-over, reconfiguration or shrinking, it is 77 s for all."""
+    stalled = candidate.with_stall(77.0)
+    scheme = strategy_class(candidate.scheme)
+    options = scheme.Options(**stalled.options)
+    redundancy = candidate.redundancy or scheme.redundancies(64, options)[-1]
+    built = scheme(64, redundancy, options)
+    hit = Hit(3, 40, 40, 512)
+    if built.tracks_components:
+        built.on_hit(hit)
+    verdict = built.on_failures((3,))
+    if isinstance(verdict, Continue):
+        controller_s = 0.0 if stalled.states_stall_of_failures else 77.0
+        assert controller_s + verdict.stall_s == 77.0
+        assert built.on_repair(hit) in (0.0, 77.0)
+
+
+def test_who_cannot_be_built_says_why() -> None:
+    (replication,) = all_candidates(["replication/reft"])
+    assert why_absent(replication, 4, 2) is None
+    assert "does not fit" in str(why_absent(replication, 4, 9))

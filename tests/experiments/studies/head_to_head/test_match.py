@@ -1,0 +1,272 @@
+"""Cells of the head-to-head: played, kept, tabulated, and the winners marked."""
+
+from __future__ import annotations
+
+from math import inf, isnan
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.job.intervals import loss_in_restart, with_intervals
+from faultline.experiments.job.protected import Protected
+from faultline.experiments.studies.head_to_head.candidates import all_candidates
+from faultline.experiments.studies.head_to_head.cells import (
+    domain_plane,
+    layer_cells,
+    restart_plane,
+    setting_cells,
+    stall_cells,
+)
+from faultline.experiments.studies.head_to_head.controls import NTP_ALONE
+from faultline.experiments.studies.head_to_head.entries import Entry, enter
+from faultline.experiments.studies.head_to_head.gpu_memory import fits, held_bytes
+from faultline.experiments.studies.head_to_head.playing import Match, play_match
+from faultline.experiments.studies.head_to_head.report import closing_sentence
+from faultline.experiments.studies.head_to_head.setting import Cell, Ground, measured_ground
+from faultline.experiments.studies.head_to_head.store import play_all
+from faultline.experiments.studies.head_to_head.tables import (
+    candidate_table,
+    paired_to_best,
+    winners,
+)
+from faultline.strategies.base import Strategy
+from faultline.strategies.checkpoint_period import Costs
+
+_NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Ground:
+    return measured_ground({one.protection for one in all_candidates(_NAMES)})
+
+
+def _match(ground: Ground, mtbf_s: float, restart_s: float, **changes: Any) -> Match:
+    cell = Cell("restart", mtbf_s, restart_s, mtbf_s, restart_s)
+    return Match(cell, tuple(all_candidates(_NAMES)), (0, 1), ground, **changes)
+
+
+def test_without_failures_a_job_takes_its_time(ground: Ground) -> None:
+    cell = Cell("restart", 1e9, 100.0, 1e9, 100.0)
+    (row,) = play_match(Match(cell, tuple(all_candidates(["checkpoint/reft"])), (0,), ground))
+    # Jitter of 1 %: the slowest of 64 groups is 2.4 deviations above the mean.
+    assert 1.02 < row["ratio"] < 1.03
+    assert row["restarts"] == 0
+
+
+def test_a_cell_is_the_same_each_time_and_names_everybody(ground: Ground) -> None:
+    match = _match(ground, 300.0, 300.0)
+    rows = play_match(match)
+    assert rows == play_match(match)
+    assert {row["candidate"] for row in rows} == set(_NAMES)
+
+
+def test_a_race_finds_the_winner_of_a_full_match(ground: Ground) -> None:
+    raced = candidate_table(play_match(_match(ground, 300.0, 300.0)))
+    full = candidate_table(play_match(_match(ground, 300.0, 300.0, races=False)))
+    for name in ("time", "gpu_hours"):
+        found = winners(raced, "restart", name)["candidate"].tolist()
+        assert found == winners(full, "restart", name)["candidate"].tolist()
+    assert raced["seeds"].sum() < full["seeds"].sum()
+
+
+def test_nobody_goes_on_with_hardware_that_nobody_gives(ground: Ground) -> None:
+    cell = Cell("restart", 60.0, 10.0, 60.0, 10.0)
+    candidates = tuple(all_candidates(["mecefo", "bamboo"]))
+    rows = play_match(Match(cell, candidates, (0,), ground))
+    # 4,500 GPUs are broken, and 990 of 1,000 nodes with them.
+    assert [row["ratio"] for row in rows] == [inf, inf]
+
+
+def test_closed_forms_are_near_the_simulation_where_there_are_some(ground: Ground) -> None:
+    table = candidate_table(play_match(_match(ground, 900.0, 900.0, races=False)))
+    known = table.dropna(subset=["closed_form_ratio"])
+    # Spares take the places of replication's groups, of which its closed forms know nothing.
+    assert set(known["scheme"]) == {"checkpoint"}
+    assert (known["closed_form_ratio"] / known["ratio"]).between(0.9, 1.1).all()
+
+
+def test_a_combination_that_equals_its_control_is_called_what_it_is(ground: Ground) -> None:
+    """Nothing wipes out: SPARe on NTP is NTP without a restart; replication computes all twice."""
+    cell = Cell("settings", 0.0, 0.0, 5567.5, 908.0)
+    candidates = tuple(all_candidates(["spare-ntp", "replication-ntp"]))
+    rows = play_match(Match(cell, candidates, (0,), ground, races=False))
+    scheme_of = {row["candidate"]: row["scheme"] for row in rows}
+    assert scheme_of == {
+        "replication-ntp/reft": "replication-ntp",
+        "replication-ntp/reft/r=1": NTP_ALONE,
+        "spare-ntp/reft": NTP_ALONE,
+        "spare-ntp/reft/r=1": NTP_ALONE,
+    }
+    ratios = {row["candidate"]: row["ratio"] for row in rows}
+    assert ratios["spare-ntp/reft"] == ratios["spare-ntp/reft/r=1"]
+
+
+def test_spares_that_are_paid_for_are_used(ground: Ground) -> None:
+    """SPARe's groups are back after a restart's time: without that it is 2.05."""
+    cell = Cell("settings", 0.0, 0.0, 5567.5, 908.0)
+    (row,) = play_match(Match(cell, tuple(all_candidates(["spare/reft"])), (0,), ground))
+    assert row["spare_gpus"] > 0
+    assert row["rejoined"] > 0.9 * row["failures"]
+    assert row["ratio"] < 1.5
+
+
+def test_state_in_memory_is_lost_by_the_failures_that_are_played(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A domain takes four servers at once, each of which leaves a sharding group of 16 weakened.
+
+    Beside failures of GPUs, 78 % of which take a server: four times as many groups to lose
+    another in, and 4 / 0.78 times as many servers lost, by a failure that always is of hardware.
+    """
+    losses: list[float] = []
+
+    def noted(
+        protected: Protected, scenario: Scenario, scheme: Strategy, costs: Costs, model: Any
+    ) -> tuple[Protected, int]:
+        losses.append(loss_in_restart(protected.protection, scenario, model, 1000.0))
+        return with_intervals(protected, scenario, scheme, costs, model)
+
+    monkeypatch.setattr("faultline.experiments.studies.head_to_head.entries.with_intervals", noted)
+    (candidate,) = all_candidates(["checkpoint/reft"])
+    for share in (0.0, 1.0):
+        assert isinstance(
+            enter(candidate, Cell("domains", 0, share, 1e5, 908.0, 64, share), ground), Entry
+        )
+    assert losses[1] / losses[0] == pytest.approx(4 * (4 / 0.78) / 0.78, rel=0.05)
+
+
+def test_a_first_place_that_no_gpu_has_the_memory_for_is_called_that() -> None:
+    rows = [_row(1.0, "checkpoint", seed, 1.2) | {"plane": "settings"} for seed in range(2)] + [
+        _row(1.0, "oobleck", seed, 1.1)
+        | {"plane": "settings", "fits_memory": False, "gpu_memory_bytes": 3e11}
+        for seed in range(2)
+    ]
+    said = closing_sentence(candidate_table(rows))
+    assert "oobleck" in said.lower()
+    assert "if a GPU had 300 GB, which it has not" in said
+
+
+def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu() -> None:
+    """4.03e12 parameters on 512 GPUs: 18 bytes each, and 34 s b h / t for 16 x 8 layers."""
+    state = 18 * 12 * 51_200**2 * 128 / 512
+    activations = 16 * 8 * 34 * 16_384 * 51_200 / 32
+    assert held_bytes(1.0) == pytest.approx(state + activations, rel=2e-3)
+    assert held_bytes(2.0) == pytest.approx(2 * state + activations, rel=2e-3)
+    assert fits(held_bytes(1.0))
+    assert fits(held_bytes(9 * 16 / 128))
+    assert not fits(held_bytes(10 * 16 / 128))
+
+
+def test_closed_forms_say_nothing_where_they_do_not_hold(ground: Ground) -> None:
+    """Just-in-time checkpoints had ratios up to 1.5e105: their interval was that to storage."""
+    beneath = measured_ground({"just-in-time"})
+    cell = Cell("restart", 900.0, 300.0, 900.0, 300.0)
+    one = tuple(all_candidates(["checkpoint/just-in-time"]))
+    (row,) = play_match(Match(cell, one, (0,), beneath))
+    assert row["restarts"] > 10
+    # The form takes the state from the nodes' own memory, not from that of peers.
+    assert row["closed_form_ratio"] == pytest.approx(row["ratio"], rel=0.15)
+    calm = Cell("restart", 1e9, 100.0, 1e9, 100.0)
+    (row,) = play_match(Match(calm, tuple(all_candidates(_NAMES[:1])), (0,), ground))
+    assert isnan(row["closed_form_ratio"])
+
+
+def test_cells_are_kept_and_read_again(ground: Ground, tmp_path: Path) -> None:
+    matches = [_match(ground, 300.0, 10.0), _match(ground, 300.0, 20.0)]
+    rows = play_all(matches, tmp_path, workers=1)
+    kept = sorted(tmp_path.iterdir())
+    written_ns = [path.stat().st_mtime_ns for path in kept]
+    assert len(kept) == 2
+    again = play_all(matches, tmp_path, workers=1)
+    pd.testing.assert_frame_equal(candidate_table(rows), candidate_table(again))
+    assert [path.stat().st_mtime_ns for path in kept] == written_ns
+    kept[0].write_bytes(kept[0].read_bytes()[:-20])
+    pd.testing.assert_frame_equal(
+        candidate_table(play_all(matches, tmp_path, workers=1)), candidate_table(rows)
+    )
+
+
+def test_a_winner_is_sure_only_beyond_the_noise_of_the_seeds() -> None:
+    def rows(cell: float, scheme: str, ratios: list[float]) -> list[dict[str, Any]]:
+        return [_row(cell, scheme, seed, ratio) for seed, ratio in enumerate(ratios)]
+
+    table = candidate_table(
+        [
+            *rows(1.0, "a", [1.0, 1.1, 1.2]),
+            *rows(1.0, "b", [1.3, 1.4, 1.5]),
+            *rows(2.0, "a", [1.0, 1.5, 1.2]),
+            *rows(2.0, "b", [1.3, 1.1, 1.4]),
+            *rows(3.0, "a", [inf]),
+            *rows(3.0, "b", [2.0, 2.0, 2.1]),
+            _row(3.0, "c", 0, inf) | {"absent": "too small"},
+        ]
+    )
+    won = winners(table, "restart", "time").set_index("x")
+    assert won["candidate"].to_dict() == {1.0: "a", 2.0: "a", 3.0: "b"}
+    assert won["sure_time"].to_dict() == {1.0: True, 2.0: False, 3.0: True}
+    assert table.loc[table["candidate"] == "c", "note"].item() == "too small"
+
+
+def test_differences_to_the_best_are_paired() -> None:
+    rows = [_row(0.0, "a", seed, 1.0 + seed) for seed in range(3)]
+    rows += [_row(0.0, "b", seed, 1.5 + seed) for seed in range(3)]
+    table = paired_to_best(candidate_table(rows), pd.DataFrame(rows)).set_index("candidate")
+    assert table.loc["b", "above_best"] == pytest.approx(0.5)
+    assert table.loc["b", "above_best_half"] == pytest.approx(0.0, abs=1e-12)
+
+
+def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
+    numbers = dict.fromkeys(
+        ("mtbf_s", "restart_s", "gpus", "domain_share", "steps", "redundancy", "availability"), 1.0
+    )
+    return {
+        **numbers,
+        "plane": "restart",
+        "x": x,
+        "y": 0.0,
+        "candidate": scheme,
+        "scheme": scheme,
+        "protection": "storage",
+        "seed": seed,
+        "ratio": ratio,
+        "gpu_ratio": ratio,
+        "gpu_hours": ratio,
+        "spare_gpus": 0,
+        "restarts": 0,
+        "rejoined": 0,
+        "gpu_memory_bytes": 1.5e11,
+        "fits_memory": True,
+        "closed_form_ratio": 1.0,
+        "played_ratio": 3.0,
+        "absent": "",
+    }
+
+
+def test_planes_reach_from_corner_to_corner() -> None:
+    plane = restart_plane(20)
+    assert len(plane) == 400
+    assert min(cell.mtbf_s for cell in plane) == pytest.approx(60.0)
+    assert max(cell.restart_s for cell in plane) == pytest.approx(7200.0)
+    sizes = sorted({cell.groups * 512 for cell in domain_plane(20)})
+    assert (sizes[0], sizes[-1]) == (1024, 600_064)
+    assert len(setting_cells()) == 3
+    assert [cell.restart_s for cell in stall_cells()] == [60.0, 180.0, 300.0]
+    assert [cell.layers for cell in layer_cells()] == [120, 128, 130, 136]
+
+
+def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--schemes", "checkpoint/reft", "replication/reft", "--workers", "1"]
+    few = ["--only", "restart", "--side", "2", "--seeds", "1", "-o", str(tmp_path)]
+    assert main(["head-to-head", *few, *chosen]) == 0
+    table = pd.read_csv(tmp_path / "head-to-head-restart.csv")
+    assert len(table) == 8
+    assert table.groupby(["x", "y"])["best_time"].sum().eq(1).all()
+    assert "the first by cells" in capsys.readouterr().out
+
+
+def test_an_unknown_candidate_ends_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["head-to-head", "--schemes", "spear"]) == 2
+    assert "no such candidate" in capsys.readouterr().err

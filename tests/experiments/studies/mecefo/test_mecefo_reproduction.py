@@ -1,0 +1,200 @@
+"""`faultline reproduce mecefo`: its setting, its rows, and a drop against a hand-made model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.single_run import run
+from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies.mecefo import figures, rows, tables
+from faultline.experiments.studies.mecefo.course import course_of
+from faultline.experiments.studies.mecefo.published import (
+    DROPS_PERCENT,
+    THOUSAND_TOKENS_PER_S,
+    published_drop,
+)
+from faultline.experiments.studies.mecefo.runs import (
+    EXCESS_KEPT,
+    Cell,
+    cells,
+    hours_of,
+    scenario_of,
+    step_s,
+)
+from faultline.experiments.studies.mecefo.setting import (
+    MODELS,
+    SCENARIOS,
+    SYSTEMS,
+    all_reduce_s,
+    doubled_cost,
+)
+from faultline.strategies.takeover.node_costs import measured_costs
+
+
+@pytest.fixture(scope="module")
+def runs() -> pd.DataFrame:
+    """A table of runs as `drop_table` returns it, with drops that are made up."""
+    return pd.DataFrame(
+        [
+            {
+                "system": cell.system,
+                "model": cell.model,
+                "scenario_name": cell.scenario,
+                "variant": cell.variant,
+                "drop": (published_drop(cell.system, cell.model, cell.scenario) or 1.0) / 100,
+            }
+            for cell in cells(full=True)
+            for _ in range(2)
+        ]
+    )
+
+
+def test_it_is_registered() -> None:
+    assert "mecefo" in all_reproductions()
+
+
+def test_published_throughputs_and_drops_are_of_one_table() -> None:
+    for (system, model), drops in DROPS_PERCENT.items():
+        no_fault = MODELS[model].no_fault_tokens_per_s[system] / 1000
+        found = [100 * (1 - k / no_fault) for k in THOUSAND_TOKENS_PER_S[system, model]]
+        assert found == pytest.approx(drops, abs=0.05)
+
+
+def test_steps_follow_from_throughput() -> None:
+    """A step of 1024 sequences of 256 tokens at 111.12k tokens/s takes 2.36 s."""
+    assert MODELS["7B"].step_s("mecefo") == pytest.approx(1024 * 256 / 111_120)
+    for cell in (Cell("mecefo", "350M", "low"), Cell("bamboo", "7B", "high")):
+        question = resolve(scenario_of(cell))
+        whole_s = question.scenario.job.compute_s + question.durations.all_reduce_s(4)
+        assert whole_s == pytest.approx(step_s(cell.system, MODELS[cell.model]), rel=1e-9)
+        assert question.scenario.failures.mtbf_s == SCENARIOS[cell.scenario].mtbf_s
+    assert 0 < all_reduce_s(MODELS["7B"]) < 0.02 * MODELS["7B"].step_s("mecefo")
+
+
+def test_the_shipped_scenario_is_the_7b_model_with_frequent_failures() -> None:
+    shipped, studied = load_scenario("mecefo-7b"), scenario_of(Cell("mecefo", "7B", "high"))
+    assert shipped.failures == studied.failures
+    assert shipped.rejoin == studied.rejoin
+    assert shipped.job.compute_s == pytest.approx(studied.job.compute_s, rel=1e-6)
+    assert shipped.all_reduce.time_s == pytest.approx(studied.all_reduce.time_s or 0, rel=1e-5)
+
+
+def test_costs_of_other_models_come_from_no_fault_throughput_alone() -> None:
+    costs = [doubled_cost(MODELS[name]) for name in ("350M", "1B", "7B")]
+    assert costs[2] == pytest.approx(measured_costs().doubled)
+    assert 2 / 3 < costs[0] < costs[1] < costs[2]
+
+
+def test_every_row_can_be_told_from_the_others(runs: pd.DataFrame) -> None:
+    results = [
+        *rows.drop_rows(runs),
+        *rows.throughput_rows(runs),
+        *rows.resilience_rows(runs),
+        *rows.ablation_rows(),
+        *rows.plateau_rows(),
+    ]
+    names = [(row.quantity, row.scheme, row.setting) for row in results]
+    assert len(names) == len(set(names))
+    json.dumps([row.as_dict() for row in results], allow_nan=False)
+    assert ("drop", "mecefo", "1B low") in names
+    assert all(factor == pytest.approx(1) for _, factor in rows.drops_within(results).values())
+
+
+def test_the_ablation() -> None:
+    found = {(row.quantity, row.setting): row for row in rows.ablation_rows()}
+    naive = found["slowdown by FLOP", "7B naive doubling"]
+    assert naive.simulated == pytest.approx(22 / 15)
+    assert naive.published == pytest.approx(1.4715, abs=1e-4)
+    for name in ("naive doubling", "skip + recompute", "full"):
+        row = found["slowdown, calibrated", f"7B {name}"]
+        assert row.simulated == pytest.approx(row.published)
+
+
+def test_tables_and_the_figure_of_drops(runs: pd.DataFrame, tmp_path: Path) -> None:
+    results = rows.drop_rows(runs)
+    assert tables.drop_table_of(results).row_count == len(MODELS) * len(SYSTEMS) + 2
+    assert "350M 0.90" in tables.account(results)
+    assert figures.draw_drops(results, tmp_path / "drops.png").stat().st_size > 10_000
+
+
+def test_bamboo_without_its_switch_spreads_what_mecefo_computes() -> None:
+    kept = scenario_of(Cell("bamboo", "7B", "low", EXCESS_KEPT)).strategy.bamboo
+    assert kept.spread_share == pytest.approx(12_410 / 111_120)
+    assert scenario_of(Cell("bamboo", "7B", "low")).strategy.bamboo.spread_share == 1.0
+    small = scenario_of(Cell("bamboo", "350M", "low")).strategy.bamboo
+    assert small.spread_share == pytest.approx(438_060 / 1_199_230)
+    played = [cell for cell in cells(full=False) if cell.variant == EXCESS_KEPT]
+    assert [(cell.model, cell.scenario) for cell in played] == [
+        ("7B", scenario) for scenario in ("low", "mid", "high")
+    ]
+
+
+def test_oobleck_s_drop_is_a_plateau() -> None:
+    """By hand: two pipelines merge into one of 16 - k nodes, whose longest stage has 3 layers.
+
+    Two pipelines of 8 nodes have stages of 4 layers. An iteration of 32 micro-batches takes
+    (8 - 1) 4 + 32 = 60 with all; the three take 12, 10 and 10 of them in (10 - 1) 4 + 32 = 68.
+    """
+    drops = [row for row in rows.plateau_rows() if int(row.setting.split()[1]) <= 5]
+    assert len(drops) == 5
+    for row in drops:
+        assert row.low == row.high == row.simulated == pytest.approx(100 * (1 - 60 / 68))
+    assert tables.plateau_table(rows.plateau_rows()).row_count == 1
+
+
+def test_the_headline_says_what_becomes_of_the_published_one(runs: pd.DataFrame) -> None:
+    said = tables.headline(list(rows.resilience_rows(runs)))
+    assert "under Bamboo 5.0 times (published 5.0)" in said
+    assert "under Oobleck 6.7 times (published 6.7)" in said
+
+
+def test_a_course_adds_up_to_the_steps_of_its_run(tmp_path: Path) -> None:
+    cell = Cell("mecefo", "7B", "higher")
+    course = course_of(cell, 1, 2.0)
+    scenario = scenario_of(cell)
+    job = scenario.job.model_copy(update={"time_limit_s": 7200.0})
+    record = run(scenario.model_copy(update={"job": job}), 1)
+    trained_s = record["completed_steps"] * step_s("mecefo", MODELS["7B"])
+    assert course.relative.sum() * 300 == pytest.approx(trained_s, abs=5.0)
+    assert len(course.failures_h) > 3
+    courses = {"mecefo": course, "bamboo": course_of(Cell("bamboo", "7B", "higher"), 1, 2.0)}
+    assert figures.draw_courses(courses, "higher", tmp_path / "c.png").stat().st_size > 10_000
+
+
+def test_a_drop_of_bamboo_is_what_a_count_of_events_says() -> None:
+    """Stalls by the events of the run, and the pace by the time with k of 32 nodes down."""
+    cell = Cell("bamboo", "7B", "mid")
+    record = run(scenario_of(cell), 2)
+    failures = scenario_of(cell).failures
+    down = 10_800 / failures.mtbf_s
+    stalls = record["time_s"] / failures.mtbf_s * (12.5 + 15 + 30 + 0.1)
+    # A stage that is hit twice before it is back counts once.
+    k = 32 * (1 - np.exp(-down / 32))
+    expected_s = record["time_s"] * (1 - (32 - k) / 32) + stalls
+    lost_s = record["time_s"] - record["completed_steps"] * step_s("bamboo", MODELS["7B"])
+    assert lost_s == pytest.approx(expected_s, rel=0.25)
+
+
+@pytest.mark.slow
+def test_the_whole_reproduction_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hours_of(Cell("mecefo", "7B", "low")) == 900
+    assert main(["reproduce", "mecefo", "--json", "-o", str(tmp_path)]) == 0
+    results = json.loads(capsys.readouterr().out)
+    drops = {(row["scheme"], row["setting"]): row for row in results if row["quantity"] == "drop"}
+    for (system, setting), row in drops.items():
+        if system == "mecefo" and row["published"] is not None:
+            assert row["simulated"] == pytest.approx(row["published"], abs=1.5), setting
+        if system == "bamboo" and row["published"] is not None:
+            assert 1 / 1.5 < row["simulated"] / row["published"] < 1.5, setting
+    assert {"drops.png", "courses.png", "gradients.png"} == {
+        path.name for path in tmp_path.glob("*.png")
+    }

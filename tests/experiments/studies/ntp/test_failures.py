@@ -1,0 +1,150 @@
+"""Random failure sets and traces: their laws, by count and by expectation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.studies.ntp.failure_sets import failed_gpus, random_counts
+from faultline.experiments.studies.ntp.streams import Purpose, stream
+from faultline.experiments.studies.ntp.traces import (
+    DAY_S,
+    HOUR_S,
+    LLAMA3_FAILURES_PER_GPU_S,
+    TraceRules,
+    simulate_trace,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@given(
+    domains=st.integers(1, 40),
+    blocks=st.integers(1, 8),
+    radius=st.integers(1, 4),
+    data=st.data(),
+)
+def test_every_failure_takes_gpus_of_its_own(
+    domains: int, blocks: int, radius: int, data: st.DataObject
+) -> None:
+    failures = data.draw(st.integers(0, domains * blocks))
+    rng = stream(0, Purpose.PLACEMENTS)
+    counts = random_counts(rng, 3, failures, domains, blocks * radius, radius)
+    assert counts.shape == (3, domains)
+    assert (counts.sum(axis=1) == failures * radius).all()
+    assert counts.max(initial=0) <= blocks * radius
+    assert not (counts % radius).any()
+
+
+def test_failures_are_uniform() -> None:
+    """20,000 sets of 6 among 4 domains of 5: hypergeometric mean and variance, within 4 sigma."""
+    counts = random_counts(stream(1, Purpose.PLACEMENTS), 20_000, 6, 4, 5)
+    variance = 6 * (1 / 4) * (3 / 4) * (20 - 6) / (20 - 1)
+    spread = 4 * np.sqrt(variance / 20_000)
+    assert counts.mean(axis=0) == pytest.approx([1.5] * 4, abs=spread)
+    assert counts.var(axis=0) == pytest.approx([variance] * 4, rel=0.05)
+
+
+def test_impossible_sets_are_refused() -> None:
+    rng = stream(0, Purpose.PLACEMENTS)
+    with pytest.raises(UserError, match="blast radius 3: it does not divide a domain of 32 GPUs"):
+        random_counts(rng, 1, 1, 4, 32, 3)
+    with pytest.raises(UserError, match="9 failures: the cluster can have 8"):
+        random_counts(rng, 1, 9, 2, 16, 4)
+
+
+def test_a_fraction_is_a_whole_number_of_gpus() -> None:
+    assert [failed_gpus(32_768, fraction) for fraction in (0.0005, 0.001, 0.004)] == [16, 33, 131]
+
+
+def test_streams_are_apart() -> None:
+    draws = {
+        tuple(stream(*key).integers(0, 2**62, 2))
+        for key in [
+            (0, Purpose.PLACEMENTS, 0),
+            (0, Purpose.PLACEMENTS, 1),
+            (1, Purpose.PLACEMENTS, 0),
+            (0, Purpose.TRACE, 0),
+        ]
+    }
+    assert len(draws) == 4
+    assert stream(5, Purpose.TRACE, 2).random() == stream(5, Purpose.TRACE, 2).random()
+
+
+def test_the_rate_of_llama_3() -> None:
+    """419 interruptions in 54 days are one in 3.09 hours."""
+    assert pytest.approx(3.09 * HOUR_S, rel=1e-3) == 1 / (16_384 * LLAMA3_FAILURES_PER_GPU_S)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_trace_tells_of_gpus_that_fail_and_come_back(seed: int) -> None:
+    """A small cluster that fails a lot, replayed by hand: nobody fails who is not there."""
+    rules = TraceRules(40, 30 * DAY_S, 0.05 / DAY_S, hardware_repair_s=(3 * DAY_S, 5 * DAY_S))
+    trace = simulate_trace(rules, stream(seed, Purpose.TRACE))
+    gone: dict[int, float] = {}
+    repairs: list[float] = []
+    for time_s, gpu, change, failed in zip(
+        trace.times_s, trace.gpus, trace.changes, trace.failed, strict=True
+    ):
+        if change == 1:
+            assert gpu not in gone
+            gone[int(gpu)] = float(time_s)
+        else:
+            repairs.append(float(time_s) - gone.pop(int(gpu)))
+        assert failed == len(gone)
+    allowed = np.array([3 * HOUR_S, 3 * DAY_S, 5 * DAY_S])
+    nearest = np.abs(np.array(repairs)[:, np.newaxis] - allowed).argmin(axis=1)
+    assert repairs == pytest.approx(allowed[nearest])
+    assert set(nearest) == {0, 1, 2}
+    counts = trace.domain_counts(5, 8)
+    assert (counts.sum(axis=1) == trace.failed).all()
+    assert (counts >= 0).all()
+    # The 40 GPUs are cut into domains of 7: five GPUs are in none.
+    assert (trace.domain_counts(5, 7).sum(axis=1) <= trace.failed).all()
+    assert trace.lengths_s.sum() + trace.times_s[0] == pytest.approx(trace.duration_s)
+
+
+def test_failed_gpus_settle_where_failures_and_repairs_balance() -> None:
+    """Each GPU is healthy for 1/rate on average, then gone for its repair: share r/(r + 1/rate)."""
+    rate = 0.02 / DAY_S
+    rules = TraceRules(400, 400 * DAY_S, rate, 1.0, (5 * DAY_S,))
+    seeds = range(4)
+    means = []
+    for seed in seeds:
+        trace = simulate_trace(rules, stream(seed, Purpose.TRACE))
+        means.append(trace.mean_over_time(trace.failed / 400, 0.0))
+    share = 5 / (5 + 1 / 0.02)
+    # The first five days are still filling up: half of their share is missing.
+    expected = share * (1 - 2.5 / 400)
+    failures = 400 * 400 * 0.02 * (1 - share) * len(seeds)
+    assert np.mean(means) == pytest.approx(expected, rel=4 / np.sqrt(failures))
+
+
+def test_local_peaks_dominate_their_neighbours() -> None:
+    rules = TraceRules(100, 30 * DAY_S, 0.05 / DAY_S)
+    trace = simulate_trace(rules, stream(2, Purpose.TRACE))
+    counts = trace.domain_counts(10, 10)
+    peaks = counts[trace.local_peaks]
+    assert 0 < len(peaks) < len(counts)
+    for state in counts:
+        assert (state <= peaks).all(axis=1).any()
+
+
+def test_a_quiet_trace_is_empty() -> None:
+    trace = simulate_trace(TraceRules(1, 1.0, 1e-12), stream(0, Purpose.TRACE))
+    assert trace.times_s.size == 0
+    assert trace.mean_over_time(np.zeros(0), 0.25) == 0.25
+    assert trace.domain_counts(1, 1).shape == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hardware_share": 1.5}, "hardware_share is 1.5; use a share from 0 to 1"),
+        ({"hardware_repair_s": ()}, "must be above 0"),
+        ({"failures_per_gpu_s": 0.0}, "must be above 0"),
+    ],
+)
+def test_impossible_rules_are_refused(changes: dict[str, float], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        TraceRules(10, **changes)  # type: ignore[arg-type]

@@ -1,0 +1,222 @@
+"""The schemes in the training loop: the scenario is the study's job, and losses are alike."""
+
+from __future__ import annotations
+
+import json
+from math import sqrt
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import pandas as pd
+import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.trace_file import read_trace
+from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.runs.single_run import run
+from faultline.experiments.studies.ntp import loop_figures, loop_rows, loop_tables
+from faultline.experiments.studies.ntp.loop_setting import (
+    SCENARIO,
+    VARIANTS,
+    failures_of,
+    modelled_settings,
+    scenario_of,
+)
+from faultline.experiments.studies.ntp.loop_study import REPAIR, loop_table, placed_loss
+from faultline.experiments.studies.ntp.setting import study_job
+from faultline.experiments.studies.ntp.trace_study import trace_rules, traces
+from faultline.experiments.studies.ntp.within_study import VARIANTS as WITHIN
+from faultline.experiments.studies.ntp.within_study import Variant, equals_control
+from faultline.simulator.badput import CAUSES
+from faultline.strategies.nonuniform.replica_plan import Scheme
+from faultline.strategies.ntp import Ntp, NtpPw
+
+COARSE = ("job.compute_s=33.48", "all_reduce.time_s=1.701")
+"""Steps ten times as long: a tenth of them to play, and the same failures."""
+
+
+def test_the_shipped_scenario_is_the_job_of_the_study() -> None:
+    scenario = load_scenario(SCENARIO)
+    for key, modelled in modelled_settings().items():
+        value: object = scenario
+        for part in key.split("."):
+            value = getattr(value, part)
+        assert value == pytest.approx(modelled, rel=2e-3), key
+    layout = job_layout(scenario)
+    job = study_job()
+    assert (layout.groups, layout.components("domain")) == (job.replicas, job.domains)
+    plain, boosted = (getattr(scenario.strategy, name) for name in ("ntp", "ntp-pw"))
+    assert plain == boosted
+    assert plain.local_batch == job.rules.local_batch
+
+
+@pytest.mark.parametrize("scheme", [Ntp, NtpPw])
+def test_the_schemes_plan_as_the_study_does(scheme: type[Ntp]) -> None:
+    """Up to six broken GPUs in a domain; beyond, messages that a scheme knows nothing of count."""
+    options = load_scenario(SCENARIO).strategy.options()
+    plans = scheme(128, 1, options).plans(32, 8)  # type: ignore[arg-type]
+    known = study_job().plans(scheme.scheme)
+    for ours, theirs in zip(plans[:7], known[:7], strict=True):
+        assert (ours.degree, ours.sequences) == (theirs.degree, theirs.sequences)
+        assert ours.power == pytest.approx(theirs.power, abs=0.08)
+
+
+def test_traces_are_written_as_they_were_drawn(tmp_path: Path) -> None:
+    rules = trace_rules(REPAIR, 1)
+    trace = next(traces(REPAIR, 1, 3, 1))
+    scenario = scenario_of(trace, rules, tmp_path / "trace.csv", "ntp")
+    written = read_trace(tmp_path / "trace.csv", job_layout(scenario))
+    assert written == failures_of(trace, rules)
+    assert len(written) == int((trace.changes == 1).sum())
+    times = np.sort([f.time_s + (f.repair_s or 0.0) for f in written])
+    back = np.sort(trace.times_s[trace.changes == -1])
+    np.testing.assert_allclose(times[: back.size], back)
+    assert np.all(times[back.size :] > rules.duration_s)
+    shares = np.mean([f.kind == "software" for f in written])
+    assert shares == pytest.approx(0.22, abs=4 * sqrt(0.22 * 0.78 / len(written)))
+
+
+@pytest.mark.parametrize(
+    "variant", [pytest.param("dp-drop", marks=pytest.mark.slow), "ntp, resharding hidden"]
+)
+def test_the_loop_loses_what_the_placement_study_finds(tmp_path: Path, variant: str) -> None:
+    """The same four traces in both: the mean ratio, within three standard errors over traces.
+
+    Beyond these the loop is to be off by what it does otherwise. Repairs wait for the next restart,
+    5,568 s on average and as long as that takes, where a repair takes 75 h: up to 2.5 % more. And
+    groups that stay away are spared failures which keep packed domains broken for longer: the loss
+    is too small by up to the share of the job that is away, once for hits that are missed and once
+    for those that would have been drawn out.
+    """
+    rules, ratios, away = trace_rules(REPAIR, 1), [], 0.0
+    for index, trace in enumerate(traces(REPAIR, 1, 11, 4)):
+        scenario = scenario_of(trace, rules, tmp_path / f"{index}.csv", variant, *COARSE)
+        record = run(scenario, 0)
+        trained_s = sum(record[f"{cause}_s"] for cause in ("compute", "all_reduce", "degraded"))
+        placed = placed_loss(trace, study_job(), variant)
+        ratios.append(record["degraded_s"] / trained_s / placed)
+        away = max(away, placed if variant == Scheme.DP_DROP.value else 0.0)
+        assert record["restarts"] > 100
+    error = 3 * np.std(ratios, ddof=1) / sqrt(len(ratios))
+    assert 1 - 2 * away - error < np.mean(ratios) < 1.025 + error
+
+
+@pytest.mark.slow
+def test_fifteen_days_take_less_than_two_seconds() -> None:
+    for scheme in ("dp-drop", "ntp", "ntp-pw"):
+        scenario = load_scenario(SCENARIO, [f"strategy.name={scheme}"])
+        begun_s = process_time()
+        record = run(scenario, 0)
+        assert process_time() - begun_s < 2.0
+        assert record["time_s"] == pytest.approx(15 * 86_400, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_every_variant_is_played(tmp_path: Path) -> None:
+    table = loop_table(tmp_path, [0], 1)
+    goodput = table.set_index("variant").goodput
+    assert list(goodput.index) == list(VARIANTS)
+    assert goodput["dp-drop, not packed"] < goodput["dp-drop"] < goodput["ntp"]
+    assert goodput["ntp"] < goodput["ntp-pw"] < goodput["checkpoint"]
+    hidden = goodput["ntp-pw, resharding hidden"]
+    assert hidden == pytest.approx(goodput["checkpoint"], rel=1e-3)
+    assert goodput["ntp-pw, in memory"] > goodput["ntp-pw"] + 0.03
+
+
+@pytest.fixture
+def loop() -> pd.DataFrame:
+    """Made up, to be drawn."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for variant in VARIANTS:
+        for seed in range(2):
+            causes = {f"{cause}_s": float(rng.uniform(1e4, 1e5)) for cause in CAUSES}
+            plain = variant == "dp-drop"
+            more = {"goodput": 0.8, "degraded": 0.02, "placed": 0.02 if plain else float("nan")}
+            rows.append(
+                {"variant": variant, "seed": seed, "restarts": 200, "time_s": 1e6, **more, **causes}
+            )
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def played() -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "scheme": variant.scheme,
+                "redundancy": variant.redundancy,
+                "hit_groups": variant.hit_groups,
+                "stall_s": variant.stall_s,
+                "seed": seed,
+                "time_to_train_ratio": 1.5 + place,
+                "restarts": seed,
+            }
+            for place, variant in enumerate(WITHIN)
+            for seed in range(2)
+        ]
+    )
+
+
+@pytest.fixture
+def within(played: pd.DataFrame) -> pd.DataFrame:
+    """Made up: SPARe's groups never die, its eight copies masked nothing."""
+    like_control = (played.scheme == "spare-ntp") & (played.redundancy == 8)
+    controls = played[(played.redundancy == 1)].time_to_train_ratio
+    played.loc[like_control, "time_to_train_ratio"] = controls.to_numpy()
+    return played.assign(without_a_restart=equals_control(played))
+
+
+def test_rows_tables_and_figures(loop: pd.DataFrame, within: pd.DataFrame, tmp_path: Path) -> None:
+    found = [*loop_rows.loop_rows(loop), *loop_rows.within_rows(within)]
+    json.dumps([row.as_dict() for row in found], allow_nan=False)
+    assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
+    beside = [row for row in found if row.quantity == "degraded_over_placement_study"]
+    assert [row.scheme for row in beside] == ["dp-drop"]
+    assert beside[0].simulated == pytest.approx(1.0)
+    assert loop_tables.loop_table(loop).row_count == len(VARIANTS)
+    assert "SPARe" in loop_tables.closing_sentences(loop, within)
+    for path in (
+        loop_figures.draw_loop(loop, tmp_path / "loop.png"),
+        loop_figures.draw_within(within, tmp_path / "within.png"),
+    ):
+        assert path.stat().st_size > 10_000
+
+
+def test_what_masks_nothing_is_named_for_what_it_is(within: pd.DataFrame) -> None:
+    same = within[within.without_a_restart]
+    assert set(zip(same.scheme, same.redundancy, strict=True)) == {
+        ("spare-ntp", 1),
+        ("spare-ntp", 8),
+    }
+    table = loop_tables.within_table(within)
+    names = dict(zip(*(list(column.cells) for column in table.columns[1::-1]), strict=False))
+    assert names["1"] == "NTP without a restart"
+    named = set(zip(*(list(column.cells) for column in table.columns[:2]), strict=True))
+    assert ("SPARe = NTP without a restart", "8") in named
+    assert ("SPARe", "8") in named  # hit groups die
+    assert ("SPARe", "2") in named
+    assert not any(name.startswith("replication =") for name, _ in named)
+    settings = [row.setting for row in loop_rows.within_rows(within) if row.scheme == "spare-ntp"]
+    assert all(s.endswith("(control)") == ("r = 1," in s) for s in settings)
+    assert all(("NTP without a restart" in s) == ("r = 2," not in s) for s in settings)
+    said = loop_tables.closing_sentences_within(within)
+    assert "12 of 16 of its runs are those with r = 1" in said
+    one_digit = within.copy()
+    one_digit.loc[one_digit.redundancy == 8, "time_to_train_ratio"] += 1e-12
+    assert equals_control(one_digit).sum() == (one_digit.redundancy == 1).sum()
+
+
+def test_one_copy_masks_the_same_under_either_scheme() -> None:
+    """With r = 1 there is nothing that SPARe and replication could do differently."""
+    times_s = []
+    for scheme in ("spare-ntp", "replication-ntp"):
+        chosen = Variant(scheme, 1, "slow", 10).settings
+        short = ["job.steps=60", "failures.component=gpu"]
+        times_s.append(run(load_scenario("spare-sound", [*chosen, *short]), 0)["time_s"])
+    assert times_s[0] == times_s[1]
+
+
+def test_variants_are_told_apart_by_their_settings() -> None:
+    assert len({tuple(variant.settings) for variant in WITHIN}) == len(WITHIN)
+    assert Variant("spare", 8).settings == ["strategy.name=spare", "strategy.redundancy=8"]

@@ -1,0 +1,173 @@
+"""Reproductions: the registry, their rows, and that workers do not change results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.player import play
+from faultline.experiments.runs.point import Point
+from faultline.experiments.runs.single_run import run
+from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies.base import row_of
+from faultline.experiments.studies.spare.cells import Cell, default_cells, full_cells
+from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
+from faultline.experiments.studies.spare.published import (
+    headline,
+    interval_steps,
+    published,
+    trials,
+)
+from faultline.experiments.studies.spare.sensitivity import (
+    ASSUMPTIONS,
+    at_best,
+    number_of_runs,
+    run_sensitivity,
+    sensitivity_rows,
+)
+from faultline.experiments.studies.spare.study import cell_rows, closing_sentence, headline_rows
+from faultline.experiments.studies.spare.tables import sensitivity_table
+from faultline.simulator.timeline import Event, EventKind
+
+ROW_KEYS = ["quantity", "scheme", "setting", "published", "simulated", "low", "high", "unit"]
+
+
+def test_spare_is_registered() -> None:
+    assert "spare" in all_reproductions()
+
+
+def test_unknown_reproduction_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "spar"]) == 2
+    message = capsys.readouterr().err
+    assert "did you mean 'spare'?" in message
+    assert message.count("\n") == 1
+
+
+def test_list_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "list"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed] == list(all_reproductions())
+
+
+def test_a_row_carries_the_confidence_interval_of_the_mean() -> None:
+    row = row_of("ratio", "spare", "here", 2.0, [1.0, 2.0, 3.0], "1")
+    assert list(row.as_dict()) == ROW_KEYS
+    assert row.simulated == 2.0
+    # Student's t for 2 degrees of freedom is 4.303; the standard error is 1/sqrt(3).
+    assert row.high == pytest.approx(2.0 + 4.303 / 3**0.5, abs=1e-3)
+    assert row.low == pytest.approx(4.0 - row.high)
+
+
+def test_the_interval_of_an_availability_stays_below_100_percent() -> None:
+    row = row_of("availability", "spare", "here", None, [0.999, 0.95, 0.999], "1")
+    assert 0 < row.low < row.simulated < row.high < 1
+
+
+def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
+    """At 300 steps: every assumption replaced costs time, a watchdog of 600 s most."""
+    runs = run_sensitivity(1, 2, steps=300)
+    assert len(runs) == number_of_runs(1)
+    table = at_best(runs)
+    found = table.set_index(["assumption", "scheme"])
+    for (name, scheme), mine in runs.groupby(["assumption", "strategy"]):
+        assert found.time_to_train_ratio[name, scheme] == mine.time_to_train_ratio.min()
+    names = [assumption.name for assumption in ASSUMPTIONS]
+    for scheme in ("spare", "replication"):
+        ratios = found.time_to_train_ratio.xs(scheme, level="scheme")[names]
+        assert (ratios.iloc[1:] > ratios.iloc[0]).all()
+        assert ratios.idxmax() == "a watchdog of 600 s notices"
+    rows = sensitivity_rows(runs)
+    assert [row.simulated for row in rows] == list(table.time_to_train_ratio)
+    assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(ASSUMPTIONS)
+    assert sensitivity_table(table).row_count == len(ASSUMPTIONS)
+
+
+def test_the_full_grid_is_that_of_the_study() -> None:
+    """660 runs: 55 redundancies over the three N, two schemes, two distributions, three seeds."""
+    cells = [cell for cell in full_cells() if cell.rules == "spare-study"]
+    assert len(cells) * 3 == 660
+    assert set(default_cells()) <= set(full_cells())
+
+
+def test_published_numbers_are_found() -> None:
+    assert published("spare", 200, 9, "time_to_train_ratio") == 2.927
+    assert published("spare", 600, 8, "availability") == 0.939
+    assert published("spare", 600, 7, "availability") is None
+    assert interval_steps("replication", 1000, 3) == 10
+    assert len(trials()) == 22
+    assert len(headline()) == 6
+
+
+def small_runs(workers: int) -> pd.DataFrame:
+    """The study's headline cells, shortened to 300 steps."""
+    tasks = [
+        Point.of(
+            resolve(load_scenario(rules, [*cell.settings(), "job.steps=300"])),
+            seed,
+            (("rules", rules),),
+        )
+        for known in headline().itertuples()
+        for rules in ("spare-study", "spare-sound")
+        for cell in [Cell(rules, known.scheme, known.groups, known.redundancy)]
+        for seed in range(2)
+    ]
+    return pd.DataFrame(play(tasks, workers=workers))
+
+
+def test_tables_and_figures_from_a_small_study(tmp_path: Path) -> None:
+    runs = small_runs(1)
+    pd.testing.assert_frame_equal(runs, small_runs(2))
+    rows = cell_rows(runs)
+    assert len(rows) == 12 * 3
+    compared = [row for row in rows if row.published is not None]
+    assert {row.quantity for row in compared} == {"time_to_train_ratio", "availability"}
+    json.dumps([row.as_dict() for row in rows], allow_nan=False)
+    head = headline_rows(runs)
+    assert closing_sentence(head).startswith("SPARe trains sooner than replication by")
+    assert "(published: 40% to 52%)" in closing_sentence(head)
+    assert draw_headline(head, tmp_path / "headline.png").stat().st_size > 10_000
+    curves = draw_curves(runs, "spare-study", "weibull", tmp_path / "curves.png")
+    assert curves.stat().st_size > 10_000
+
+
+def test_schemes_live_through_the_same_failures() -> None:
+    """Under the renewal clock the first failures of a seed are the same for all schemes."""
+
+    def first_missing(scheme: str) -> tuple[int, ...]:
+        events: list[Event] = []
+        cell = Cell("spare-sound", scheme, 200, 3)
+        run(
+            load_scenario(cell.rules, [*cell.settings(), "job.steps=30"]),
+            5,
+            "replay",
+            events.append,
+        )
+        return next(event.groups for event in events if event.kind == EventKind.MISSING)
+
+    assert first_missing("spare")[0] in first_missing("replication")
+
+
+@pytest.mark.slow
+def test_the_whole_reproduction_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "spare", "--seeds", "2", "--json", "-o", str(tmp_path)]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert all(list(row) == ROW_KEYS for row in rows)
+    assert {path.name for path in tmp_path.glob("*.png")} >= {"headline.png", "study-weibull.png"}
+    assert (tmp_path / "headline.csv").is_file()
+    engines = [row for row in rows if row["quantity"] == "engine_difference"]
+    assert len(engines) == 6
+    assert all("same events" in row["setting"] for row in engines)
+    assert all(row["simulated"] < 1e-6 for row in engines)
+    assert (tmp_path / "failure-rates.png").is_file()
+    crossings = [row for row in rows if row["quantity"] == "crossing_mtbf_s"]
+    # Checkpoints alone overtake both others: two kinds of rules, two distributions, three N.
+    overtakes = [row for row in crossings if row["scheme"].startswith("checkpoint overtakes")]
+    assert len(overtakes) == 24
+    assert all(60.0 < row["simulated"] < 86_400.0 for row in overtakes)
