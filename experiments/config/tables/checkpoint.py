@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from faultline.experiments.config.field_documentation import about
-from faultline.experiments.config.tables.sources import SOUND, STUDY
+from faultline.experiments.config.tables.sources import SOUND
 from faultline.experiments.config.tables.table import Table, implying
 from pydantic import Field
 
@@ -28,7 +28,7 @@ class CheckpointTable(Table):
         "of-lives",
         description="Which closed form gives intervals that are not stated.",
         json_schema_extra=about(
-            f"choice: the exact one; the {STUDY} takes first-order",
+            "choice: the exact one; published ones are first-order",
             choices={
                 "of-lives": "the best for how long lives last under the scheme; first-order where "
                 "that is not known in closed form",
