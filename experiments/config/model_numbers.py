@@ -8,7 +8,7 @@ from typing import Any
 
 from faultline.experiments.config.clusters import spec_of_cluster
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.tables.model import ModelTable
+from faultline.experiments.config.tables.job import ModelTable
 from faultline.platforms.spec import ClusterSpec
 from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.workload.errors import WorkloadError

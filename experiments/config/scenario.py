@@ -12,40 +12,34 @@ from typing import Any, Literal
 
 from faultline.experiments.config.clusters import gpus_of_cluster
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.field_documentation import about
-from faultline.experiments.config.mistakes import mistakes_in
+from faultline.experiments.config.mistakes import and_more, mistakes_in
 from faultline.experiments.config.model_numbers import numbers_of_model
-from faultline.experiments.config.tables.checkpoint import CheckpointTable
-from faultline.experiments.config.tables.communication import AllReduceTable, DetectionTable
 from faultline.experiments.config.tables.failures import FailuresTable
-from faultline.experiments.config.tables.job import JobTable, PlatformTable
-from faultline.experiments.config.tables.model import ModelTable
-from faultline.experiments.config.tables.protection import ProtectionTable
-from faultline.experiments.config.tables.restart import RejoinTable, RestartTable
-from faultline.experiments.config.tables.strategy import StrategyTable
-from faultline.experiments.config.tables.table import Table
+from faultline.experiments.config.tables.job import JobTable, ModelTable, PlatformTable
+from faultline.experiments.config.tables.phases import (
+    AllReduceTable,
+    CheckpointTable,
+    DetectionTable,
+    RejoinTable,
+    RestartTable,
+)
+from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
+from faultline.experiments.config.tables.table import Table, key
 from pydantic import Field, ValidationError
 
 
 class Scenario(Table):
     """One question: a job, its failures, a scheme, and the rules of the game."""
 
-    version: Literal[1] = Field(
-        1,
-        description="Version of this schema.",
-        json_schema_extra=about("choice: the only one so far", unit="1"),
-    )
-    name: str = Field(
+    version: Literal[1] = key(1, "Version of this schema.", "choice: the only one so far", "1")
+    name: str = key(
         "unnamed",
+        "Name of the scenario; a file that has none is named after itself.",
+        "choice",
         max_length=200,
-        description="Name of the scenario; a file that has none is named after itself.",
-        json_schema_extra=about("choice"),
     )
-    description: str = Field(
-        "",
-        max_length=10_000,
-        description="What it is for, and where its numbers come from.",
-        json_schema_extra=about("choice"),
+    description: str = key(
+        "", "What it is for, and where its numbers come from.", "choice", max_length=10_000
     )
     job: JobTable = Field(default_factory=JobTable)
     model: ModelTable = Field(default_factory=ModelTable)
@@ -79,8 +73,8 @@ class Scenario(Table):
             If the platform is no good.
         """
         tables = self.stated()
-        for key, value in changes.items():
-            set_key(tables, key.split("."), deepcopy(value), key)
+        for dotted, value in changes.items():
+            set_key(tables, dotted.split("."), deepcopy(value), dotted)
         try:
             scenario = Scenario.model_validate(tables)
         except ValidationError as error:
@@ -113,12 +107,12 @@ class Scenario(Table):
             numbers = {("job", "gpus"): gpus}
         if not numbers:
             return self
-        for (table, key), value in numbers.items():
-            stated.setdefault(table, {})[key] = value
+        for (table, name), value in numbers.items():
+            stated.setdefault(table, {})[name] = value
         scenario = Scenario.model_validate(stated)
-        for table, key in numbers:
-            if key not in getattr(self, table).model_fields_set:
-                getattr(scenario, table).model_fields_set.discard(key)
+        for table, name in numbers:
+            if name not in getattr(self, table).model_fields_set:
+                getattr(scenario, table).model_fields_set.discard(name)
         return scenario
 
 
@@ -141,8 +135,3 @@ def set_key(
         inner.pop(keys[-1], None)
     else:
         inner[keys[-1]] = value
-
-
-def and_more(mistakes: int) -> str:
-    """Return how many mistakes there are besides the one that is told, for the end of its line."""
-    return f" (and {mistakes} more)" if mistakes else ""

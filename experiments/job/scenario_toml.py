@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import tomlkit
 from faultline.experiments.config.keys import KeyPath
-from faultline.experiments.config.toml_writing import toml_item, written
+from faultline.experiments.config.toml_text import toml_item, written
 from faultline.experiments.job.resolved_keys import ResolvedKey, ResolvedScenario
 from tomlkit.items import Table
 
