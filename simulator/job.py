@@ -137,6 +137,8 @@ class Durations:
         What the shrinking takes on top for each member that is left.
     rejoin_s : float
         What all wait for when groups come back at a checkpoint: joining, and being sent the state.
+    load_growth_s : float
+        What each group adds to loading, where all of them read.
     unevenness : float
         By how much measured times may depend on which groups are left (`ProbeResult`).
     """
@@ -149,6 +151,7 @@ class Durations:
     shrink_per_member_s: float = 0.0
     rejoin_s: float = 0.0
     unevenness: float = 0.0
+    load_growth_s: float = 0.0
 
     def reconfigure_s(self, members: int) -> float:
         """Return the time to decide and to shrink the communicator to `members`, in seconds."""
@@ -164,3 +167,8 @@ class Job:
     durations: Durations
     failures: FailureModel
     seed: int
+
+    def load_s(self, members: int) -> float:
+        """Return the time to load a checkpoint from storage into so many groups, in seconds."""
+        absent = self.work.groups - members
+        return self.durations.load_s - self.durations.load_growth_s * absent

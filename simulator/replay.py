@@ -222,10 +222,10 @@ class ReplayEngine:
         return Outcome(self.now_s)
 
     def _load(self, phase: Load) -> Outcome:
-        load_s = self._job.durations.load_s if phase.duration_s is None else phase.duration_s
         loading, left = 0, self._unharmed(phase.members)
         while left and len(left) != loading:
-            loading, self.now_s = len(left), self.now_s + load_s
+            loading, load_s = len(left), phase.duration_s
+            self.now_s += self._job.load_s(loading) if load_s is None else load_s
             left = self._unharmed(left)
         return Outcome(self.now_s)
 

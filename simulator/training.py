@@ -115,10 +115,12 @@ class Training:
                 self._reduced(reduced.now_s - outcome.now_s)
                 progress.now_s = reduced.now_s
             progress.completed_steps += 1
-            progress.completed_batches += play.share
             if progress.completed_steps <= self._loaded.steps:
-                # It was saved already, and is done once more.
+                # It was saved already, and is done once more: it counts as it did.
                 progress.ledger.take_back(self._loaded.booked)
+                progress.completed_batches += self._loaded.last_share
+            else:
+                progress.completed_batches += play.share
             if self._record:
                 self._log(EventKind.STEP, stacks=self._plan.stacks)
             yield from self._save_what_is_due(play.down)

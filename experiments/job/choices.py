@@ -133,12 +133,12 @@ def wants_best_period(question: ResolvedJob) -> bool:
 
 def _no_sooner_than_whole(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
     """Return a question at an interval, or at the least that lets each snapshot become whole."""
-    protected, job = question.protected, question.scenario.job
+    protected = question.protected
     lag_s = 0.0
     if protected.in_background:
         in_memory = bool(protected.snapshot_interval_steps)
         lag_s = (protected.snapshot_cost if in_memory else protected.persist_cost).lag_s
-    step_s = job.compute_s + question.durations.all_reduce_s(job.groups)
+    step_s = question.strategy().step_s(costs_of(question))
     return at_interval(question, max(interval_steps, ceil(lag_s / step_s)))
 
 

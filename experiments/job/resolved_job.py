@@ -216,7 +216,7 @@ def durations_of(scenario: Scenario) -> Durations:
     """Return the times of the job's phases, measured where the scenario says so."""
     reduce, checkpoint, restart = scenario.all_reduce, scenario.checkpoint, scenario.restart
     all_reduce_s: AllReduceTime | None = None
-    save_s, load_s, unevenness = None, 0.0, 0.0
+    save_s, load_s, load_growth_s, unevenness = None, 0.0, 0.0, 0.0
     if reduce.time == "stated":
         each_s, groups = reduce.time_per_group_s, scenario.job.groups
         all_s = reduce.time_s if each_s is None or reduce.time_s is not None else each_s * groups
@@ -232,7 +232,7 @@ def durations_of(scenario: Scenario) -> Durations:
             save_s = measured.save_s
             unevenness = max(unevenness, measured.storage_unevenness)
         if restart.load == "measured":
-            load_s = measured.load_s
+            load_s, load_growth_s = measured.load_s, measured.load_growth_s
             unevenness = max(unevenness, measured.storage_unevenness)
     assert all_reduce_s is not None, "stated or measured"
     assert save_s is not None, "stated or measured"
@@ -245,6 +245,7 @@ def durations_of(scenario: Scenario) -> Durations:
         restart.shrink_per_member_s,
         save_s if scenario.rejoin.time_s is None else scenario.rejoin.time_s,
         unevenness,
+        load_growth_s,
     )
 
 

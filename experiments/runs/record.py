@@ -79,6 +79,15 @@ _DEFINED = (
     _count(
         "checkpoint_interval_steps", "checkpoint interval", "steps between checkpoints", **_STEPS
     ),
+    Column(
+        "checkpoint_interval_s",
+        "number",
+        "time between checkpoints",
+        "how long the steps between two checkpoints take on average",
+        unit="s",
+        shown_unit="minutes",
+        scale=1 / 60.0,
+    ),
     _text("protection", "protection", "how the state is kept between checkpoints"),
     _count(
         "snapshot_interval_steps",
@@ -98,6 +107,15 @@ _DEFINED = (
     ),
     _time("time_s", "simulated time", "simulated time of the whole job", "days", better="lower"),
     Column(
+        "goodput",
+        "number",
+        "goodput",
+        "share of the time that went into useful work",
+        "higher",
+        shown_unit="%",
+        scale=100.0,
+    ),
+    Column(
         "time_to_train_ratio",
         "number",
         "time-to-train ratio",
@@ -110,15 +128,6 @@ _DEFINED = (
         "number",
         "availability",
         "share of the time in which the job was up: not restarting, loading or reconfiguring",
-        "higher",
-        shown_unit="%",
-        scale=100.0,
-    ),
-    Column(
-        "goodput",
-        "number",
-        "goodput",
-        "share of the time that went into useful work",
         "higher",
         shown_unit="%",
         scale=100.0,

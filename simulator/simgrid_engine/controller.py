@@ -262,17 +262,17 @@ class SimgridEngine:
 
     def _load(self, phase: Load) -> Outcome:
         traffic, down = self._traffic, self.failure_injector.down
-        from_storage = phase.duration_s is None
-        load_s = self._job.durations.load_s if phase.duration_s is None else phase.duration_s
         loading, left = 0, [group for group in phase.members if group not in down]
         while left and len(left) != loading:
             loading, start_s = len(left), simgrid.Engine.clock
-            if not (traffic.load and from_storage) or not load_checkpoint(
+            load_s = phase.duration_s
+            if not (traffic.load and load_s is None) or not load_checkpoint(
                 [traffic.hosts[group] for group in left],
                 traffic.storage,
                 traffic.checkpoint_bytes_per_rank,
                 traffic.readers,
             ):
+                load_s = self._job.load_s(loading) if load_s is None else load_s
                 self._sleep_until(start_s + load_s)
             left = [group for group in left if group not in down]
         return Outcome(simgrid.Engine.clock)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,8 @@ class ProbeResult:
         Writing a checkpoint, and loading it into all groups.
     groups : int
         Number of groups.
+    load_growth_s : float
+        What each further group adds to loading, where all of them read.
     ring_unevenness, storage_unevenness : float
         By how much the all-reduce, and writing and loading, may depend on which of the groups are
         left: 0.5 for half as long again (`simulator.simgrid_engine.evenness`).
@@ -37,6 +39,7 @@ class ProbeResult:
     groups: int
     ring_unevenness: float = 0.0
     storage_unevenness: float = 0.0
+    load_growth_s: float = 0.0
 
     def ring_time(self) -> RingTime:
         """Return the all-reduce time by members that agrees with both measurements."""
@@ -77,15 +80,20 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
 
     saved_bytes = traffic.checkpoint_bytes_per_rank
 
+    def load(groups: Sequence[Sequence[str]]) -> bool:
+        return load_checkpoint(groups, traffic.storage, saved_bytes, traffic.readers)
+
     def measure() -> None:
         timed(lambda: _all_reduce(traffic, traffic.bytes_per_rank))
         timed(lambda: _all_reduce(traffic, 0.0))
         timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, saved_bytes))
-        timed(lambda: load_checkpoint(traffic.hosts, traffic.storage, saved_bytes, traffic.readers))
+        timed(lambda: load(traffic.hosts))
+        timed(lambda: load(traffic.hosts[:1]))
 
     actor_on(CONTROLLER_HOST, "probe", measure)
     run_to_the_end(engine)
-    all_reduce_s, empty_all_reduce_s, save_s, load_s = measured
+    all_reduce_s, empty_all_reduce_s, save_s, load_s, load_alone_s = measured
+    further = len(traffic.hosts) - 1 if traffic.readers == "every-group" else 0
     return ProbeResult(
         all_reduce_s,
         empty_all_reduce_s,
@@ -94,6 +102,7 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
         len(traffic.hosts),
         ring_unevenness(traffic.hosts, traffic.bytes_per_rank),
         storage_unevenness(traffic.hosts, traffic.storage, saved_bytes),
+        (load_s - load_alone_s) / further if further else 0.0,
     )
 
 

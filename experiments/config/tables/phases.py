@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from faultline.experiments.config.tables.table import SOUND, STUDY, Table, implying, key
+from faultline.experiments.config.tables.table import SOUND, Table, implying, key
 from faultline.simulator.job import (
     Detection,
     FailedWriter,
@@ -131,7 +131,7 @@ class CheckpointTable(Table):
     period: Literal["of-lives", "first-order"] = key(
         "of-lives",
         "Which closed form gives intervals that are not stated.",
-        f"choice: the exact one; the {STUDY} takes first-order",
+        "choice: the exact one; published ones are first-order",
         choices={
             "of-lives": "the best for how long lives last under the scheme; first-order where "
             "that is not known in closed form",

@@ -132,7 +132,8 @@ def test_a_trace_is_shown_with_its_span(tmp_path: Path) -> None:
 
 
 def test_every_value_says_where_it_comes_from(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.toml", "[job]\nsteps = 50\n[strategy]\nredundancy = 3\n")
+    text = "[job]\nsteps = 50\n[strategy]\nname = 'spare'\nredundancy = 3\n"
+    path = write(tmp_path / "mine.toml", text)
     keys = resolved(path, "job.groups=16").keys
     origins = {
         ("job", "steps"): "stated",

@@ -155,7 +155,8 @@ def test_keys_of_a_trace_that_do_not_fit_together(trace: str) -> None:
     assert "no timestamp" in refused(*model, "failures.trace_start=2024-05-01")
     assert "no timestamp" in refused(*model, "failures.trace_start=yesterday")
     assert "independent" in refused(f'failures.trace="{trace}"')
-    assert "gpu-0 to gpu-95" in refused(*model, "job.gpus=96", "job.groups=24")
+    stated = ["all_reduce.time=stated", "checkpoint.write=stated", "restart.load=included"]
+    assert "gpu-0 to gpu-95" in refused(*model, *stated, "job.gpus=96", "job.groups=24")
     repeated = [*model, "failures.after_end=repeat", "restart.failure_during=begins-anew"]
     assert "failure_during" in refused(*repeated, "restart.duration_s=9000")
 

@@ -167,8 +167,7 @@ def test_closed_forms_say_nothing_where_they_do_not_hold(ground: Ground) -> None
     one = tuple(all_candidates(["checkpoint/just-in-time"]))
     (row,) = play_match(Match(cell, one, (0,), beneath))
     assert row["restarts"] > 10
-    # The form takes the state from the nodes' own memory, not from that of peers.
-    assert row["closed_form_ratio"] == pytest.approx(row["ratio"], rel=0.15)
+    assert isnan(row["closed_form_ratio"])
     calm = Cell("restart", 1e9, 100.0, 1e9, 100.0)
     (row,) = play_match(Match(calm, tuple(all_candidates(_NAMES[:1])), (0,), ground))
     assert isnan(row["closed_form_ratio"])
