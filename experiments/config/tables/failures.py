@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import date
 from typing import Literal
 
-from faultline.experiments.config.tables.table import SOUND, STUDY, Table, key
+from faultline.experiments.config.tables.table import SOUND, Table, key
 from faultline.simulator.failures.clocks import ClockRule
 from pydantic import field_validator
 
+STUDY = "SPARe study (Lee et al. 2026, arXiv 2603.00357)"
 LLAMA3 = "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783)"
 
 

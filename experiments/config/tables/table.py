@@ -13,7 +13,6 @@ from faultline.strategies.base import StrategyOptions
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-STUDY = "SPARe study (Lee et al. 2026, arXiv 2603.00357)"
 SOUND = "choice: what is sound; the published simulator of SPARe takes"
 
 

@@ -19,8 +19,7 @@ from faultline.experiments.config.text_file import LARGEST_BYTES
 from faultline.experiments.config.toml_text import written
 from faultline.experiments.job.check import MOST_MISTAKES
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source
-from faultline.experiments.job.scenario_toml import scenario_toml
+from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source, scenario_toml
 from faultline.experiments.runs.single_run import run
 
 
