@@ -20,6 +20,9 @@ from faultline.simulator.probe_cache import cache_directory
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
+_WRITTEN: dict[Path, tuple[ClusterSpec, tuple[int, int, int] | None]] = {}
+"""The shipped clusters that this process has written, and the files as they were then."""
+
 
 def platform_file(scenario: Scenario) -> Path:
     """Return the platform XML of a scenario, generating it where the scenario names a preset.
@@ -82,15 +85,26 @@ def generate_preset(name: str, groups: int, directory: Path) -> Path:
             raise UserError(f"job.groups = {groups} on {name}: {error}") from error
         name = f"{name}-{groups}"
     path = directory / f"{name}.xml"
+    if path in _WRITTEN and _WRITTEN[path] == (spec, _stamp(path)):
+        return path
     try:
         directory.mkdir(parents=True, exist_ok=True)
         write_xml(spec, path)
+        _WRITTEN[path] = (spec, _stamp(path))
     except OSError as error:
         raise UserError(
             f"{path}: {error.strerror}; make the folder writable, or set XDG_CACHE_HOME to one "
             "that is"
         ) from error
     return path
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def traffic_of(scenario: Scenario, path: Path) -> Traffic:
