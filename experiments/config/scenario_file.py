@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ class ScenarioSource(TomlSource):
         """
         for key, value in changes.items():
             keys = key.split(".")
-            set_key(self.tables, keys, value, f"{self.origin}: {key}")
+            set_key(self.tables, keys, deepcopy(value), f"{self.origin}: {key}")
             self.settings[tuple(keys)] = self.origin
 
     def setting_of(self, location: Location) -> str | None:
