@@ -12,6 +12,15 @@ from faultline.simulator.failures.models import FailureModel
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.protection.tier import Tier
 
+Detection = Literal["all-reduce", "watchdog"]
+FailureInAllReduce = Literal["next-step", "fails-it"]
+FixedStep = Literal["commits", "retries"]
+FailureInRestart = Literal["begins-anew", "absorbed"]
+FailureWhileWaiting = Literal["surfaces", "absorbed"]
+Resume = Literal["redo", "after"]
+FailedWriter = Literal["skips", "replaced"]
+Rejoin = Literal["at-restart", "at-checkpoint"]
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -97,16 +106,16 @@ class Rules:
     """
 
     clock: ClockRule
-    detection: Literal["all-reduce", "watchdog"]
+    detection: Detection
     failed_all_reduce_fraction: float
     watchdog_s: float
-    failure_in_all_reduce: Literal["next-step", "fails-it"]
-    fixed_step: Literal["commits", "retries"]
-    failure_in_restart: Literal["begins-anew", "absorbed"]
-    failure_while_waiting: Literal["surfaces", "absorbed"]
-    resume: Literal["redo", "after"]
-    failed_writer: Literal["skips", "replaced"]
-    rejoin: Literal["at-restart", "at-checkpoint"] = "at-restart"
+    failure_in_all_reduce: FailureInAllReduce
+    fixed_step: FixedStep
+    failure_in_restart: FailureInRestart
+    failure_while_waiting: FailureWhileWaiting
+    resume: Resume
+    failed_writer: FailedWriter
+    rejoin: Rejoin = "at-restart"
 
 
 @dataclass(frozen=True, slots=True)

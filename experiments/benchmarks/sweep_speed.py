@@ -50,7 +50,7 @@ def time_sweep(runs: int) -> Answer:
     The overhead is what the cores spent a run beyond the simulation: planning, processes, files,
     tables.
     """
-    from faultline.experiments.config.grid_file import read_grid
+    from faultline.experiments.config.grid import read_grid
     from faultline.experiments.config.scenario_file import load_scenario
     from faultline.experiments.job.resolved_job import resolve
     from faultline.experiments.runs.local import LocalExecutor
@@ -115,7 +115,7 @@ def time_table(rows: int) -> Answer:
 
 def _fabricate(directory: Path, rows: int) -> None:
     """Write a finished sweep whose records are one run's, stretched by redundancy and seed."""
-    from faultline.experiments.config.grid_file import read_grid
+    from faultline.experiments.config.grid import read_grid
     from faultline.experiments.config.scenario_file import load_scenario
     from faultline.experiments.job.resolved_job import resolve
     from faultline.experiments.runs.planned import finish

@@ -14,8 +14,7 @@ from faultline.experiments.config.reference import find_reference, first_sentenc
 from faultline.experiments.config.reference_text import explained, overview, reference_page
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
 from faultline.experiments.job.check import check_scenario
-from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source
-from faultline.experiments.job.scenario_toml import scenario_toml
+from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source, scenario_toml
 from rich.console import Console
 from rich.text import Text
 

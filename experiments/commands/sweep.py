@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.config.grid_file import read_grid, shipped_grids
+from faultline.experiments.config.grid import read_grid, shipped_grids
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.platforms.errors import PlatformError

@@ -1,4 +1,4 @@
-"""A grid: which values of a scenario are varied, and with which seeds."""
+"""Grid files: which values of a scenario are varied, and with which seeds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,24 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import remedy_for, schema_keys
+from faultline.experiments.config.mistakes import mistakes_in, quote
+from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.runs.single_run import EngineName
+from faultline.experiments.config.text_file import Library
+from faultline.experiments.config.toml_text import TomlSource, parse_toml
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+EngineName = Literal["replay", "simgrid"]
 Settings = dict[str, Any]
 Values = dict[str, list[Any]]
+
+_GRIDS = Library("grid", "grids")
+_MOST_RUNS = 1_000_000
+_LARGEST_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +105,144 @@ def dotted_leaves(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
             yield from dotted_leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+class _GridFile(BaseModel):
+    """The tables of a grid file as they stand there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    scenario: str
+    seeds: int | list[int] = 1
+    name: str | None = None
+    description: str = ""
+    engine: EngineName = "replay"
+    set: dict[str, Any] = {}
+    grid: dict[str, Any] = {}
+    cases: list[dict[str, Any]] = []
+
+
+def shipped_grids() -> list[str]:
+    """Return the names of the grids that come with Faultline."""
+    return _GRIDS.names()
+
+
+def read_grid(name_or_path: str) -> Grid:
+    """Read a grid file.
+
+    Parameters
+    ----------
+    name_or_path : str
+        The name of a shipped grid, or a TOML file. A scenario that it names by a path is looked
+        for from the folder of the grid file.
+
+    Raises
+    ------
+    UserError
+        Names the first mistake: where it is, what is wrong and what would be right.
+    """
+    text = _GRIDS.text(name_or_path)
+    folder = Path() if name_or_path in shipped_grids() else Path(name_or_path).parent
+    return _Reader(name_or_path, *parse_toml(text), text).grid(folder)
+
+
+class _Reader(TomlSource):
+    """Makes a grid of a file's tables."""
+
+    def grid(self, folder: Path) -> Grid:
+        self.check_syntax()
+        try:
+            stated = _GridFile.model_validate(self.tables)
+        except ValidationError as error:
+            raise self.refusal(mistakes_in(error, _GridFile)) from error
+        grid = Grid(
+            self.origin,
+            stated.name or Path(self.origin).stem,
+            stated.scenario,
+            folder,
+            stated.engine,
+            self._seeds(stated.seeds),
+            self._flat(stated.set, "set"),
+            self._value_lists(stated.grid, "grid"),
+            tuple(self._value_lists(case, "cases") for case in stated.cases) or ({},),
+        )
+        self._check_stated_once(grid)
+        if grid.runs() > _MOST_RUNS:
+            raise UserError(
+                f"{self.origin}: asks for {grid.runs():,} runs; a sweep has at most "
+                f"{_MOST_RUNS:,}: list fewer values or seeds"
+            )
+        return grid
+
+    def _where(self, table: str, key: str) -> str:
+        # Several cases may have a key; which line is whose is not known.
+        place = self.origin if table == "cases" else self.place_of((table, *key.split(".")))
+        return f"{place}: [[cases]]" if table == "cases" else f"{place}: [{table}]"
+
+    def _seeds(self, stated: int | list[int]) -> tuple[int, ...]:
+        seeds = range(stated) if isinstance(stated, int) else stated
+        if not 0 < len(seeds) <= _MOST_RUNS:
+            wrong = True
+        else:
+            wrong = len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) > _LARGEST_SEED
+        if wrong:
+            place = self.place_of(("seeds",))
+            raise UserError(
+                f"{place}: seeds = {quote(stated)}: use a count from 1 (3 stands for the seeds 0, "
+                "1 and 2), or a list of different whole numbers from 0"
+            )
+        return tuple(seeds)
+
+    def _flat(self, tables: Mapping[str, Any], name: str) -> Settings:
+        """Flatten nested tables; ``"a.b" = 1`` and ``a.b = 1`` are the same."""
+        known = schema_keys(Scenario)
+        flat: Settings = {}
+        for key, value in dotted_leaves(tables):
+            path = tuple(key.split("."))
+            if path not in known:
+                remedy = remedy_for(path, Scenario)
+                raise UserError(f"{self._where(name, key)}: {key}: unknown key; {remedy}")
+            if key in flat:
+                raise UserError(f"{self._where(name, key)}: {key} is there twice; keep one")
+            flat[key] = value
+        return flat
+
+    def _value_lists(self, tables: Mapping[str, Any], name: str) -> Values:
+        values: Values = {}
+        for key, value in self._flat(tables, name).items():
+            where = f"{self._where(name, key)}: {key}"
+            if "." not in key:
+                raise UserError(
+                    f"{where} cannot be varied; vary a key within it, such as strategy.redundancy"
+                )
+            if not isinstance(value, list) and name == "grid":
+                raise UserError(f"{where} = {quote(value)}: list its values, or move it to [set]")
+            values[key] = value if isinstance(value, list) else [value]
+            _check_values(values[key], where)
+        return values
+
+    def _check_stated_once(self, grid: Grid) -> None:
+        for case in grid.cases:
+            for key in case:
+                if key in grid.varied:
+                    raise UserError(
+                        f"{self._where('grid', key)}: {key} is varied here and in [[cases]]; "
+                        "keep one of them"
+                    )
+        for key in grid.varied_keys():
+            if key in grid.fixed:
+                raise UserError(
+                    f"{self._where('set', key)}: {key} is fixed here and varied elsewhere; keep "
+                    "one of them"
+                )
+
+
+def _check_values(values: list[Any], where: str) -> None:
+    if not values:
+        raise UserError(f"{where} = []: list at least one value, or leave the key out")
+    for value in values:
+        if not isinstance(value, (str, int, float)):
+            raise UserError(f"{where}: {quote(value)} is no value: use texts, numbers, true, false")
+    if len(set(values)) < len(values):
+        twice = next(value for value in values if values.count(value) > 1)
+        raise UserError(f"{where}: {quote(twice)} is listed twice; keep one")

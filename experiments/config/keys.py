@@ -113,3 +113,11 @@ def _models_in(annotation: Any) -> Iterator[Schema]:
     else:
         for part in get_args(annotation):
             yield from _models_in(part)
+
+
+def value_at(table: BaseModel, path: KeyPath) -> Any:
+    """Return what stands at a path below a table; None where nothing does."""
+    value: Any = table
+    for part in path:
+        value = getattr(value, part, None)
+    return value

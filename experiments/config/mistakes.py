@@ -54,6 +54,11 @@ def mistakes_in(error: ValidationError, schema: Schema) -> list[Mistake]:
     ]
 
 
+def and_more(mistakes: int) -> str:
+    """Return how many mistakes there are besides the one that is told, for the end of its line."""
+    return f" (and {mistakes} more)" if mistakes else ""
+
+
 def quote(value: object) -> str:
     """Return a value as a message shows it: on one line, and not too long."""
     if isinstance(value, bool):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.mistakes import mistakes_in, quote
-from faultline.experiments.config.text_file import read_text_file
-from faultline.experiments.config.toml_text import parse_toml
+from faultline.experiments.config.mistakes import Location, mistakes_in, quote
+from faultline.experiments.config.text_file import Library
+from faultline.experiments.config.toml_text import TomlSource, parse_toml
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.toml_lines import key_lines
 from faultline.platforms.units import parse_time_s
 from faultline.simulator.failures.distributions import Constant, Distribution, Uniform
 from faultline.simulator.failures.failure import Kind, Level
@@ -29,7 +28,8 @@ from pydantic import (
 GPUS_PER_NODE = 8
 """GPUs of the nodes in ``per_1000_node_days`` (Kokolis et al. 2025, arXiv 2410.21680)."""
 
-_SHIPPED = files("faultline.experiments.config").joinpath("mixes")
+_MIXES = Library("mix", "mixes")
+_CAUSE = re.compile(r"\s*\[\[\s*cause\s*\]\]")
 _DAY_S = 86_400.0
 _LONGEST_S = 1e10
 
@@ -158,11 +158,7 @@ class MixFile(_Table):
 
 def shipped_mixes() -> list[str]:
     """Return the names of the mixes that come with Faultline."""
-    return sorted(
-        entry.name.removesuffix(".toml")
-        for entry in _SHIPPED.iterdir()
-        if entry.name.endswith(".toml")
-    )
+    return _MIXES.names()
 
 
 def load_mix(name_or_path: str) -> MixFile:
@@ -179,68 +175,26 @@ def load_mix(name_or_path: str) -> MixFile:
         If there is no such file, or it is no mix; names the first mistake with its line, and how
         many more there are.
     """
-    if name_or_path in shipped_mixes():
-        text = _SHIPPED.joinpath(f"{name_or_path}.toml").read_text(encoding="utf-8")
-    else:
-        text = _text_of(name_or_path)
-    tables, mistakes = parse_toml(text)
-    if mistakes:
-        first = mistakes[0]
-        raise UserError(
-            f"{_place(name_or_path, first.line)}: this is no TOML: {first.what}"
-            + _and_more(len(mistakes))
-        )
-    tables.setdefault("name", Path(name_or_path).stem)
+    text = _MIXES.text(name_or_path, f"failures.mix = {quote(name_or_path)}")
+    source = _MixSource(name_or_path, *parse_toml(text), text)
+    source.check_syntax()
+    source.tables.setdefault("name", Path(name_or_path).stem)
     try:
-        return MixFile.model_validate(tables)
+        return MixFile.model_validate(source.tables)
     except ValidationError as error:
-        mistakes_told = mistakes_in(error, MixFile)
-        first_told = mistakes_told[0]
-        line = _line_of(text, first_told.location)
-        raise UserError(
-            f"{_place(name_or_path, line)}: {first_told.describe()}" + _and_more(len(mistakes_told))
-        ) from error
+        raise source.refusal(mistakes_in(error, MixFile)) from error
 
 
-def _text_of(name_or_path: str) -> str:
-    try:
-        return read_text_file(Path(name_or_path))
-    except UserError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(
-            f"failures.mix = {quote(name_or_path)}: {reason}; name a TOML file or a shipped mix "
-            f"({', '.join(shipped_mixes())})"
-        ) from error
-
-
-def _line_of(text: str, location: tuple[str | int, ...]) -> int | None:
-    """Return the line of a key, or of the table that it should be in; None if it is not found."""
-    lines = text.splitlines()
-    start, names = 0, [part for part in location if isinstance(part, str)]
-    if len(location) > 1 and location[0] == "cause" and isinstance(location[1], int):
-        headers = [n for n, line in enumerate(lines) if re.match(r"\s*\[\[\s*cause\s*\]\]", line)]
-        if location[1] >= len(headers):
-            return None
-        start, names = headers[location[1]] + 1, names[1:]
-        end = next((n for n in headers if n > start), len(lines))
-    elif names and (header := _find(rf"\s*\[\s*{re.escape(names[0])}\s*\]", lines, 0, len(lines))):
-        start, names, end = header, names[1:], len(lines)
-    else:
-        end = len(lines)
-    key = re.escape(names[0]) if names else "$^"
-    return _find(rf"""\s*["']?{key}["']?\s*=""", lines, start, end) or start or None
-
-
-def _find(pattern: str, lines: list[str], start: int, end: int) -> int | None:
-    """Return the line, from 1, of the first match in ``lines[start:end]``."""
-    return next((n + 1 for n in range(start, end) if re.match(pattern, lines[n])), None)
-
-
-def _place(origin: str, line: int | None) -> str:
-    return origin if line is None else f"{origin}:{line}"
-
-
-def _and_more(mistakes: int) -> str:
-    return f" (and {mistakes - 1} more)" if mistakes > 1 else ""
+class _MixSource(TomlSource):
+    def line_of(self, location: Location) -> int | None:
+        """Return the line of a key, also of one in the n-th ``[[cause]]``."""
+        match location:
+            case ("cause", int(position), *names):
+                lines = self.text.splitlines()
+                headers = [n for n, line in enumerate(lines) if _CAUSE.match(line)]
+                if position >= len(headers):
+                    return None
+                start, *rest = headers[position:]
+                keys = key_lines("\n".join(lines[start : rest[0] if rest else None]))
+                return start + keys.get(("cause", *map(str, names[:1])), 1)
+        return super().line_of(location)

@@ -12,10 +12,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.field_documentation import documentation_of
 from faultline.experiments.config.keys import Key, KeyPath, likely_keys, remedy_for, schema_keys
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.toml_writing import written
+from faultline.experiments.config.tables.table import documentation_of
+from faultline.experiments.config.toml_text import written
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 

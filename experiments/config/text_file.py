@@ -1,15 +1,75 @@
-"""Reading small text files of a user: bounded, and never waiting for what does not come."""
+"""Reading small text files: those that come with Faultline by name, a user's own by path.
+
+Reading is bounded, and never waits for what does not come.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from faultline.experiments.config.errors import UserError
+from faultline.platforms.errors import nearest
 
 LARGEST_BYTES = 2**20
 """More than any file written by hand has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """TOML files of one kind: the shipped ones by name, a user's own by path.
+
+    Attributes
+    ----------
+    kind : str
+        What messages call one of them.
+    folder : str
+        Where in this package the shipped ones are.
+    """
+
+    kind: str
+    folder: str
+
+    def names(self) -> list[str]:
+        """Return the names of those that come with Faultline."""
+        shipped = files("faultline.experiments.config").joinpath(self.folder).iterdir()
+        return sorted(
+            file.name.removesuffix(".toml") for file in shipped if file.name.endswith(".toml")
+        )
+
+    def text(self, name_or_path: str, called: str = "") -> str:
+        """Return the text of a file.
+
+        Parameters
+        ----------
+        name_or_path : str
+            The name of a shipped file, or the path of a user's.
+        called : str
+            How the message calls it; its name where this is empty.
+
+        Raises
+        ------
+        UserError
+            If there is no such file, or it cannot be read.
+        """
+        shipped = self.names()
+        if name_or_path in shipped:
+            folder = files("faultline.experiments.config").joinpath(self.folder)
+            return folder.joinpath(f"{name_or_path}.toml").read_text(encoding="utf-8")
+        try:
+            return read_text_file(Path(name_or_path))
+        except UserError:
+            raise
+        except (OSError, ValueError) as error:
+            missing = isinstance(error, FileNotFoundError)
+            reason = "no such file" if missing else getattr(error, "strerror", None) or str(error)
+            raise UserError(
+                f"{called or name_or_path}: {reason}{nearest(name_or_path, shipped)}; name a TOML "
+                f"file or a shipped {self.kind} ({', '.join(shipped)})"
+            ) from error
 
 
 def read_text_file(path: Path) -> str:

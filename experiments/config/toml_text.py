@@ -1,13 +1,23 @@
-"""TOML read with every mistake named, where the standard library stops at the first."""
+"""TOML read with every mistake named, where the standard library stops at the first; and written.
+
+Values are written as people do: 2e13 and 600_000, long texts over several lines.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from textwrap import wrap
 from typing import Any
 
+import tomlkit
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.mistakes import Location, Mistake, and_more
 from faultline.platforms.toml_lines import key_lines
+from tomlkit.items import Float, Integer, Item, Trivia
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,6 +32,8 @@ _ENDLESS_KEY = re.compile(
 )
 _REPEATED = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Duplicate")
 _MOST_MISTAKES = 20
+_LINE_LENGTH = 100
+_LONGEST_PLAIN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +53,73 @@ class SyntaxMistake:
     line: int | None
     what: str
     repeated: bool = False
+
+
+@dataclass
+class TomlSource:
+    """A TOML file as it was written.
+
+    Attributes
+    ----------
+    origin : str
+        How messages call it: its path, or the name of a shipped one.
+    tables : dict
+        Nested tables.
+    syntax_mistakes : list of SyntaxMistake
+        What makes its text no TOML; the tables are then those that could be read.
+    text : str
+        Its text; empty where it comes from none.
+    """
+
+    origin: str
+    tables: dict[str, Any]
+    syntax_mistakes: list[SyntaxMistake] = field(default_factory=list)
+    text: str = ""
+
+    @cached_property
+    def lines(self) -> Mapping[tuple[str, ...], int]:
+        """The line of every key and table of the text, by its path; found when it is asked for."""
+        return key_lines(self.text)
+
+    def line_of(self, location: Location) -> int | None:
+        """Return the line of a key, or of the closest table around it; None if there is none."""
+        names = tuple(part for part in location if isinstance(part, str))
+        for length in range(len(names), 0, -1):
+            if names[:length] in self.lines:
+                return self.lines[names[:length]]
+        return None
+
+    def place(self, line: int | None) -> str:
+        """Return a line of the file as a message names it."""
+        return self.origin if line is None else f"{self.origin}:{line}"
+
+    def place_of(self, location: Location) -> str:
+        """Return where a key was given its value, as a message names it."""
+        return self.place(self.line_of(location))
+
+    def told_syntax(self, mistake: SyntaxMistake) -> str:
+        """Return a mistake of the text with its place, as one line."""
+        return f"{self.place(mistake.line)}: this is no TOML: {mistake.what}"
+
+    def check_syntax(self) -> None:
+        """Refuse a text that is no TOML.
+
+        Raises
+        ------
+        UserError
+            Names the first mistake and how many more there are.
+        """
+        if self.syntax_mistakes:
+            first, *others = self.syntax_mistakes
+            raise UserError(self.told_syntax(first) + and_more(len(others)))
+
+    def told(self, mistake: Mistake) -> str:
+        """Return a mistake with its place, as one line."""
+        return f"{self.place_of(mistake.location)}: {mistake.describe()}"
+
+    def refusal(self, mistakes: Sequence[Mistake]) -> UserError:
+        """Return the error that names the first of some mistakes and how many more there are."""
+        return UserError(self.told(mistakes[0]) + and_more(len(mistakes) - 1))
 
 
 def parse_toml(text: str) -> tuple[dict[str, Any], list[SyntaxMistake]]:
@@ -147,3 +226,43 @@ def _wrong_by_itself(line: str) -> bool:
     except (ValueError, RecursionError):
         return True
     return False
+
+
+def toml_item(value: Any) -> Item:
+    """Return a value as an item of a TOML document."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Integer(value, Trivia(), f"{value:_}" if abs(value) >= 10_000 else str(value))
+    if isinstance(value, float):
+        return Float(value, Trivia(), _shortest(value))
+    if isinstance(value, str) and len(value) > _LINE_LENGTH:
+        return _long_text(value)
+    item: Item = tomlkit.item(value)
+    return item
+
+
+def written(value: Any) -> str:
+    """Return a value as it stands in a TOML file."""
+    return toml_item(value).as_string()
+
+
+def _shortest(value: float) -> str:
+    """Return 340.0 or 2e13, as people would write them; either is read as this very number."""
+    plain = repr(value)
+    for digits in range(17):
+        mantissa, e, exponent = f"{value:.{digits}e}".partition("e")
+        if e and float(f"{mantissa}e{exponent}") == value:
+            scientific = f"{mantissa}e{int(exponent)}"
+            short = len(plain) <= _LONGEST_PLAIN and "e" not in plain
+            return plain if short else min(scientific, plain, key=len)
+    return plain
+
+
+def _long_text(value: str) -> Item:
+    """Break the lines of a text as TOML lets them be broken, where it has single blanks only."""
+    item: Item = tomlkit.string(value)
+    quoted = item.as_string()[1:-1]
+    if "  " in value or value != value.strip() or quoted.endswith("\\"):
+        return item
+    lines = wrap(quoted, _LINE_LENGTH - 2, break_long_words=False, break_on_hyphens=False)
+    broken = tomlkit.value('"""\\\n' + " \\\n".join(lines) + '"""')
+    return broken if broken.unwrap() == value else item

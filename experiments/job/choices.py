@@ -10,15 +10,9 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import TYPE_CHECKING
 
-from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.intervals import with_intervals
-from faultline.experiments.job.predictions import (
-    lone_failures,
-    predict_question,
-    predict_redundancies,
-    predict_settings,
-)
-from faultline.strategies.checkpoint_period import Costs
+from faultline.experiments.job.predictions import predict_redundancies, predict_settings
+from faultline.simulator.failures.models import IndependentGroups
 from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.closed_forms.prediction import Prediction, largest_of_normals
 
@@ -90,7 +84,11 @@ def at_redundancy(question: ResolvedJob, redundancy: int) -> ResolvedJob:
     """Return a question at a redundancy, with the intervals stated or best by plain forms."""
     asked = replace(question, redundancy=redundancy)
     protected, interval = with_intervals(
-        question.protected, question.scenario, asked.strategy(), costs_of(question)
+        question.protected,
+        question.scenario,
+        asked.strategy(),
+        question.costs(),
+        question.failures,
     )
     return replace(asked, interval_steps=interval, protected=protected)
 
@@ -138,14 +136,14 @@ def _no_sooner_than_whole(question: ResolvedJob, interval_steps: int) -> Resolve
     if protected.in_background:
         in_memory = bool(protected.snapshot_interval_steps)
         lag_s = (protected.snapshot_cost if in_memory else protected.persist_cost).lag_s
-    step_s = question.strategy().step_s(costs_of(question))
+    step_s = question.strategy().step_s(question.costs())
     return at_interval(question, max(interval_steps, ceil(lag_s / step_s)))
 
 
 def predicted_ratio(question: ResolvedJob) -> float | None:
     """Return the predicted time-to-train ratio of a question; None outside the forms' range."""
     if has_course(question):
-        prediction = predict_question(_within_the_job(question))
+        prediction = _within_the_job(question).predict()
         return _of_course(question, prediction).predicted_ratio
     return _of_plain_forms(question).predicted_ratio
 
@@ -153,18 +151,6 @@ def predicted_ratio(question: ResolvedJob) -> float | None:
 def has_course(question: ResolvedJob) -> bool:
     """Return whether the course of the question's scheme is known in closed form."""
     return isinstance(question.strategy(), Predictable)
-
-
-def costs_of(question: ResolvedJob) -> Costs:
-    """Return the costs of a question's job, with checkpoints on storage."""
-    job, durations = question.scenario.job, question.durations
-    return Costs(
-        mtbf_s=failure_model(question.scenario).mtbf_s,
-        save_s=durations.save_s,
-        restart_s=durations.restart_s + durations.load_s,
-        compute_s=job.compute_s,
-        all_reduce_s=durations.all_reduce_s(job.groups),
-    )
 
 
 def _within_the_job(question: ResolvedJob) -> ResolvedJob:
@@ -179,7 +165,7 @@ def _of_course(question: ResolvedJob, prediction: Prediction) -> Choice:
     rough = (
         scenario.rejoin.when != "at-restart"
         or scenario.checkpoint.policy != "fixed"
-        or not lone_failures(question)
+        or not isinstance(question.failures, IndependentGroups)
     )
     return Choice(
         question,
@@ -200,7 +186,7 @@ def _of_plain_forms(question: ResolvedJob) -> Choice:
     """
     scenario = question.scenario
     job, scheme = scenario.job, question.strategy()
-    costs = question.protected.costs_of_memory(costs_of(question))
+    costs = question.protected.costs_of_memory(question.costs())
     time_to_failure_s = scheme.masked_failures() * costs.mtbf_s
     work = scheme.work_per_step()
     slowest = float(largest_of_normals([job.groups])[0]) * job.compute_jitter

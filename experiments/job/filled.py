@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.failure_model import failure_model, job_layout, stated_mtbf_s
+from faultline.experiments.job.failure_model import job_layout, stated_mtbf_s
 from faultline.experiments.job.platform_files import state_bytes
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.simulator.failures.models import SharedFailures
@@ -26,12 +26,13 @@ def filled_in(question: ResolvedJob) -> Scenario:
     if question.protected.snapshot_interval_steps:
         tables["protection"]["interval_steps"] = question.protected.snapshot_interval_steps
     tables["protection"]["state_bytes"] = state_bytes(scenario)
-    tables["failures"] |= _failures_filled_in(scenario)
+    tables["failures"] |= _failures_filled_in(question)
     return Scenario.model_validate(tables)
 
 
-def _failures_filled_in(scenario: Scenario) -> dict[str, object]:
+def _failures_filled_in(question: ResolvedJob) -> dict[str, object]:
     """Return what ``[failures]`` leaves open where failures strike components, and not groups."""
+    scenario, model = question.scenario, question.failures
     table = scenario.failures
     layout = job_layout(scenario)
     if table.model == "independent":
@@ -45,7 +46,6 @@ def _failures_filled_in(scenario: Scenario) -> dict[str, object]:
         filled["mix"] = table.mix or "llama3"
         if table.rate == "mtbf":
             filled["mtbf_s"] = stated_mtbf_s(scenario)
-    model = failure_model(scenario)
     if isinstance(model, SharedFailures) and isinstance(model.sequence, Trace):
         filled["trace_span_s"] = model.sequence.span_s
     return filled

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import ceil, expm1
 
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.failure_model import failure_model, job_layout
+from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.protected import Protected
 from faultline.simulator.failures.failure import Level
 from faultline.simulator.failures.mix import CauseMix
@@ -25,7 +25,7 @@ def with_intervals(
     scenario: Scenario,
     scheme: Strategy,
     costs: Costs,
-    failures: FailureModel | None = None,
+    failures: FailureModel,
 ) -> tuple[Protected, int]:
     """Return the protection with its interval, and the interval of checkpoints on storage.
 
@@ -38,15 +38,15 @@ def with_intervals(
     protected : Protected
         How the state is kept.
     scenario : Scenario
-        What may state intervals, and says what fails where `failures` does not.
+        What may state intervals.
     scheme : Strategy
         The scheme that is protected.
     costs : Costs
         Of the job, with checkpoints on storage.
-    failures : FailureModel, optional
-        What is played, where that is not what the scenario describes.
+    failures : FailureModel
+        What fails when.
     """
-    model, step_s = failures or failure_model(scenario), scheme.step_s(costs)
+    step_s = scheme.step_s(costs)
     stated = scenario.checkpoint.interval_steps
     if not protected.in_background:
         return protected, stated or scheme.best_interval_steps(costs)
@@ -56,7 +56,7 @@ def with_intervals(
         whole = ceil(protected.snapshot_cost.lag_s / step_s)
         interval = scenario.protection.interval_steps or max(best, whole, 1)
     window_s = interval * step_s + costs.restart_s
-    lost = loss_in_restart(protected.protection, scenario, model, window_s)
+    lost = loss_in_restart(protected.protection, scenario, failures, window_s)
     rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=protected.persist_cost.stall_s)
     on_storage = max(
         scheme.best_interval_steps(rarer),

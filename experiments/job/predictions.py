@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.job.failure_model import failure_model
 from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Rules
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from faultline.experiments.job.resolved_job import ResolvedJob
 
 
-def predict_question(question: ResolvedJob) -> Prediction:
-    """Predict what the replay engine would find for a question with every value filled in.
+def predict_settings(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Prediction]:
+    """Predict what the replay engine would find for jobs that differ in redundancy and intervals.
 
     Groups are taken to have run for long, so that their clocks stand anywhere: true of all lives
     but the first few. Where one failure may take several groups, each counts as one of one group,
@@ -38,31 +38,22 @@ def predict_question(question: ResolvedJob) -> Prediction:
     else the forms leave out: replication's controller handles one failure a step under
     `controller_sees` = "lowest"; a job ends with its last step, not with a wipe-out.
 
+    Parameters
+    ----------
+    question : ResolvedJob
+        What they have in common.
+    settings : sequence of ResolvedJob
+        Each with its own redundancy and intervals.
+
     Raises
     ------
     UserError
         If the scheme has no closed forms.
     """
-    return predict_settings(question, [question])[0]
-
-
-def predict_settings(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Prediction]:
-    """Predict questions that differ from `question` in redundancy and intervals only.
-
-    Raises
-    ------
-    UserError
-        As `predict_question`.
-    """
     chosen = [
         (each.redundancy, each.protected.kept_every_steps(each.interval_steps)) for each in settings
     ]
     return _predict(question, chosen)
-
-
-def lone_failures(question: ResolvedJob) -> bool:
-    """Return whether each failure of a question's job takes one group only."""
-    return isinstance(failure_model(question.scenario), IndependentGroups)
 
 
 def predict_redundancies(
@@ -73,7 +64,7 @@ def predict_redundancies(
     Raises
     ------
     UserError
-        As `predict_question`.
+        As `predict_settings`.
     """
     found = _predict(question, [(redundancy, None) for redundancy in redundancies])
     return dict(zip(redundancies, found, strict=True))
@@ -113,7 +104,7 @@ def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupL
 
     Without loading: that depends on where the state is.
     """
-    failures, groups = failure_model(question.scenario), question.scenario.job.groups
+    failures, groups = question.failures, question.scenario.job.groups
     distribution: Distribution = Exponential(failures.mtbf_s * groups)
     if isinstance(failures, IndependentGroups):
         distribution = failures.distribution
@@ -146,13 +137,7 @@ def _costs(question: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
     protected = question.protected
     if protected.protection.peers is None:
         restart_s += durations.load_s
-    costs = Costs(
-        mtbf_s=failure_model(question.scenario).mtbf_s,
-        save_s=save_s,
-        restart_s=restart_s,
-        compute_s=job.compute_s,
-        all_reduce_s=durations.all_reduce_s(job.groups),
-    )
+    costs = replace(question.costs(), save_s=save_s, restart_s=restart_s)
     return protected.costs_of_memory(costs) if protected.in_background else costs
 
 

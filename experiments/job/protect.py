@@ -6,17 +6,18 @@ from dataclasses import replace
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.platform_files import spec_of
-from faultline.experiments.job.protected import Protected
-from faultline.experiments.job.transfer_times import (
-    measured_times,
-    no_times,
-    protected_job,
-    with_gathering,
+from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.job.platform_files import (
+    explaining_aborts,
+    platform_file,
+    spec_of,
+    state_bytes,
 )
+from faultline.experiments.job.protected import Protected
 from faultline.simulator.job import Durations
-from faultline.simulator.simgrid_engine.state_transfers import StateTransferTimes
-from faultline.strategies.protection.base import Protection
+from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
+from faultline.strategies.in_memory.node_groups import NodeGroups
+from faultline.strategies.protection.base import ProtectedJob, Protection
 from faultline.strategies.protection.registry import protection_class
 from faultline.strategies.protection.storage import Storage
 
@@ -34,7 +35,8 @@ def protect(scenario: Scenario, durations: Durations) -> Protected:
     chosen = protection_class(table.name)
     protection = chosen(protected_job(scenario), table.options())
     if chosen is Storage:
-        return Protected(protection, no_times(durations.save_s))
+        nothing_s = (0.0,) * 8
+        return Protected(protection, StateTransferTimes(*nothing_s, durations.save_s, None))
     if table.times == "stated":
         times = StateTransferTimes(
             copy_s=table.copy_s,
@@ -49,9 +51,9 @@ def protect(scenario: Scenario, durations: Durations) -> Protected:
             host_memory_bytes=_memory_of_platform(scenario),
         )
     else:
-        times = replace(measured_times(scenario, protection), persist_s=durations.save_s)
+        times = replace(_measured_times(scenario, protection), persist_s=durations.save_s)
         if protection.gathers:
-            times = with_gathering(times, scenario, durations)
+            times = _with_gathering(times, scenario, durations)
     _check_memory(scenario, protection, times.host_memory_bytes)
     return Protected(protection, times)
 
@@ -76,3 +78,82 @@ def _check_memory(scenario: Scenario, protection: Protection, of_platform: float
             f"node, a node has {available / 1e9:,.0f} GB; use more nodes a replica or larger "
             "groups of peers, or set protection.host_memory_bytes if it has more"
         )
+
+
+def protected_job(scenario: Scenario) -> ProtectedJob:
+    """Return what of a scenario's job matters to those who protect its state."""
+    layout = job_layout(scenario)
+    per_group = max(1, round(layout.gpus_per_group / layout.gpus_per_host))
+    # Where several groups share a node, it counts once.
+    nodes = max(1, -(-layout.gpus // layout.gpus_per_host))
+    rows = max(1, round(nodes / per_group))
+    return ProtectedJob(
+        layout.groups,
+        per_group,
+        rows * per_group,
+        layout.gpus_per_host,
+        state_bytes(scenario) / layout.gpus_per_group,
+        scenario.job.compute_s,
+    )
+
+
+def _measured_times(scenario: Scenario, protection: Protection) -> StateTransferTimes:
+    """Return what SimGrid measures for what a protection moves on the scenario's platform.
+
+    Raises
+    ------
+    UserError, PlatformError
+        If the platform does not say what its hosts are like.
+    """
+    from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
+
+    spec = spec_of(scenario)
+    if spec is None:
+        raise UserError(
+            f"{scenario.platform.file}: does not say what its hosts are like, so nothing can be "
+            'measured; set protection.times = "stated" and the times'
+        )
+    job, moved = scenario.job, protection.transfers
+    transfers = StateTransfers(
+        groups=job.groups,
+        snapshot_bytes_per_gpu=moved.snapshot_bytes_per_gpu,
+        state_bytes_per_gpu=protection.job.state_bytes_per_gpu,
+        peers=_peers_on_platform(scenario, protection),
+        copies=moved.copies,
+        gradient_bytes_per_gpu=job.parameter_bytes / job.gpus_of_group,
+        share_bytes_per_gpu=moved.share_bytes_per_gpu,
+    )
+    with explaining_aborts(platform_file(scenario)):
+        return cached_state_probe(spec, transfers)
+
+
+def _with_gathering(
+    times: StateTransferTimes, scenario: Scenario, durations: Durations
+) -> StateTransferTimes:
+    """Add the all-gather of the state, which is the second half of a ring all-reduce of as much."""
+    job = scenario.job
+    half_s = durations.all_reduce_s(job.groups) / 2
+    gather_s = half_s * state_bytes(scenario) / job.parameter_bytes
+    return replace(
+        times,
+        load_s=times.load_s + gather_s,
+        rebuild_s=times.rebuild_s + gather_s,
+        fetch_s=times.fetch_s + gather_s,
+    )
+
+
+def _peers_on_platform(scenario: Scenario, protection: Protection) -> tuple[tuple[int, ...], ...]:
+    """Return the nodes that share their state, as the platform numbers them.
+
+    On a rail plane a group has one node, which stands for all of its nodes.
+    """
+    peers = protection.peers
+    if peers is None:
+        return ()
+    spec = spec_of(scenario)
+    if spec is not None and spec.plane is not None and peers.positions == 1:
+        size = min(peers.size, scenario.job.groups)
+        peers = NodeGroups(scenario.job.groups, size, 0, "across-domains")
+    elif spec is not None and spec.plane is not None:
+        peers = replace(peers, nodes=peers.rows, positions=1)
+    return tuple(tuple(peers.nodes_of(group)) for group in range(peers.groups))

@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import Choice, at_redundancy, choices_at, wants_best_period
+from faultline.experiments.job.durations import durations_of, is_measured, restart_time_s
 from faultline.experiments.job.failure_model import failure_model, job_layout
-from faultline.experiments.job.platform_files import (
-    check_platform,
-    explaining_aborts,
-    platform_file,
-    traffic_of,
-)
+from faultline.experiments.job.platform_files import check_platform
+from faultline.experiments.job.predictions import predict_settings
 from faultline.experiments.job.protect import protect
 from faultline.experiments.job.protected import Protected
-from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
-from faultline.simulator.probe_cache import cached_probe
-from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.strategies.base import Strategy
+from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import (
     CheckpointPolicy,
     EverySteps,
     FollowingHazard,
     Never,
 )
+from faultline.strategies.closed_forms.prediction import Prediction
 from faultline.strategies.registry import strategy_class
+
+__all__ = [
+    "ResolvedJob",
+    "durations_of",
+    "is_measured",
+    "open_job",
+    "resolve",
+    "restart_time_s",
+    "rules_of",
+    "settings_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,8 @@ class ResolvedJob:
         Stated, or measured on the platform.
     protected : Protected
         How the state is kept.
+    failures : FailureModel
+        Where its failures come from; those of the scenario, unless the caller gave others.
     """
 
     scenario: Scenario
@@ -53,11 +65,44 @@ class ResolvedJob:
     interval_steps: int
     durations: Durations
     protected: Protected
+    failures: FailureModel = field(compare=False, repr=False)
 
     @property
     def rules(self) -> Rules:
         """The scenario's named choices as the engines know them."""
         return rules_of(self.scenario)
+
+    @property
+    def ideal_step_s(self) -> float:
+        """Time of a step without redundancy, failures, jitter and checkpoints, in seconds."""
+        job = self.scenario.job
+        return job.compute_s + self.durations.all_reduce_s(job.groups)
+
+    def costs(self) -> Costs:
+        """Return what closed forms need to know of the job, with checkpoints on storage."""
+        job, durations = self.scenario.job, self.durations
+        return Costs(
+            mtbf_s=self.failures.mtbf_s,
+            save_s=durations.save_s,
+            restart_s=durations.restart_s + durations.load_s,
+            compute_s=job.compute_s,
+            all_reduce_s=durations.all_reduce_s(job.groups),
+        )
+
+    def predict(self) -> Prediction:
+        """Predict what the replay engine would find.
+
+        Raises
+        ------
+        UserError
+            If the scheme has no closed forms.
+        """
+        return predict_settings(self, [self])[0]
+
+    def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
+        """Return a job of so many steps with its own limit of simulated time, else the same."""
+        changes = {"job.steps": steps, "job.time_limit_s": time_limit_s}
+        return replace(self, scenario=self.scenario.with_(changes))
 
     def strategy(self) -> Strategy:
         """Return the scheme at its start.
@@ -75,12 +120,11 @@ class ResolvedJob:
         """Return what decides when a checkpoint is due."""
         if self.scenario.checkpoint.policy == "fixed":
             return EverySteps(self.interval_steps)
-        failures = failure_model(self.scenario)
         return FollowingHazard(
             self.durations.save_s,
             self.durations.restart_s + self.durations.load_s,
             self.scenario.job.groups,
-            failures.group_failure_rate(),
+            self.failures.group_failure_rate(),
             self.strategy().forces_restart(),
         )
 
@@ -102,23 +146,22 @@ class ResolvedJob:
             self.protected.tiers(due),
             job_layout(self.scenario),
         )
-        return Job(work, self.rules, self.durations, failure_model(self.scenario), seed)
+        return Job(work, self.rules, self.durations, self.failures, seed)
 
 
-def resolve(scenario: Scenario, known: Durations | None = None) -> ResolvedJob:
+def resolve(
+    scenario: Scenario, known: Durations | None = None, failures: FailureModel | None = None
+) -> ResolvedJob:
     """Fill in what a scenario leaves open.
 
     Redundancy and intervals are the first of `settings_of`, as in a plan.
 
     Parameters
     ----------
-    scenario : Scenario
-        What was asked.
-    known : Durations, optional
-        What `durations_of` returned for a scenario that differs in nothing it depends on; by
-        default they are looked up, and measured on the platform where the scenario asks for that.
+    scenario, known, failures
+        As in `open_job`.
     """
-    question, redundancies = _open_question(scenario, known)
+    question, redundancies = open_job(scenario, known, failures)
     if len(redundancies) == 1 and not wants_best_period(question):
         return at_redundancy(question, redundancies[0])
     return choices_at(question, redundancies)[0].question
@@ -130,33 +173,44 @@ def settings_of(scenario: Scenario, known: Durations | None = None) -> list[Choi
     Parameters
     ----------
     scenario, known
-        As in `resolve`.
+        As in `open_job`.
 
     Returns
     -------
     list of Choice
         One for each redundancy, or the one that is stated, with its intervals.
     """
-    question, redundancies = _open_question(scenario, known)
-    return choices_at(question, redundancies)
+    return choices_at(*open_job(scenario, known))
 
 
-def _open_question(
-    scenario: Scenario, known: Durations | None
+def open_job(
+    scenario: Scenario, known: Durations | None = None, failures: FailureModel | None = None
 ) -> tuple[ResolvedJob, Sequence[int]]:
-    """Return a question with everything but redundancy and intervals, and what is to choose from.
+    """Return a job with everything but redundancy and intervals, and what is to choose from.
 
-    Its own redundancy is the first, and its interval 1.
+    Its own redundancy is the first, and its interval 1 (`choices.at_redundancy` changes them).
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What was asked.
+    known : Durations, optional
+        What `durations_of` returned for a scenario that differs in nothing it depends on; by
+        default they are looked up, and measured on the platform where the scenario asks for that.
+    failures : FailureModel, optional
+        What fails when, in place of what the scenario says of it.
     """
     check_platform(scenario)
     durations = known or durations_of(scenario)
-    _check_possible(scenario, durations, failure_model(scenario))
+    failures = failures or failure_model(scenario)
+    _check_possible(scenario, durations, failures)
     chosen = scenario.strategy
     redundancies: Sequence[int] = [chosen.redundancy] if chosen.redundancy else ()
     redundancies = redundancies or strategy_class(chosen.name).redundancies(
         scenario.job.groups, chosen.options()
     )
-    question = ResolvedJob(scenario, redundancies[0], 1, durations, protect(scenario, durations))
+    protected = protect(scenario, durations)
+    question = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures)
     return question, redundancies
 
 
@@ -197,96 +251,11 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
 
 def rules_of(scenario: Scenario) -> Rules:
     """Return the scenario's named choices as the engines know them."""
-    return Rules(
-        clock=scenario.failures.clock,
-        detection=scenario.detection.mode,
-        failed_all_reduce_fraction=scenario.all_reduce.failed_fraction,
-        watchdog_s=scenario.detection.watchdog_s,
-        failure_in_all_reduce=scenario.detection.failure_in_all_reduce,
-        fixed_step=scenario.all_reduce.fixed_step,
-        failure_in_restart=scenario.restart.failure_during,
-        failure_while_waiting=scenario.restart.failure_while_waiting,
-        resume=scenario.restart.resume,
-        failed_writer=scenario.checkpoint.failed_writer,
-        rejoin=scenario.rejoin.when,
-    )
+    return Rules(**{rule: value_at(scenario, path) for rule, path in _rules().items()})
 
 
-def durations_of(scenario: Scenario) -> Durations:
-    """Return the times of the job's phases, measured where the scenario says so."""
-    reduce, checkpoint, restart = scenario.all_reduce, scenario.checkpoint, scenario.restart
-    all_reduce_s: AllReduceTime | None = None
-    save_s, load_s, load_growth_s, unevenness = None, 0.0, 0.0, 0.0
-    if reduce.time == "stated":
-        each_s, groups = reduce.time_per_group_s, scenario.job.groups
-        all_s = reduce.time_s if each_s is None or reduce.time_s is not None else each_s * groups
-        all_reduce_s = ConstantTime(_stated(all_s, "all_reduce.time", "time_s"))
-    if checkpoint.write == "stated":
-        save_s = _stated(checkpoint.write_s, "checkpoint.write", "write_s")
-    if is_measured(scenario):
-        measured = measure(scenario)
-        if reduce.time == "measured":
-            all_reduce_s = measured.ring_time()
-            unevenness = measured.ring_unevenness
-        if checkpoint.write == "measured":
-            save_s = measured.save_s
-            unevenness = max(unevenness, measured.storage_unevenness)
-        if restart.load == "measured":
-            load_s, load_growth_s = measured.load_s, measured.load_growth_s
-            unevenness = max(unevenness, measured.storage_unevenness)
-    assert all_reduce_s is not None, "stated or measured"
-    assert save_s is not None, "stated or measured"
-    return Durations(
-        all_reduce_s,
-        save_s,
-        load_s,
-        restart_time_s(scenario),
-        controller_time_s(scenario),
-        restart.shrink_per_member_s,
-        save_s if scenario.rejoin.time_s is None else scenario.rejoin.time_s,
-        unevenness,
-        load_growth_s,
-    )
-
-
-def is_measured(scenario: Scenario) -> bool:
-    """Return whether any time of the job is to be measured on its platform: that takes a while."""
-    return "measured" in (
-        scenario.all_reduce.time,
-        scenario.checkpoint.write,
-        scenario.restart.load,
-    )
-
-
-def restart_time_s(scenario: Scenario) -> float:
-    """Return the seconds of a group's restart without loading: stated, or modelled by GPUs."""
-    restart = scenario.restart
-    if restart.time == "stated":
-        return _stated(restart.duration_s, "restart.time", "duration_s")
-    growth = (
-        scenario.job.all_gpus / restart.initialisation_gpus
-    ) ** restart.initialisation_exponent
-    return float(restart.scheduling_s + restart.initialisation_s * growth)
-
-
-def controller_time_s(scenario: Scenario) -> float:
-    """Return the seconds in which the job shrinks; where open, by the time of a new communicator.
-
-    NCCLX (arXiv 2510.20171) makes one of 8k, 32k, 96k GPUs in 3.97, 11.9, 24.0 s.
-    """
-    stated = scenario.restart.controller_s
-    return float(0.88 * (scenario.job.all_gpus / 1000) ** 0.72) if stated is None else stated
-
-
-def _stated(value_s: float | None, choice: str, key: str) -> float:
-    if value_s is None:
-        table = choice.partition(".")[0]
-        raise UserError(f'{choice} = "stated": needs {table}.{key}')
-    return value_s
-
-
-def measure(scenario: Scenario) -> ProbeResult:
-    """Return what SimGrid measures for this job on its platform."""
-    path = platform_file(scenario)
-    with explaining_aborts(path):
-        return cached_probe(path, traffic_of(scenario, path))
+@cache
+def _rules() -> dict[str, KeyPath]:
+    """Return the key of each rule: the schema says which is one."""
+    said = {path: documentation_of(key.field).rule for path, key in schema_keys(Scenario).items()}
+    return {rule: path for path, rule in said.items() if rule is not None}

@@ -1,18 +1,24 @@
-"""A scenario with every value filled in, and where each of them comes from."""
+"""A scenario with every value filled in, where each comes from, and all of it as a TOML file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Literal
 
-from faultline.experiments.config.keys import KeyPath
+import tomlkit
+from faultline.experiments.config.keys import KeyPath, value_at
 from faultline.experiments.config.reference import KeyReference, scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
-from faultline.experiments.job.failure_model import failure_model
+from faultline.experiments.config.toml_text import toml_item, written
 from faultline.experiments.job.filled import filled_in
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from pydantic import BaseModel
+from tomlkit.items import Table
+
+_WIDEST_KEY = 40
+_LINE_LENGTH = 120
 
 Origin = Literal["stated", "--set", "derived", "default", "unset"]
 
@@ -91,22 +97,13 @@ def resolve_source(source: ScenarioSource) -> ResolvedScenario:
     return ResolvedScenario(question, filled, keys)
 
 
-def value_at(scenario: Scenario, path: KeyPath) -> Any:
-    """Return what stands at a path of a scenario; None where nothing does."""
-    value: Any = scenario
-    for part in path:
-        value = getattr(value, part, None)
-    return value
-
-
 def _outcomes(question: ResolvedJob) -> dict[str, str]:
     """Return what choices that stand for a time came to, by their dotted keys."""
     scenario, durations = question.scenario, question.durations
     groups = scenario.job.groups
     outcomes = {}
     if scenario.failures.model != "independent":
-        mtbf_s = failure_model(scenario).mtbf_s
-        outcomes["failures.model"] = f"a failure every {mtbf_s:.6g} s"
+        outcomes["failures.model"] = f"a failure every {question.failures.mtbf_s:.6g} s"
     if scenario.all_reduce.time == "measured":
         all_reduce_s = durations.all_reduce_s(groups)
         outcomes["all_reduce.time"] = f"{all_reduce_s:.6g} s with {groups:,} groups"
@@ -162,3 +159,85 @@ def _origin(source: ScenarioSource, value: Any, default: Any, path: KeyPath) -> 
     if value is None:
         return "unset"
     return "default" if value == default else "derived"
+
+
+def scenario_toml(
+    resolved: ResolvedScenario, *, comments: bool = True, everything: bool = False
+) -> str:
+    """Return a TOML file that asks the same as the scenario, with every value stated.
+
+    Parameters
+    ----------
+    resolved : ResolvedScenario
+        The scenario.
+    comments : bool
+        Whether each key has a comment: its unit, where its value comes from, what it means.
+    everything : bool
+        Whether keys on which nothing depends are there too, though nobody stated them.
+    """
+    document = tomlkit.document()
+    if comments:
+        by = f"Resolved by Faultline {version('faultline')}."
+        document.add(tomlkit.comment(f"{by} A comment says [unit, origin] meaning;"))
+        document.add(tomlkit.comment("`faultline scenario explain KEY` tells more."))
+        document.add(tomlkit.nl())
+    tables: dict[KeyPath, tomlkit.TOMLDocument | Table] = {(): document}
+    for path, keys in _by_table(resolved, everything).items():
+        if path not in tables:
+            tables[path] = tomlkit.table()
+            tables[path[:-1]].add(path[-1], tables[path])
+        _fill(tables[path], keys, comments)
+    return tomlkit.dumps(document)
+
+
+def _by_table(resolved: ResolvedScenario, everything: bool) -> dict[KeyPath, list[ResolvedKey]]:
+    """Return the keys of each table; a table comes after the one it stands in."""
+    tables: dict[KeyPath, list[ResolvedKey]] = {(): []}
+    for path, key in resolved.keys.items():
+        if everything or key.counts or key.origin in ("stated", "--set"):
+            for length in range(1, len(path)):
+                tables.setdefault(path[:length], [])
+            tables[path[:-1]].append(key)
+    return tables
+
+
+def _fill(table: tomlkit.TOMLDocument | Table, keys: list[ResolvedKey], comments: bool) -> None:
+    widths = [_width(key) for key in keys if key.value is not None]
+    column = max((width for width in widths if width <= _WIDEST_KEY), default=0) + 2
+    for key in keys:
+        name = key.reference.path[-1]
+        if key.value is None:
+            if comments:
+                table.add(tomlkit.comment(f"{name}:".ljust(column) + remark(key)))
+            continue
+        item = toml_item(key.value)
+        if comments and _width(key) <= _WIDEST_KEY:
+            item.comment(remark(key, _LINE_LENGTH - column))
+            item.trivia.comment_ws = " " * (column - _width(key))
+        table.add(name, item)
+
+
+def _width(key: ResolvedKey) -> int:
+    """Return how many columns the key and its value take, or a lot for a text of several lines."""
+    text = f"{key.reference.path[-1]} = {written(key.value)}"
+    return len(text) if "\n" not in text else len(text) + _WIDEST_KEY
+
+
+def remark(key: ResolvedKey, longest: int = 1000) -> str:
+    """Return a key's unit, the origin of its value and its meaning, in a line.
+
+    What a choice means is left out where the line would become longer than `longest`.
+    """
+    reference = key.reference
+    said: list[str] = [reference.unit] if reference.unit not in (None, "1") else []
+    said.append(key.origin)
+    if not key.counts:
+        said.append("not in force")
+    start, end = f"[{', '.join(said)}] {reference.summary}", ""
+    if key.outcome:
+        end = f": here {key.outcome}"
+    elif key.origin == "derived" and not reference.choices:
+        end = f": {reference.source.removeprefix('derived: ')}"
+    elif isinstance(key.value, str) and reference.choices.get(key.value):
+        end = f": {reference.choices[key.value]}"
+    return start + end if len(start + end) <= longest else start

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from math import inf
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from faultline.strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw, composite_nodes
@@ -45,6 +46,7 @@ class GroupLifetimes:
         self.survival = survival
         self._nodes, self._weights = _time_nodes(survival, groups)
         self._failed = 1.0 - np.array([survival(float(time_s)) for time_s in self._nodes])
+        self._lives: WeakKeyDictionary[WipeOutLaw, Life] = WeakKeyDictionary()
 
     @property
     def failed_at_start(self) -> float:
@@ -73,7 +75,10 @@ class GroupLifetimes:
 
     def life(self, law: WipeOutLaw) -> Life:
         """Return how long a job under `law` goes on: R(1 - S(t)) for every t."""
-        return Life(self._nodes, self._weights, law.reliability(self._failed))
+        if law not in self._lives:
+            # A scheme is asked for at several intervals, and its law takes the longest.
+            self._lives[law] = Life(self._nodes, self._weights, law.reliability(self._failed))
+        return self._lives[law]
 
 
 class Life:

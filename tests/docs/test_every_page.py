@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from faultline.experiments import cli
 from faultline.experiments.cli import main
-from faultline.experiments.config.grid_file import read_grid
+from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job.check import check_scenario

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.protect import protected_job
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.job.transfer_times import protected_job
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
 from faultline.simulator.training import Training

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.commands import sweep
-from faultline.experiments.config.grid_file import read_grid
+from faultline.experiments.config.grid import read_grid
 from faultline.experiments.runs.sweep_plan import make_plan
 
 from tests.experiments.runs.in_process import Invented, some_record

@@ -1,88 +1,98 @@
-"""What is trained, and where."""
+"""What is trained, and where: the job, the model that gives it its numbers, the platform."""
 
 from __future__ import annotations
 
-from faultline.experiments.config.field_documentation import about
-from faultline.experiments.config.tables.table import Table
-from pydantic import Field
+from typing import Literal, get_args
+
+from faultline.experiments.config.tables.table import Table, key
+
+ModelName = Literal[
+    "stated",
+    "gpt3-175b",
+    "llama2-7b",
+    "llama3-8b",
+    "llama3-70b",
+    "llama3-405b",
+    "ntp-480b",
+    "custom",
+]
+_MODELLED = {"model.name": get_args(ModelName)[1:]}
+_CUSTOM = {"model.name": "custom"}
+_LLAMA = "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783), table 3: 70B"
 
 
 class JobTable(Table):
     """``[job]``: what is trained."""
 
-    groups: int = Field(
+    groups: int = key(
         8,
-        ge=1,
-        le=100_000,
-        description="Data-parallel groups N; each holds one replica.",
-        json_schema_extra=about("choice: a small job; state yours", unit="1"),
+        "Data-parallel groups N; each holds one replica.",
+        "choice: a small job; state yours",
+        "1",
+        between=(1, 100_000),
     )
-    gpus: int | None = Field(
+    gpus: int | None = key(
         None,
-        ge=1,
-        le=10**9,
-        description="GPUs of the whole job; unset: gpus_per_group * groups where that is stated, "
+        "GPUs of the whole job; unset: gpus_per_group * groups where that is stated, "
         "else all GPUs of the platform.",
-        json_schema_extra=about("derived: all GPUs of the platform", unit="1"),
+        "derived: all GPUs of the platform",
+        "1",
+        between=(1, 10**9),
     )
-    gpus_per_group: int | None = Field(
+    gpus_per_group: int | None = key(
         None,
-        ge=1,
-        le=10**9,
-        description="GPUs of a group; unset: gpus / groups, rounded down.",
-        json_schema_extra=about("derived: gpus / groups, rounded down", unit="1"),
+        "GPUs of a group; unset: gpus / groups, rounded down.",
+        "derived: gpus / groups, rounded down",
+        "1",
+        between=(1, 10**9),
     )
-    steps: int = Field(
+    steps: int = key(
         100_000,
-        ge=1,
-        le=10**9,
-        description="Training steps to complete.",
-        json_schema_extra=about("choice: a round number; state yours", unit="steps"),
+        "Training steps to complete.",
+        "choice: a round number; state yours",
+        "steps",
+        between=(1, 10**9),
     )
-    compute_s: float = Field(
+    compute_s: float = key(
         10.0,
-        gt=0,
-        le=1e9,
-        description="Time a group computes one shard type (one stack); follows from model.name "
+        "Time a group computes one shard type (one stack); follows from model.name "
         "where that names a model.",
-        json_schema_extra=about("choice: a round number; state yours, or a model", unit="s"),
+        "choice: a round number; state yours, or a model",
+        "s",
+        above=(0, 1e9),
     )
-    compute_jitter: float = Field(
+    compute_jitter: float = key(
         0.0,
-        ge=0,
-        le=10,
-        description="Standard deviation of the factor N(1, jitter^2) on compute_s.",
-        json_schema_extra=about("choice: none, all groups compute equally fast", unit="1"),
+        "Standard deviation of the factor N(1, jitter^2) on compute_s.",
+        "choice: none, all groups compute equally fast",
+        "1",
+        between=(0, 10),
     )
-    minimum_compute_factor: float = Field(
+    minimum_compute_factor: float = key(
         0.0,
+        "The factor on compute_s is never below this.",
+        "choice: no time is negative",
+        "1",
         ge=0,
         lt=1,
-        description="The factor on compute_s is never below this.",
-        json_schema_extra=about("choice: no time is negative", unit="1"),
     )
-    parameter_bytes: float = Field(
+    parameter_bytes: float = key(
         1.4e11,
-        gt=0,
-        le=1e18,
-        description="Size of a model replica's parameters, and of the gradients that are reduced; "
+        "Size of a model replica's parameters, and of the gradients that are reduced; "
         "follows from model.name where that names a model.",
-        json_schema_extra=about(
-            "choice: 70e9 parameters of 16 bits; state yours, or a model", unit="bytes"
-        ),
+        "choice: 70e9 parameters of 16 bits; state yours, or a model",
+        "bytes",
+        above=(0, 1e18),
     )
-    time_limit_s: float | None = Field(
-        None,
-        gt=0,
-        description="Give up after this much simulated time; unset: never.",
-        json_schema_extra=about("choice: no limit", unit="s"),
+    time_limit_s: float | None = key(
+        None, "Give up after this much simulated time; unset: never.", "choice: no limit", "s", gt=0
     )
-    give_up_after_restarts: int = Field(
+    give_up_after_restarts: int = key(
         1000,
-        ge=1,
-        le=10**9,
-        description="Give up after this many restarts without a new checkpoint.",
-        json_schema_extra=about("choice: a job that makes no progress has to end", unit="1"),
+        "Give up after this many restarts without a new checkpoint.",
+        "choice: a job that makes no progress has to end",
+        "1",
+        between=(1, 10**9),
     )
 
     @property
@@ -93,7 +103,7 @@ class JobTable(Table):
         ------
         ValueError
             If neither they nor the GPUs of the job are stated, nor yet filled in
-            (`experiments.job.modelled_job`).
+            (`Scenario.completed`).
         """
         if self.gpus_per_group is not None:
             return self.gpus_per_group
@@ -112,9 +122,124 @@ class JobTable(Table):
 class PlatformTable(Table):
     """``[platform]``: where the job runs."""
 
-    file: str = Field(
+    file: str = key(
         "hgx-h100",
+        "A shipped cluster, or a platform XML relative to the scenario's file.",
+        "choice: 256 GPUs of the kind that most published runs had",
         max_length=4096,
-        description="A shipped cluster, or a platform XML relative to the scenario's file.",
-        json_schema_extra=about("choice: 256 GPUs of the kind that most published runs had"),
+    )
+
+
+class ModelTable(Table):
+    """``[model]``: a transformer on pp x tp GPUs a group, which gives the job its numbers."""
+
+    name: ModelName = key(
+        "stated",
+        "Which model; job.compute_s, job.parameter_bytes, job.gpus, job.gpus_per_group "
+        "and protection.state_bytes follow from it and the platform's GPUs.",
+        "choice: studies state their times",
+        choices={
+            "stated": "none: the numbers of [job] hold as they are",
+            "gpt3-175b": "Brown et al. 2020, table 2.1",
+            "llama2-7b": "Touvron et al. 2023",
+            "llama3-8b": "Grattafiori et al. 2024, table 3",
+            "llama3-70b": "Grattafiori et al. 2024, table 3",
+            "llama3-405b": "Grattafiori et al. 2024, table 3",
+            "ntp-480b": "Arfeen et al. 2025 (NTP)",
+            "custom": "the dimensions below",
+        },
+    )
+    pipeline: int = key(
+        1, "Pipeline stages pp of a group.", "choice", "1", between=(1, 10_000), only_with=_MODELLED
+    )
+    tensor: int = key(
+        8,
+        "Tensor-parallel ranks tp of a stage: at most the GPUs of a scale-up domain.",
+        "choice: an HGX server",
+        "1",
+        between=(1, 10_000),
+        only_with=_MODELLED,
+    )
+    virtual_stages: int = key(
+        1,
+        "Interleaved parts of the model on each stage.",
+        "choice: a plain pipeline",
+        "1",
+        between=(1, 1000),
+        only_with=_MODELLED,
+    )
+    micro_batch_sequences: int = key(
+        1, "Sequences of a micro-batch.", "choice", "1", between=(1, 10**6), only_with=_MODELLED
+    )
+    micro_batches: int = key(
+        8,
+        "Micro-batches that a group takes a step.",
+        "choice",
+        "1",
+        between=(1, 10**6),
+        only_with=_MODELLED,
+    )
+    compute_efficiency: float = key(
+        0.5,
+        "Share of a GPU's peak that matrix products reach.",
+        "assumption of a usual size",
+        "1",
+        above=(0, 1),
+        only_with=_MODELLED,
+    )
+    tensor_overlap: float = key(
+        0.0,
+        "Share of the tensor-parallel collectives that hides behind compute.",
+        "assumption: none",
+        "1",
+        between=(0, 1),
+        only_with=_MODELLED,
+    )
+    recompute: Literal["none", "selective", "full"] = key(
+        "selective",
+        "What the backward pass computes again, for the memory of a GPU.",
+        "choice: Korthikanti et al. 2022, arXiv 2205.05198",
+        choices={
+            "none": "nothing",
+            "selective": "the scores of attention",
+            "full": "every layer",
+        },
+        only_with=_MODELLED,
+    )
+    shard_optimizer: bool = key(
+        True,
+        "Whether groups share the optimizer's state among them (ZeRO stage 1), for the "
+        "memory of a GPU.",
+        "choice",
+        only_with=_MODELLED,
+    )
+    hidden: int = key(
+        8_192, "Width of the residual stream.", _LLAMA, "1", between=(1, 10**7), only_with=_CUSTOM
+    )
+    ffn_hidden: int = key(
+        28_672,
+        "Inner width of the feed-forward network.",
+        _LLAMA,
+        "1",
+        between=(1, 10**8),
+        only_with=_CUSTOM,
+    )
+    heads: int = key(64, "Attention heads.", _LLAMA, "1", between=(1, 10**5), only_with=_CUSTOM)
+    key_value_heads: int = key(
+        8, "Heads of keys and values.", _LLAMA, "1", between=(1, 10**5), only_with=_CUSTOM
+    )
+    layers: int = key(80, "Transformer layers.", _LLAMA, "1", between=(1, 10**5), only_with=_CUSTOM)
+    sequence_tokens: int = key(
+        8_192, "Tokens of a training sequence.", _LLAMA, "1", between=(1, 10**8), only_with=_CUSTOM
+    )
+    vocabulary: int = key(
+        128_256, "Rows of the embedding table.", _LLAMA, "1", between=(1, 10**8), only_with=_CUSTOM
+    )
+    ffn_matrices: int = key(
+        3,
+        "Matrices of the feed-forward network: 3 where it is gated.",
+        _LLAMA,
+        "1",
+        between=(2, 3),
+        only_with=_CUSTOM,
     )

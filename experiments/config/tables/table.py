@@ -1,10 +1,105 @@
-"""What all tables of a scenario have in common."""
+"""What all tables of a scenario have in common, and what is known of a key besides its type.
+
+The documentation of a key stands beside it, in pydantic's ``json_schema_extra``. A scheme documents
+its options by a plain mapping with the same names, for which it has to import nothing.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from faultline.strategies.base import StrategyOptions
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
+from pydantic.fields import FieldInfo
+
+SOUND = "choice: what is sound; the published simulator of SPARe takes"
+
+
+class FieldDocumentation(BaseModel):
+    """The documentation of a field.
+
+    Attributes
+    ----------
+    source : str or None
+        Where the default comes from; begins with "choice" or "assumption" where nobody measured it.
+    unit : str or None
+        SI unit, "steps", or "1" for counts, ratios and exponents; None for what has none: names,
+        choices, and yes or no.
+    choices : dict of str to str
+        What each of the named choices means.
+    only_with : dict of str to list of str
+        The field counts only where each of these keys (dotted) has one of these values; a single
+        value may stand by itself.
+    rule : str or None
+        The rule of the engines (`simulator.job.Rules`) that it is.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    source: str | None = None
+    unit: str | None = None
+    choices: dict[str, str] = {}
+    only_with: dict[str, list[str]] = {}
+    rule: str | None = None
+
+    @field_validator("only_with", mode="before")
+    @classmethod
+    def _as_lists(cls, conditions: object) -> object:
+        if not isinstance(conditions, dict):
+            return conditions
+        return {
+            name: [values] if isinstance(values, str) else list(values)
+            for name, values in conditions.items()
+        }
+
+
+def key(
+    default: object,
+    meaning: str,
+    source: str,
+    unit: str | None = None,
+    *,
+    between: tuple[float, float] | None = None,
+    above: tuple[float, float] | None = None,
+    choices: Mapping[str, str] | None = None,
+    only_with: Mapping[str, Any] | None = None,
+    rule: str | None = None,
+    **limits: Any,
+) -> Any:
+    """Return a key of a scenario: its default, its meaning, and the rest of its documentation.
+
+    Parameters
+    ----------
+    default : object
+        None where it is open.
+    meaning : str
+        A sentence or two.
+    source, unit, choices, only_with, rule
+        See `FieldDocumentation`.
+    between, above : (float, float), optional
+        Least and greatest value; `above`, the first is none itself.
+    **limits
+        Other limits, as pydantic's ``Field`` takes them.
+    """
+    if between is not None:
+        limits |= {"ge": between[0], "le": between[1]}
+    if above is not None:
+        limits |= {"gt": above[0], "le": above[1]}
+    said: dict[str, Any] = {
+        "source": source,
+        "unit": unit,
+        "choices": dict(choices or {}),
+        "only_with": dict(only_with or {}),
+        "rule": rule,
+    }
+    return Field(default, description=meaning, json_schema_extra=said, **limits)
+
+
+def documentation_of(field: FieldInfo) -> FieldDocumentation:
+    """Return what a field says of itself; empty where it says nothing."""
+    stated = field.json_schema_extra
+    return FieldDocumentation.model_validate(stated if isinstance(stated, dict) else {})
 
 
 class Table(BaseModel):
@@ -26,10 +121,63 @@ def implying(choice: str, value: str, *keys: str) -> Any:
         The keys that count with that value only.
     """
 
-    def chosen(cls: Any, tables: Any) -> Any:  # noqa: ARG001
+    def chosen(cls: Any, tables: Any, validate: Callable[[Any], Table]) -> Table:  # noqa: ARG001
         if not isinstance(tables, dict) or choice in tables:
-            return tables
-        given = any(tables.get(key) is not None for key in keys)
-        return {**tables, choice: value} if given else tables
+            return validate(tables)
+        if all(tables.get(key) is None for key in keys):
+            return validate(tables)
+        table = validate({**tables, choice: value})
+        # Nobody stated the choice: without the time it is as open as before.
+        table.model_fields_set.discard(choice)
+        return table
 
-    return model_validator(mode="before")(chosen)
+    return model_validator(mode="wrap")(chosen)
+
+
+class RegisteredTable(Table):
+    """A table whose `name` chooses a class, and that has a table of options for each."""
+
+    name: str
+
+    def options(self) -> StrategyOptions:
+        """Return the named choices of what is chosen."""
+        stated = getattr(self, self.name, None)
+        return stated if isinstance(stated, StrategyOptions) else StrategyOptions()
+
+
+def with_registered(
+    name: str,
+    base: type[RegisteredTable],
+    known: Mapping[str, Any],
+    default: str,
+    meaning: str,
+    source: str,
+) -> type[Any]:
+    """Complete a table from a registry, so that a class joins by its own file alone.
+
+    Parameters
+    ----------
+    name : str
+        Name of the new table class.
+    base : type
+        The keys that do not depend on the registry.
+    known : mapping of str to class
+        The registry; each class has a `summary` and `Options`.
+    default, meaning, source : str
+        What is chosen by default, what the choice is, and where the default comes from.
+    """
+    fields: dict[str, Any] = {
+        entry: (chosen.Options, Field(default_factory=chosen.Options, description=chosen.summary))
+        for entry, chosen in known.items()
+        if chosen.Options is not StrategyOptions
+    }
+    fields["name"] = (
+        Literal[tuple(known)],
+        key(
+            default,
+            meaning,
+            source,
+            choices={entry: chosen.summary for entry, chosen in known.items()},
+        ),
+    )
+    return create_model(name, __base__=base, __module__=base.__module__, **fields)

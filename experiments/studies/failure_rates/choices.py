@@ -11,7 +11,7 @@ from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.studies.failure_rates.settings import LIMIT_S, SCHEMES, STEPS, Setting
 from faultline.simulator.job import Durations
 from faultline.strategies.base import Strategy
-from faultline.strategies.checkpoint_period import Costs, best_period_s
+from faultline.strategies.checkpoint_period import best_period_s
 from faultline.strategies.registry import strategy_class
 
 _PREDICTED = 3
@@ -90,7 +90,7 @@ def choices_of(asked: tuple[Setting, Durations]) -> list[Choice]:
         question = resolve(
             setting.scenario(scheme, least, "checkpoint.interval_steps=1"), durations
         )
-        redundancies = likely_redundancies(named, setting, durations, question)
+        redundancies = likely_redundancies(named, setting, question)
         mine = [
             Choice(
                 setting,
@@ -139,7 +139,7 @@ def to_be_played(choices: Sequence[Choice], full: bool) -> list[Choice]:
 
 
 def likely_redundancies(
-    scheme: type[Strategy], setting: Setting, durations: Durations, question: ResolvedJob
+    scheme: type[Strategy], setting: Setting, question: ResolvedJob
 ) -> list[int]:
     """Return the least redundancy, and the few best by the plain J(r) of Lee et al. 2026 (SPARe).
 
@@ -147,15 +147,9 @@ def likely_redundancies(
     """
     if scheme.name == "checkpoint":
         return [1]
-    job, groups = question.scenario.job, setting.groups
+    groups = setting.groups
     options = question.scenario.strategy.options()
-    costs = Costs(
-        setting.mtbf_s,
-        durations.save_s,
-        durations.restart_s + durations.load_s,
-        job.compute_s,
-        durations.all_reduce_s(groups),
-    )
+    costs = question.costs()
 
     def plain_ratio(redundancy: int) -> float:
         built = scheme(groups, redundancy, options)

@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.predictions import predict_question
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Point
@@ -67,7 +66,7 @@ def compare_jobs(
     for cell in cells:
         stated = _STATED if cell.rules == "spare-sound" else ()
         question = resolve(load_scenario(cell.rules, [*cell.settings(), *stated]))
-        prediction = predict_question(question)
+        prediction = question.predict()
         predicted = asdict(prediction)
         predicted["time_to_train_ratio"] = prediction.ratio_of_job(question.scenario.job.steps)
         predicted["mean_stacks"] = predicted["stacks_per_step"] + predicted["patch_per_step"]

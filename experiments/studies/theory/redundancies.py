@@ -5,9 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.predictions import predict_redundancies
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.studies.spare.published import GROUPS, headline
-from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.registry import strategy_class
 
 _LARGEST = 14
@@ -36,7 +35,7 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
     question = resolve(
         load_scenario("spare-study", [f"strategy.name={name}", f"job.groups={groups}"])
     )
-    costs = _plain_costs(question)
+    costs = question.costs()
     options = question.scenario.strategy.options()
     candidates = [r for r in scheme.redundancies(groups, options) if r <= _LARGEST]
     ratios = {
@@ -58,14 +57,3 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
         "near": f"{near[0]} to {near[-1]}",
         "predicted_ratio": ratios[best],
     }
-
-
-def _plain_costs(question: ResolvedJob) -> Costs:
-    job, durations = question.scenario.job, question.durations
-    return Costs(
-        mtbf_s=question.job(0).failures.mtbf_s,
-        save_s=durations.save_s,
-        restart_s=durations.restart_s + durations.load_s,
-        compute_s=job.compute_s,
-        all_reduce_s=durations.all_reduce_s(job.groups),
-    )

@@ -16,11 +16,10 @@ from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
 from faultline.experiments.config.text_file import LARGEST_BYTES
-from faultline.experiments.config.toml_writing import written
+from faultline.experiments.config.toml_text import written
 from faultline.experiments.job.check import MOST_MISTAKES
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source
-from faultline.experiments.job.scenario_toml import scenario_toml
+from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source, scenario_toml
 from faultline.experiments.runs.single_run import run
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.grid import Grid
-from faultline.experiments.config.grid_file import read_grid, shipped_grids
+from faultline.experiments.config.grid import Grid, read_grid, shipped_grids
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.strategies.golomb import largest_redundancy
 from hypothesis import given

@@ -19,11 +19,9 @@ from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
-from faultline.experiments.config.toml_text import parse_toml, parse_toml_value
-from faultline.experiments.config.toml_writing import written
+from faultline.experiments.config.toml_text import parse_toml, parse_toml_value, written
 from faultline.experiments.job.check import check_scenario
-from faultline.experiments.job.resolved_keys import resolve_source
-from faultline.experiments.job.scenario_toml import scenario_toml
+from faultline.experiments.job.resolved_keys import resolve_source, scenario_toml
 from faultline.platforms.errors import PlatformError
 from faultline.simulator.failures.distributions import DistributionError
 from faultline.strategies.errors import StrategyError

@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 import tomlkit
 from faultline.experiments.cli import main
-from faultline.experiments.config.field_documentation import about, documentation_of
 from faultline.experiments.config.keys import likely_keys, schema_keys, schema_path
 from faultline.experiments.config.reference import (
     KeyReference,
@@ -19,7 +18,8 @@ from faultline.experiments.config.reference import (
 )
 from faultline.experiments.config.reference_text import REGENERATE, explained, reference_page
 from faultline.experiments.config.scenario import Scenario
-from pydantic import BaseModel, Field
+from faultline.experiments.config.tables.table import documentation_of, key
+from pydantic import BaseModel
 
 PAGE = Path(__file__).parents[3] / "docs" / "scenario-reference.md"
 LEAVES = [known for known in scenario_reference().values() if not known.is_table]
@@ -87,9 +87,9 @@ def test_every_choice_means_something_and_is_one(known: KeyReference) -> None:
 
 @pytest.mark.parametrize("known", LEAVES, ids=dotted)
 def test_conditions_name_keys_and_values_that_exist(known: KeyReference) -> None:
-    for key, values in known.only_with.items():
-        condition = scenario_reference()[tuple(key.split("."))]
-        assert set(values) < set(condition.choices), f"{known.dotted} counts with any {key}"
+    for needed, values in known.only_with.items():
+        condition = scenario_reference()[tuple(needed.split("."))]
+        assert set(values) < set(condition.choices), f"{known.dotted} counts with any {needed}"
 
 
 @pytest.mark.parametrize("known", LEAVES, ids=dotted)
@@ -123,9 +123,7 @@ def test_options_of_a_scheme_count_with_that_scheme() -> None:
 
 def test_documentation_keeps_what_it_was_told() -> None:
     class Told(BaseModel):
-        pace: int = Field(
-            3, json_schema_extra=about("assumption", "s", only_with={"a.b": "c", "d": ("e", "f")})
-        )
+        pace: int = key(3, "", "assumption", "s", only_with={"a.b": "c", "d": ("e", "f")})
 
     told = documentation_of(Told.model_fields["pace"])
     assert (told.source, told.unit) == ("assumption", "s")

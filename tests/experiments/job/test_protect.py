@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.protect import protected_job
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.experiments.job.transfer_times import protected_job
 from faultline.strategies.errors import StrategyError
 
 STATED = (

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import durations_of, resolve, restart_time_s
+from faultline.experiments.job.filled import filled_in
+from faultline.experiments.job.platform_files import generate_preset
+from faultline.experiments.job.resolved_job import (
+    durations_of,
+    resolve,
+    restart_time_s,
+    rules_of,
+)
 from faultline.experiments.runs.single_run import run, scenario_hash
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.failures.distributions import Exponential
+from faultline.simulator.failures.models import IndependentGroups
+from faultline.simulator.job import Rules
 
 
 @pytest.mark.parametrize(
@@ -98,3 +109,62 @@ def test_a_platform_is_not_written_over_a_device(tmp_path: Path) -> None:
     with pytest.raises(PlatformError, match="no regular file"):
         write_xml(load_preset("spare-600k", groups=8), pipe)
     assert pipe.is_fifo()
+
+
+def test_failures_are_read_once(tmp_path: Path) -> None:
+    """Whatever is asked of a job later, it lives through what it was resolved with."""
+    path = tmp_path / "failures.csv"
+    path.write_text("time,component\n100,group-0\n7000,group-3\n", encoding="utf-8")
+    model = {"failures.model": "trace", "failures.trace": str(path), "failures.trace_span_s": 9e3}
+    model["failures.clock"] = "renewal"
+    asked = load_scenario("spare-study", {"job.groups": 8, "strategy.name": "spare", **model})
+    question = resolve(asked)
+    predicted = question.predict()
+    path.unlink()
+    assert question.job(0).failures is question.failures
+    assert question.costs().mtbf_s == question.failures.mtbf_s == 4500.0
+    assert question.predict() == predicted
+    assert filled_in(question).failures.trace_span_s == 9e3
+
+
+def test_a_job_may_live_through_other_failures_than_its_scenario_says() -> None:
+    scenario = load_scenario("spare-study", {"job.groups": 8, "strategy.redundancy": 1})
+    rare = IndependentGroups(Exponential(8e9), 8)
+    question = resolve(scenario, failures=rare)
+    assert question.job(3).failures is rare
+    assert question.interval_steps > 100 * resolve(scenario).interval_steps
+    assert question == replace(question, failures=resolve(scenario).failures)
+
+
+def test_a_shorter_job_is_the_same_but_for_its_length() -> None:
+    question = resolve(load_scenario("spare-study", {"strategy.name": "spare"}))
+    short = question.shortened(50, 1e6)
+    assert (short.job(0).work.steps, short.job(0).work.time_limit_s) == (50, 1e6)
+    assert short.shortened(question.scenario.job.steps) == question
+
+
+def test_every_rule_of_the_engines_is_a_key_of_a_scenario() -> None:
+    study = load_scenario("spare-study", {"detection.mode": "watchdog", "detection.watchdog_s": 7})
+    assert rules_of(study) == Rules(
+        clock="from-detection",
+        detection="watchdog",
+        failed_all_reduce_fraction=0.5,
+        watchdog_s=7.0,
+        failure_in_all_reduce="next-step",
+        fixed_step="commits",
+        failure_in_restart="begins-anew",
+        failure_while_waiting="surfaces",
+        resume="redo",
+        failed_writer="skips",
+        rejoin="at-restart",
+    )
+
+
+def test_a_shipped_cluster_is_written_once_for_as_long_as_it_stays(tmp_path: Path) -> None:
+    path = generate_preset("spare-600k", 8, tmp_path)
+    written = path.stat().st_mtime_ns
+    assert generate_preset("spare-600k", 8, tmp_path).stat().st_mtime_ns == written
+    path.write_text("broken", encoding="utf-8")
+    assert generate_preset("spare-600k", 8, tmp_path).read_text(encoding="utf-8") != "broken"
+    path.unlink()
+    assert generate_preset("spare-600k", 8, tmp_path).is_file()

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.analysis.selection import caveats
 from faultline.experiments.cli import main
-from faultline.experiments.config.grid_file import read_grid
+from faultline.experiments.config.grid import read_grid
 from faultline.experiments.figures.style import SCHEME_NAMES
 from faultline.experiments.report.notices import notices
 from faultline.experiments.report.points_table import MOST_ROWS, points, points_table

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.grid_file import read_grid
+from faultline.experiments.config.grid import read_grid
 from faultline.experiments.runs.planned import Outcome, play_plan
 from faultline.experiments.runs.point import (
     Executor,

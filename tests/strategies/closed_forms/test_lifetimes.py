@@ -92,3 +92,11 @@ def test_groups_may_be_down_from_the_start() -> None:
 def test_a_group_that_never_fails_has_no_mean_time() -> None:
     with pytest.raises(ValueError, match="does not fall to 0"):
         GroupLifetimes(3, lambda time_s: 1.0)
+
+
+def test_a_law_is_applied_once() -> None:
+    lifetimes, law = GroupLifetimes(60, weibull(0.8, 5e4)), StackedTypes(60, 3)
+    life = lifetimes.life(law)
+    assert lifetimes.life(law) is life
+    assert lifetimes.life(StackedTypes(60, 3)).mean_s == life.mean_s
+    assert lifetimes.life(StackedTypes(60, 4)).mean_s > life.mean_s

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.config.grid_file import read_grid
+from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import durations_of
 from faultline.experiments.studies.failure_rates.choices import Choice, choices_of, to_be_played

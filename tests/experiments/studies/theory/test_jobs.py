@@ -9,7 +9,7 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.predictions import predict_question, predict_redundancies
+from faultline.experiments.job.predictions import predict_redundancies
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.studies import all_reproductions
 from faultline.experiments.studies.spare.cells import Cell
@@ -62,7 +62,7 @@ def test_redundancies_are_predicted_each_at_its_best_interval() -> None:
     found = predict_redundancies(question, [3, 9])
     assert found[9].time_to_train_ratio < found[3].time_to_train_ratio
     assert found[9].interval_steps > found[3].interval_steps
-    at_hand = predict_question(question)
+    at_hand = question.predict()
     assert at_hand.interval_steps == question.interval_steps
 
 
@@ -80,7 +80,7 @@ def test_the_best_redundancy_is_the_published_one() -> None:
 def test_what_has_no_closed_form_is_refused_in_one_line() -> None:
     asked = load_scenario("spare-sound", ["strategy.name=oobleck", "restart.load=included"])
     with pytest.raises(UserError, match="no closed forms"):
-        predict_question(resolve(asked))
+        resolve(asked).predict()
 
 
 def test_tables_and_figures_from_small_comparisons(tmp_path: Path) -> None:

@@ -1,0 +1,338 @@
+"""The phases of a job: all-reduce and detection, checkpoints, restarts, and groups that rejoin."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from faultline.experiments.config.tables.table import SOUND, Table, implying, key
+from faultline.simulator.job import (
+    Detection,
+    FailedWriter,
+    FailureInAllReduce,
+    FailureInRestart,
+    FailureWhileWaiting,
+    FixedStep,
+    Rejoin,
+    Resume,
+)
+
+NCCLX = "NCCLX (arXiv 2510.20171)"
+BYTEROBUST = "ByteRobust (arXiv 2509.16293), restarts by requeue"
+
+
+class DetectionTable(Table):
+    """``[detection]``: how the job learns that a group is down."""
+
+    mode: Detection = key(
+        "all-reduce",
+        "What becomes of an all-reduce that lacks a member.",
+        "choice: the least that detection can take",
+        choices={
+            "all-reduce": "it fails after all_reduce.failed_fraction of its time",
+            "watchdog": "it hangs until watchdog_s after its start",
+        },
+        rule="detection",
+    )
+    watchdog_s: float = key(
+        600.0,
+        "Time-out of the watchdog, from the start of the all-reduce.",
+        "PyTorch: default time-out of an NCCL process group, 10 minutes",
+        "s",
+        above=(0, 1e9),
+        only_with={"detection.mode": "watchdog"},
+        rule="watchdog_s",
+    )
+    failure_in_all_reduce: FailureInAllReduce = key(
+        "fails-it",
+        "What a group does that dies after its compute.",
+        f"{SOUND} next-step",
+        choices={
+            "fails-it": "it makes this all-reduce fail",
+            "next-step": "it is missed in the next step only",
+        },
+        rule="failure_in_all_reduce",
+    )
+
+
+class AllReduceTable(Table):
+    """``[all_reduce]``: the gradient all-reduce at the end of a step."""
+
+    _a_time_is_stated = implying("time", "stated", "time_s", "time_per_group_s")
+
+    time: Literal["stated", "measured"] = key(
+        "measured",
+        "Where the time of an all-reduce comes from. Where a time alone is given, it is 'stated'.",
+        "choice: platforms differ",
+        choices={
+            "stated": "time_s, or time_per_group_s times groups",
+            "measured": "messages on the platform; the replay engine takes what SimGrid measured",
+        },
+    )
+    time_s: float | None = key(
+        None,
+        "Time of an all-reduce; unset: time_per_group_s * groups.",
+        "derived: time_per_group_s * groups",
+        "s",
+        between=(0, 1e11),
+        only_with={"all_reduce.time": "stated"},
+    )
+    time_per_group_s: float | None = key(
+        None,
+        "Time of an all-reduce for each group, where time_s is unset.",
+        "choice: unset, for you to say",
+        "s",
+        between=(0, 1e6),
+        only_with={"all_reduce.time": "stated"},
+    )
+    failed_fraction: float = key(
+        1.0,
+        "Cost of an all-reduce that lacked a member, as a fraction of its time.",
+        f"{SOUND} 0.5",
+        "1",
+        between=(0, 1),
+        only_with={"detection.mode": "all-reduce"},
+        rule="failed_all_reduce_fraction",
+    )
+    fixed_step: FixedStep = key(
+        "retries",
+        "What a step does that lost nothing by its failures (phase 0).",
+        f"{SOUND} commits",
+        choices={
+            "retries": "the survivors repeat the all-reduce",
+            "commits": "it is done, without an all-reduce of the survivors",
+        },
+        rule="fixed_step",
+    )
+    fidelity: Literal["flow", "chunk"] = key(
+        "flow",
+        "How messages are played.",
+        "choice: both take the same time on a ring; flow is much faster to simulate",
+        choices={
+            "flow": "one steady flow an edge of the ring",
+            "chunk": "every single message",
+        },
+        only_with={"all_reduce.time": "measured"},
+    )
+
+
+class CheckpointTable(Table):
+    """``[checkpoint]``: saving the state to storage."""
+
+    _a_time_is_stated = implying("write", "stated", "write_s")
+
+    interval_steps: int | None = key(
+        None,
+        "Steps between checkpoints; unset: the best by the closed form of `period`.",
+        "derived: closed forms",
+        "steps",
+        between=(1, 10**18),
+        only_with={"checkpoint.policy": "fixed"},
+    )
+    period: Literal["of-lives", "first-order"] = key(
+        "of-lives",
+        "Which closed form gives intervals that are not stated.",
+        "choice: the exact one; published ones are first-order",
+        choices={
+            "of-lives": "the best for how long lives last under the scheme; first-order where "
+            "that is not known in closed form",
+            "first-order": "T_c* of Saxena et al. 2024, for lives much longer than the period",
+        },
+    )
+    policy: Literal["fixed", "dynamic"] = key(
+        "fixed",
+        "When a checkpoint is due.",
+        "choice: what frameworks do",
+        choices={
+            "fixed": "every interval_steps steps",
+            "dynamic": "as soon as the unsaved work is worth its price under the hazard of a "
+            "restart at that moment, which grows with every group that is down (after Ling et "
+            "al. 2001 and Bougeret et al. 2011)",
+        },
+    )
+    write: Literal["stated", "measured"] = key(
+        "measured",
+        "Where the time to write a checkpoint comes from. Where write_s alone is "
+        "given, it is 'stated'.",
+        "choice: platforms differ",
+        choices={"stated": "write_s", "measured": "a flow to the platform's storage"},
+    )
+    write_s: float | None = key(
+        None,
+        "Time to write a checkpoint.",
+        "choice: unset, for you to say",
+        "s",
+        above=(0, 1e9),
+        only_with={"checkpoint.write": "stated"},
+    )
+    failed_writer: FailedWriter = key(
+        "replaced",
+        "What becomes of a checkpoint whose writer is down.",
+        f"{SOUND} skips",
+        choices={"replaced": "the next member writes it", "skips": "it is left out"},
+        rule="failed_writer",
+    )
+
+
+class RestartTable(Table):
+    """``[restart]``: bringing the whole job back after a wipe-out."""
+
+    _a_duration_is_stated = implying("time", "stated", "duration_s")
+
+    time: Literal["stated", "modelled"] = key(
+        "modelled",
+        "Where the time of a restart comes from. Where duration_s alone is given, it is 'stated'.",
+        "choice: restarts take longer on more GPUs",
+        choices={
+            "stated": "duration_s",
+            "modelled": "scheduling_s + initialisation_s * (GPUs / initialisation_gpus) ^ "
+            "initialisation_exponent",
+        },
+    )
+    duration_s: float | None = key(
+        None,
+        "Time until a group is up again.",
+        "choice: unset, for you to say",
+        "s",
+        above=(0, 1e9),
+        only_with={"restart.time": "stated"},
+    )
+    scheduling_s: float = key(
+        0.0,
+        "Time until the job has its machines again.",
+        "assumption: spare machines stand by",
+        "s",
+        between=(0, 1e9),
+        only_with={"restart.time": "modelled"},
+    )
+    initialisation_s: float = key(
+        454.0,
+        "Time to start processes and communicators on initialisation_gpus GPUs.",
+        f"{BYTEROBUST}: 454 s on 2,048 GPUs",
+        "s",
+        between=(0, 1e9),
+        only_with={"restart.time": "modelled"},
+    )
+    initialisation_gpus: int = key(
+        2048,
+        "GPUs that initialisation_s is of.",
+        f"{BYTEROBUST}: 128 servers of 16 GPUs",
+        "1",
+        between=(1, 10**9),
+        only_with={"restart.time": "modelled"},
+    )
+    initialisation_exponent: float = key(
+        0.25,
+        "How initialisation grows with the number of GPUs.",
+        f"{BYTEROBUST}: 454, 545, 635, 768 s on 2,048 to 16,384 GPUs grow by 2^0.25 a doubling",
+        "1",
+        between=(0, 4),
+        only_with={"restart.time": "modelled"},
+    )
+    failure_during: FailureInRestart = key(
+        "absorbed",
+        "What becomes of a group that fails during its restart.",
+        f"{SOUND} begins-anew",
+        choices={
+            "absorbed": "the restart repairs it in passing",
+            "begins-anew": "it starts over, and all wait for the slowest",
+        },
+        rule="failure_in_restart",
+    )
+    failure_while_waiting: FailureWhileWaiting = key(
+        "absorbed",
+        "What becomes of a restarted group that fails while it waits for slower ones.",
+        f"{SOUND} surfaces",
+        choices={
+            "absorbed": "the restart repairs it in passing",
+            "surfaces": "the first step finds it down",
+        },
+        rule="failure_while_waiting",
+    )
+    resume: Resume = key(
+        "after",
+        "Where training goes on after a restart.",
+        f"{SOUND} redo",
+        choices={
+            "after": "after the step that was checkpointed",
+            "redo": "with the step that was checkpointed, which is done and saved once more",
+        },
+        rule="resume",
+    )
+    load: Literal["included", "measured"] = key(
+        "included",
+        "Where the time to load the checkpoint comes from.",
+        f"{BYTEROBUST}: its times go on to the resumed job",
+        choices={
+            "included": "it is part of the restart's time",
+            "measured": "it comes on top, as measured on the platform",
+        },
+    )
+    load_by: Literal["one-group", "every-group"] = key(
+        "one-group",
+        "Who reads the checkpoint from storage.",
+        "choice: storage is read once",
+        choices={
+            "one-group": "one group, which passes it on",
+            "every-group": "all at once, sharing the storage's bandwidth",
+        },
+        only_with={"restart.load": "measured"},
+    )
+    controller_s: float | None = key(
+        None,
+        "Time of the controller's decision and the shrinking of the communicator; "
+        "unset: as long as making one of all GPUs of the job.",
+        f"derived: {NCCLX}, 3.97, 11.9, 24.0 s on 8k, 32k, 96k GPUs are 0.88 s * (GPUs / "
+        "1,000) ^ 0.72 within 9 %",
+        "s",
+        between=(0, 1e9),
+    )
+    shrink_per_member_s: float = key(
+        0.0,
+        "What the shrinking takes on top for each member that is left.",
+        "assumption: communicators of all sizes shrink alike",
+        "s",
+        between=(0, 1e6),
+    )
+
+
+class RejoinTable(Table):
+    """``[rejoin]``: whether groups that were dropped come back before the next restart."""
+
+    when: Rejoin = key(
+        "at-restart",
+        "When groups that were dropped come back.",
+        "choice: a job that has lost groups goes on without them",
+        choices={
+            "at-restart": "with a global restart only",
+            "at-checkpoint": "at the first checkpoint or snapshot at which they are repaired, "
+            "or a spare group is free; stacks and replica sets are then as if they had never "
+            "failed",
+        },
+        rule="rejoin",
+    )
+    repair_s: float = key(
+        10_800.0,
+        "Time from the moment a failure is noticed until the group could come back.",
+        "NTP (Arfeen et al. 2025, arXiv 2504.06095): 3 h for software",
+        "s",
+        between=(0, 1e9),
+        only_with={"rejoin.when": "at-checkpoint"},
+    )
+    spare_groups: int = key(
+        0,
+        "Groups that stand by from the beginning, on top of job.groups, to take the "
+        "place of failed ones.",
+        "choice: none",
+        "1",
+        between=(0, 100_000),
+        only_with={"rejoin.when": "at-checkpoint"},
+    )
+    time_s: float | None = key(
+        None,
+        "Time that all wait for groups that come back: joining, and being sent the "
+        "state; unset: as long as writing a checkpoint.",
+        "assumption: the state is read as fast as it is written",
+        "s",
+        between=(0, 1e11),
+        only_with={"rejoin.when": "at-checkpoint"},
+    )

@@ -1,0 +1,159 @@
+"""The scheme and how the state is kept beneath it, with a table of named choices for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from faultline.experiments.config.tables.table import RegisteredTable, key, with_registered
+from faultline.strategies.protection.registry import all_protections
+from faultline.strategies.registry import all_strategies
+
+_IN_MEMORY = [name for name in all_protections() if name != "storage"]
+_STATED: dict[str, str | list[str]] = {
+    "protection.name": _IN_MEMORY,
+    "protection.times": "stated",
+}
+
+
+class _StrategyTable(RegisteredTable):
+    """``[strategy]``: the scheme, and a table of named choices for each scheme that has any."""
+
+    name: str = "checkpoint"
+    redundancy: int | None = key(
+        None,
+        "Redundancy r; unset: the best by the scheme's closed form.",
+        "derived: least normalised time to train J(r), Lee et al. 2026 (SPARe)",
+        "1",
+        between=(1, 100_000),
+    )
+
+
+if TYPE_CHECKING:
+    StrategyTable = _StrategyTable
+else:
+    StrategyTable = with_registered(
+        "StrategyTable",
+        _StrategyTable,
+        all_strategies(),
+        "checkpoint",
+        "The fault-tolerance scheme.",
+        "choice: what everybody does, with nothing added to it",
+    )
+
+
+class _ProtectionTable(RegisteredTable):
+    """``[protection]``: how the state is kept, beneath the scheme."""
+
+    name: str = "storage"
+    interval_steps: int | None = key(
+        None,
+        "Steps between snapshots in memory; unset: the best period for what they cost, "
+        "and no more often than one is whole before the next.",
+        "derived: the best period T_c*, Saxena et al. 2024",
+        "steps",
+        between=(1, 10**18),
+        only_with={"protection.name": ("reft", "gemini")},
+    )
+    state_bytes: float | None = key(
+        None,
+        "State of a replica that is kept, in memory and on storage: parameters and "
+        "optimizer; unset: state_over_parameters * job.parameter_bytes.",
+        "derived: state_over_parameters * job.parameter_bytes",
+        "bytes",
+        above=(0, 1e18),
+    )
+    state_over_parameters: float = key(
+        7.0,
+        "State that is kept over job.parameter_bytes, where state_bytes is unset.",
+        "Rajbhandari et al. 2020 (ZeRO, arXiv 1910.02054): Adam keeps weights, mean and "
+        "variance of 32 bits beside weights of 16, 14 bytes for 2",
+        "1",
+        above=(0, 1000),
+    )
+    host_memory_bytes: float | None = key(
+        None,
+        "Memory of a node that snapshots may fill; unset: all that the platform says a node has.",
+        "derived: the platform's spec",
+        "bytes",
+        above=(0, 1e18),
+        only_with={"protection.name": _IN_MEMORY},
+    )
+    times: Literal["measured", "stated"] = key(
+        "measured",
+        "Where the times of moving the state about come from.",
+        "choice: platforms differ",
+        choices={
+            "measured": "flows over PCIe, host memory and network adapters of the platform",
+            "stated": "the keys below",
+        },
+        only_with={"protection.name": _IN_MEMORY},
+    )
+    copy_s: float = key(
+        1.0,
+        "Time in which all GPUs copy their snapshot to host memory, parity included.",
+        "assumption",
+        "s",
+        between=(0, 1e9),
+        only_with=_STATED,
+    )
+    copy_interference_s: float = key(
+        0.0,
+        "What an all-reduce takes longer during that.",
+        "assumption: none",
+        "s",
+        between=(0, 1e9),
+        only_with=_STATED,
+    )
+    send_s: float = key(
+        1.0,
+        "Time in which all nodes send their copies to peers.",
+        "assumption",
+        "s",
+        between=(0, 1e9),
+        only_with=_STATED,
+    )
+    send_interference_s: float = key(
+        0.0,
+        "What an all-reduce takes longer during that.",
+        "assumption: none",
+        "s",
+        between=(0, 1e9),
+        only_with=_STATED,
+    )
+    load_s: float = key(
+        1.0,
+        "Time to load the state from a node's own memory.",
+        "assumption",
+        "s",
+        between=(0, 1e9),
+        only_with=_STATED,
+    )
+    rebuild_s: float = key(
+        10.0,
+        "Time to rebuild a replaced node's state from what several peers hold, loading included.",
+        "assumption",
+        "s",
+        between=(0, 1e9),
+        only_with=_STATED,
+    )
+    fetch_s: float = key(
+        10.0,
+        "Time to send a replaced node its state from a peer that has all of it, loading included.",
+        "assumption",
+        "s",
+        between=(0, 1e9),
+        only_with=_STATED,
+    )
+
+
+if TYPE_CHECKING:
+    ProtectionTable = _ProtectionTable
+else:
+    ProtectionTable = with_registered(
+        "ProtectionTable",
+        _ProtectionTable,
+        all_protections(),
+        "storage",
+        "How the state is kept against failures.",
+        "choice: what everybody has",
+    )
