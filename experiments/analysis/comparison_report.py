@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 from faultline.experiments.analysis.best import at_best
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
-from faultline.experiments.analysis.quantities import quantity, value_text
+from faultline.experiments.analysis.numbers import value_text
+from faultline.experiments.analysis.quantities import quantity
 from faultline.experiments.analysis.selection import (
     axes_of,
     caveats,

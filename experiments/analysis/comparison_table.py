@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.comparison_report import Report
+from faultline.experiments.analysis.numbers import MISSING, number_text
 from faultline.experiments.analysis.quantities import Quantity, quantity, shown_value
 from rich import box
 from rich.table import Table
@@ -131,18 +132,8 @@ def _half_width(row: _Row, scale: float) -> str:
 
 def _percent(change: float) -> str:
     if not math.isfinite(change):
-        return "–"
+        return MISSING
     return f"{change:+,.{0 if abs(change) >= 1 else 1}%}".replace("-", "−")
-
-
-def number_text(value: float, digits: int = 4) -> str:
-    """Return a number with so many significant digits; ∞ and – for what is none."""
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    text = f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:#.{digits}g}"
-    return text.rstrip(".").replace("-", "−")
 
 
 def _signed(value: float) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-from faultline.simulator.badput import CAUSES, MEANINGS
+from faultline.experiments.analysis.numbers import is_missing, value_text
+from faultline.experiments.runs.record import COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,45 +43,17 @@ class Quantity:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
-_DAYS = 1 / 86400.0
-_HOURS = 1 / 3600.0
-
+# What is no column of a record: axes, and what only studies have.
 _KNOWN = {
-    "time_to_train_ratio": Quantity("time-to-train ratio", better="lower"),
-    "availability": Quantity("availability", "%", 100.0, "higher", share=True),
     "available_domains": Quantity("available domains", share=True),
     "completed_fraction": Quantity("completed fraction", share=True),
-    "goodput": Quantity("goodput", "%", 100.0, "higher", share=True),
-    "time_s": Quantity("simulated time", "days", _DAYS, "lower"),
-    "downtime_s": Quantity("downtime", "days", _DAYS, "lower"),
-    "restarts": Quantity("restarts", better="lower"),
-    "restarts_from_memory": Quantity("restarts from nodes' own memory"),
-    "restarts_from_peers": Quantity("restarts from the memory of peers"),
-    "rejoined": Quantity("groups that rejoined"),
-    "snapshots": Quantity("snapshots taken in the background"),
-    "snapshot_interval_steps": Quantity("snapshot interval", "steps"),
-    "failures": Quantity("failures"),
-    "failures_while_down": Quantity("failures of groups that were down"),
-    "reorderings": Quantity("reorderings"),
-    "moved_types": Quantity("shard types moved"),
-    "checkpoints": Quantity("checkpoints written"),
-    "checkpoint_interval_steps": Quantity("checkpoint interval", "steps"),
-    "checkpoint_interval_s": Quantity("time between checkpoints", "minutes", 1 / 60),
-    "completed_steps": Quantity("steps completed", better="higher"),
-    "played_steps": Quantity("steps played"),
-    "mean_stacks": Quantity("mean stacks a step"),
-    "groups": Quantity("groups N", symbol="N"),
-    "gpus": Quantity("GPUs"),
-    "redundancy": Quantity("redundancy r", symbol="r"),
     "wall_s": Quantity("real time of the run", "s"),
-    "seed": Quantity("seed"),
     "strategy.name": Quantity("scheme"),
     "protection.name": Quantity("protection"),
     "strategy.redundancy": Quantity("redundancy r", symbol="r"),
     "job.groups": Quantity("groups N", symbol="N"),
     "job.gpus": Quantity("GPUs"),
     "job.gpus_per_group": Quantity("GPUs a group"),
-    "job.steps": Quantity("steps"),
     "job.compute_s": Quantity("compute time of a stack", "s", symbol="compute"),
     "job.compute_jitter": Quantity("jitter of compute"),
     "job.parameter_bytes": Quantity("size of the model", "TB", 1e-12, symbol="model"),
@@ -98,52 +69,28 @@ _KNOWN = {
     "restart.duration_s": Quantity("restart duration", "s", symbol="restart"),
     "restart.controller_s": Quantity("controller time", "s", symbol="controller"),
     "platform.file": Quantity("platform"),
-    **{f"{cause}_s": Quantity(MEANINGS[cause], "hours", _HOURS) for cause in CAUSES},
 }
-
-_UNITS = {
-    "bytes_per_s": "B/s",
-    "bytes": "B",
-    "steps": "steps",
-    "s": "s",
-}
+_SUFFIXES = {"_bytes_per_s": "B/s", "_bytes": "B", "_steps": "steps", "_s": "s"}
 
 
-def quantity(column: str) -> Quantity:
-    """Return how a column of a sweep is read.
+def quantity(name: str) -> Quantity:
+    """Return how a column of a sweep is read: of a record as that defines it.
 
-    Columns that the table does not know are named after themselves: underscores become blanks, and
-    a unit at the end of the name stays a unit.
+    Columns that nobody knows are named after themselves: underscores become blanks, and a unit at
+    the end of the name stays a unit.
     """
-    if column in _KNOWN:
-        return _KNOWN[column]
-    *tables, name = column.split(".")
-    for suffix, unit in _UNITS.items():
-        if name.endswith(f"_{suffix}"):
-            return Quantity(_in_words(tables, name.removesuffix(f"_{suffix}")), unit)
-    return Quantity(_in_words(tables, name))
-
-
-def _in_words(tables: list[str], name: str) -> str:
+    if name in COLUMNS:
+        known = COLUMNS[name]
+        return Quantity(
+            known.label, known.shown_unit, known.scale, known.better, known.symbol, known.share
+        )
+    if name in _KNOWN:
+        return _KNOWN[name]
     # The first table says where in the scenario to look; those below it name a scheme or a part.
-    return " ".join((*tables[1:], name)).replace("_", " ")
-
-
-def is_missing(value: Any) -> bool:
-    """Whether there is no value: None or NaN, as for an axis that a scheme does not have."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def value_text(value: Any) -> str:
-    """Return a value of an axis as people write it; a dash where there is none."""
-    if is_missing(value):
-        return "–"
-    if isinstance(value, (bool, np.bool_)):
-        return str(value).lower()
-    if isinstance(value, (int, float, np.integer, np.floating)):
-        number = float(value)
-        return f"{number:,.6g}" if abs(number) < 1e6 else f"{number:.4g}"
-    return str(value)
+    *tables, last = name.split(".")
+    suffix = next((suffix for suffix in _SUFFIXES if last.endswith(suffix)), "")
+    words = " ".join((*tables[1:], last.removesuffix(suffix))).replace("_", " ")
+    return Quantity(words, _SUFFIXES.get(suffix, ""))
 
 
 def shown_value(column: str, value: Any) -> str:

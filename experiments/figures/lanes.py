@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.course import ACTIVITIES, Window, steps_of
+from faultline.experiments.analysis.time_units import TimeUnit
 from faultline.experiments.figures.style import ACTIVITY_LOOKS
-from faultline.experiments.figures.time_units import TimeUnit
 from faultline.simulator.timeline import Event, EventKind
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator

@@ -13,11 +13,11 @@ from faultline.experiments.analysis.course import (
     shares_over_time,
     telling_window,
 )
+from faultline.experiments.analysis.time_units import TimeUnit, unit_for
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.lanes import draw_lanes, draw_stacks
 from faultline.experiments.figures.panels import write_notes, write_title
 from faultline.experiments.figures.style import ACTIVITY_LOOKS, figure_style
-from faultline.experiments.figures.time_units import TimeUnit, unit_for
 from faultline.simulator.timeline import Event
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

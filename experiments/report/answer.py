@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from faultline.experiments.analysis.numbers import fixed
 from faultline.experiments.analysis.quantities import quantity
-from faultline.experiments.figures.time_units import steps_text
+from faultline.experiments.analysis.time_units import steps_text, time_unit
 from faultline.experiments.report.naming import choice_name, knobs_name, scheme_name
-from faultline.experiments.report.quantities import fixed, time_unit
 from faultline.experiments.report.standings import Standings
 
 _Row = dict[Hashable, Any]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pandas as pd
+from faultline.experiments.analysis.numbers import decimals_for
+from faultline.experiments.analysis.time_units import time_unit
 from faultline.experiments.report.comparison_table import condition_kind
 from faultline.experiments.report.naming import axis_title, axis_value, choice_name
-from faultline.experiments.report.quantities import decimals_for, time_unit
 from faultline.experiments.report.standings import Standings
 from faultline.experiments.report.tables import Column, Row, Table, number_cell, text_cell
 from faultline.simulator.badput import CAUSES, MEANINGS, USEFUL

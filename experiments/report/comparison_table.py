@@ -6,10 +6,11 @@ import math
 from collections.abc import Hashable
 from typing import Any, Literal
 
+from faultline.experiments.analysis.numbers import MISSING, decimals_for
 from faultline.experiments.analysis.selection import is_numeric_axis
+from faultline.experiments.analysis.time_units import time_unit
 from faultline.experiments.report.answer import interval_text, is_clear
 from faultline.experiments.report.naming import axis_title, axis_value, choice_name
-from faultline.experiments.report.quantities import MISSING, decimals_for, time_unit
 from faultline.experiments.report.standings import Standings
 from faultline.experiments.report.tables import (
     Cell,

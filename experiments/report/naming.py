@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from faultline.experiments.analysis.numbers import is_missing
 from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.report.quantities import is_missing
 
 
 def scheme_name(name: Any) -> str:

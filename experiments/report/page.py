@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pandas as pd
+from faultline.experiments.analysis.numbers import is_missing
 from faultline.experiments.analysis.selection import varied_axes
 from faultline.experiments.figures.defaults import usual_figures
 from faultline.experiments.report.answer import Answer, answer
@@ -22,7 +23,6 @@ from faultline.experiments.report.provenance import (
     provenance_table,
     seeds_text,
 )
-from faultline.experiments.report.quantities import is_missing
 from faultline.experiments.report.question import Section, meaning_of, scenario_sections, value_text
 from faultline.experiments.report.standings import standings
 from faultline.experiments.report.tables import Column, Row, Table, number_cell, text_cell

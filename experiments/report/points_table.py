@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pandas as pd
+from faultline.experiments.analysis.numbers import decimals_for, is_missing
 from faultline.experiments.analysis.selection import gave_up_rows, is_numeric_axis
+from faultline.experiments.analysis.time_units import time_unit
 from faultline.experiments.report.naming import axis_title, axis_value
-from faultline.experiments.report.quantities import decimals_for, is_missing, time_unit
 from faultline.experiments.report.tables import (
     Cell,
     Column,

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from faultline.experiments.figures.time_units import steps_text
-from faultline.experiments.report.quantities import MISSING, fixed, is_missing
+from faultline.experiments.analysis.numbers import MISSING, fixed, is_missing
+from faultline.experiments.analysis.time_units import steps_text
 
 
 @dataclass(frozen=True, slots=True)
