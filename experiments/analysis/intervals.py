@@ -84,9 +84,7 @@ def interval_of_mean(
     return means - halves, means + halves
 
 
-def student_interval(
-    values: Sequence[float], *, share: bool = False
-) -> tuple[float, float, float]:
+def student_interval(values: Sequence[float], *, share: bool = False) -> tuple[float, float, float]:
     """Return the mean of a sample and its 95 % interval: `mean`, `low` and `high`.
 
     Parameters

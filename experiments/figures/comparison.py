@@ -10,7 +10,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.quantities import quantity, setting_text
 from faultline.experiments.analysis.selection import successful
-from faultline.experiments.figures.axis_scales import LOG_Y_SPAN
+from faultline.experiments.figures.curves import LOG_Y_SPAN
 from faultline.experiments.figures.palette import LineLook
 from faultline.experiments.figures.panels import (
     in_order,

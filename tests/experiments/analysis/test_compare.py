@@ -12,13 +12,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.analysis.best import at_best, without_other_knobs
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
 from faultline.experiments.analysis.comparison_report import make_report
-from faultline.experiments.analysis.comparison_table import number_text
 from faultline.experiments.analysis.intervals import mean_over_seeds, student_interval
+from faultline.experiments.analysis.numbers import number_text
 from faultline.experiments.analysis.quantities import quantity, setting_text
-from faultline.experiments.analysis.selection import averaged_axes, caveats, varied_axes
+from faultline.experiments.analysis.selection import (
+    at_best,
+    averaged_axes,
+    caveats,
+    varied_axes,
+    without_other_knobs,
+)
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.table import read_sweep

@@ -22,16 +22,15 @@ from faultline.experiments.analysis.course import (
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.badput import draw_badput
-from faultline.experiments.figures.best_map import draw_best_map
 from faultline.experiments.figures.comparison import draw_comparison
 from faultline.experiments.figures.curves import draw_curves
-from faultline.experiments.figures.defaults import usual_figures
-from faultline.experiments.figures.heat_map import draw_heat_map
+from faultline.experiments.figures.maps import draw_best_map, draw_heat_map
 from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
     SCHEME_COLOURS,
     SCHEME_NAMES,
 )
+from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.runs.table import Sweep
