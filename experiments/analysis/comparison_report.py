@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
 from faultline.experiments.analysis.numbers import MISSING, number_text, value_text
-from faultline.experiments.analysis.quantities import Quantity, quantity, shown_value
+from faultline.experiments.analysis.quantities import quantity, shown_value
 from faultline.experiments.analysis.selection import (
     at_best,
     axes_of,
@@ -23,6 +23,7 @@ from faultline.experiments.analysis.selection import (
     varied_axes,
 )
 from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.runs.record import Column
 from rich import box
 from rich.table import Table
 
@@ -216,12 +217,12 @@ def _tells(frame: pd.DataFrame, key: str) -> bool:
     return paired in frame.columns or frame[key].nunique(dropna=False) > 1
 
 
-_Column = tuple[str, bool, Callable[[_Row], str]]
+_Printed = tuple[str, bool, Callable[[_Row], str]]
 
 
 def _columns(
     report: Report, ours: list[str], theirs: list[str], shared: list[str], scale: float
-) -> list[_Column]:
+) -> list[_Printed]:
     return [
         *(_key_column(key) for key in shared),
         _key_column(report.by),
@@ -235,20 +236,20 @@ def _columns(
     ]
 
 
-def _key_column(key: str) -> _Column:
+def _key_column(key: str) -> _Printed:
     column = key.removeprefix(_BASELINE)
     known = quantity(column)
     name = known.symbol or known.label
-    title = f"{name} ({known.unit})" if known.unit else name
+    title = f"{name} ({known.shown_unit})" if known.shown_unit else name
     title = f"base {title}" if key.startswith(_BASELINE) else title
     return title, False, lambda row: shown_value(column, row[key])
 
 
-def _title(section: str, frame: pd.DataFrame, metric: Quantity) -> str:
+def _title(section: str, frame: pd.DataFrame, metric: Column) -> str:
     """Say what holds for all rows, so that it needs no column."""
     title = _TITLES[section]
-    if metric.unit:
-        title += f", in {metric.unit}"
+    if metric.shown_unit:
+        title += f", in {metric.shown_unit}"
     if frame["pairs"].nunique() == 1:
         title += f"; {_many(frame['pairs'].iloc[0], 'pair')} a row"
         if section == "overall":
@@ -260,8 +261,8 @@ def _many(count: int, thing: str) -> str:
     return f"{count} {thing}" + ("" if count == 1 else "s")
 
 
-def _count_columns(frame: pd.DataFrame) -> list[_Column]:
-    columns: list[_Column] = []
+def _count_columns(frame: pd.DataFrame) -> list[_Printed]:
+    columns: list[_Printed] = []
     if frame["pairs"].nunique() > 1:
         columns.append(("pairs", True, lambda row: str(row["pairs"])))
     if (frame["settings"] > 1).any():

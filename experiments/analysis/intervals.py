@@ -115,7 +115,7 @@ def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd
         Columns that make a setting; missing values are values.
     metric : str
         The column to be averaged; infinite values make an infinite mean without an interval, and
-        the interval of a share (`Quantity.share`) stays between 0 and 1.
+        the interval of a share (`Column.share`) stays between 0 and 1.
 
     Returns
     -------

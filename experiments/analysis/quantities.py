@@ -3,94 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from faultline.experiments.analysis.numbers import is_missing, value_text
-from faultline.experiments.runs.record import COLUMNS
+from faultline.experiments.runs.record import COLUMNS, Column
 
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """How a column is read.
-
-    Attributes
-    ----------
-    label : str
-        Its name in words, without the unit.
-    unit : str
-        The unit it is shown in; empty where it has none.
-    scale : float
-        What a value of the column is multiplied with to be shown in `unit`.
-    better : {"lower", "higher"} or None
-        Which way is good; None where neither is.
-    symbol : str
-        What stands for it where there is little room; by default the label.
-    share : bool
-        Whether its values, unscaled, lie between 0 and 1, and so must their intervals.
-    """
-
-    label: str
-    unit: str = ""
-    scale: float = 1.0
-    better: Literal["lower", "higher"] | None = None
-    symbol: str = ""
-    share: bool = False
-
-    @property
-    def with_unit(self) -> str:
-        """The label of an axis: name and unit."""
-        return f"{self.label} ({self.unit})" if self.unit else self.label
-
-
-# What is no column of a record: axes, and what only studies have.
-_KNOWN = {
-    "available_domains": Quantity("available domains", share=True),
-    "completed_fraction": Quantity("completed fraction", share=True),
-    "wall_s": Quantity("real time of the run", "s"),
-    "strategy.name": Quantity("scheme"),
-    "protection.name": Quantity("protection"),
-    "strategy.redundancy": Quantity("redundancy r", symbol="r"),
-    "job.groups": Quantity("groups N", symbol="N"),
-    "job.gpus": Quantity("GPUs"),
-    "job.gpus_per_group": Quantity("GPUs a group"),
-    "job.compute_s": Quantity("compute time of a stack", "s", symbol="compute"),
-    "job.compute_jitter": Quantity("jitter of compute"),
-    "job.parameter_bytes": Quantity("size of the model", "TB", 1e-12, symbol="model"),
-    "failures.mtbf_s": Quantity("MTBF of the system", "s", symbol="MTBF"),
-    "failures.distribution": Quantity("failures"),
-    "failures.shape": Quantity("Weibull shape"),
-    "failures.clock": Quantity("failure clock"),
-    "detection.watchdog_s": Quantity("time-out of the watchdog", "s", symbol="watchdog"),
-    "all_reduce.time_s": Quantity("all-reduce time", "s", symbol="all-reduce"),
-    "all_reduce.failed_fraction": Quantity("failed all-reduce, fraction of its time"),
-    "checkpoint.interval_steps": Quantity("checkpoint interval", "steps", symbol="interval"),
-    "checkpoint.write_s": Quantity("checkpoint write time", "s", symbol="checkpoint write"),
-    "restart.duration_s": Quantity("restart duration", "s", symbol="restart"),
-    "restart.controller_s": Quantity("controller time", "s", symbol="controller"),
-    "platform.file": Quantity("platform"),
+# What is no column of a record, where its name alone does not say what it is: axes, by label and
+# symbol, and what only studies have. Units are those of the names.
+_AXES = {
+    "strategy.name": ("scheme", ""),
+    "protection.name": ("protection", ""),
+    "strategy.redundancy": ("redundancy r", "r"),
+    "job.groups": ("groups N", "N"),
+    "job.gpus": ("GPUs", ""),
+    "job.gpus_per_group": ("GPUs a group", ""),
+    "job.compute_s": ("compute time of a stack", "compute"),
+    "job.compute_jitter": ("jitter of compute", ""),
+    "failures.mtbf_s": ("MTBF of the system", "MTBF"),
+    "failures.distribution": ("failures", ""),
+    "failures.shape": ("Weibull shape", ""),
+    "failures.clock": ("failure clock", ""),
+    "detection.watchdog_s": ("time-out of the watchdog", "watchdog"),
+    "all_reduce.time_s": ("all-reduce time", "all-reduce"),
+    "all_reduce.failed_fraction": ("failed all-reduce, fraction of its time", ""),
+    "checkpoint.interval_steps": ("checkpoint interval", "interval"),
+    "checkpoint.write_s": ("checkpoint write time", "checkpoint write"),
+    "restart.duration_s": ("restart duration", "restart"),
+    "restart.controller_s": ("controller time", "controller"),
+    "platform.file": ("platform", ""),
+    "wall_s": ("real time of the run", ""),
 }
+_BYTES_AS_TB = {"job.parameter_bytes": ("size of the model", "model")}
+_SHARES = ("available_domains", "completed_fraction")
 _SUFFIXES = {"_bytes_per_s": "B/s", "_bytes": "B", "_steps": "steps", "_s": "s"}
 
 
-def quantity(name: str) -> Quantity:
+def quantity(name: str) -> Column:
     """Return how a column of a sweep is read: of a record as that defines it.
 
     Columns that nobody knows are named after themselves: underscores become blanks, and a unit at
     the end of the name stays a unit.
     """
     if name in COLUMNS:
-        known = COLUMNS[name]
-        return Quantity(
-            known.label, known.shown_unit, known.scale, known.better, known.symbol, known.share
-        )
-    if name in _KNOWN:
-        return _KNOWN[name]
+        return COLUMNS[name]
+    if name in _BYTES_AS_TB:
+        label, symbol = _BYTES_AS_TB[name]
+        return Column(name, "number", label, "", shown_unit="TB", scale=1e-12, symbol=symbol)
     # The first table says where in the scenario to look; those below it name a scheme or a part.
     *tables, last = name.split(".")
     suffix = next((suffix for suffix in _SUFFIXES if last.endswith(suffix)), "")
     words = " ".join((*tables[1:], last.removesuffix(suffix))).replace("_", " ")
-    return Quantity(words, _SUFFIXES.get(suffix, ""))
+    label, symbol = _AXES.get(name, (words, ""))
+    unit = _SUFFIXES.get(suffix, "")
+    return Column(name, "number", label, "", shown_unit=unit, symbol=symbol, share=name in _SHARES)
 
 
 def shown_value(column: str, value: Any) -> str:
@@ -112,6 +77,6 @@ def setting_text(setting: Mapping[str, Any]) -> str:
         known = quantity(column)
         alone = column == "strategy.name" or ("." not in column and isinstance(value, str))
         name = "" if alone else f"{known.symbol or known.label} = "
-        unit = f" {known.unit}" if known.unit else ""
+        unit = f" {known.shown_unit}" if known.shown_unit else ""
         parts.append(f"{name}{shown_value(column, value)}{unit}")
     return ", ".join(parts)

@@ -103,7 +103,7 @@ def _draw_dots(axis: Axes, table: pd.DataFrame, look: LineLook, offset: float) -
 
 def _scale(axis: Axes, table: pd.DataFrame, metric: str) -> None:
     means = table.loc[np.isfinite(table["mean"]), "mean"]
-    if quantity(metric).unit == "%" or means.empty:
+    if quantity(metric).shown_unit == "%" or means.empty:
         return
     if means.min() > 0 and means.max() > LOG_Y_SPAN * means.min():
         axis.set_xscale("log")

@@ -158,7 +158,7 @@ def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> No
     """
     places = np.sort(table[x].unique())
     log_x = _spans(places, LOG_X_SPAN)
-    is_share = quantity(metric).unit == "%"
+    is_share = quantity(metric).shown_unit == "%"
     log_y = not is_share and _spans(table["mean"].to_numpy(), LOG_Y_SPAN)
     for axis in axes:
         if log_x:

@@ -167,7 +167,7 @@ def _norm(means: pd.Series, metric: str) -> Normalize:
     if finite.empty:
         return Normalize(0, 1)
     low, high = float(finite.min()), float(finite.max())
-    if quantity(metric).unit != "%" and low > 0 and high > _LOG_SPAN * low:
+    if quantity(metric).shown_unit != "%" and low > 0 and high > _LOG_SPAN * low:
         return LogNorm(low, high)
     return Normalize(low, high)
 

@@ -28,7 +28,7 @@ def in_order(values: pd.Series) -> list[Any]:
 
 
 def make_panels(
-    values: Sequence[Any], width: float = 3.3, height: float = 3.2, share_axes: bool = True
+    values: Sequence[Any], width: float = 3.3, height: float = 3.2
 ) -> tuple[Figure, dict[Any, Axes]]:
     """Return a figure with a panel for each value, or one panel (for None) if there is none.
 
@@ -38,8 +38,6 @@ def make_panels(
         What the panels stand for, in order.
     width, height : float
         Size of a panel, in inches; a single one is larger.
-    share_axes : bool
-        Whether all panels have the same limits.
     """
     wanted = list(values) or [None]
     across = panels_a_row(len(wanted))
@@ -49,8 +47,8 @@ def make_panels(
     grid = figure.subplots(
         down,
         across,
-        sharex=share_axes,
-        sharey=share_axes,
+        sharex=True,
+        sharey=True,
         squeeze=False,
     )
     panels = list(grid.flat)

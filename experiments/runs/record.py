@@ -125,6 +125,11 @@ class Column:
     optional: bool = False
     value: Callable[[PlayedRun], Any] | None = None
 
+    @property
+    def with_unit(self) -> str:
+        """The label of an axis: name and unit."""
+        return f"{self.label} ({self.shown_unit})" if self.shown_unit else self.label
+
     def of(self, played: PlayedRun) -> Any:
         """Return its value for a run."""
         return self.value(played) if self.value else getattr(played.progress, self.name)

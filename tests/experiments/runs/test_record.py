@@ -67,13 +67,6 @@ def test_names_units_and_words_agree() -> None:
 
 
 def test_figures_and_tables_read_columns_as_they_are_defined() -> None:
+    assert all(quantity(name) is defined for name, defined in COLUMNS.items())
     assert quantity("goodput").with_unit == "goodput (%)"
     assert quantity("goodput").share
-    for name, defined in COLUMNS.items():
-        shown = quantity(name)
-        assert (shown.label, shown.better, shown.scale, shown.unit) == (
-            defined.label,
-            defined.better,
-            defined.scale,
-            defined.shown_unit,
-        )
