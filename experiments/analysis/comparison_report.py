@@ -27,6 +27,21 @@ from faultline.experiments.runs.record import Column
 from rich import box
 from rich.table import Table
 
+ROWS_SHOWN = 30
+TITLE_WIDTH = 9
+_TITLES = {
+    "at_best": "each at its best",
+    "overall": "over all settings",
+    "settings": "setting by setting",
+}
+_NUMBERS = {
+    "mean", "baseline_mean", "difference", "low", "high", "change", "pairs", "settings",
+    "gave_up", "baseline_gave_up",
+}  # fmt: skip
+_BASELINE = "baseline "
+_Row = dict[str, Any]
+_Printed = tuple[str, bool, Callable[[_Row], str]]
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -160,23 +175,6 @@ def _same_number(text: str, value: Any) -> bool:
         return False
 
 
-ROWS_SHOWN = 30
-TITLE_WIDTH = 9
-
-_TITLES = {
-    "at_best": "each at its best",
-    "overall": "over all settings",
-    "settings": "setting by setting",
-}
-_NUMBERS = {
-    "mean", "baseline_mean", "difference", "low", "high", "change", "pairs", "settings",
-    "gave_up", "baseline_gave_up",
-}  # fmt: skip
-_BASELINE = "baseline "
-
-_Row = dict[str, Any]
-
-
 def rich_table(report: Report, section: str) -> Table:
     """Return a section of a comparison as a table; of very many rows, the first."""
     frame = report.sections[section]
@@ -215,9 +213,6 @@ def rich_table(report: Report, section: str) -> Table:
 def _tells(frame: pd.DataFrame, key: str) -> bool:
     paired = key if key.startswith(_BASELINE) else f"{_BASELINE}{key}"
     return paired in frame.columns or frame[key].nunique(dropna=False) > 1
-
-
-_Printed = tuple[str, bool, Callable[[_Row], str]]
 
 
 def _columns(

@@ -27,7 +27,6 @@ checkpoint, rejoin, restart, load
     loading.
 """
 
-
 # What the next step begins after; the events within a step are not among them.
 _ENDS_OF_PHASES = {
     EventKind.STEP,

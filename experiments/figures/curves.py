@@ -12,11 +12,13 @@ from faultline.experiments.analysis.quantities import quantity
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.figures.palette import LineLook
 from faultline.experiments.figures.panels import (
+    LOG_SPAN,
     in_order,
     label_outer,
     looks_of,
     make_panels,
     panel_title,
+    plain_ticks,
     run_notes,
     write_notes,
     write_title,
@@ -25,14 +27,10 @@ from faultline.experiments.figures.style import figure_style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    LogLocator,
-    MaxNLocator,
-    NullFormatter,
-    NullLocator,
-)
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+LOG_X_SPAN = 20.0
+"""The x axis is logarithmic where its largest value is more than this times its smallest."""
 
 
 def draw_curves(
@@ -137,13 +135,6 @@ def _add_legend(figure: Figure, hue: str, looks: list[LineLook]) -> None:
     figure.legend(handles=handles, loc="outside right upper", title=title)
 
 
-LOG_X_SPAN = 20.0
-LOG_Y_SPAN = 8.0
-"""An axis is logarithmic where its largest value is more than this many times its smallest."""
-
-_PLAIN = FuncFormatter(lambda value, _: f"{value:,.10g}")
-
-
 def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> None:
     """Choose the scales for panels that share their axes, and name their ticks.
 
@@ -159,7 +150,7 @@ def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> No
     places = np.sort(table[x].unique())
     log_x = _spans(places, LOG_X_SPAN)
     is_share = quantity(metric).shown_unit == "%"
-    log_y = not is_share and _spans(table["mean"].to_numpy(), LOG_Y_SPAN)
+    log_y = not is_share and _spans(table["mean"].to_numpy(), LOG_SPAN)
     for axis in axes:
         if log_x:
             axis.set_xscale("log")
@@ -169,12 +160,10 @@ def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> No
         else:
             whole = bool(np.all(places == np.round(places)))
             axis.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=whole))
-        axis.xaxis.set_major_formatter(_PLAIN)
+        plain_ticks(axis.xaxis, log=False)
         if log_y:
             axis.set_yscale("log")
-            axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-            axis.yaxis.set_minor_formatter(NullFormatter())
-        axis.yaxis.set_major_formatter(_PLAIN)
+        plain_ticks(axis.yaxis, log=log_y, numticks=12)
     if is_share and len(table) and table["low"].min() >= 0 and table["mean"].min() < 80:
         axes[0].set_ylim(0, 104)
     elif not log_y and len(table) and table["mean"].min() >= 0:
@@ -188,9 +177,9 @@ def _legible(places: np.ndarray, log: bool) -> list[float]:
     kept: list[int] = []
     for place, value in enumerate(places):
         # A panel is about 38 letters wide.
-        needed = 1.5 + len(_PLAIN(value))
+        needed = 1.5 + len(f"{value:,.10g}")
         if kept:
-            needed = (needed + 1.5 + len(_PLAIN(places[kept[-1]]))) / 2
+            needed = (needed + 1.5 + len(f"{places[kept[-1]]:,.10g}")) / 2
         if not kept or (positions[place] - positions[kept[-1]]) / extent * 38 >= needed:
             kept.append(place)
     return [float(places[place]) for place in kept]

@@ -11,11 +11,13 @@ from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
 from faultline.experiments.analysis.quantities import quantity, shown_value
 from faultline.experiments.analysis.selection import successful, without_other_knobs
 from faultline.experiments.figures.panels import (
+    LOG_SPAN,
     in_order,
     label_outer,
     looks_of,
     make_panels,
     panel_title,
+    plain_ticks,
     run_notes,
     write_notes,
     write_title,
@@ -24,11 +26,12 @@ from faultline.experiments.figures.style import figure_style
 from matplotlib import colormaps, colors
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colorbar import Colorbar
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+CELLS_ANNOTATED = 150
+"""Up to so many cells in a panel carry their number."""
 
 
 def cell_grid(
@@ -67,12 +70,6 @@ def name_ticks(axis: Axes, x: str, y: str, columns: list[Any], rows: list[Any]) 
     axis.tick_params(axis="x", rotation=0, length=0)
     axis.tick_params(axis="y", rotation=0, length=0)
     axis.grid(visible=False)
-
-
-CELLS_ANNOTATED = 150
-"""Up to so many cells in a panel carry their number."""
-
-_LOG_SPAN = 8.0
 
 
 def draw_heat_map(
@@ -126,7 +123,8 @@ def draw_heat_map(
             ax=list(panels.values()),
             label=quantity(metric).with_unit,
         )
-        _plain_ticks(bar, norm)
+        plain_ticks(bar.ax.yaxis, log=isinstance(norm, LogNorm), digits=6)
+        bar.outline.set_visible(False)
         write_title(figure, f"{quantity(metric).label}, mean over seeds")
         write_notes(figure, [*notes, *run_notes(frame, (x, y, column), "Mean")])
     return figure
@@ -167,7 +165,7 @@ def _norm(means: pd.Series, metric: str) -> Normalize:
     if finite.empty:
         return Normalize(0, 1)
     low, high = float(finite.min()), float(finite.max())
-    if quantity(metric).shown_unit != "%" and low > 0 and high > _LOG_SPAN * low:
+    if quantity(metric).shown_unit != "%" and low > 0 and high > LOG_SPAN * low:
         return LogNorm(low, high)
     return Normalize(low, high)
 
@@ -175,14 +173,6 @@ def _norm(means: pd.Series, metric: str) -> Normalize:
 def _colours(metric: str) -> str:
     """Return the colour map in which good is light."""
     return "cividis" if quantity(metric).better == "higher" else "cividis_r"
-
-
-def _plain_ticks(bar: Colorbar, norm: Normalize) -> None:
-    if isinstance(norm, LogNorm):
-        bar.ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        bar.ax.yaxis.set_minor_formatter(NullFormatter())
-    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    bar.outline.set_visible(False)
 
 
 def draw_best_map(

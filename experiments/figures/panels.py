@@ -12,9 +12,13 @@ from faultline.experiments.analysis.selection import averaged_axes, caveats
 from faultline.experiments.figures.palette import LineLook, look_of, looks_of_schemes
 from faultline.experiments.figures.style import graded_looks
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 PANELS_A_ROW = 3
+LOG_SPAN = 8.0
+"""What is measured is on a logarithmic scale where it spans more than this ratio."""
 
 _NOTE_INCHES_PER_LETTER = 0.062
 
@@ -88,6 +92,16 @@ def panel_title(axis: str, value: Any) -> str:
     if axis == "strategy.name":
         return look_of(value).label
     return setting_text({axis: value})
+
+
+def plain_ticks(
+    axis: XAxis | YAxis, *, log: bool, digits: int = 10, numticks: int | None = None
+) -> None:
+    """Let ticks read as numbers; on a logarithmic axis at 1, 2 and 5 times powers of ten."""
+    if log:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=numticks))
+        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(lambda value, _: f"{value:,.{digits}g}")
 
 
 def write_title(figure: Figure, text: str) -> None:

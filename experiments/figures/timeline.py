@@ -28,6 +28,15 @@ _KEY = (
     "Failures: × noticed by an all-reduce, ✖ forced a restart, | struck during one. Checkpoints: "
     "▼ written, ▽ skipped. Stacks: shard types a group computes in a step; ● reordering."
 )
+_NAMES = {
+    "training": "training, a bar a step",
+    "repair": "step with a failure",
+    "lost": "work lost",
+    "checkpoint": "checkpoint",
+    "rejoin": "groups rejoin",
+    "restart": "restart",
+    "load": "checkpoint load",
+}
 
 
 def draw_timeline(
@@ -141,17 +150,6 @@ def _mark_window(axes: Sequence[Axes], window: Window, unit: TimeUnit) -> None:
             window.start_s / unit.seconds, window.end_s / unit.seconds,
             facecolor="none", edgecolor="black", linewidth=1.6, zorder=5,
         )  # fmt: skip
-
-
-_NAMES = {
-    "training": "training, a bar a step",
-    "repair": "step with a failure",
-    "lost": "work lost",
-    "checkpoint": "checkpoint",
-    "rejoin": "groups rejoin",
-    "restart": "restart",
-    "load": "checkpoint load",
-}
 
 
 def draw_lanes(
