@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean, stdev
 
 import numpy as np
 import pandas as pd
@@ -83,6 +84,23 @@ def interval_of_mean(
     return means - halves, means + halves
 
 
+def student_interval(values: Sequence[float], *, share: bool = False) -> tuple[float, float, float]:
+    """Return the mean of a sample and its 95 % interval: `mean`, `low` and `high`.
+
+    Parameters
+    ----------
+    values : sequence of float
+        The sample, at least one; for a single value `low` and `high` are the mean.
+    share : bool
+        Whether they are shares, whose interval stays between 0 and 1.
+    """
+    mean = fmean(values)
+    if len(values) < 2:
+        return mean, mean, mean
+    low, high = interval_of_mean(mean, half_width(stdev(values), len(values)), share=share)
+    return mean, float(low), float(high)
+
+
 def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd.DataFrame:
     """Return the mean of a metric and its 95 % interval over seeds, for each setting.
 
@@ -97,7 +115,7 @@ def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd
         Columns that make a setting; missing values are values.
     metric : str
         The column to be averaged; infinite values make an infinite mean without an interval, and
-        the interval of a share (`Quantity.share`) stays between 0 and 1.
+        the interval of a share (`Column.share`) stays between 0 and 1.
 
     Returns
     -------

@@ -100,8 +100,8 @@ def _grid(seeds: int) -> str:
 
 def time_table(rows: int) -> Answer:
     """Read a sweep of so many rows and draw its usual figures; the rows are one run's, varied."""
-    from faultline.experiments.figures.defaults import usual_figures
     from faultline.experiments.figures.style import save_figure
+    from faultline.experiments.figures.sweep_pictures import usual_figures
     from faultline.experiments.runs.table import read_sweep
 
     with tempfile.TemporaryDirectory() as folder:

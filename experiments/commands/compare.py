@@ -107,7 +107,7 @@ def _plain(value: Any) -> Any:
 
 
 def _print(report: Report) -> None:
-    from faultline.experiments.analysis.comparison_table import rich_table
+    from faultline.experiments.analysis.comparison_report import rich_table
 
     # Wider than most terminals, which break a line that is too long: numbers are never cut.
     console = Console(width=200, highlight=False)

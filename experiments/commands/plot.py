@@ -82,7 +82,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.timeline is not None:
         _plot_run(*_played(arguments), arguments, Path("timeline"))
     elif arguments.source.is_file():
-        from faultline.experiments.analysis.timeline_file import read_timeline
+        from faultline.experiments.analysis.course import read_timeline
 
         events = read_timeline(arguments.source)
         _plot_run(
@@ -119,8 +119,7 @@ def _plot_run(
 
 
 def _plot_sweep(arguments: argparse.Namespace) -> None:
-    from faultline.experiments.figures.chosen import Wanted, chosen_figure
-    from faultline.experiments.figures.defaults import usual_figures
+    from faultline.experiments.figures.sweep_pictures import Wanted, chosen_figure, usual_figures
     from faultline.experiments.runs.table import read_sweep
 
     sweep = read_sweep(arguments.source)

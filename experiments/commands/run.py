@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.analysis.time_units import steps_text, time_text
 from faultline.experiments.commands.scenario_arguments import add_scenario
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.figures.time_units import steps_text, time_text
-from faultline.experiments.runs.single_run import Record, run
+from faultline.experiments.runs.record import Record
+from faultline.experiments.runs.single_run import run
 from faultline.simulator.badput import MEANINGS
 from faultline.simulator.timeline import Event
 from rich.console import Console

@@ -10,19 +10,20 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.quantities import quantity, setting_text
 from faultline.experiments.analysis.selection import successful
-from faultline.experiments.figures.axis_scales import LOG_Y_SPAN
+from faultline.experiments.figures.palette import LineLook
 from faultline.experiments.figures.panels import (
+    LOG_SPAN,
     in_order,
     looks_of,
+    plain_ticks,
     run_notes,
     write_notes,
     write_title,
 )
-from faultline.experiments.figures.style import LineLook, figure_style
+from faultline.experiments.figures.style import figure_style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 
 def draw_comparison(
@@ -102,16 +103,15 @@ def _draw_dots(axis: Axes, table: pd.DataFrame, look: LineLook, offset: float) -
 
 def _scale(axis: Axes, table: pd.DataFrame, metric: str) -> None:
     means = table.loc[np.isfinite(table["mean"]), "mean"]
-    if quantity(metric).unit == "%" or means.empty:
+    if quantity(metric).shown_unit == "%" or means.empty:
         return
-    if means.min() > 0 and means.max() > LOG_Y_SPAN * means.min():
+    log = means.min() > 0 and means.max() > LOG_SPAN * means.min()
+    if log:
         axis.set_xscale("log")
-        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_xlim(means.min() / 1.3)
     elif means.min() >= 0:
         axis.set_xlim(0)
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    plain_ticks(axis.xaxis, log=bool(log))
 
 
 def _legend(looks: dict[Any, LineLook]) -> list[Line2D]:

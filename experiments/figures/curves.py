@@ -10,21 +10,27 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.quantities import quantity
 from faultline.experiments.analysis.selection import successful
-from faultline.experiments.figures.axis_scales import scale_axes
+from faultline.experiments.figures.palette import LineLook
 from faultline.experiments.figures.panels import (
+    LOG_SPAN,
     in_order,
     label_outer,
     looks_of,
     make_panels,
     panel_title,
+    plain_ticks,
     run_notes,
     write_notes,
     write_title,
 )
-from faultline.experiments.figures.style import LineLook, figure_style
+from faultline.experiments.figures.style import figure_style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+LOG_X_SPAN = 20.0
+"""The x axis is logarithmic where its largest value is more than this times its smallest."""
 
 
 def draw_curves(
@@ -127,3 +133,64 @@ def _add_legend(figure: Figure, hue: str, looks: list[LineLook]) -> None:
     ]  # fmt: skip
     title = None if hue == "strategy.name" else quantity(hue).with_unit
     figure.legend(handles=handles, loc="outside right upper", title=title)
+
+
+def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> None:
+    """Choose the scales for panels that share their axes, and name their ticks.
+
+    Parameters
+    ----------
+    axes : list of Axes
+        The panels.
+    table : DataFrame
+        What is drawn in all of them, in shown units: columns `x`, ``mean``, ``low``, ``high``.
+    x, metric : str
+        The columns drawn.
+    """
+    places = np.sort(table[x].unique())
+    log_x = _spans(places, LOG_X_SPAN)
+    is_share = quantity(metric).shown_unit == "%"
+    log_y = not is_share and _spans(table["mean"].to_numpy(), LOG_SPAN)
+    for axis in axes:
+        if log_x:
+            axis.set_xscale("log")
+            axis.xaxis.set_minor_locator(NullLocator())
+        if log_x or len(places) <= 8:
+            axis.xaxis.set_major_locator(FixedLocator(_legible(places, log_x)))
+        else:
+            whole = bool(np.all(places == np.round(places)))
+            axis.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=whole))
+        plain_ticks(axis.xaxis, log=False)
+        if log_y:
+            axis.set_yscale("log")
+        plain_ticks(axis.yaxis, log=log_y, numticks=12)
+    if is_share and len(table) and table["low"].min() >= 0 and table["mean"].min() < 80:
+        axes[0].set_ylim(0, 104)
+    elif not log_y and len(table) and table["mean"].min() >= 0:
+        _show_zero_where_near(axes[0])
+
+
+def _legible(places: np.ndarray, log: bool) -> list[float]:
+    """Return those of the drawn values whose labels have room beside each other."""
+    positions = np.log(places) if log else places.astype(float)
+    extent = positions[-1] - positions[0] if len(places) > 1 else 1.0
+    kept: list[int] = []
+    for place, value in enumerate(places):
+        # A panel is about 38 letters wide.
+        needed = 1.5 + len(f"{value:,.10g}")
+        if kept:
+            needed = (needed + 1.5 + len(f"{places[kept[-1]]:,.10g}")) / 2
+        if not kept or (positions[place] - positions[kept[-1]]) / extent * 38 >= needed:
+            kept.append(place)
+    return [float(places[place]) for place in kept]
+
+
+def _spans(values: np.ndarray, span: float) -> bool:
+    return bool(len(values) and values.min() > 0 and values.max() > span * values.min())
+
+
+def _show_zero_where_near(axis: Axes) -> None:
+    # From a third of the height on, starting at zero costs little and shows true proportions.
+    low, high = axis.get_ylim()
+    if low < high / 3:
+        axis.set_ylim(0, high)

@@ -9,11 +9,16 @@ from typing import Any
 import pandas as pd
 from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
 from faultline.experiments.analysis.selection import averaged_axes, caveats
-from faultline.experiments.figures.style import LineLook, graded_looks, scheme_looks
+from faultline.experiments.figures.palette import LineLook, look_of, looks_of_schemes
+from faultline.experiments.figures.style import graded_looks
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 PANELS_A_ROW = 3
+LOG_SPAN = 8.0
+"""What is measured is on a logarithmic scale where it spans more than this ratio."""
 
 _NOTE_INCHES_PER_LETTER = 0.062
 
@@ -27,7 +32,7 @@ def in_order(values: pd.Series) -> list[Any]:
 
 
 def make_panels(
-    values: Sequence[Any], width: float = 3.3, height: float = 3.2, share_axes: bool = True
+    values: Sequence[Any], width: float = 3.3, height: float = 3.2
 ) -> tuple[Figure, dict[Any, Axes]]:
     """Return a figure with a panel for each value, or one panel (for None) if there is none.
 
@@ -37,8 +42,6 @@ def make_panels(
         What the panels stand for, in order.
     width, height : float
         Size of a panel, in inches; a single one is larger.
-    share_axes : bool
-        Whether all panels have the same limits.
     """
     wanted = list(values) or [None]
     across = panels_a_row(len(wanted))
@@ -48,8 +51,8 @@ def make_panels(
     grid = figure.subplots(
         down,
         across,
-        sharex=share_axes,
-        sharey=share_axes,
+        sharex=True,
+        sharey=True,
         squeeze=False,
     )
     panels = list(grid.flat)
@@ -79,7 +82,7 @@ def label_outer(panels: Sequence[Axes], x_label: str, y_label: str) -> None:
 def looks_of(axis: str, values: Sequence[Any]) -> dict[Any, LineLook]:
     """Return a look for each value of an axis: schemes have their own, others are graded."""
     if axis == "strategy.name":
-        return dict(scheme_looks(values))
+        return dict(looks_of_schemes(values))
     labels = [shown_value(axis, value) for value in values]
     return dict(zip(values, graded_looks(labels), strict=True))
 
@@ -87,8 +90,18 @@ def looks_of(axis: str, values: Sequence[Any]) -> dict[Any, LineLook]:
 def panel_title(axis: str, value: Any) -> str:
     """Return what a panel stands for: a scheme by its name, else axis and value."""
     if axis == "strategy.name":
-        return scheme_looks([value])[value].label
+        return look_of(value).label
     return setting_text({axis: value})
+
+
+def plain_ticks(
+    axis: XAxis | YAxis, *, log: bool, digits: int = 10, numticks: int | None = None
+) -> None:
+    """Let ticks read as numbers; on a logarithmic axis at 1, 2 and 5 times powers of ten."""
+    if log:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=numticks))
+        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(lambda value, _: f"{value:,.{digits}g}")
 
 
 def write_title(figure: Figure, text: str) -> None:

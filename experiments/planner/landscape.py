@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pandas as pd
-from faultline.experiments.figures.heat_map import draw_heat_map
+from faultline.experiments.figures.maps import draw_heat_map
 from faultline.experiments.figures.panels import in_order, write_title
 from faultline.experiments.job.choices import Choice, at_interval, predicted_ratio
 from faultline.experiments.job.resolved_job import ResolvedJob

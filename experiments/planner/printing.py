@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from faultline.experiments.figures.time_units import steps_text
+from faultline.experiments.analysis.time_units import steps_text
 from faultline.experiments.planner.advice import Advice, pair_name, scheme_name
 from faultline.experiments.planner.answer import days, gpu_hours, step_seconds
 from faultline.experiments.planner.optimised import Optimised

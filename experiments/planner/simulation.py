@@ -11,7 +11,7 @@ from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs import player
 from faultline.experiments.runs.point import Point, cores
-from faultline.experiments.runs.single_run import Record
+from faultline.experiments.runs.record import Record
 
 RESTARTS_WANTED = 20
 _WORTH_STARTING_WORKERS_S = 4.0

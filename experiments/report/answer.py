@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
+from faultline.experiments.analysis.numbers import fixed
 from faultline.experiments.analysis.quantities import quantity
-from faultline.experiments.figures.time_units import steps_text
-from faultline.experiments.report.naming import choice_name, knobs_name, scheme_name
-from faultline.experiments.report.quantities import fixed, time_unit
+from faultline.experiments.analysis.time_units import steps_text, time_unit
 from faultline.experiments.report.standings import Standings
+from faultline.experiments.report.tables import Mapped, choice_name, knobs_name, scheme_name
 
-_Row = dict[Hashable, Any]
 _MOST_PEERS = 4
 _ALONE = "Nothing else was played to compare it with."
 _ONE_SEED_EACH = "There is one seed only, so nothing can be said about chance."
@@ -46,7 +43,7 @@ def answer(order: Standings) -> Answer:
     return _under_one_condition(best, order)
 
 
-def interval_text(row: _Row) -> str:
+def interval_text(row: Mapped) -> str:
     """Return the interval of a difference in percent: ``38.2 to 39.8 %``."""
     return f"{fixed(100 * row['low'], 1)} to {fixed(100 * row['high'], 1)} %"
 
@@ -69,7 +66,7 @@ def _under_one_condition(best: pd.DataFrame, order: Standings) -> Answer:
     return Answer(sentence, f"{_lead(others[0], order.knobs)} {_peers(soonest, order)}".strip())
 
 
-def is_clear(later: _Row) -> bool:
+def is_clear(later: Mapped) -> bool:
     """Whether a choice is later than the soonest by more than chance, as far as runs can tell."""
     return bool(math.isinf(later["mean"]) or later["low"] > 0)
 
@@ -78,7 +75,7 @@ def _verb(clear: bool) -> str:
     return "trains" if clear else "looks"
 
 
-def _lead(next_best: _Row, knobs: tuple[str, ...]) -> str:
+def _lead(next_best: Mapped, knobs: tuple[str, ...]) -> str:
     other = choice_name(next_best, knobs)
     if math.isinf(next_best["mean"]):
         return f"The next best, {other}, does not finish."
@@ -96,7 +93,7 @@ def _lead(next_best: _Row, knobs: tuple[str, ...]) -> str:
     )
 
 
-def _peers(soonest: _Row, order: Standings) -> str:
+def _peers(soonest: Mapped, order: Standings) -> str:
     """Tell which other settings of the soonest scheme do as well, as far as anybody can tell."""
     choices = order.choices
     if choices["strategy"].nunique() == 1:
@@ -143,7 +140,7 @@ def _everywhere(order: Standings) -> str:
     return f"whatever the {quantity(axis).label}"
 
 
-def _redundancies(finished: list[_Row], order: Standings) -> str:
+def _redundancies(finished: list[Mapped], order: Standings) -> str:
     """Tell the redundancy of the soonest, where one scheme is always the soonest."""
     if order.choices["strategy"].nunique() == 1 or "strategy.redundancy" not in order.knobs:
         return ""

@@ -7,26 +7,45 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pandas as pd
+from faultline.experiments.analysis.numbers import is_missing
 from faultline.experiments.analysis.selection import varied_axes
-from faultline.experiments.figures.defaults import usual_figures
+from faultline.experiments.figures.badput import draw_badput
+from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.report.answer import Answer, answer
-from faultline.experiments.report.badput_section import BADPUT, BadputSection, badput_section
-from faultline.experiments.report.comparison_table import comparison_table
-from faultline.experiments.report.figures import Picture, embed
-from faultline.experiments.report.naming import axis_title, axis_value
-from faultline.experiments.report.notices import notices
-from faultline.experiments.report.points_table import MOST_ROWS, points, points_table
+from faultline.experiments.report.pictures import Picture, embed
 from faultline.experiments.report.provenance import (
     grid_text,
     installed_versions,
+    notices,
     provenance_table,
     seeds_text,
 )
-from faultline.experiments.report.quantities import is_missing
 from faultline.experiments.report.question import Section, meaning_of, scenario_sections, value_text
-from faultline.experiments.report.standings import standings
-from faultline.experiments.report.tables import Column, Row, Table, number_cell, text_cell
+from faultline.experiments.report.result_tables import (
+    MOST_POINTS,
+    badput_table,
+    comparison_table,
+    failed_table,
+    points,
+    points_table,
+)
+from faultline.experiments.report.standings import Standings, standings
+from faultline.experiments.report.tables import Table, axis_title, table_of, text
 from faultline.experiments.runs.table import Sweep
+
+_BADPUT = "badput"
+"""What the figure is called, here and among the usual figures of a sweep."""
+
+_MOST_BARS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class BadputSection:
+    """Where the time went: a sentence, a picture, a table."""
+
+    note: str
+    picture: Picture
+    table: Table
 
 
 class Fact(NamedTuple):
@@ -70,7 +89,7 @@ class Page:
     def links(self) -> tuple[Link, ...]:
         """The sections that this page has."""
         known = {
-            "question": ("ResolvedJob", True),
+            "question": ("Question", True),
             "comparison": ("Comparison", self.comparison),
             "time": ("Where the time went", self.badput),
             "figures": ("Figures", self.pictures),
@@ -105,7 +124,7 @@ def make_page(sweep: Sweep) -> Page:
         points=points_table(table, axes) if table is not None else None,
         points_note=_points_note(table) if table is not None else "",
         filter_example=_filter_example(sweep),
-        failed=_failed_table(failed, axes) if len(failed) else None,
+        failed=failed_table(failed, axes) if len(failed) else None,
         grid_text=grid_text(manifest["grid"]),
         provenance=provenance_table(frame, manifest),
         versions=installed_versions(),
@@ -115,7 +134,7 @@ def make_page(sweep: Sweep) -> Page:
 def _pictures(sweep: Sweep) -> tuple[Picture, ...]:
     """Draw the usual figures, but where the time went: that has a section of its own."""
     embedded = [embed(*picture) for picture in usual_figures(sweep)]
-    return tuple(picture for picture in embedded if picture.name != BADPUT)
+    return tuple(picture for picture in embedded if picture.name != _BADPUT)
 
 
 def _facts(sweep: Sweep, good: int) -> tuple[Fact, ...]:
@@ -130,18 +149,39 @@ def _facts(sweep: Sweep, good: int) -> tuple[Fact, ...]:
 
 
 def _axes_table(sweep: Sweep) -> Table:
-    rows = tuple(
-        Row(
-            (
-                text_cell(key),
-                text_cell(", ".join(value_text(key, value) for value in values)),
-                text_cell(meaning_of(key)),
-            )
-        )
+    rows = [
+        {
+            "key": key,
+            "values": ", ".join(value_text(key, value) for value in values),
+            "meaning": meaning_of(key),
+        }
         for key, values in sweep.axes.items()
+    ]
+    columns = (
+        text("varied", "key"),
+        text("values", "values", "prose"),
+        text("meaning", "meaning", "prose"),
     )
-    columns = (Column("varied", "text"), Column("values", "prose"), Column("meaning", "prose"))
-    return Table("axes-table", "What the sweep varies", columns, rows)
+    return table_of("axes-table", "What the sweep varies", columns, rows)
+
+
+def badput_section(order: Standings) -> BadputSection:
+    """Draw and tabulate where the time of the compared choices went."""
+    note = (
+        "Useful time is what a job without failures, copies and checkpoints takes. Everything "
+        "else is lost to one of these causes; the shares of a row add up to 100 %."
+    )
+    runs = order.runs_of_best()
+    runs = runs.assign(**{"strategy.name": runs["strategy"]})
+    choice = ["strategy.name", *order.knobs]
+    if len(order.best()) <= _MOST_BARS:
+        by = [*order.conditions, *choice]
+    else:
+        by = ["strategy.name"]
+        note += " Bars are means over all rows of the table below."
+    title = "Where the time went, as shares of the simulated time"
+    picture = embed(_BADPUT, title, draw_badput(runs, by))
+    return BadputSection(note, picture, badput_table(order))
 
 
 def _seeds_sentence(seeds: Sequence[int]) -> str:
@@ -160,9 +200,9 @@ def _points_note(table: pd.DataFrame) -> str:
         "its inverse, run by run; its spread is the standard deviation over seeds. Both are "
         "relative to the machine, and may look better on a slower one: compare times."
     )
-    if len(table) > MOST_ROWS:
+    if len(table) > MOST_POINTS:
         note += (
-            f" Shown are the first {MOST_ROWS:,} of {len(table):,} points; table.csv beside the "
+            f" Shown are the first {MOST_POINTS:,} of {len(table):,} points; table.csv beside the "
             "sweep has every run."
         )
     return note
@@ -174,33 +214,6 @@ def _filter_example(sweep: Sweep) -> str:
     for axis, values in sweep.axes.items():
         value = next(value for value in reversed(values) if not is_missing(value))
         name = axis_title(axis).split()[0].lower()
-        text = str(value) if isinstance(value, (bool, str)) else f"{value:g}"
-        words.append(text if axis == "strategy.name" else f"{name}={text}")
+        shown = str(value) if isinstance(value, (bool, str)) else f"{value:g}"
+        words.append(shown if axis == "strategy.name" else f"{name}={shown}")
     return " ".join([word for word in words if " " not in word][:2])
-
-
-_MOST_FAILED = 500
-
-
-def _failed_table(failed: pd.DataFrame, axes: list[str]) -> Table:
-    columns = (
-        Column("run", "text"),
-        *(Column(axis_title(axis), "text") for axis in axes),
-        Column("seed"),
-        Column("error", "prose"),
-    )
-    rows = tuple(
-        Row(
-            (
-                text_cell(row["run_id"]),
-                *(text_cell(axis_value(axis, row[axis])) for axis in axes),
-                number_cell(row["seed"], 0),
-                text_cell(row["error"]),
-            )
-        )
-        for row in failed.head(_MOST_FAILED).to_dict(orient="records")
-    )
-    shown = f"; shown are the first {_MOST_FAILED}" if len(failed) > _MOST_FAILED else ""
-    count = "1 run" if len(failed) == 1 else f"{len(failed):,} runs"
-    caption = f"{count} gave no record{shown}"
-    return Table("failed-table", caption, columns, rows)

@@ -1,4 +1,4 @@
-"""What a sweep came from, and how to get it again."""
+"""What a sweep came from, how to get it again, and what to know before believing it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 
 import pandas as pd
 import tomlkit
-from faultline.experiments.report.tables import Column, Row, Table, text_cell
+from faultline.experiments.analysis.selection import caveats
+from faultline.experiments.report.tables import Table, table_of, text
+from faultline.experiments.runs.table import Sweep
 
 _PACKAGES = {
     "SimGrid": "simgrid",
@@ -47,11 +49,11 @@ def provenance_table(frame: pd.DataFrame, manifest: Mapping[str, Any]) -> Table:
         "Seeds": seeds_text(manifest["seeds"]),
         "Scenario hash": _hashes(frame),
     }
-    return Table(
+    return table_of(
         "provenance-table",
         "Versions, seeds and hashes",
-        (Column("what", "text"), Column("value", "prose")),
-        tuple(Row((text_cell(name), text_cell(value))) for name, value in rows.items()),
+        (text("what", "what"), text("value", "value", "prose")),
+        [{"what": name, "value": value} for name, value in rows.items()],
     )
 
 
@@ -92,3 +94,21 @@ def _hashes(frame: pd.DataFrame) -> str:
 
 def _values(frame: pd.DataFrame, column: str) -> list[str]:
     return [str(value) for value in frame[column].dropna().unique()] if column in frame else []
+
+
+def notices(sweep: Sweep) -> tuple[str, ...]:
+    """Return what a reader must know of the runs before believing the numbers, a sentence each."""
+    sentences = []
+    there = len(sweep.frame)
+    if there < sweep.planned:
+        sentences.append(
+            f"This sweep is not finished: {there:,} of {sweep.planned:,} runs are there. The same "
+            "faultline sweep command again plays the rest."
+        )
+    if sweep.problems:
+        count = len(sweep.problems)
+        what = "1 file was" if count == 1 else f"{count:,} files were"
+        sentences.append(f"{what} left out: damaged, or not of this sweep.")
+    if sweep.frame["code"].nunique() > 1:
+        sentences.append("These runs were played by different states of Faultline's code.")
+    return (*sentences, *caveats(sweep.frame))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from faultline.experiments.analysis.numbers import is_missing, number_range, with_unit
 from faultline.experiments.config.reference import KeyReference, scenario_reference
-from faultline.experiments.report.quantities import is_missing, number_range, with_unit
 
 _NOT_OF_THE_QUESTION = ("version", "name", "description")
 

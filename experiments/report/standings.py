@@ -98,15 +98,12 @@ def _placed(
     means = means.drop(columns=["low", "high"])
     seeds = means.groupby([*conditions, "strategy"], dropna=False)["seeds"]
     means["lacks_seeds"] = means["seeds"] < seeds.transform("max")
-    if not conditions:
-        means = means.sort_values(["lacks_seeds", "mean"], kind="stable", ignore_index=True)
-        return means.drop(columns="lacks_seeds").assign(place=np.arange(1, len(means) + 1))
     # Conditions stay in the order in which the sweep has them.
     ordered = runs[list(conditions)].drop_duplicates(ignore_index=True)
-    means = means.merge(ordered.assign(condition=ordered.index), on=list(conditions))
-    means = means.sort_values(
-        ["condition", "lacks_seeds", "mean"], kind="stable", ignore_index=True
-    )
+    ordered = ordered.assign(condition=ordered.index)
+    means = means.merge(ordered, on=list(conditions)) if conditions else means.assign(condition=0)
+    by = ["condition", "lacks_seeds", "mean"]
+    means = means.sort_values(by, kind="stable", ignore_index=True)
     means["place"] = means.groupby("condition").cumcount() + 1
     return means.drop(columns=["condition", "lacks_seeds"])
 

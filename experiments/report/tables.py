@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from faultline.experiments.figures.time_units import steps_text
-from faultline.experiments.report.quantities import MISSING, fixed, is_missing
+import pandas as pd
+from faultline.experiments.analysis.numbers import MISSING, fixed, is_missing
+from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
+from faultline.experiments.analysis.selection import is_numeric_axis
+from faultline.experiments.analysis.time_units import steps_text
+from faultline.experiments.figures.palette import look_of
+
+Mapped = Mapping[Hashable, Any]
+"""A row of a DataFrame: its values by the names of the columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column: its heading, and whether it holds numbers, names, or sentences."""
-
-    title: str
-    kind: Literal["number", "text", "prose"] = "number"
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """What stands in a cell, and its exact number if it has one."""
 
     text: str
     number: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A row; the best one is set off."""
 
     cells: tuple[Cell, ...]
     best: bool = False
+
+
+class Column(NamedTuple):
+    """A column: its heading, the cell that a row has there, and whether it holds numbers or words.
+
+    ``prose`` are sentences, which may take several lines.
+    """
+
+    title: str
+    cell: Callable[[Mapped], Cell]
+    kind: Literal["number", "text", "prose"] = "number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,9 @@ class Table:
         Its identifier in the page.
     caption : str
         What it shows, in a sentence.
-    columns, rows
+    columns : tuple of Column
+        Its columns.
+    rows : tuple of Row
         What it holds; each row has a cell for each column.
     """
 
@@ -52,6 +63,24 @@ class Table:
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...] = field(default=())
+
+
+def table_of(
+    name: str,
+    caption: str,
+    columns: Iterable[Column],
+    rows: Iterable[Mapped],
+    is_best: Callable[[Mapped], bool] = lambda _: False,
+) -> Table:
+    """Return a table with a row for each of `rows`."""
+    columns = tuple(columns)
+    made = (Row(tuple(column.cell(row) for column in columns), is_best(row)) for row in rows)
+    return Table(name, caption, columns, tuple(made))
+
+
+def rows_of(frame: pd.DataFrame, at_most: int) -> list[Mapped]:
+    """Return the first rows of a frame."""
+    return list(frame.head(at_most).to_dict(orient="records"))
 
 
 def text_cell(text: object) -> Cell:
@@ -67,8 +96,82 @@ def number_cell(value: float | None, decimals: int, unit: str = "") -> Cell:
     return Cell(shown, "Infinity" if math.isinf(value) else f"{value:.9g}")
 
 
-def interval_cell(steps: float, span_s: float) -> Cell:
-    """Return a cell of a checkpoint interval, in steps and in time, sorted by the time."""
-    if is_missing(steps) or is_missing(span_s):
-        return Cell(MISSING)
-    return Cell(steps_text(int(steps), span_s), f"{span_s:.9g}")
+def text(title: str, key: str, kind: Literal["text", "prose"] = "text") -> Column:
+    """Return a column of words."""
+    return Column(title, lambda row: text_cell(row[key]), kind)
+
+
+def number(title: str, key: str, decimals: int, factor: float = 1.0, unit: str = "") -> Column:
+    """Return a column of numbers: the values times `factor`, rounded."""
+    return Column(title, lambda row: number_cell(_times(row[key], factor), decimals, unit))
+
+
+def percent(title: str, key: str) -> Column:
+    """Return a column of shares."""
+    return number(title, key, 1, 100.0, " %")
+
+
+def axis_column(axis: str, frame: pd.DataFrame) -> Column:
+    """Return a column of an axis of a sweep, sorted by its value."""
+    kind: Literal["number", "text"] = "number" if is_numeric_axis(frame, axis) else "text"
+    return Column(axis_title(axis), lambda row: _axis_cell(axis, row[axis]), kind)
+
+
+def checkpoint_column() -> Column:
+    """Return a column of checkpoint intervals, in steps and in time, sorted by the time."""
+
+    def cell(row: Mapped) -> Cell:
+        steps, span_s = row["checkpoint_steps"], row["checkpoint_s"]
+        if is_missing(steps) or is_missing(span_s):
+            return Cell(MISSING)
+        return Cell(steps_text(int(steps), span_s), f"{span_s:.9g}")
+
+    return Column("checkpoint every", cell, "text")
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if is_missing(value) or value is None else value * factor
+
+
+def _axis_cell(axis: str, value: Any) -> Cell:
+    words = axis_value(axis, value)
+    if is_missing(value) or isinstance(value, (bool, str)):
+        return Cell(words)
+    return Cell(words, str(value))
+
+
+def scheme_name(name: Any) -> str:
+    """Return a scheme's name in words."""
+    return look_of(str(name)).label
+
+
+def axis_value(axis: str, value: Any) -> str:
+    """Return a value of an axis as it stands in a table whose heading names the unit."""
+    if is_missing(value):
+        return shown_value(axis, None)
+    return scheme_name(value) if axis == "strategy.name" else shown_value(axis, value)
+
+
+def axis_title(axis: str) -> str:
+    """Return the heading of an axis, with its unit."""
+    return quantity(axis).with_unit
+
+
+def choice_name(row: Mapping[Any, Any], knobs: Iterable[str]) -> str:
+    """Return a scheme with its redundancy and other knobs: ``SPARe + checkpoint, r = 9``."""
+    return ", ".join(filter(None, (scheme_name(row["strategy"]), knobs_name(row, knobs))))
+
+
+def knobs_name(row: Mapping[Any, Any], knobs: Iterable[str]) -> str:
+    """Return the knobs of a choice: ``r = 9, checkpoint interval = 12 steps``.
+
+    Parameters
+    ----------
+    row : mapping
+        ``redundancy`` as it was played (1 is none), and the knobs.
+    knobs : iterable of str
+        Dotted keys; those without a value do not exist for this scheme.
+    """
+    redundancy = None if row["redundancy"] == 1 else row["redundancy"]
+    others = {knob: row[knob] for knob in knobs if knob != "strategy.redundancy"}
+    return setting_text({"strategy.redundancy": redundancy, **others})

@@ -1,16 +1,84 @@
-"""The record of a run: each column defined once, with unit, meaning and which way is good."""
+"""The record of a run: each column defined once, with its value, unit, meaning and good way."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.simulator.badput import CAUSES, MEANINGS
+
+if TYPE_CHECKING:
+    from faultline.experiments.job.resolved_job import ResolvedJob
+    from faultline.simulator.progress import Progress
 
 Record = dict[str, Any]
 """A flat record: column to scalar."""
 
 Kind = Literal["text", "count", "number"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedRun:
+    """What records are made of.
+
+    Attributes
+    ----------
+    job : ResolvedJob
+        What was asked, with every value filled in.
+    progress : Progress
+        What has become of it.
+    seed : int
+        Names the random numbers.
+    engine : str
+        Which engine played.
+    scenario_hash : str
+        Digest of what the scenario comes to.
+    """
+
+    job: ResolvedJob
+    progress: Progress
+    seed: int
+    engine: str
+    scenario_hash: str
+
+    @property
+    def full_batch_s(self) -> float:
+        """Compute of one shard type and the all-reduce of all groups, in seconds."""
+        groups = self.job.scenario.job.groups
+        return self.job.scenario.job.compute_s + self.job.durations.all_reduce_s(groups)
+
+    @property
+    def ideal_s(self) -> float:
+        """What the kept full batches take without redundancy, failures, jitter and checkpoints.
+
+        T_0 of Lee et al. 2026 (SPARe). Steps are counted in full batches: one that trains half a
+        batch is half a step. Where the job gave up, only those that it has done count.
+        """
+        return self.progress.completed_batches * self.full_batch_s
+
+    @property
+    def step_s(self) -> float:
+        """Mean time of a step, those with failures and redundancy included, in seconds."""
+        progress = self.progress
+        others = ("checkpoint", "restart", "load")
+        stepping_s = progress.now_s - sum(progress.seconds[cause] for cause in others)
+        return stepping_s / progress.played_steps if progress.played_steps else self.full_batch_s
+
+    @property
+    def goodput(self) -> float:
+        """The share of the time that trained for good: between 0 and 1.
+
+        It tells nothing of how fast the machine is; for that there is the time.
+        """
+        return self.ideal_s / self.progress.now_s if self.progress.now_s else 1.0
+
+    @property
+    def completed_steps(self) -> float:
+        """Full batches as a whole number, unless steps of smaller batches leave a rest."""
+        batches = self.progress.completed_batches
+        return round(batches) if abs(batches - round(batches)) < 1e-6 else batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +88,8 @@ class Column:
     Attributes
     ----------
     name : str
-        Its key; ends with the unit of its values, if they have one.
+        Its key; ends with the unit of its values, if they have one, or with a dot if it stands for
+        a family of columns of which there is one a name.
     kind : {"text", "count", "number"}
         Text, a whole number, or any number.
     label : str
@@ -35,8 +104,12 @@ class Column:
         The unit in which people read it, and what a value is multiplied with to be in it.
     symbol : str
         What stands for it where there is little room; by default the label.
+    share : bool
+        Whether its values lie between 0 and 1, and so must their intervals.
     optional : bool
         Whether a run may have no value.
+    value : callable or None
+        What it is of a run, or, for a family, by name; by default `Progress` says it by that name.
     """
 
     name: str
@@ -48,73 +121,150 @@ class Column:
     shown_unit: str = ""
     scale: float = 1.0
     symbol: str = ""
+    share: bool = False
     optional: bool = False
+    value: Callable[[PlayedRun], Any] | None = None
+
+    @property
+    def with_unit(self) -> str:
+        """The label of an axis: name and unit."""
+        return f"{self.label} ({self.shown_unit})" if self.shown_unit else self.label
+
+    def of(self, played: PlayedRun) -> Any:
+        """Return its value for a run."""
+        return self.value(played) if self.value else getattr(played.progress, self.name)
 
 
-def _text(name: str, label: str, meaning: str) -> Column:
-    return Column(name, "text", label, meaning, unit="")
+def _text(name: str, label: str, meaning: str, value: Callable[[PlayedRun], str]) -> Column:
+    return Column(name, "text", label, meaning, unit="", value=value)
 
 
 def _count(name: str, label: str, meaning: str, **more: Any) -> Column:
     return Column(name, "count", label, meaning, **more)
 
 
+_SCALES = {"days": 1 / 86400.0, "hours": 1 / 3600.0, "minutes": 1 / 60}
+
+
 def _time(name: str, label: str, meaning: str, shown: str, **more: Any) -> Column:
-    scale = {"days": 1 / 86400.0, "hours": 1 / 3600.0}[shown]
+    scale = _SCALES[shown]
     return Column(name, "number", label, meaning, unit="s", shown_unit=shown, scale=scale, **more)
+
+
+def _share(name: str, meaning: str, value: Callable[[PlayedRun], float]) -> Column:
+    percent: dict[str, Any] = {"shown_unit": "%", "scale": 100.0, "share": True}
+    return Column(name, "number", name, meaning, "higher", value=value, **percent)
+
+
+def _booked(cause: str) -> Column:
+    words = MEANINGS[cause]
+    return _time(
+        f"{cause}_s",
+        words,
+        f"simulated time booked under: {words}",
+        "hours",
+        value=lambda run: run.progress.seconds[cause],
+    )
 
 
 _STEPS = {"unit": "steps", "shown_unit": "steps"}
 
 _DEFINED = (
-    _text("scenario", "scenario", "name of the scenario"),
-    _text("scenario_hash", "scenario", "digest of all the scenario says but name and description"),
-    _text("version", "version", "version of Faultline"),
-    _text("strategy", "scheme", "the fault-tolerance scheme"),
-    _text("engine", "engine", "which engine played: replay or simgrid"),
-    _count("seed", "seed", "names the random numbers; one seed, one record"),
-    _count("groups", "groups N", "data-parallel groups of the job", symbol="N"),
-    _count("gpus", "GPUs", "GPUs of the job, without spares"),
-    _count("redundancy", "redundancy r", "copies of each shard type, as played", symbol="r"),
+    _text("scenario", "scenario", "name of the scenario", lambda run: run.job.scenario.name),
+    _text(
+        "scenario_hash",
+        "scenario",
+        "digest of all the scenario says but name and description",
+        lambda run: run.scenario_hash,
+    ),
+    _text("version", "version", "version of Faultline", lambda _: version("faultline")),
+    _text(
+        "strategy",
+        "scheme",
+        "the fault-tolerance scheme",
+        lambda run: run.job.scenario.strategy.name,
+    ),
+    _text("engine", "engine", "which engine played: replay or simgrid", lambda run: run.engine),
     _count(
-        "checkpoint_interval_steps", "checkpoint interval", "steps between checkpoints", **_STEPS
+        "seed", "seed", "names the random numbers; one seed, one record", value=lambda run: run.seed
     ),
-    Column(
+    _count(
+        "groups",
+        "groups N",
+        "data-parallel groups of the job",
+        symbol="N",
+        value=lambda run: run.job.scenario.job.groups,
+    ),
+    _count(
+        "gpus",
+        "GPUs",
+        "GPUs of the job, without spares",
+        value=lambda run: run.job.scenario.job.gpus_of_group * run.job.scenario.job.groups,
+    ),
+    _count(
+        "redundancy",
+        "redundancy r",
+        "copies of each shard type, as played",
+        symbol="r",
+        value=lambda run: run.job.redundancy,
+    ),
+    _count(
+        "checkpoint_interval_steps",
+        "checkpoint interval",
+        "steps between checkpoints",
+        value=lambda run: run.job.interval_steps,
+        **_STEPS,
+    ),
+    _time(
         "checkpoint_interval_s",
-        "number",
         "time between checkpoints",
-        "how long the steps between two checkpoints take on average",
-        unit="s",
-        shown_unit="minutes",
-        scale=1 / 60.0,
+        "how long the steps between two checkpoints take on average, failures included",
+        "minutes",
+        value=lambda run: run.job.interval_steps * run.step_s,
     ),
-    _text("protection", "protection", "how the state is kept between checkpoints"),
+    _text(
+        "protection",
+        "protection",
+        "how the state is kept between checkpoints",
+        lambda run: run.job.scenario.protection.name,
+    ),
     _count(
         "snapshot_interval_steps",
         "snapshot interval",
         "steps between snapshots in memory",
         optional=True,
+        value=lambda run: run.job.protected.snapshot_interval_steps,
         **_STEPS,
     ),
-    _text("distribution", "failures", "the process that failures come from"),
-    _count("steps", "steps", "steps that the job is asked for"),
+    _text(
+        "distribution",
+        "failures",
+        "the process that failures come from",
+        lambda run: run.job.scenario.failures.process,
+    ),
+    _count(
+        "steps",
+        "steps",
+        "steps that the job is asked for",
+        value=lambda run: run.job.scenario.job.steps,
+    ),
     Column(
         "completed_steps",
         "number",
         "steps completed",
         "full batches trained and not taken back by a restart",
         "higher",
+        value=lambda run: run.completed_steps,
     ),
-    _time("time_s", "simulated time", "simulated time of the whole job", "days", better="lower"),
-    Column(
-        "goodput",
-        "number",
-        "goodput",
-        "share of the time that went into useful work",
-        "higher",
-        shown_unit="%",
-        scale=100.0,
+    _time(
+        "time_s",
+        "simulated time",
+        "simulated time of the whole job",
+        "days",
+        better="lower",
+        value=lambda run: run.progress.now_s,
     ),
+    _share("goodput", "share of the time that went into useful work", lambda run: run.goodput),
     Column(
         "time_to_train_ratio",
         "number",
@@ -122,15 +272,14 @@ _DEFINED = (
         "simulated time over that of as many steps without redundancy, failures, jitter and "
         "checkpoints; infinite where no step was done",
         "lower",
+        value=lambda run: run.progress.now_s / run.ideal_s if run.ideal_s else float("inf"),
     ),
-    Column(
-        "availability",
-        "number",
+    _share(
         "availability",
         "share of the time in which the job was up: not restarting, loading or reconfiguring",
-        "higher",
-        shown_unit="%",
-        scale=100.0,
+        lambda run: (
+            1.0 - run.progress.downtime_s / run.progress.now_s if run.progress.now_s else 1.0
+        ),
     ),
     _time(
         "downtime_s",
@@ -150,12 +299,18 @@ _DEFINED = (
         "restarts from the memory of peers",
         "restarts after which what lost nodes had held was found at their peers",
     ),
-    _count("rejoined", "groups that came back", "groups that came back, spares included"),
+    _count("rejoined", "groups that rejoined", "groups that came back, spares included"),
     _count("failures", "failures", "failures of groups"),
     _count(
         "failures_while_down",
         "failures of groups that were down",
         "failures that struck a group which was down already",
+    ),
+    _count(
+        "failures_by_cause.",
+        "failures by",
+        "failures of groups by that cause, where causes are known",
+        value=lambda run: run.progress.failures_by_cause,
     ),
     _count("reorderings", "reorderings", "times that shard types were put in another order"),
     _count("moved_types", "shard types moved", "shard types that groups took over"),
@@ -171,28 +326,15 @@ _DEFINED = (
         "number",
         "mean stacks a step",
         "shard types that a group computes in a step, patch compute included, on average",
+        value=lambda run: run.progress.stack_computations / max(1, run.progress.played_steps),
     ),
-    *(
-        _time(
-            f"{cause}_s",
-            MEANINGS[cause],
-            f"simulated time booked under: {MEANINGS[cause]}",
-            "hours",
-        )
-        for cause in CAUSES
-    ),
+    *map(_booked, CAUSES),
 )
 
-COLUMNS: dict[str, Column] = {one.name: one for one in _DEFINED}
-"""All columns of a record by name, in its order; those of `FAMILIES` stand beside them."""
+COLUMNS = {one.name: one for one in _DEFINED if not one.name.endswith(".")}
+"""All columns of a record by name, in its order; those of `FAMILIES` stand among them."""
 
-FAMILIES: dict[str, Column] = {
-    "failures_by_cause.": _count(
-        "failures_by_cause.",
-        "failures by",
-        "failures of groups by that cause, where causes are known",
-    ),
-}
+FAMILIES = {one.name: one for one in _DEFINED if one.name.endswith(".")}
 """Columns of which there is one a name: by what stands before that name."""
 
 
@@ -201,3 +343,15 @@ def column(name: str) -> Column | None:
     if name in COLUMNS:
         return COLUMNS[name]
     return next((FAMILIES[prefix] for prefix in FAMILIES if name.startswith(prefix)), None)
+
+
+def record_of(played: PlayedRun) -> Record:
+    """Boil a run down to its record."""
+    record: Record = {}
+    for one in _DEFINED:
+        value = one.of(played)
+        if one.name in FAMILIES:
+            record.update((one.name + name, part) for name, part in value.items())
+        else:
+            record[one.name] = value
+    return record

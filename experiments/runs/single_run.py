@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import EngineName
@@ -15,15 +13,13 @@ from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.filled import filled_in
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file, traffic_of
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.runs.record import PlayedRun, Record, record_of
 from faultline.platforms.preset_library import preset_names
-from faultline.simulator.progress import Progress
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
 from faultline.simulator.simgrid_engine.process import run_on_simgrid
 from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
-
-Record = dict[str, Any]
 
 
 def run(
@@ -70,7 +66,9 @@ def run_question(
         job = question.job(seed)
         training = Training(job.work, job.rules, question.strategy(), record_event, on_checkpoint)
         play(training, ReplayEngine(job))
-        return make_record(question, training.progress, seed, engine)
+        return record_of(
+            PlayedRun(question, training.progress, seed, engine, scenario_hash(question))
+        )
     path = platform_file(scenario)
     traffic = traffic_of(scenario, path)
     with explaining_aborts(path):
@@ -84,7 +82,7 @@ def run_question(
     if record_event is not None:
         for event in result.events:
             record_event(event)
-    return make_record(question, result.progress, seed, engine)
+    return record_of(PlayedRun(question, result.progress, seed, engine, scenario_hash(question)))
 
 
 def _check_even(question: ResolvedJob) -> None:
@@ -97,89 +95,6 @@ def _check_even(question: ResolvedJob) -> None:
             '--engine simgrid, or set all_reduce.time and checkpoint.write to "stated" and '
             'restart.load to "included"'
         )
-
-
-def make_record(question: ResolvedJob, progress: Progress, seed: int, engine: EngineName) -> Record:
-    """Boil a run down to its record.
-
-    ``time_to_train_ratio`` is the simulated time over that of as many steps without redundancy,
-    failures, jitter and checkpoints (T_0 of Lee et al. 2026 (SPARe)); where the job gave up before
-    its last step, only the steps it has done count, and the ratio is infinite where there is none.
-    Steps are counted in full batches: one that trains half a batch is half a step.
-
-    ``goodput`` is `goodput`; ``checkpoint_interval_s`` is how long the steps between two
-    checkpoints take on average, those with failures and redundancy included.
-    """
-    scenario = question.scenario
-    job = scenario.job
-    full_batch_s = job.compute_s + question.durations.all_reduce_s(job.groups)
-    ideal_s = progress.completed_batches * full_batch_s
-    now_s = progress.now_s
-    stepping_s = now_s - sum(progress.seconds[cause] for cause in ("checkpoint", "restart", "load"))
-    step_s = stepping_s / progress.played_steps if progress.played_steps else full_batch_s
-    return {
-        "scenario": scenario.name,
-        "scenario_hash": scenario_hash(question),
-        "version": version("faultline"),
-        "strategy": scenario.strategy.name,
-        "engine": engine,
-        "seed": seed,
-        "groups": job.groups,
-        "gpus": job.gpus_of_group * job.groups,
-        "redundancy": question.redundancy,
-        "checkpoint_interval_steps": question.interval_steps,
-        "checkpoint_interval_s": question.interval_steps * step_s,
-        "protection": scenario.protection.name,
-        "snapshot_interval_steps": question.protected.snapshot_interval_steps,
-        "distribution": scenario.failures.process,
-        "steps": job.steps,
-        "completed_steps": _whole(progress.completed_batches),
-        "time_s": now_s,
-        "goodput": goodput(progress.completed_batches, full_batch_s, now_s),
-        "time_to_train_ratio": now_s / ideal_s if ideal_s else float("inf"),
-        "availability": 1.0 - progress.downtime_s / now_s if now_s else 1.0,
-        "downtime_s": progress.downtime_s,
-        "restarts": progress.restarts,
-        "restarts_from_memory": progress.restarts_from_memory,
-        "restarts_from_peers": progress.restarts_from_peers,
-        "rejoined": progress.rejoined,
-        "failures": progress.failures,
-        "failures_while_down": progress.failures_while_down,
-        **{f"failures_by_cause.{cause}": n for cause, n in progress.failures_by_cause.items()},
-        "reorderings": progress.reorderings,
-        "moved_types": progress.moved_types,
-        "checkpoints": progress.checkpoints,
-        "snapshots": progress.snapshots,
-        "played_steps": progress.played_steps,
-        "mean_stacks": progress.stack_computations / max(1, progress.played_steps),
-        **{f"{kind}_s": seconds for kind, seconds in progress.seconds.items()},
-    }
-
-
-def goodput(batches: float, full_batch_s: float, time_s: float) -> float:
-    """Return the share of the time that trained for good.
-
-    Goodput is the useful compute and all-reduce of the full batches that were trained and not taken
-    back, over the simulated time: what a job without failures, redundancy, jitter and checkpoints
-    needs for them. It is between 0 and 1, and tells nothing of how fast the machine is; for that
-    there is the time.
-
-    Parameters
-    ----------
-    batches : float
-        Full batches that were trained and kept.
-    full_batch_s : float
-        Compute of one shard type and the all-reduce of all groups, in seconds.
-    time_s : float
-        Simulated time, in seconds; without any there is no loss.
-    """
-    return batches * full_batch_s / time_s if time_s else 1.0
-
-
-def _whole(batches: float) -> float:
-    """Return full batches as a whole number, unless steps of smaller batches leave a rest."""
-    nearest = round(batches)
-    return nearest if abs(batches - nearest) < 1e-6 else batches
 
 
 def scenario_hash(question: ResolvedJob) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.runs.single_run import Record, run
+from faultline.experiments.runs.record import Record
+from faultline.experiments.runs.single_run import run
 from faultline.simulator.timeline import Event, EventKind
 
 SCHEMES = ["checkpoint", "replication", "spare"]

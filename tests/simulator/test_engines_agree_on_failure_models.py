@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faultline.experiments.runs.single_run import Record
+from faultline.experiments.runs.record import Record
 
 from tests.simulator.test_engines_agree import compare, settings_of
 

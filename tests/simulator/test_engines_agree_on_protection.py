@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.runs.single_run import Record, run
+from faultline.experiments.runs.record import Record
+from faultline.experiments.runs.single_run import run
 from faultline.simulator.timeline import Event
 
 from tests.simulator.test_engines_agree import settings_of

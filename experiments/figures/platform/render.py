@@ -15,13 +15,14 @@ from faultline.experiments.figures.platform.labels import (
     row_title,
     short_label,
 )
-from faultline.experiments.figures.platform.layout import Positions, positions
 from faultline.experiments.figures.platform.sketch import (
     GPU_ROW,
     NVSWITCH_ROW,
     STORAGE_ROW,
     Key,
+    Positions,
     Sketch,
+    positions,
     sketch,
 )
 from faultline.experiments.figures.style import figure_style, save_figure

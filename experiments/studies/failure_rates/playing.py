@@ -11,7 +11,7 @@ from faultline.experiments.analysis.intervals import half_width
 from faultline.experiments.job.resolved_job import durations_of
 from faultline.experiments.runs import player
 from faultline.experiments.runs.point import Call, Point
-from faultline.experiments.runs.single_run import Record
+from faultline.experiments.runs.record import Record
 from faultline.experiments.studies.failure_rates.choices import Choice, choices_of, to_be_played
 from faultline.experiments.studies.failure_rates.settings import LIMIT_S, SCHEMES, STEPS, Setting
 from faultline.experiments.studies.spare.published import headline

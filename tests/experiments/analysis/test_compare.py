@@ -12,13 +12,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.analysis.best import at_best, without_other_knobs
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
 from faultline.experiments.analysis.comparison_report import make_report
-from faultline.experiments.analysis.comparison_table import number_text
-from faultline.experiments.analysis.intervals import mean_over_seeds
+from faultline.experiments.analysis.intervals import mean_over_seeds, student_interval
+from faultline.experiments.analysis.numbers import number_text
 from faultline.experiments.analysis.quantities import quantity, setting_text
-from faultline.experiments.analysis.selection import averaged_axes, caveats, varied_axes
+from faultline.experiments.analysis.selection import (
+    at_best,
+    averaged_axes,
+    caveats,
+    varied_axes,
+    without_other_knobs,
+)
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.table import read_sweep
@@ -260,6 +265,15 @@ def test_the_interval_of_a_share_stays_between_0_and_1(shares: tuple[float, ...]
     assert row["mean"] == plain["mean"]
     # Longer away from the nearer bound.
     assert np.sign(row["high"] + row["low"] - 2 * row["mean"]) == np.sign(0.5 - row["mean"])
+
+
+def test_the_interval_of_a_sample_is_student_s() -> None:
+    sample = [3.0, 5.0, 4.0, 8.5]
+    expected = stats.t.interval(0.95, 3, np.mean(sample), stats.sem(sample))
+    assert student_interval(sample) == pytest.approx((np.mean(sample), *expected), rel=1e-12)
+    assert student_interval([2.5]) == student_interval([2.5], share=True) == (2.5, 2.5, 2.5)
+    mean, low, high = student_interval([0.99, 1.0, 0.9], share=True)
+    assert 0 < low < mean < high < 1 < student_interval([0.99, 1.0, 0.9])[2]
 
 
 def test_the_interval_of_a_share_is_student_s_where_it_is_short() -> None:

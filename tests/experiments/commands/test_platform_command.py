@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.figures.platform.layout import positions
-from faultline.experiments.figures.platform.sketch import MOST_GPUS, MOST_NODES, Sketch, sketch
+from faultline.experiments.figures.platform.sketch import (
+    MOST_GPUS,
+    MOST_NODES,
+    Sketch,
+    positions,
+    sketch,
+)
 from faultline.platforms import ClusterSpec, load_preset, preset_names, read_platform, write_xml
 
 THREE_LEVELS: dict[str, Any] = {

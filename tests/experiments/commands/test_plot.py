@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.analysis.timeline_file import read_timeline
+from faultline.experiments.analysis.course import read_timeline
 from faultline.experiments.cli import main
 from faultline.experiments.commands.run import write_timeline
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.figures.chosen import Wanted, chosen_figure
+from faultline.experiments.figures.sweep_pictures import Wanted, chosen_figure
 from faultline.simulator.timeline import Event, EventKind
 from hypothesis import given
 from hypothesis import strategies as st

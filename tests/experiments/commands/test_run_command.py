@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.runs.single_run import Record, run
+from faultline.experiments.runs.record import Record
+from faultline.experiments.runs.single_run import run
 from faultline.platforms import load_preset, write_xml
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.timeline import Event, EventKind

@@ -22,24 +22,20 @@ from faultline.experiments.analysis.course import (
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.badput import draw_badput
-from faultline.experiments.figures.best_map import draw_best_map
 from faultline.experiments.figures.comparison import draw_comparison
 from faultline.experiments.figures.curves import draw_curves
-from faultline.experiments.figures.defaults import usual_figures
-from faultline.experiments.figures.heat_map import draw_heat_map
+from faultline.experiments.figures.maps import draw_best_map, draw_heat_map
 from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
     SCHEME_COLOURS,
     SCHEME_NAMES,
-    graded_looks,
-    scheme_looks,
 )
+from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.runs.table import Sweep
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.timeline import Event, EventKind
-from faultline.strategies.registry import all_strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt
@@ -316,31 +312,6 @@ def test_neighbours_can_be_told_apart_in_grey(causes: tuple[str, str]) -> None:
         for look in (first, second)
     ]
     assert bool(first.hatch) != bool(second.hatch) or abs(lightness[0] - lightness[1]) > 0.12
-
-
-# Looks.
-
-
-def test_a_scheme_that_nobody_knows_has_a_look_of_its_own() -> None:
-    added = ["zeta", "alpha", "mid"]
-    looks = scheme_looks([*SCHEME_COLOURS, *added])
-    assert list(looks) == [*SCHEME_COLOURS, *added]
-    assert len({(look.colour, look.dashes) for look in looks.values()}) == len(looks)
-    assert {looks[name].colour for name in added}.isdisjoint(SCHEME_COLOURS.values())
-    assert looks == {name: scheme_looks(added + list(SCHEME_COLOURS))[name] for name in looks}
-
-
-def test_schemes_of_the_registry_look_the_same_in_every_figure() -> None:
-    together = scheme_looks(all_strategies())
-    for name in all_strategies():
-        assert scheme_looks([name]) == {name: together[name]}
-
-
-def test_looks_do_not_run_out() -> None:
-    names = [f"scheme-{number:02}" for number in range(18)]
-    looks = scheme_looks(names)
-    assert len({(look.colour, look.dashes) for look in looks.values()}) == 18
-    assert len({look.colour for look in graded_looks(names)}) == 18
 
 
 # The course of a run.

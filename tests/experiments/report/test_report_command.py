@@ -16,9 +16,8 @@ from faultline.experiments.analysis.selection import caveats
 from faultline.experiments.cli import main
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.figures.style import SCHEME_NAMES
-from faultline.experiments.report.notices import notices
-from faultline.experiments.report.points_table import MOST_ROWS, points, points_table
-from faultline.experiments.report.provenance import grid_text
+from faultline.experiments.report.provenance import grid_text, notices
+from faultline.experiments.report.result_tables import MOST_POINTS, points, points_table
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.experiments.runs.table import read_sweep
 from faultline.simulator.badput import CAUSES, MEANINGS
@@ -181,7 +180,7 @@ def test_very_many_points_are_cut_and_counted(swept: Path) -> None:
     axes = ["strategy.name", "strategy.redundancy", "failures.mtbf_s", "job.compute_s"]
     table = points(many, axes)
     assert len(table) == 14 * 200
-    assert len(points_table(table, axes).rows) == MOST_ROWS
+    assert len(points_table(table, axes).rows) == MOST_POINTS
 
 
 def _nothing(directory: Path, swept: Path) -> Path:

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.report.answer import answer
-from faultline.experiments.report.badput_table import shares
-from faultline.experiments.report.comparison_table import comparison_table
+from faultline.experiments.report.result_tables import comparison_table, shares
 from faultline.experiments.report.standings import METRIC, standings
 from faultline.simulator.badput import CAUSES
 from hypothesis import given, settings

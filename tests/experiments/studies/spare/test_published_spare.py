@@ -15,7 +15,8 @@ from statistics import mean, stdev
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.runs.single_run import Record, run
+from faultline.experiments.runs.record import Record
+from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies import spare
 
 CELLS = Path(spare.__file__).parent / "data" / "spare_n200_weibull.csv"

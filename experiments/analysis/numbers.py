@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from faultline.experiments.figures.time_units import UNITS, TimeUnit
+from faultline.experiments.analysis.time_units import UNITS
 
 MISSING = "–"
 
-_SECONDS = TimeUnit("seconds", 1.0)
 _BYTES = {"bytes": "B", "bytes/s": "B/s"}
 _BYTE_PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
@@ -21,10 +21,26 @@ def is_missing(value: Any) -> bool:
     return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
 
 
-def time_unit(times_s: Iterable[float]) -> TimeUnit:
-    """Return the largest unit of which the longest of these times, in seconds, has two or more."""
-    longest = max((time for time in times_s if math.isfinite(time)), default=0.0)
-    return next((unit for unit in UNITS if longest >= 2 * unit.seconds), _SECONDS)
+def value_text(value: Any) -> str:
+    """Return a value of an axis as people write it; a dash where there is none."""
+    if is_missing(value):
+        return MISSING
+    if isinstance(value, (bool, np.bool_)):
+        return str(value).lower()
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        number = float(value)
+        return f"{number:,.6g}" if abs(number) < 1e6 else f"{number:.4g}"
+    return str(value)
+
+
+def number_text(value: float, digits: int = 4) -> str:
+    """Return a number with so many significant digits; ∞ and – for what is none."""
+    if math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    text = f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:#.{digits}g}"
+    return text.rstrip(".").replace("-", "−")
 
 
 def decimals_for(values: Iterable[float], digits: int = 4) -> int:
@@ -42,8 +58,7 @@ def fixed(value: float | None, decimals: int) -> str:
     if math.isinf(value):
         return "infinite"
     text = f"{value:,.{decimals}f}"
-    negative = text.startswith("-") and text.strip("-0.,") != ""
-    return f"−{text[1:]}" if negative else text.removeprefix("-")
+    return text.replace("-", "−" if text.strip("-0.,") else "")
 
 
 def plain(value: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -16,9 +18,14 @@ class TimeUnit:
 UNITS = (TimeUnit("days", 86400.0), TimeUnit("hours", 3600.0), TimeUnit("minutes", 60.0))
 
 
-def unit_for(span_s: float) -> TimeUnit:
-    """Return the largest unit of which a span of simulated time has at least two."""
-    return next((unit for unit in UNITS if span_s >= 2 * unit.seconds), TimeUnit("s", 1.0))
+def unit_for(span_s: float, seconds: str = "s") -> TimeUnit:
+    """Return the largest unit of which a span has two or more; `seconds` names the smallest."""
+    return next((unit for unit in UNITS if span_s >= 2 * unit.seconds), TimeUnit(seconds, 1.0))
+
+
+def time_unit(times_s: Iterable[float]) -> TimeUnit:
+    """Return the unit for the longest of some times in seconds, those that are infinite aside."""
+    return unit_for(max((time for time in times_s if math.isfinite(time)), default=0.0), "seconds")
 
 
 def time_text(span_s: float) -> str:

@@ -1,0 +1,293 @@
+"""Pictures made of cells: the mean of a metric over two axes, and which scheme is best where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
+from faultline.experiments.analysis.quantities import quantity, shown_value
+from faultline.experiments.analysis.selection import successful, without_other_knobs
+from faultline.experiments.figures.panels import (
+    LOG_SPAN,
+    in_order,
+    label_outer,
+    looks_of,
+    make_panels,
+    panel_title,
+    plain_ticks,
+    run_notes,
+    write_notes,
+    write_title,
+)
+from faultline.experiments.figures.style import figure_style
+from matplotlib import colormaps, colors
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+CELLS_ANNOTATED = 150
+"""Up to so many cells in a panel carry their number."""
+
+
+def cell_grid(
+    table: pd.DataFrame, x: str, y: str, value: str, columns: list[Any], rows: list[Any]
+) -> pd.DataFrame:
+    """Return a column of a tidy table as a grid; cells without a value are NaN."""
+    return table.pivot(index=y, columns=x, values=value).reindex(index=rows, columns=columns)
+
+
+def cell_text(value: float) -> str:
+    """Return the number in a cell, with three significant digits."""
+    if np.isnan(value):
+        return ""
+    if np.isinf(value):
+        return "∞"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def panel_size(columns: list[Any], rows: list[Any]) -> tuple[float, float]:
+    """Return width and height of a panel in inches, so that numbers fit into its cells."""
+    width = min(9.0, max(3.0, 1.0 + 0.55 * len(columns)))
+    return width, min(9.0, max(2.8, 1.0 + 0.42 * len(rows)))
+
+
+def name_ticks(axis: Axes, x: str, y: str, columns: list[Any], rows: list[Any]) -> None:
+    """Write the values of both axes beside the middle of their cells, as many as have room."""
+    for target, key, values, most in (
+        (axis.xaxis, x, columns, 12),
+        (axis.yaxis, y, rows, 24),
+    ):
+        step = -(-len(values) // most)
+        shown = range(0, len(values), step)
+        target.set_ticks(
+            [place + 0.5 for place in shown], [shown_value(key, values[place]) for place in shown]
+        )
+    axis.tick_params(axis="x", rotation=0, length=0)
+    axis.tick_params(axis="y", rotation=0, length=0)
+    axis.grid(visible=False)
+
+
+def draw_heat_map(
+    frame: pd.DataFrame,
+    x: str,
+    y: str,
+    metric: str,
+    column: str | None = None,
+    notes: Sequence[str] = (),
+) -> Figure:
+    """Draw the mean of a metric over seeds, a cell for each `x` and `y`, a panel a `column`.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A sweep, a row a run. Failed runs are left out and counted in a note; axes that are not
+        drawn are averaged over and named.
+    x, y : str
+        Two axes, numeric or not.
+    metric : str
+        A numeric column; cells whose mean is infinite are marked with ∞.
+    column : str, optional
+        The axis whose values are panels; all share one scale of colours.
+    notes : sequence of str
+        Sentences to be written below.
+
+    Raises
+    ------
+    UserError
+        If no run gave a record.
+    """
+    runs = successful(frame)
+    keys = [key for key in (column, x, y) if key is not None]
+    table = mean_over_seeds(runs, keys, metric)
+    table["mean"] *= quantity(metric).scale
+    norm = _norm(table["mean"], metric)
+    columns, rows = in_order(frame[x]), in_order(frame[y])
+    with figure_style():
+        values = [] if column is None else in_order(frame[column])
+        figure, panels = make_panels(values, *panel_size(columns, rows))
+        for value, axis in panels.items():
+            mine = table if column is None else table[table[column] == value]
+            cells = cell_grid(mine, x, y, "mean", columns, rows)
+            _draw_cells(axis, cells, norm, _colours(metric))
+            name_ticks(axis, x, y, columns, rows)
+            if column is not None:
+                axis.set_title(panel_title(column, value))
+        label_outer(list(panels.values()), quantity(x).with_unit, quantity(y).with_unit)
+        bar = figure.colorbar(
+            ScalarMappable(norm, _colours(metric)),
+            ax=list(panels.values()),
+            label=quantity(metric).with_unit,
+        )
+        plain_ticks(bar.ax.yaxis, log=isinstance(norm, LogNorm), digits=6)
+        bar.outline.set_visible(False)
+        write_title(figure, f"{quantity(metric).label}, mean over seeds")
+        write_notes(figure, [*notes, *run_notes(frame, (x, y, column), "Mean")])
+    return figure
+
+
+def _draw_cells(axis: Axes, cells: pd.DataFrame, norm: Normalize, colours: str) -> None:
+    annotated = cells.size <= CELLS_ANNOTATED
+    values = cells.to_numpy(dtype=float)
+    axis.set_facecolor("#EEEEEE")
+    axis.pcolormesh(
+        np.ma.masked_invalid(values),
+        norm=norm,
+        cmap=colours,
+        edgecolors="white" if annotated else "none",
+        linewidth=1.0 if annotated else 0.0,
+    )
+    for (row, column), value in np.ndenumerate(values):
+        # An infinite mean is no missing one: it is told in any case.
+        if annotated or np.isinf(value):
+            shade = _text_colour(colormaps[colours](norm(value))) if np.isfinite(value) else "black"
+            axis.text(
+                column + 0.5, row + 0.5, cell_text(value), ha="center", va="center", color=shade
+            )
+
+
+def _text_colour(background: tuple[float, float, float, float]) -> str:
+    """Return black or white, whichever has more contrast (WCAG 2 relative luminance)."""
+    linear = [
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
+        for part in background[:3]
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "black" if luminance > 0.179 else "white"
+
+
+def _norm(means: pd.Series, metric: str) -> Normalize:
+    finite = means[np.isfinite(means)]
+    if finite.empty:
+        return Normalize(0, 1)
+    low, high = float(finite.min()), float(finite.max())
+    if quantity(metric).shown_unit != "%" and low > 0 and high > LOG_SPAN * low:
+        return LogNorm(low, high)
+    return Normalize(low, high)
+
+
+def _colours(metric: str) -> str:
+    """Return the colour map in which good is light."""
+    return "cividis" if quantity(metric).better == "higher" else "cividis_r"
+
+
+def draw_best_map(
+    frame: pd.DataFrame, x: str, y: str, metric: str, by: str = "strategy.name"
+) -> Figure:
+    """Draw which value of `by` is best in each cell of `x` and `y`, and its mean.
+
+    Knobs of the schemes that are not drawn, such as the redundancy, are at their best in each cell;
+    other axes are averaged over. A cell is hatched where the best and the second cannot be told
+    apart: where the 95 % interval of their difference, paired by seed, holds zero or is unknown.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A sweep, a row a run; failed runs are left out and counted in a note.
+    x, y : str
+        Two axes, numeric or not.
+    metric : str
+        A numeric column that is better the lower, or the higher, it is.
+    by : str
+        The axis whose best value is sought.
+
+    Raises
+    ------
+    UserError
+        If no run gave a record.
+    """
+    frame, at_best = without_other_knobs(frame, {x, y, by}, metric)
+    table = _winners(successful(frame), x, y, metric, by)
+    columns, rows = in_order(frame[x]), in_order(frame[y])
+    values = in_order(frame[by])
+    looks = looks_of(by, values)
+    with figure_style():
+        figure, panels = make_panels([], *panel_size(columns, rows))
+        axis = panels[None]
+        places = table.assign(place=[values.index(value) for value in table[by]])
+        axis.pcolormesh(
+            cell_grid(places, x, y, "place", columns, rows).to_numpy(dtype=float),
+            cmap=ListedColormap([_pale(looks[value].colour) for value in values]),
+            vmin=-0.5,
+            vmax=len(values) - 0.5,
+            edgecolors="white",
+            linewidth=1.5,
+        )
+        for winner in table.to_dict(orient="records"):
+            _annotate_winner(axis, winner, columns.index(winner[x]), rows.index(winner[y]))
+        name_ticks(axis, x, y, columns, rows)
+        label_outer([axis], quantity(x).with_unit, quantity(y).with_unit)
+        handles = [
+            Patch(color=_pale(looks[value].colour), label=looks[value].label) for value in values
+        ]
+        unclear = Patch(facecolor="white", edgecolor="#777777", hatch="////", label="not certain")
+        figure.legend(handles=[*handles, unclear], loc="outside right upper")
+        label = quantity(metric).with_unit
+        write_title(figure, f"best {quantity(by).label} by {quantity(metric).label}")
+        notes = [
+            f"Numbers: its {label}. Hatched: the 95 % interval of the difference "
+            "from the second best, paired by seed, holds zero."
+        ]
+        write_notes(figure, [*notes, *at_best, *run_notes(frame, (x, y, by), "Mean")])
+    return figure
+
+
+def _winners(runs: pd.DataFrame, x: str, y: str, metric: str, by: str) -> pd.DataFrame:
+    """Return the best value of `by` a cell, its mean, and whether it surely beats the second."""
+    # A row a cell and seed, a column a value of `by`.
+    seeds = runs.pivot_table(index=[x, y, "seed"], columns=by, values=metric, aggfunc="mean")
+    means = seeds.groupby([x, y]).mean()
+    signed = -means if quantity(metric).better == "higher" else means
+    order = np.argsort(signed.fillna(np.inf).to_numpy(), axis=1, kind="stable")
+    best = pd.Series(means.columns.to_numpy()[order[:, 0]], index=means.index)
+    winners = pd.DataFrame({by: best, "mean": _taken(means, order[:, 0]) * quantity(metric).scale})
+    winners["certain"] = True
+    if len(means.columns) > 1:
+        cells = means.index.get_indexer(seeds.index.droplevel("seed"))
+        with np.errstate(invalid="ignore"):
+            lead = _taken(seeds, order[cells, 1]) - _taken(seeds, order[cells, 0])
+        winners["certain"] = _is_clear(pd.Series(lead, seeds.index).groupby([x, y]))
+        # Alone in its cell, it has nobody to beat.
+        winners.loc[means.notna().sum(axis=1) == 1, "certain"] = True
+    return winners.reset_index()
+
+
+def _taken(table: pd.DataFrame, columns: np.ndarray) -> np.ndarray:
+    """Return one value of each row: that of the column named for it by number."""
+    values: np.ndarray = table.to_numpy(dtype=float)[np.arange(len(table)), columns]
+    return values
+
+
+def _is_clear(leads: Any) -> pd.Series:
+    """Whether the interval of each mean lead, paired by seed, keeps away from zero."""
+    table = leads.agg(["mean", "std", "count"])
+    half = half_width(table["std"], table["count"])
+    clear = (table["mean"].abs() > half) | np.isinf(table["mean"])
+    return pd.Series(clear, table.index)
+
+
+def _annotate_winner(axis: Axes, winner: dict[Any, Any], column: int, row: int) -> None:
+    if not winner["certain"]:
+        axis.add_patch(
+            Rectangle(
+                (column, row), 1, 1, fill=False, hatch="////", edgecolor="#777777", linewidth=0
+            )
+        )
+    axis.text(
+        column + 0.5,
+        row + 0.5,
+        cell_text(winner["mean"]),
+        ha="center",
+        va="center",
+        bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
+    )
+
+
+def _pale(colour: str) -> tuple[float, float, float]:
+    """Return a colour mixed with white, so that black numbers read on it."""
+    red, green, blue = colors.to_rgb(colour)
+    return (0.45 + 0.55 * red, 0.45 + 0.55 * green, 0.45 + 0.55 * blue)

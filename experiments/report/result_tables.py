@@ -1,0 +1,234 @@
+"""The tables of results: the paired comparison, where the time went, all points, failed runs."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+from faultline.experiments.analysis.numbers import MISSING, decimals_for
+from faultline.experiments.analysis.selection import gave_up_rows
+from faultline.experiments.analysis.time_units import time_unit
+from faultline.experiments.report.answer import interval_text, is_clear
+from faultline.experiments.report.standings import Standings
+from faultline.experiments.report.tables import (
+    Cell,
+    Column,
+    Mapped,
+    Table,
+    axis_column,
+    checkpoint_column,
+    choice_name,
+    number,
+    number_cell,
+    percent,
+    rows_of,
+    table_of,
+    text,
+    text_cell,
+)
+from faultline.simulator.badput import CAUSES, MEANINGS, USEFUL
+
+MOST_POINTS = 2_000
+_MOST_COMPARED = 200
+_MOST_SHARES = 100
+_MOST_FAILED = 500
+
+
+def _choice_columns(order: Standings) -> tuple[Column, ...]:
+    """Return the columns that say whose row it is, and under which condition."""
+    return (
+        Column("scheme and setting", lambda row: text_cell(choice_name(row, order.knobs)), "text"),
+        *(axis_column(axis, order.choices) for axis in order.conditions),
+    )
+
+
+def _time_column(times_s: pd.Series) -> Column:
+    unit = time_unit(times_s)
+    decimals = decimals_for(times_s / unit.seconds)
+    return number(f"time ({unit.name})", "time_s", decimals, 1 / unit.seconds)
+
+
+def comparison_table(order: Standings) -> Table:
+    """Return the choices under each condition, soonest first."""
+    best = order.best()
+    caption = "Each scheme at its best setting against the soonest, paired by seed"
+    if best["strategy"].nunique() == 1:
+        caption = "The best settings against the soonest, paired by seed"
+    if order.conditions:
+        caption += ", under each condition"
+    if len(best) > _MOST_COMPARED:
+        caption += f" (the first {_MOST_COMPARED:,} of {len(best):,} rows)"
+    columns = (
+        *_choice_columns(order),
+        _if_finished(_time_column(best["time_s"])),
+        percent("goodput", "goodput"),
+        checkpoint_column(),
+        _if_finished(number("time-to-train ratio", "mean", 3)),
+        _if_compared(percent("longer than soonest", "change")),
+        _if_compared(Column("95 % interval", _interval_cell)),
+        _if_compared(number("pairs", "pairs", 0)),
+        Column("verdict", lambda row: text_cell(_verdict(row)), "text"),
+    )
+    return table_of(
+        "comparison-table",
+        caption,
+        columns,
+        rows_of(best, _MOST_COMPARED),
+        lambda row: row["place"] == 1 and math.isfinite(row["mean"]),
+    )
+
+
+def _if_finished(column: Column) -> Column:
+    return column._replace(
+        cell=lambda row: column.cell(row) if math.isfinite(row["mean"]) else Cell(MISSING)
+    )
+
+
+def _if_compared(column: Column) -> Column:
+    """Leave the soonest out, and who has no pairs with it."""
+
+    def cell(row: Mapped) -> Cell:
+        compared = row["place"] != 1 and not math.isnan(row["change"])
+        return column.cell(row) if compared else Cell(MISSING)
+
+    return column._replace(cell=cell)
+
+
+def _interval_cell(row: Mapped) -> Cell:
+    return Cell(MISSING if math.isnan(row["low"]) else interval_text(row))
+
+
+def _verdict(row: Mapped) -> str:
+    if math.isinf(row["mean"]):
+        return "did not finish"
+    if row["place"] == 1:
+        return "soonest"
+    if math.isnan(row["low"]):
+        return "later; chance unknown"
+    return "later" if is_clear(row) else "not told apart"
+
+
+def shares(order: Standings) -> pd.DataFrame:
+    """Return the mean share of each cause in the simulated time, over the seeds of each choice.
+
+    Returns
+    -------
+    DataFrame
+        A row a condition and place, as in the standings, with ``time_s`` and a column for each
+        cause (``restart_share``) and for the useful ones together (``useful_share``); the shares of
+        all causes sum to 1.
+    """
+    columns = [f"{cause}_s" for cause in CAUSES]
+    keys = [*order.conditions, "place"]
+    means = order.runs_of_best().groupby(keys, dropna=False, as_index=False)[columns].mean()
+    total_s = means[columns].sum(axis="columns")
+    for cause in CAUSES:
+        means[f"{cause}_share"] = means[f"{cause}_s"] / total_s
+    means["useful_share"] = means[[f"{cause}_share" for cause in USEFUL]].sum(axis="columns")
+    names = [*keys, "strategy", *order.knobs, "redundancy", "time_s"]
+    return order.best()[names].merge(means.drop(columns=columns), on=keys)
+
+
+def badput_table(order: Standings) -> Table:
+    """Return the shares as percentages; causes that took no time anywhere are left out."""
+    table = shares(order)
+    causes = [cause for cause in CAUSES if (table[f"{cause}_share"].abs() >= 5e-4).any()]
+    columns = (
+        *_choice_columns(order),
+        _time_column(table["time_s"]),
+        percent("useful in all", "useful_share"),
+        *(percent(MEANINGS[cause], f"{cause}_share") for cause in causes),
+    )
+    caption = "Share of the simulated time by cause, mean over seeds"
+    if len(table) > _MOST_SHARES:
+        caption += f" (the first {_MOST_SHARES} of {len(table):,} rows)"
+    return table_of("badput-table", caption, columns, rows_of(table, _MOST_SHARES))
+
+
+def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
+    """Return a row a point, in the order of the sweep.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A row a run, failed ones included.
+    axes : list of str
+        What tells points apart.
+
+    Returns
+    -------
+    DataFrame
+        The axes, how many runs are ``ok``, ``failed`` and ``gave_up``, means over the good ones
+        (``time_s``, ``goodput``, ``checkpoint_s``, ``ratio``, ``availability``, ``restarts``), the
+        ``checkpoint_steps``, the standard deviation ``ratio_deviation`` over seeds (NaN for one
+        seed), the ``redundancy`` and the ``scenario_hash`` (missing where all runs failed).
+    """
+    good = frame["status"] == "ok"
+    runs = frame.assign(
+        ok=good.astype(int),
+        failed=(~good).astype(int),
+        gave_up=gave_up_rows(frame).astype(int),
+    )
+    keys = [runs[axis] for axis in axes] or [pd.Series(0, index=runs.index)]
+    grouped = runs.groupby(keys, dropna=False, sort=False)
+    table = grouped.agg(
+        ok=("ok", "sum"),
+        failed=("failed", "sum"),
+        gave_up=("gave_up", "sum"),
+        time_s=("time_s", "mean"),
+        goodput=("goodput", "mean"),
+        checkpoint_steps=("checkpoint_interval_steps", "first"),
+        checkpoint_s=("checkpoint_interval_s", "mean"),
+        ratio=("time_to_train_ratio", "mean"),
+        ratio_deviation=("time_to_train_ratio", "std"),
+        availability=("availability", "mean"),
+        restarts=("restarts", "mean"),
+        redundancy=("redundancy", "first"),
+        scenario_hash=("scenario_hash", "first"),
+    )
+    return table.reset_index() if axes else table.reset_index(drop=True)
+
+
+def points_table(table: pd.DataFrame, axes: list[str]) -> Table:
+    """Return the first points for the page, sortable by every column."""
+    # What is nowhere but zero tells nothing.
+    troubles = [name for name in ("failed", "gave_up") if table[name].any()]
+    resolved = _redundancy_is_news(table, axes)
+    columns = (
+        *(axis_column(axis, table) for axis in axes),
+        *([number("redundancy played", "redundancy", 0)] if resolved else []),
+        number("runs", "ok", 0),
+        *(number(name.replace("_", " "), name, 0) for name in troubles),
+        _time_column(table["time_s"]),
+        percent("goodput", "goodput"),
+        checkpoint_column(),
+        number("time-to-train ratio", "ratio", 3),
+        number("spread ±", "ratio_deviation", 3),
+        percent("availability", "availability"),
+        number("restarts", "restarts", 1),
+        text("scenario", "scenario_hash"),
+    )
+    caption = "Means over seeds; a click on a heading sorts by it, another one the other way round"
+    return table_of("points-table", caption, columns, rows_of(table, MOST_POINTS))
+
+
+def _redundancy_is_news(table: pd.DataFrame, axes: list[str]) -> bool:
+    """Whether the redundancy that was played says more than the one that was asked for."""
+    if "strategy.redundancy" not in axes:
+        return bool(table["redundancy"].nunique() > 1)
+    left_open = table["strategy.redundancy"].isna()
+    return bool((table.loc[left_open, "redundancy"] > 1).any())
+
+
+def failed_table(failed: pd.DataFrame, axes: list[str]) -> Table:
+    """Return the runs that gave no record, and why."""
+    columns = (
+        text("run", "run_id"),
+        *(axis_column(axis, failed)._replace(kind="text") for axis in axes),
+        Column("seed", lambda row: number_cell(row["seed"], 0)),
+        text("error", "error", "prose"),
+    )
+    shown = f"; shown are the first {_MOST_FAILED}" if len(failed) > _MOST_FAILED else ""
+    count = "1 run" if len(failed) == 1 else f"{len(failed):,} runs"
+    caption = f"{count} gave no record{shown}"
+    return table_of("failed-table", caption, columns, rows_of(failed, _MOST_FAILED))
