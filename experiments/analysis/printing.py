@@ -1,4 +1,4 @@
-"""Tables for the screen, made of DataFrames."""
+"""Tables for the screen, from data frames."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Printed:
 
 
 def printed(table: Printed) -> Table:
-    """Return a table for the screen: numbers to the right, missing values empty."""
+    """Return a table as rich draws it: numbers to the right, missing values empty."""
     shown = Table(
         title=table.title,
         caption=table.note or None,
@@ -48,15 +48,15 @@ def printed(table: Printed) -> Table:
         box=SIMPLE_HEAD,
         pad_edge=False,
     )
-    for column in table.frame.columns:
-        numbers = column in table.formats or pd.api.types.is_numeric_dtype(table.frame[column])
+    for column, values in table.frame.items():
+        numbers = column in table.formats or pd.api.types.is_numeric_dtype(values)
         shown.add_column(
-            table.names.get(column, str(column)),
+            table.names.get(str(column), str(column)),
             justify="right" if numbers else "left",
             no_wrap=numbers,
         )
-    for values in table.frame.itertuples(index=False):
-        cells = zip(table.frame.columns, values, strict=True)
+    for row in table.frame.itertuples(index=False):
+        cells = zip(table.frame.columns, row, strict=True)
         shown.add_row(*(_cell(value, table.formats.get(column)) for column, value in cells))
     return shown
 
@@ -66,4 +66,4 @@ def _cell(value: Any, how: str | Callable[[Any], str] | None) -> str:
         return ""
     if how is None:
         return str(value)
-    return how.format(value) if isinstance(how, str) else str(how(value))
+    return how.format(value) if isinstance(how, str) else how(value)

@@ -1,14 +1,38 @@
-"""What every reproduction of a published comparison is, and what it returns."""
+"""A study: a published comparison that is played again, or a question of our own.
+
+A study says what is to be played and what becomes of it; the runner (`studies.runner`) does the
+rest: progress, going on where it was killed, CSV, the screen, JSON. A study's life::
+
+    play(stage)              plays and computes everything; tables and other results, by name
+    rows(results)            every result beside its published value, if there is one
+    tables(results)          what is written as CSV, by name
+    figures(results)         what is drawn, by file name
+    shown(results, rows)     what people read on the screen, in its order
+    headline(results, rows)  what came out, in a sentence or two
+
+A subclass in ``studies/NAME.py`` or ``studies/NAME/study.py`` joins the registry.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, ClassVar
 
+import pandas as pd
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.studies.stage import Stage
 from rich.console import Console
+
+Results = dict[str, Any]
+"""What a study has played and computed, by name."""
+Tables = dict[str, pd.DataFrame]
+"""Tables of a study by name; each becomes a CSV file of that name."""
+Draw = Callable[[Path], object]
+"""Draws a figure into a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +87,77 @@ def row_of(
         ends = interval_of_mean(mean, half, share=known(quantity).share)
         low, high = (float(end) for end in ends)
     return Row(quantity, scheme, setting, published, mean, low, high, unit)
+
+
+def rows_by(
+    frame: pd.DataFrame,
+    keys: Sequence[str],
+    quantities: Mapping[str, str],
+    setting: str | Callable[..., str],
+    scheme: str | Callable[..., str] = "{strategy}",
+    published: Callable[..., float | None] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Iterator[Row]:
+    """Yield a row for each group of a table and each quantity; the group's values are its seeds.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A row a run, or a row a result.
+    keys : sequence of str
+        Columns that make a group; groups come in the order of the table.
+    quantities : mapping
+        Columns that are measured, with their units.
+    setting, scheme : str or callable
+        Texts of the row: format strings of the keys, or functions of them as keywords.
+    published : callable, optional
+        Returns the published value; called with the measured column, and the keys as keywords.
+    names : mapping, optional
+        What columns are called in the rows, where that is not their name.
+    """
+    for values, mine in frame.groupby(list(keys), sort=False, dropna=False):
+        group = dict(zip(keys, values, strict=True))
+        for column, unit in quantities.items():
+            known = published(column, **group) if published else None
+            name = (names or {}).get(column, column)
+            texts = _text(scheme, group), _text(setting, group)
+            yield row_of(name, *texts, known, list(mine[column]), unit)
+
+
+def _text(text: str | Callable[..., str], group: Mapping[str, Any]) -> str:
+    return text.format(**group) if isinstance(text, str) else text(**group)
+
+
+class Study(ABC):
+    """A published comparison, or a question of our own: see the module's docstring."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    default_seeds: ClassVar[int] = 3
+
+    @abstractmethod
+    def play(self, stage: Stage) -> Results:
+        """Play and compute everything."""
+
+    @abstractmethod
+    def rows(self, results: Results) -> Iterable[Row]:
+        """Return every result beside its published value."""
+
+    def tables(self, results: Results) -> Tables:
+        """Return what is written as CSV: by default all results that are tables."""
+        return {name: one for name, one in results.items() if isinstance(one, pd.DataFrame)}
+
+    def figures(self, results: Results) -> Mapping[str, Draw]:
+        """Return what is drawn, by file name."""
+        return {}
+
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | Any]:
+        """Return what is printed, in order: tables, sentences, anything that rich prints."""
+        return ()
+
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Say what came out."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

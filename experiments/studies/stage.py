@@ -1,0 +1,89 @@
+"""Where a study plays: how much, how often, on how many cores, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+from faultline.experiments.runs.player import play
+from faultline.experiments.runs.point import Call, Point
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+
+@dataclass
+class Stage:
+    """What a study is given to play on.
+
+    Attributes
+    ----------
+    directory : Path
+        Where tables and figures go, and the runs: a study that was killed goes on where it was.
+    console : Console
+        Where people read what is going on; not the standard output if that carries JSON.
+    seeds : int
+        Seeds a cell.
+    full : bool
+        Everything that was published, however long it takes.
+    workers : int or None
+        Worker processes; as many as there are cores if None.
+    """
+
+    directory: Path
+    console: Console
+    seeds: int = 3
+    full: bool = False
+    workers: int | None = None
+    _progress: Progress = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description:22}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+        )
+
+    def __enter__(self) -> Stage:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def pick(self, quick: Result, full: Result) -> Result:
+        """Return how much is played: `full` if everything was asked for."""
+        return full if self.full else quick
+
+    def runs(self, title: str, points: Sequence[Point]) -> pd.DataFrame:
+        """Play points; a row a run, in their order, with the labels before the record's columns."""
+        with self.step(title, len(points)) as advance:
+            kept = self.directory / "runs"
+            return pd.DataFrame(play(points, kept, workers=self.workers, on_done=advance))
+
+    def calls(
+        self, title: str, function: Callable[[Argument], Result], arguments: Sequence[Argument]
+    ) -> list[Result]:
+        """Return ``[function(argument) for argument in arguments]``, from all cores.
+
+        `function` is one of a module, so that other processes find it; what takes longest is best
+        put last, as that is begun first.
+        """
+        with self.step(title, len(arguments)) as advance:
+            tasks: list[Any] = Call.each(function, arguments)
+            return play(tasks, workers=self.workers, on_done=advance)
+
+    @contextmanager
+    def step(self, title: str, total: int = 1) -> Iterator[Callable[[], None]]:
+        """Show a part of the study; what is yielded tells of each piece that is done."""
+        task = self._progress.add_task(title, total=total)
+        yield lambda: self._progress.advance(task)
+        self._progress.update(task, completed=total)
