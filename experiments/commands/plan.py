@@ -11,7 +11,6 @@ from faultline.experiments.commands.output import explained, make_folder
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise
 from faultline.experiments.planner.answer import answer
-from faultline.experiments.planner.optimised import check_searchable, optimise_schemes
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,
@@ -19,6 +18,7 @@ from faultline.experiments.planner.plan import (
     make_plan,
 )
 from faultline.experiments.planner.printing import print_plan
+from faultline.experiments.planner.search import check_searchable, optimise_schemes
 from faultline.experiments.planner.situation import Wish, read_situation
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -19,14 +19,14 @@ def shipped(folder: str, package: str = "faultline.experiments.config") -> str:
     return ", ".join(sorted(file.stem for at in places for file in Path(at, folder).glob("*.toml")))
 
 
-def add_command(commands: Any, name: str, **texts: str) -> ArgumentParser:
+def add_command(commands: Any, name: str, **texts: Any) -> ArgumentParser:
     """Declare a command; the module of its name, with underscores, executes it."""
     parser: ArgumentParser = commands.add_parser(name, **texts)
     parser.set_defaults(execute=name.replace("-", "_"))
     return parser
 
 
-def subcommands(commands: Any, name: str, **texts: str) -> Callable[..., ArgumentParser]:
+def subcommands(commands: Any, name: str, **texts: Any) -> Callable[..., ArgumentParser]:
     """Declare a command of several, and return what declares those.
 
     A function ``execute_...`` in the module of the command executes each.
@@ -34,7 +34,7 @@ def subcommands(commands: Any, name: str, **texts: str) -> Callable[..., Argumen
     parser = add_command(commands, name, **texts)
     inner = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
 
-    def add(subcommand: str, **texts: str) -> ArgumentParser:
+    def add(subcommand: str, **texts: Any) -> ArgumentParser:
         added: ArgumentParser = inner.add_parser(subcommand, **texts)
         added.set_defaults(execute=f"{name}:execute_{subcommand}")
         return added
