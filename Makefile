@@ -77,10 +77,11 @@ test: lint ## lint, then run the tests in parallel, without the slow ones
 test-full: lint ## lint, then run all tests, heavy reproductions included
 	@$(PYTEST) $(ARGS)
 
-lint: ready ## check style, formatting and types
+lint: ready ## check style, formatting, types, and who imports whom
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/python -m mypy
+	@told=$$(PYTHONPATH=.typing $(BIN)/lint-imports --no-logo) || { printf '%s\n' "$$told"; exit 1; }
 
 format: ready ## format the code and mend what the linter can
 	@$(BIN)/ruff check --fix-only
@@ -89,7 +90,7 @@ format: ready ## format the code and mend what the linter can
 clean: ## remove what runs and tools have written (published results and .venv stay)
 	@find results -mindepth 1 -maxdepth 1 ! -name README.md ! -name published -exec rm -rf {} + 2>/dev/null || true
 	@find platforms simulator strategies experiments tests -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
-	@rm -rf build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage
+	@rm -rf build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .coverage
 
 distclean: clean ## remove .venv too (the compiled SimGrid stays in the user's cache)
 	@rm -rf .venv

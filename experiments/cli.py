@@ -8,47 +8,10 @@ import select
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import NoReturn
 
-from faultline.experiments.commands import (
-    bench,
-    compare,
-    doctor,
-    failures,
-    head_to_head,
-    plan,
-    platform,
-    plot,
-    report,
-    reproduce,
-    run,
-    scenario,
-    sweep,
-)
-from faultline.experiments.config.errors import UserError
-from faultline.platforms.errors import PlatformError
-from faultline.simulator.failures.distributions import DistributionError
-from faultline.simulator.simgrid_engine.process import SimulationError
-from faultline.strategies.errors import StrategyError
-from faultline.strategies.protection.registry import broken_protections
-from faultline.strategies.registry import broken_strategies
-
-_COMMANDS = (
-    run,
-    plan,
-    sweep,
-    compare,
-    plot,
-    report,
-    reproduce,
-    head_to_head,
-    scenario,
-    platform,
-    failures,
-    doctor,
-    bench,
-)
-
+from faultline.experiments.commands.parsers import add_parsers
 
 _SIGPIPE_STATUS = 141
 """What a shell reports of a program that a closed pipe has ended: 128 + SIGPIPE."""
@@ -82,23 +45,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        parsed = _parser().parse_args(arguments)
-        for line in (*broken_strategies(), *broken_protections()):
-            print(f"faultline: {line}", file=sys.stderr)
-        status: int = parsed.execute(parsed)
+        status = execute(parser().parse_args(arguments))
         sys.stdout.flush()
-    except (UserError, PlatformError, StrategyError, DistributionError, SimulationError) as error:
-        print(f"faultline: {_one_line(error)}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("faultline: interrupted", file=sys.stderr)
         return 130
-    except OSError as error:
-        if isinstance(error, BrokenPipeError) and not _is_read():
+    except Exception as error:
+        if not _is_for_users(error):
             raise
-        print(f"faultline: {_one_line(error)}", file=sys.stderr)
+        print(f"faultline: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return status
+
+
+def execute(parsed: argparse.Namespace) -> int:
+    """Import the command that was asked for, and run it."""
+    from faultline.strategies.protection.registry import broken_protections
+    from faultline.strategies.registry import broken_strategies
+
+    for line in (*broken_strategies(), *broken_protections()):
+        print(f"faultline: {line}", file=sys.stderr)
+    module, _, function = parsed.execute.partition(":")
+    command = import_module(f"faultline.experiments.commands.{module}")
+    status: int = getattr(command, function or "execute")(parsed)
+    return status
+
+
+def _is_for_users(error: Exception) -> bool:
+    """Whether an error says all there is to say; a mistake of the program shows its traceback."""
+    if isinstance(error, OSError):
+        return not isinstance(error, BrokenPipeError) or _is_read()
+    from faultline.experiments.runs.point import EXPLAINED
+
+    return isinstance(error, EXPLAINED)
 
 
 def _is_read() -> bool:
@@ -111,15 +90,14 @@ def _is_read() -> bool:
     return not any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def parser() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
+    whole = _Parser(
         prog="faultline",
         description="Which fault-tolerance scheme trains this model soonest on this cluster?",
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        command.add_parser(commands)
-    return parser
+    add_parsers(whole.add_subparsers(dest="command", required=True, metavar="COMMAND"))
+    return whole
 
 
 class _Parser(argparse.ArgumentParser):
@@ -128,10 +106,6 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage, and exit with status 2."""
         self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from faultline.experiments.benchmarks.measurement import Case, Measurement
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.simgrid_engine.collective_probe import probe_collective
-from faultline.simulator.simgrid_engine.traffic import Fidelity
 
 SECTION = "collectives"
 _SIZE_BYTES = 1e9

@@ -6,7 +6,6 @@ import argparse
 import json
 import platform
 from dataclasses import asdict
-from typing import Any
 
 from faultline.experiments.benchmarks.fresh_process import BenchmarkError
 from faultline.experiments.benchmarks.measurement import Case, Measurement
@@ -16,19 +15,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "bench",
-        help="measure how fast the engines, the matching, platforms and sweeps are",
-        description="Measure the speed and memory of Faultline on this machine, one case after "
-        "the other, each in a process of its own. Nothing else should run meanwhile.",
-    )
-    parser.add_argument("--json", action="store_true", help="print the numbers as a JSON object")
-    parser.add_argument("--quick", action="store_true", help="the smallest case of each kind")
-    parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ import argparse
 import json
 from dataclasses import asdict
 from itertools import groupby
-from typing import Any
 
 from faultline.experiments.health import Check, limit_checks, simgrid_checks, version_checks
 from rich.console import Console
@@ -14,18 +13,6 @@ from rich.markup import escape
 from rich.table import Table
 
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red"}
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "doctor",
-        help="print versions, limits of this machine, and a self-test of the fabric",
-        description="Print versions, the limits of this machine and what they mean, and let "
-        "SimGrid play single flows. Exit status 1 if a check failed.",
-    )
-    parser.add_argument("--json", action="store_true", help="print the checks as a JSON object")
-    parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.commands import platform_break, platform_probe
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.check_report import check_report
 from faultline.platforms.errors import nearest
@@ -27,58 +26,10 @@ _EFFECTS = {
     "none": "these change no time of a run (compute takes job.compute_s on any GPU):",
 }
 _SPEC_ONLY = "protection.times and [model] take the numbers of the spec, whatever the links say"
-_SET_HELP = "change one key of the spec, dotted or short; may be given more than once"
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command, its subcommands and their arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "platform",
-        help="generate, check, draw, probe and list platforms",
-        description="Platforms are SimGrid XML files, generated from a cluster spec and made to "
-        "be edited. docs/modelling-a-cluster.md goes through it step by step.",
-    )
-    subcommands = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
-    generate = subcommands.add_parser(
-        "generate",
-        help="write the XML of a cluster spec",
-        epilog="example: faultline platform generate hgx-h100 --set domains=4 "
-        "--set nic.bandwidth=800Gbps -o four-servers.xml",
-    )
-    generate.add_argument(
-        "spec", metavar="SPEC", help=f"a TOML file, or one of: {', '.join(preset_names())}"
-    )
-    generate.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    generate.add_argument(
-        "--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=_SET_HELP
-    )
-    generate.add_argument(
-        "--plane", action="store_true", help="only one rail plane, which stands for the cluster"
-    )
-    generate.set_defaults(execute=_generate)
-    check = subcommands.add_parser(
-        "check", help="load a platform in SimGrid and say what it is, or what is broken in it"
-    )
-    check.add_argument("file", type=Path, metavar="FILE")
-    check.add_argument("--json", action="store_true", help="print one JSON object, in SI units")
-    check.set_defaults(execute=_check)
-    draw = subcommands.add_parser("draw", help="draw the topology of a platform")
-    draw.add_argument("file", type=Path, metavar="FILE")
-    draw.add_argument("-o", "--output", type=Path, required=True, metavar="PNG")
-    draw.set_defaults(execute=_draw)
-    listing = subcommands.add_parser("list", help="list the clusters that come with Faultline")
-    listing.set_defaults(execute=_list)
-    platform_probe.add_parser(subcommands)
-    platform_break.add_parser(subcommands)
-
-
-def execute(arguments: argparse.Namespace) -> int:
-    """Run the subcommand."""
-    status: int = arguments.execute(arguments)
-    return status
-
-
-def _generate(arguments: argparse.Namespace) -> int:
+def execute_generate(arguments: argparse.Namespace) -> int:
+    """Write the XML of a spec."""
     spec = _spec(arguments.spec, read_settings(arguments.settings))
     if arguments.plane:
         spec = rail_plane(spec)
@@ -99,7 +50,8 @@ def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
     return load_spec_with(name, overrides)
 
 
-def _check(arguments: argparse.Namespace) -> int:
+def execute_check(arguments: argparse.Namespace) -> int:
+    """Say what a platform is, or what is broken in it."""
     report = check_report(arguments.file)
     if arguments.json:
         print(json.dumps(report, allow_nan=False))
@@ -108,7 +60,8 @@ def _check(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _draw(arguments: argparse.Namespace) -> int:
+def execute_draw(arguments: argparse.Namespace) -> int:
+    """Draw a topology."""
     # Matplotlib takes its second to be imported: only where something is drawn.
     from faultline.experiments.figures.platform import draw_platform
 
@@ -125,7 +78,8 @@ def _draw(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _list(_arguments: argparse.Namespace) -> int:
+def execute_list(_arguments: argparse.Namespace) -> int:
+    """List what comes with Faultline."""
     for name in preset_names():
         spec = load_preset(name)
         print(f"{name:14} {spec.description}")

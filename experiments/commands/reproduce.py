@@ -5,37 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
+from faultline.experiments.commands.output import make_folder
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.studies import all_reproductions
 from faultline.experiments.studies.base import Options
 from rich.console import Console
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "reproduce",
-        help="play a published comparison and print it beside the published numbers",
-        description="Play a published comparison again: tables and figures go to results/NAME, "
-        "the headline to the screen.",
-    )
-    parser.add_argument("name", metavar="NAME", help="which one; 'list' tells what there is")
-    parser.add_argument("--full", action="store_true", help="everything that was published")
-    parser.add_argument("--seeds", type=_positive, metavar="K", help="default: 3; adaptive: 5")
-    parser.add_argument("--json", action="store_true", help="print the rows as a JSON list")
-    parser.add_argument(
-        "--workers", type=_positive, metavar="N", help="processes; default: one a core"
-    )
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: results/NAME")
-    parser.set_defaults(execute=execute)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r}: use a whole number from 1")
-    return int(text)
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -51,10 +26,7 @@ def execute(arguments: argparse.Namespace) -> int:
             f"{did_you_mean(arguments.name, list(known))}"
         )
     directory = arguments.output or Path("results") / arguments.name
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{directory}: {error.strerror}; choose another -o DIR") from error
+    make_folder(directory, "-o DIR")
     options = Options(
         full=arguments.full,
         seeds=arguments.seeds or known[arguments.name].default_seeds,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from faultline.experiments.analysis.time_units import steps_text, time_text
-from faultline.experiments.commands.scenario_arguments import add_scenario
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.commands.output import check_writable, explained, pairs_table
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
@@ -19,38 +18,6 @@ from faultline.simulator.badput import MEANINGS
 from faultline.simulator.timeline import Event
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "run",
-        help="play one scenario and print what came of it",
-        description="Play one scenario with one seed and print its record.",
-        epilog="example: faultline run spare-study --set job.groups=600 "
-        "--set strategy.name=replication --set strategy.redundancy=3",
-    )
-    add_scenario(parser)
-    parser.add_argument(
-        "--engine",
-        choices=("replay", "simgrid"),
-        default="replay",
-        help="replay jumps from event to event (default); simgrid plays every rank and message",
-    )
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="default: 0")
-    parser.add_argument("--json", action="store_true", help="print the record as one JSON object")
-    parser.add_argument(
-        "--timeline", type=Path, metavar="FILE", help="write the events of the run to a CSV file"
-    )
-    parser.set_defaults(execute=execute)
-
-
-def seed(text: str) -> int:
-    """Read a seed: a whole number, not negative."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no seed: use a whole number from 0")
-    return int(text)
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -58,13 +25,11 @@ def execute(arguments: argparse.Namespace) -> int:
     scenario = load_scenario(arguments.scenario, arguments.settings)
     events: list[Event] | None = None if arguments.timeline is None else []
     if arguments.timeline is not None:
-        _check_writable(arguments.timeline)
+        check_writable(arguments.timeline, "--timeline")
     record = _run_with_progress(scenario, arguments, events)
     if events is not None:
-        try:
+        with explained(f"--timeline {arguments.timeline}"):
             write_timeline(events, arguments.timeline)
-        except OSError as error:
-            raise UserError(f"--timeline {arguments.timeline}: {error.strerror}") from error
     if arguments.json:
         print(json.dumps(_finite(record), allow_nan=False))
     else:
@@ -98,21 +63,8 @@ def _run_with_progress(
         )
 
 
-def _check_writable(path: Path) -> None:
-    """Find out before a long run, and not after it, that its timeline has no place to go."""
-    try:
-        with path.open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise UserError(
-            f"--timeline {path}: {error.strerror}; name a file that can be written"
-        ) from error
-
-
 def write_timeline(events: list[Event], path: Path) -> None:
     """Write a run's events as CSV, a row an event; groups are separated by blanks."""
-    import csv
-
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(Event._fields)
@@ -141,12 +93,7 @@ def _print_record(record: Record) -> None:
     console = Console(file=sys.stdout)
     job = f"{record['strategy']}, r = {record['redundancy']}, {record['groups']} groups"
     console.print(f"{record['scenario']}: {job}", style="bold", markup=False)
-    table = Table(show_header=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    for name, text in _readable(record):
-        table.add_row(name, text)
-    console.print(table)
+    console.print(pairs_table(_readable(record)))
     if record["completed_steps"] < record["steps"]:
         console.print(
             "The job gave up: see job.time_limit_s and job.give_up_after_restarts.", style="yellow"

@@ -84,9 +84,10 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
     """Return what of a scenario's job matters to those who protect its state."""
     layout = job_layout(scenario)
     per_group = max(1, round(layout.gpus_per_group / layout.gpus_per_host))
-    # Where several groups share a node, it counts once.
-    nodes = max(1, -(-layout.gpus // layout.gpus_per_host))
-    rows = max(1, round(nodes / per_group))
+    # A row of nodes is a replica: a group, or as many as share one node.
+    rows = layout.groups
+    if layout.gpus_per_group < layout.gpus_per_host:
+        rows = -(-layout.gpus // layout.gpus_per_host)
     return ProtectedJob(
         layout.groups,
         per_group,

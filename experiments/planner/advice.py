@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.planner.answer import days
 from faultline.experiments.planner.pairs import Interval
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.verification import HOPELESS, INDIFFERENCE, change_of
@@ -109,7 +108,7 @@ def _nothing(plan: Plan) -> str:
 
 def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
     assert taken.simulated is not None
-    start = f"Take {choice_text(taken)}: {days(plan.situation, taken.ratio):,.1f} days"
+    start = f"Take {choice_text(taken)}: {plan.situation.days(taken.ratio):,.1f} days"
     if lead is None:
         return f"{start}. Nothing else finishes, or was asked for."
     rival = stands_for(lead.rival.choice)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import Any
 
-import numpy as np
-from faultline.experiments.planner.optimised import Optimised
+from faultline.experiments.planner.advice import Advice
 from faultline.experiments.planner.pairs import Interval, interval_of
-from faultline.experiments.planner.plan import DAY_S, Line, Plan
+from faultline.experiments.planner.plan import Line, Plan
+from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import Situation
-
-if TYPE_CHECKING:
-    from faultline.experiments.planner.advice import Advice
 
 
 def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> dict[str, Any]:
@@ -33,12 +32,9 @@ def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> d
         "all_reduce_s": durations.all_reduce_s(job.groups),
         "assumptions": list(situation.assumptions),
         "seeds": list(plan.seeds),
-        "choices": [_line(situation, plan, line) for line in plan.lines],
+        "choices": [_line(plan, line) for line in plan.lines],
         "unverified_choices": plan.unverified,
-        "left_out": [
-            {"scheme": each.scheme, "protection": each.protection, "reason": each.reason}
-            for each in plan.left_out
-        ],
+        "left_out": [asdict(each) for each in plan.left_out],
         "advice": _advice(advice),
         "optimised": [_optimised(each) for each in optimised],
     }
@@ -46,18 +42,8 @@ def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> d
     return finite
 
 
-def days(situation: Situation, ratio: float) -> float:
-    """Return the time of the whole job at a time-to-train ratio, in days."""
-    return ratio * situation.ideal_s / DAY_S
-
-
-def gpu_hours(situation: Situation, ratio: float) -> float:
-    """Return the GPU-hours of the whole job at a ratio, those of spare groups included."""
-    return days(situation, ratio) * 24.0 * situation.gpus
-
-
-def _line(situation: Situation, plan: Plan, line: Line) -> dict[str, Any]:
-    choice, step_s = line.choice, step_seconds(line)
+def _line(plan: Plan, line: Line) -> dict[str, Any]:
+    situation, choice, step_s = plan.situation, line.choice, line.step_s
     off, predicted = line.may_be_off(), choice.predicted_ratio
     if off is None and not choice.rough and predicted is not None:
         off = plan.largest_error()
@@ -86,17 +72,10 @@ def _line(situation: Situation, plan: Plan, line: Line) -> dict[str, Any]:
     }
 
 
-def step_seconds(line: Line) -> float:
-    """Return the mean time of a step, in seconds: simulated, else by closed forms."""
-    if line.simulated is None:
-        return line.choice.step_s
-    return float(np.mean(line.simulated.step_s))
-
-
 def _cost(situation: Situation, ratio: float) -> dict[str, float]:
     return {
-        "days": days(situation, ratio),
-        "gpu_hours": gpu_hours(situation, ratio),
+        "days": situation.days(ratio),
+        "gpu_hours": situation.gpu_hours(ratio),
         "time_to_train_ratio": ratio,
     }
 
@@ -110,8 +89,8 @@ def _simulated(situation: Situation, line: Line) -> dict[str, Any] | None:
         **_cost(situation, interval.mean),
         "low": interval.low,
         "high": interval.high,
-        "goodput": float(np.mean(simulated.goodputs)),
-        "availability": float(np.mean(simulated.availabilities)),
+        "goodput": fmean(simulated.goodputs),
+        "availability": fmean(simulated.availabilities),
         "ratios": list(simulated.ratios),
         "steps": simulated.steps,
         "gave_up": simulated.gave_up,
@@ -154,9 +133,7 @@ def _optimised(each: Optimised) -> dict[str, Any]:
 
 
 def _interval(interval: Interval | None) -> dict[str, float] | None:
-    if interval is None:
-        return None
-    return {"mean": interval.mean, "low": interval.low, "high": interval.high}
+    return None if interval is None else asdict(interval)
 
 
 def _finite(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 from faultline.experiments.figures.maps import draw_heat_map
@@ -11,11 +12,10 @@ from faultline.experiments.figures.panels import in_order, write_title
 from faultline.experiments.job.choices import Choice, at_interval, predicted_ratio
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.planner.advice import scheme_name
-from faultline.experiments.planner.choices import choices_of
-from faultline.experiments.planner.optimised import point_of, simulated_objective
 from faultline.experiments.planner.plan import Plan
-from faultline.experiments.planner.racing import Point
-from faultline.experiments.planner.simulation import steps_needed
+from faultline.experiments.planner.search import OperatingPoint, point_of, simulated_objective
+from faultline.experiments.planner.situation import choices_of
+from faultline.experiments.planner.verification import steps_needed
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -63,17 +63,17 @@ def landscape(
     return pd.DataFrame(rows, columns=columns)
 
 
-def _points(best: Choice, choices: Sequence[Choice]) -> list[Point]:
+def _points(best: Choice, choices: Sequence[Choice]) -> list[OperatingPoint]:
     redundancies = sorted(
         choice.redundancy
         for choice in choices
         if abs(choice.redundancy - best.redundancy) <= _REACH
     )
     intervals = dict.fromkeys(max(1, round(best.interval_steps * factor)) for factor in _FACTORS)
-    return [Point(redundancy, steps) for redundancy in redundancies for steps in intervals]
+    return [OperatingPoint(redundancy, steps) for redundancy in redundancies for steps in intervals]
 
 
-def _at(best: Choice, point: Point) -> ResolvedJob:
+def _at(best: Choice, point: OperatingPoint) -> ResolvedJob:
     return at_interval(replace(best.question, redundancy=point.redundancy), point.interval_steps)
 
 
@@ -109,16 +109,6 @@ def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
             frames.append((tuple(point_of(best)), "dashed"))
         for (redundancy, interval), line in frames:
             corner = (columns.index(interval), rows.index(redundancy))
-            axis.add_patch(
-                Rectangle(
-                    corner,
-                    1,
-                    1,
-                    fill=False,
-                    edgecolor=_MARK,
-                    linewidth=2.6,
-                    linestyle=line,
-                    zorder=5,
-                )
-            )
+            look: dict[str, Any] = {"fill": False, "edgecolor": _MARK, "linewidth": 2.6}
+            axis.add_patch(Rectangle(corner, 1, 1, linestyle=line, zorder=5, **look))
     return figure

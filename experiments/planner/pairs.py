@@ -23,11 +23,6 @@ class Interval:
         """Whether the whole interval is below zero."""
         return self.high < 0
 
-    @property
-    def is_above_zero(self) -> bool:
-        """Whether the whole interval is above zero."""
-        return self.low > 0
-
 
 def interval_of(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Return the mean of independent values with Student's interval; at least one value.

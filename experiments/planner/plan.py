@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from statistics import fmean
 
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.planner.choices import choices_of
 from faultline.experiments.planner.pairs import Interval, interval_of
-from faultline.experiments.planner.simulation import Simulated, steps_needed
-from faultline.experiments.planner.situation import Situation
-from faultline.experiments.planner.verification import verify
+from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
+from faultline.experiments.planner.verification import Simulated, steps_needed, verify
 from faultline.platforms.errors import PlatformError
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies, strategy_class
 
-DAY_S = 86_400.0
 _HUNDRED_YEARS_S = 100 * 365.25 * DAY_S
 _NEEDS_LAYOUT = "its options say how a group is cut into stages or domains: name it in --schemes"
 
@@ -52,6 +50,11 @@ class Line:
         if self.simulated is None:
             return self.choice.ratio
         return sum(self.simulated.ratios) / len(self.simulated.ratios)
+
+    @property
+    def step_s(self) -> float:
+        """The mean time of a step, in seconds: simulated, else by closed forms."""
+        return self.choice.step_s if self.simulated is None else fmean(self.simulated.step_s)
 
     def error(self) -> Interval | None:
         """Return by which fraction the prediction is above the simulated ratio, with interval.

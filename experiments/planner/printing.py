@@ -7,10 +7,9 @@ from statistics import fmean
 
 from faultline.experiments.analysis.time_units import steps_text
 from faultline.experiments.planner.advice import Advice, pair_name, scheme_name
-from faultline.experiments.planner.answer import days, gpu_hours, step_seconds
-from faultline.experiments.planner.optimised import Optimised
 from faultline.experiments.planner.pairs import Interval, interval_of
 from faultline.experiments.planner.plan import Line, Plan
+from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.verification import HOPELESS
 from rich.box import SIMPLE
 from rich.console import Console
@@ -90,7 +89,7 @@ def _cells(plan: Plan, line: Line) -> list[str]:
         choice.protection,
         str(choice.redundancy),
         *_simulated_cells(plan, line),
-        "-" if predicted is None else f"{days(situation, predicted):,.1f}{'*' * choice.rough}",
+        "-" if predicted is None else f"{situation.days(predicted):,.1f}{'*' * choice.rough}",
         "-" if error is None else f"{error.mean:+.1%}" + _half(error, ".1%"),
     ]
 
@@ -103,12 +102,12 @@ def _simulated_cells(plan: Plan, line: Line) -> list[str]:
     if not simulated.finished:
         return ["stopped" if simulated.stopped_at else "gave up", "-", every, "-", "-"]
     ratio = interval_of(simulated.ratios)
-    in_days = Interval(*(days(situation, value) for value in (ratio.mean, ratio.low, ratio.high)))
+    in_days = Interval(*(situation.days(value) for value in (ratio.mean, ratio.low, ratio.high)))
     return [
         f"{in_days.mean:,.1f}" + _half(in_days, ".1f"),
         f"{fmean(simulated.goodputs):.1%}",
         every,
-        f"{gpu_hours(situation, ratio.mean) / 1e6:,.2f}",
+        f"{situation.gpu_hours(ratio.mean) / 1e6:,.2f}",
         f"{ratio.mean:.3f}",
     ]
 
@@ -118,7 +117,7 @@ def _every(line: Line) -> str:
     if question.protected.protection.peers and not question.protected.snapshot_interval_steps:
         return "after a failure"
     steps = line.choice.interval_steps
-    return steps_text(steps, steps * step_seconds(line))
+    return steps_text(steps, steps * line.step_s)
 
 
 def _half(interval: Interval, form: str) -> str:

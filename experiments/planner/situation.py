@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
-from faultline.experiments.job.resolved_job import durations_of, restart_time_s
+from faultline.experiments.job.resolved_job import durations_of, restart_time_s, settings_of
 from faultline.platforms.units import TIME, format_quantity
 from faultline.simulator.job import Durations
+
+DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,14 @@ class Situation:
         """Time of the whole job at that pace, in seconds."""
         return self.scenario.job.steps * self.ideal_step_s
 
+    def days(self, ratio: float) -> float:
+        """Return the time of the whole job at a time-to-train ratio, in days."""
+        return ratio * self.ideal_s / DAY_S
+
+    def gpu_hours(self, ratio: float) -> float:
+        """Return the GPU-hours of the whole job at a ratio, those of spare groups included."""
+        return self.days(ratio) * 24.0 * self.gpus
+
     def scenario_of(self, scheme: str, protection: str) -> Scenario:
         """Return the scenario of one scheme over one protection.
 
@@ -97,6 +108,21 @@ class Situation:
         """Return the redundancy that the scenario states for a scheme; None if it is open."""
         table = self.scenario.strategy
         return table.redundancy if table.name == scheme else None
+
+
+def choices_of(situation: Situation, scheme: str, protection: str) -> list[Choice]:
+    """Return a choice for each redundancy of a scheme over a protection, the best first.
+
+    Where the scenario states the redundancy or an interval, that one is taken.
+
+    Raises
+    ------
+    UserError, StrategyError, PlatformError
+        If the scheme cannot be built for this job, or the state cannot be kept like that.
+    """
+    choices = settings_of(situation.scenario_of(scheme, protection), situation.durations)
+    choices[0].question.strategy()
+    return choices
 
 
 def read_situation(wish: Wish) -> Situation:

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from math import inf
 
 import simgrid
-from faultline.simulator.collectives.schedule import Circle, Hop, Round, Schedule, Stage
-from faultline.simulator.simgrid_engine.traffic import Fidelity
+from faultline.simulator.collectives.schedule import Circle, Fidelity, Hop, Round, Schedule, Stage
 
 _BROKEN_OFF = (
     simgrid.TimeoutException,

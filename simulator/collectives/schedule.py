@@ -10,7 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+Fidelity = Literal["flow", "chunk"]
+"""How exactly collectives are played: a flow an edge, or every message of the algorithm."""
 
 
 class Message(NamedTuple):

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultline.simulator.collectives.schedule import Schedule
+from faultline.simulator.collectives.schedule import Fidelity, Schedule
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.traffic import Fidelity
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from faultline.platforms.xml_names import link_class
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.collectives.catalogue import Setting, algorithm_of, bus_factor, schedule_of
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
-from faultline.simulator.collectives.schedule import Hop, Schedule
+from faultline.simulator.collectives.schedule import Fidelity, Hop, Schedule
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.traffic import Fidelity
 
 Placement = Literal["packed", "spread"]
 """Which GPUs are the ranks: the first ones, or the first one of each scale-up domain."""

@@ -8,7 +8,7 @@ from math import inf
 import simgrid
 from faultline.simulator.collectives.player import Collective
 from faultline.simulator.collectives.ring import RingAllReduce
-from faultline.simulator.simgrid_engine.traffic import Fidelity
+from faultline.simulator.collectives.schedule import Fidelity
 
 
 class GroupAllReduce:

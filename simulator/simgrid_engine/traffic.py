@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from faultline.simulator.collectives.schedule import Fidelity
+
 Readers = Literal["one-group", "every-group"]
 """Who reads a checkpoint from the storage: one group, which passes it on, or all at once."""
-
-Fidelity = Literal["flow", "chunk"]
-"""How exactly collectives are played: a flow an edge, or every message of the algorithm."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,13 @@ from faultline.platforms import (
     read_platform,
     write_xml,
 )
+from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import ConstantTime, RingTime
 from faultline.simulator.job import Rules
 from faultline.simulator.progress import Progress
 from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
 from faultline.simulator.simgrid_engine.process import run_on_simgrid
-from faultline.simulator.simgrid_engine.traffic import Fidelity, Traffic
+from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import EventKind
 from faultline.strategies.registry import build_strategy
 

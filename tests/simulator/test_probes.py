@@ -10,10 +10,11 @@ from pathlib import Path
 import faultline.simulator.probe_cache as cache
 import pytest
 from faultline.platforms import ENGINE_CONFIGURATION, load_preset, read_platform, write_xml
+from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import ConstantTime, RingTime
 from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
-from faultline.simulator.simgrid_engine.traffic import Fidelity, Traffic
+from faultline.simulator.simgrid_engine.traffic import Traffic
 
 GPUS = 600_000
 REPLICA_BYTES = 2e13

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
-from faultline.experiments.commands import platform_probe
+from faultline.experiments.cli import execute, parser
 from faultline.experiments.config.errors import UserError
 from faultline.platforms import PlatformError, load_preset, write_xml
 
@@ -20,11 +19,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def probe(*words: object) -> int:
-    parser = argparse.ArgumentParser()
-    platform_probe.add_parser(parser.add_subparsers())
-    arguments = parser.parse_args(["probe", *map(str, words)])
-    status: int = arguments.execute(arguments)
-    return status
+    return execute(parser().parse_args(["platform", "probe", *map(str, words)]))
 
 
 def test_json_has_time_bandwidths_and_limit(

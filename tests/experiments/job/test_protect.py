@@ -52,6 +52,12 @@ def test_nodes_and_shares_of_a_job() -> None:
     assert job.state_bytes_per_gpu == 1e11 / 16
 
 
+def test_a_row_of_nodes_is_a_group_though_it_ends_within_a_node() -> None:
+    """500 GPUs are 62.5 servers; by rounding there once were 202 replicas of 200 groups."""
+    job = protected_job(load_scenario("spare-sound", ["job.groups=200", "job.gpus=100000"]))
+    assert (job.nodes_per_group, job.nodes) == (62, 200 * 62)
+
+
 def test_groups_that_share_a_node_count_it_once() -> None:
     job = protected_job(load_scenario("spare-sound", ["job.groups=24", "job.gpus=96"]))
     assert (job.nodes_per_group, job.nodes) == (1, 12)

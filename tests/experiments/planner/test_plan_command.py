@@ -95,7 +95,7 @@ def test_a_folder_gets_a_figure_and_its_table(
         (["--gpus", "10", "--groups", "200"], "10 GPUs cannot make 200 groups"),
         (["--gpus", "0"], "whole number from 1"),
         (["--schemes", "spare,wishful"], "no such scheme"),
-        (["--groups", "30", "--set", "strategy.redundancy=20"], "at least 566 groups"),
+        (["--groups", "30", "--set", "strategy.redundancy=20"], "at least 567 groups"),
         (["--restart", "60d"], "gets through without another failure"),
         (["--no-simulation", "-o", "figures"], "leave out --no-simulation"),
         (["--optimise", "--set", "checkpoint.policy=dynamic", "--steps", "5"], "no interval"),

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from faultline.simulator.collectives.schedule import Schedule
+from faultline.simulator.collectives.schedule import Fidelity, Schedule
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.traffic import Fidelity
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from faultline.platforms import load_preset, write_xml
 from faultline.simulator.collectives.catalogue import Setting, schedule_of
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.ring import RingAllReduce
-from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.simgrid_engine.traffic import Fidelity
+from faultline.simulator.collectives.schedule import Fidelity, Hop
 
 from tests.simulator.collectives.stage_hand import Exit, Play, Victim, all_at_once
 

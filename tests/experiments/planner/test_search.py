@@ -9,14 +9,19 @@ from math import log
 import numpy as np
 import pytest
 from faultline.experiments.analysis.intervals import half_width
-from faultline.experiments.planner.choices import choices_of
-from faultline.experiments.planner.optimised import point_of, simulated_objective
-from faultline.experiments.planner.optimiser import optimise
-from faultline.experiments.planner.racing import Evaluations, Point, RaceRules, race
-from faultline.experiments.planner.simulation import shortened
-from faultline.experiments.planner.situation import Wish, read_situation
-from faultline.experiments.runs import point as runs
+from faultline.experiments.planner.search import (
+    Evaluations,
+    OperatingPoint,
+    RaceRules,
+    optimise,
+    point_of,
+    race,
+    simulated_objective,
+)
+from faultline.experiments.planner.situation import Wish, choices_of, read_situation
+from faultline.experiments.planner.verification import shortened
 from faultline.experiments.runs.player import play
+from faultline.experiments.runs.point import Point
 
 _INTERVALS = {redundancy: 40 - 2 * redundancy for redundancy in range(2, 13)}
 
@@ -24,15 +29,15 @@ _INTERVALS = {redundancy: 40 - 2 * redundancy for redundancy in range(2, 13)}
 class Bowl:
     """Least at `best`, with noise that a seed does to all points, and some of each point's own."""
 
-    def __init__(self, best: Point, own_noise: float) -> None:
+    def __init__(self, best: OperatingPoint, own_noise: float) -> None:
         self.best, self.own_noise = best, own_noise
-        self.asked: list[tuple[Point, int]] = []
+        self.asked: list[tuple[OperatingPoint, int]] = []
 
-    def mean(self, point: Point) -> float:
+    def mean(self, point: OperatingPoint) -> float:
         across = 0.02 * (point.redundancy - self.best.redundancy) ** 2
         return 2.0 + across + 0.3 * log(point.interval_steps / self.best.interval_steps) ** 2
 
-    def __call__(self, pairs: Sequence[tuple[Point, int]]) -> list[float]:
+    def __call__(self, pairs: Sequence[tuple[OperatingPoint, int]]) -> list[float]:
         self.asked += pairs
         values = []
         for point, seed in pairs:
@@ -42,12 +47,17 @@ class Bowl:
         return values
 
 
-@pytest.mark.parametrize("start", [Point(2, 36), Point(8, 24), Point(12, 16), Point(7, 90)])
-def test_the_search_finds_the_brute_force_optimum_within_noise(start: Point) -> None:
-    bowl = Bowl(Point(8, 24), own_noise=0.002)
+@pytest.mark.parametrize(
+    "start",
+    [OperatingPoint(2, 36), OperatingPoint(8, 24), OperatingPoint(12, 16), OperatingPoint(7, 90)],
+)
+def test_the_search_finds_the_brute_force_optimum_within_noise(start: OperatingPoint) -> None:
+    bowl = Bowl(OperatingPoint(8, 24), own_noise=0.002)
     found = optimise(bowl, start, _INTERVALS)
     least = min(
-        bowl.mean(Point(redundancy, steps)) for redundancy in _INTERVALS for steps in range(1, 200)
+        bowl.mean(OperatingPoint(redundancy, steps))
+        for redundancy in _INTERVALS
+        for steps in range(1, 200)
     )
     assert bowl.mean(found.best) / least - 1 < 0.006
     assert found.path[0] == start
@@ -62,22 +72,22 @@ def test_the_search_finds_the_brute_force_optimum_within_noise(start: Point) -> 
 
 
 def test_nothing_is_computed_twice_and_runs_are_counted() -> None:
-    bowl = Bowl(Point(6, 30), own_noise=0.01)
-    found = optimise(bowl, Point(5, 30), _INTERVALS)
+    bowl = Bowl(OperatingPoint(6, 30), own_noise=0.01)
+    found = optimise(bowl, OperatingPoint(5, 30), _INTERVALS)
     assert len(bowl.asked) == len(set(bowl.asked)) == found.runs
 
 
 def test_from_the_optimum_there_is_nowhere_to_go() -> None:
-    bowl = Bowl(Point(8, 24), own_noise=0.001)
-    found = optimise(bowl, Point(8, 24), _INTERVALS)
-    assert found.best == Point(8, 24)
+    bowl = Bowl(OperatingPoint(8, 24), own_noise=0.001)
+    found = optimise(bowl, OperatingPoint(8, 24), _INTERVALS)
+    assert found.best == OperatingPoint(8, 24)
     assert found.change.mean == 0.0
     assert found.could_gain < 0.01
 
 
 def test_redundancies_that_are_not_allowed_are_not_tried() -> None:
-    bowl = Bowl(Point(8, 24), own_noise=0.001)
-    found = optimise(bowl, Point(4, 32), {4: 32, 5: 30})
+    bowl = Bowl(OperatingPoint(8, 24), own_noise=0.001)
+    found = optimise(bowl, OperatingPoint(4, 32), {4: 32, 5: 30})
     assert {point.redundancy for point, _ in bowl.asked} <= {4, 5}
     assert found.best.redundancy == 5
     assert all(point.interval_steps >= 1 for point, _ in bowl.asked)
@@ -85,12 +95,12 @@ def test_redundancies_that_are_not_allowed_are_not_tried() -> None:
 
 def test_a_clear_race_stops_early_and_a_close_one_does_not() -> None:
     rules = RaceRules(first_seeds=3, most_seeds=9)
-    bowl = Bowl(Point(8, 24), own_noise=0.0)
+    bowl = Bowl(OperatingPoint(8, 24), own_noise=0.0)
     clear = Evaluations(bowl)
-    assert race(clear, Point(8, 24), [Point(3, 24)], rules).winner is None
+    assert race(clear, OperatingPoint(8, 24), [OperatingPoint(3, 24)], rules).winner is None
     assert clear.runs == 2 * 3
-    close = Evaluations(Bowl(Point(8, 24), own_noise=0.2))
-    race(close, Point(8, 24), [Point(8, 23)], rules)
+    close = Evaluations(Bowl(OperatingPoint(8, 24), own_noise=0.2))
+    race(close, OperatingPoint(8, 24), [OperatingPoint(8, 23)], rules)
     assert close.runs == 2 * 9
 
 
@@ -98,15 +108,15 @@ def test_a_clear_race_stops_early_and_a_close_one_does_not() -> None:
 def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
     settings = ("job.groups=24", "job.steps=1500", "failures.mtbf_s=900", "restart.duration_s=900")
     situation = read_situation(Wish("spare-study", settings))
-    choices = choices_of(situation, "spare")
+    choices = choices_of(situation, "spare", "storage")
     best = choices[0]
     steps = situation.scenario.job.steps
     intervals = {choice.redundancy: choice.interval_steps for choice in choices}
-    far = Point(max(intervals), 60)
+    far = OperatingPoint(max(intervals), 60)
     objective = simulated_objective(best.question, steps)
     found = optimise(objective, far, intervals)
     grid = [
-        Point(redundancy, interval)
+        OperatingPoint(redundancy, interval)
         for redundancy in intervals
         for interval in (2, 4, 6, 8, 11, 15, 20, 28, 40, 60)
     ]
@@ -114,7 +124,7 @@ def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
     # The least is picked by the first half of the seeds and judged by the other.
     seeds = range(500, 524)
     tasks = [
-        runs.Point.of(
+        Point.of(
             replace(
                 shortened(best.question, steps),
                 redundancy=point.redundancy,

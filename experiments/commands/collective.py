@@ -1,0 +1,213 @@
+"""``faultline platform probe`` and ``break``: one collective, whole or struck by a failure."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from faultline.experiments.commands.output import pairs_table
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.job.platform_files import (
+    check_controller,
+    explaining_aborts,
+    generate_preset,
+)
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.failure_domains import FailureDomain, failure_domains
+from faultline.platforms.platform_data import Platform
+from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.units import BANDWIDTH, TIME, parse_quantity, parse_size_bytes
+from faultline.platforms.xml_reader import read_platform
+from faultline.simulator.collectives.catalogue import CollectiveError
+from faultline.simulator.probe_cache import cache_directory
+from faultline.simulator.simgrid_engine.collective_failure import (
+    Aftermath,
+    Failure,
+    break_collective,
+)
+from faultline.simulator.simgrid_engine.collective_probe import (
+    CollectiveResult,
+    prepare,
+    probe_collective,
+)
+from rich.console import Console
+
+_MOST_BYTES = 1e18
+"""SimGrid counts bytes in 64 bits."""
+
+_POWERED = {"gpu", "host", "domain", "rack"}
+"""Levels whose failure takes GPUs down; that of a switch or link only cuts them off."""
+
+
+def execute_probe(arguments: argparse.Namespace) -> int:
+    """Measure a collective on an idle platform."""
+    path, size_bytes = _collective(arguments)
+    with _told_of(arguments), explaining_aborts(path):
+        result = probe_collective(
+            path,
+            arguments.collective,
+            arguments.algorithm,
+            size_bytes,
+            arguments.ranks,
+            arguments.fidelity,
+            arguments.placement,
+        )
+    if arguments.json:
+        told = {key.removesuffix("_bytes_per_s"): value for key, value in asdict(result).items()}
+        print(json.dumps(told, allow_nan=False))
+    else:
+        _print_result(arguments, result)
+    return 0
+
+
+def execute_break(arguments: argparse.Namespace) -> int:
+    """Let a component fail in the middle of a collective."""
+    path, size_bytes = _collective(arguments)
+    at_s, watchdog_s = _time("--at", arguments.at), _time("--watchdog", arguments.watchdog)
+    if watchdog_s <= at_s:
+        raise UserError(
+            f"--watchdog {arguments.watchdog}: fires before the failure at {arguments.at}; "
+            "use a later time"
+        )
+    platform = read_platform(path)
+    check_controller(platform)
+    component = _component(platform, arguments.component)
+    with _told_of(arguments):
+        schedule, hosts, _ = prepare(
+            platform,
+            arguments.collective,
+            arguments.algorithm,
+            size_bytes,
+            arguments.ranks,
+            arguments.placement,
+        )
+    down = component.gpus if component.level in _POWERED else ()
+    failure = Failure(at_s, down, component.links)
+    with explaining_aborts(path):
+        aftermath = break_collective(path, schedule, hosts, arguments.fidelity, failure, watchdog_s)
+    if arguments.json:
+        print(json.dumps(_as_json(component, aftermath, hosts), allow_nan=False))
+    else:
+        _print_aftermath(component, aftermath, hosts)
+    return 0
+
+
+@contextmanager
+def _told_of(arguments: argparse.Namespace) -> Iterator[None]:
+    try:
+        yield
+    except CollectiveError as error:
+        raise UserError(f"{arguments.file}: {error}") from error
+
+
+def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
+    """Return the platform XML and the bytes that are meant."""
+    size_bytes = _size(arguments.size)
+    if arguments.ranks is not None and arguments.ranks < 2:
+        raise UserError(f"--ranks {arguments.ranks}: a collective needs at least 2 ranks")
+    return _platform(arguments.file, arguments.ranks), size_bytes
+
+
+def _size(text: str) -> float:
+    try:
+        size_bytes = parse_size_bytes(text)
+    except PlatformError as error:
+        raise UserError(f"--bytes {error}") from error
+    if not 1 <= size_bytes <= _MOST_BYTES:
+        raise UserError(f"--bytes {text!r}: write a size from 1B to 1EB, like 1GB")
+    return size_bytes
+
+
+def _platform(name: str, ranks: int | None) -> Path:
+    """Return the XML that is meant; a shipped rail plane is made for as many groups as ranks."""
+    if name in preset_names():
+        groups = ranks or load_preset(name).scale_up.domains
+        return generate_preset(name, groups, cache_directory() / "platforms")
+    path = Path(name)
+    if not path.is_file():
+        raise UserError(
+            f"{name}: no such file; name a platform XML or a shipped cluster "
+            f"({', '.join(preset_names())})"
+        )
+    return path
+
+
+def _print_result(arguments: argparse.Namespace, result: CollectiveResult) -> None:
+    of_formula = result.time_s / result.alpha_beta_s - 1.0 if result.alpha_beta_s else 0.0
+    rows = (
+        ("time", _seconds(result.time_s)),
+        ("alpha-beta time", f"{_seconds(result.alpha_beta_s)} ({of_formula:+.1%} measured)"),
+        ("bus bandwidth", _bandwidth(result.bus_bandwidth_bytes_per_s)),
+        ("algorithm bandwidth", _bandwidth(result.algorithm_bandwidth_bytes_per_s)),
+        ("limited by", result.limited_by),
+        ("messages", f"{result.messages:,}"),
+    )
+    what = " ".join(filter(None, (arguments.collective, arguments.algorithm)))
+    title = f"{what}, {arguments.size}, {arguments.fidelity}, {arguments.placement}"
+    Console(file=sys.stdout).print(pairs_table(rows, title))
+
+
+def _seconds(time_s: float) -> str:
+    for unit, seconds in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if time_s >= seconds:
+            return f"{time_s / seconds:.4g} {unit}"
+    return f"{time_s * 1e9:.4g} ns"
+
+
+def _bandwidth(bytes_per_s: float) -> str:
+    for unit in BANDWIDTH.written:
+        if float(BANDWIDTH.units[unit]) <= bytes_per_s:
+            return f"{bytes_per_s / float(BANDWIDTH.units[unit]):.4g} {unit}"
+    return f"{bytes_per_s:.4g} B/s"
+
+
+def _time(option: str, text: str) -> float:
+    try:
+        return parse_quantity(text, TIME)
+    except PlatformError as error:
+        raise UserError(f"{option} {error}") from error
+
+
+def _component(platform: Platform, name: str) -> FailureDomain:
+    known = {component.name: component for component in failure_domains(platform)}
+    if name not in known:
+        close = get_close_matches(name, list(known), n=3)
+        remedy = f"did you mean {', '.join(close)}?" if close else "see --help for their names"
+        raise UserError(f"--component {name}: {platform.path} has no such component; {remedy}")
+    return known[name]
+
+
+def _as_json(component: FailureDomain, aftermath: Aftermath, hosts: list[str]) -> dict[str, Any]:
+    return {
+        "component": component.name,
+        "level": component.level,
+        "died": [hosts[position] for position in aftermath.died],
+        "hung": [hosts[position] for position in aftermath.hung],
+        "through": [hosts[position] for position in aftermath.through],
+        "end_s": aftermath.end_s,
+    }
+
+
+def _print_aftermath(component: FailureDomain, aftermath: Aftermath, hosts: list[str]) -> None:
+    console = Console()
+    console.print(f"{component.level} {component.name} fails", style="bold")
+    rows = [
+        (what, str(len(positions)), _some([hosts[p] for p in positions]))
+        for what, positions in (
+            ("died", aftermath.died),
+            ("hung until the watchdog", aftermath.hung),
+            ("got through before", aftermath.through),
+        )
+    ]
+    console.print(pairs_table([*rows, ("all are out after", f"{aftermath.end_s:g} s", "")]))
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])}, ..., {names[-1]}"
