@@ -99,6 +99,9 @@ class Bamboo(Strategy):
 
     name: ClassVar[str] = "bamboo"
     summary: ClassVar[str] = "Bamboo: the node before a lost one does its work as well"
+    title: ClassVar[str] = "Bamboo"
+    colour: ClassVar[str | None] = "#DDBB11"
+    marker: ClassVar[str | None] = "X"
     Options: ClassVar[type[StrategyOptions]] = BambooOptions
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True

@@ -139,6 +139,20 @@ class Strategy(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    title: ClassVar[str] = ""
+    """Its name as published, such as "SPARe"; by default `name`. What says how a scheme looks
+    (`title`, `legend`, `colour`, `marker`) is not inherited: two schemes would look like one."""
+    legend: ClassVar[str] = ""
+    """What a job with it is called where that says more than the title."""
+    colour: ClassVar[str | None] = None
+    """Its colour in every figure, as ``#RRGGBB``; without one, its name alone decides."""
+    marker: ClassVar[str | None] = None
+    """Its marker in every figure, as matplotlib names it; without one, its name alone decides."""
+    approximate: ClassVar[bool] = False
+    """Whether its gradients differ from those of a run without failures."""
+    protections: ClassVar[tuple[str, ...]] = ("reft",)
+    """Names of the protections of the state that suit it: those that it was published with, and
+    what is best today."""
     Options: ClassVar[type[StrategyOptions]] = StrategyOptions
     tracks_components: ClassVar[bool] = False
     """Whether it wants to hear of broken components."""

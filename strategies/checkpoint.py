@@ -16,6 +16,11 @@ class Checkpoint(Strategy):
 
     name: ClassVar[str] = "checkpoint"
     summary: ClassVar[str] = "Checkpoint and restart only: no redundancy"
+    title: ClassVar[str] = "checkpoint"
+    legend: ClassVar[str] = "checkpoint only"
+    colour: ClassVar[str | None] = "#555555"
+    marker: ClassVar[str | None] = "^"
+    protections: ClassVar[tuple[str, ...]] = ("storage", "reft", "just-in-time")
 
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         super().__init__(groups, redundancy, options)

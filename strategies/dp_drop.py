@@ -19,6 +19,9 @@ class DpDrop(RestartingReplicas):
 
     name: ClassVar[str] = "dp-drop"
     summary: ClassVar[str] = "DP-DROP: restarts without the replicas that have broken GPUs"
+    title: ClassVar[str] = "DP-DROP"
+    colour: ClassVar[str | None] = "#662266"
+    marker: ClassVar[str | None] = "v"
     Options: ClassVar[type[StrategyOptions]] = ReplicaOptions
 
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:

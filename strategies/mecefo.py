@@ -40,6 +40,10 @@ class Mecefo(Strategy):
 
     name: ClassVar[str] = "mecefo"
     summary: ClassVar[str] = "MeCeFO: a neighbour in the pipeline takes over a failed node's stage"
+    title: ClassVar[str] = "MeCeFO"
+    colour: ClassVar[str | None] = "#EEBB66"
+    marker: ClassVar[str | None] = "P"
+    approximate: ClassVar[bool] = True
     Options: ClassVar[type[StrategyOptions]] = MecefoOptions
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True

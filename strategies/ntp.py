@@ -70,6 +70,9 @@ class Ntp(RestartingReplicas):
 
     name: ClassVar[str] = "ntp"
     summary: ClassVar[str] = "NTP: restarts with hit replicas at lower tensor parallelism"
+    title: ClassVar[str] = "NTP"
+    colour: ClassVar[str | None] = "#229999"
+    marker: ClassVar[str | None] = "D"
     Options: ClassVar[type[StrategyOptions]] = NtpOptions
     scheme: ClassVar[Scheme] = Scheme.NTP
 
@@ -97,6 +100,9 @@ class NtpPw(Ntp):
 
     name: ClassVar[str] = "ntp-pw"
     summary: ClassVar[str] = "NTP-PW: NTP with more power for the GPUs of hit replicas"
+    title: ClassVar[str] = "NTP-PW"
+    colour: ClassVar[str | None] = "#448855"
+    marker: ClassVar[str | None] = "d"
     scheme: ClassVar[Scheme] = Scheme.NTP_PW
 
 

@@ -21,6 +21,9 @@ class SpareNtp(NonuniformWithin):
 
     name: ClassVar[str] = "spare-ntp"
     summary: ClassVar[str] = "SPARe whose hit groups work on at lower tensor parallelism"
+    title: ClassVar[str] = "SPARe on NTP"
+    colour: ClassVar[str | None] = "#88CCEE"
+    marker: ClassVar[str | None] = "h"
     Options: ClassVar[type[StrategyOptions]] = SpareNtpOptions
     inner: ClassVar[type[Strategy]] = Spare
 
@@ -43,6 +46,9 @@ class ReplicationNtp(NonuniformWithin):
 
     name: ClassVar[str] = "replication-ntp"
     summary: ClassVar[str] = "Replication whose hit groups work on at lower tensor parallelism"
+    title: ClassVar[str] = "replication on NTP"
+    colour: ClassVar[str | None] = "#EEBB99"
+    marker: ClassVar[str | None] = "p"
     Options: ClassVar[type[StrategyOptions]] = ReplicationNtpOptions
     inner: ClassVar[type[Strategy]] = Replication
 

@@ -108,6 +108,9 @@ class Oobleck(Strategy):
 
     name: ClassVar[str] = "oobleck"
     summary: ClassVar[str] = "Oobleck: pipelines re-formed from templates, no checkpoint loaded"
+    title: ClassVar[str] = "Oobleck"
+    colour: ClassVar[str | None] = "#CC88FF"
+    marker: ClassVar[str | None] = "<"
     Options: ClassVar[type[StrategyOptions]] = OobleckOptions
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True

@@ -54,6 +54,11 @@ class Replication(Strategy):
 
     name: ClassVar[str] = "replication"
     summary: ClassVar[str] = "Replication: sets of r groups compute the same data"
+    title: ClassVar[str] = "replication"
+    legend: ClassVar[str] = "replication + checkpoint"
+    colour: ClassVar[str | None] = "#D55E00"
+    marker: ClassVar[str | None] = "s"
+    protections: ClassVar[tuple[str, ...]] = ("storage", "reft")
     Options: ClassVar[type[StrategyOptions]] = ReplicationOptions
 
     def __init__(self, groups: int, redundancy: int, options: ReplicationOptions) -> None:

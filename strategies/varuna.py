@@ -39,6 +39,10 @@ class Varuna(Strategy):
 
     name: ClassVar[str] = "varuna"
     summary: ClassVar[str] = "Varuna: checkpoint often, restart with the nodes that are left"
+    title: ClassVar[str] = "Varuna"
+    colour: ClassVar[str | None] = "#AA2222"
+    marker: ClassVar[str | None] = ">"
+    protections: ClassVar[tuple[str, ...]] = ("storage",)
     Options: ClassVar[type[StrategyOptions]] = VarunaOptions
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True

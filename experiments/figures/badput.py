@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.quantities import setting_text
 from faultline.experiments.analysis.selection import successful
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.panels import in_order, run_notes, write_notes, write_title
-from faultline.experiments.figures.style import CAUSE_LOOKS, figure_style, scheme_looks
+from faultline.experiments.figures.style import CAUSE_LOOKS, figure_style
 from faultline.simulator.badput import CAUSES, MEANINGS, USEFUL
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -86,7 +87,7 @@ def _mean_seconds(runs: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 def _label(setting: dict[Any, Any]) -> str:
     name = setting.get("strategy.name")
     if name is not None:
-        setting = setting | {"strategy.name": scheme_looks([name])[name].label}
+        setting = setting | {"strategy.name": look_of(name).label}
     return setting_text(setting)
 
 

@@ -11,6 +11,7 @@ from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.quantities import quantity, setting_text
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.figures.axis_scales import LOG_Y_SPAN
+from faultline.experiments.figures.palette import LineLook
 from faultline.experiments.figures.panels import (
     in_order,
     looks_of,
@@ -18,7 +19,7 @@ from faultline.experiments.figures.panels import (
     write_notes,
     write_title,
 )
-from faultline.experiments.figures.style import LineLook, figure_style
+from faultline.experiments.figures.style import figure_style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D

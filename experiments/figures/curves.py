@@ -11,6 +11,7 @@ from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.quantities import quantity
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.figures.axis_scales import scale_axes
+from faultline.experiments.figures.palette import LineLook
 from faultline.experiments.figures.panels import (
     in_order,
     label_outer,
@@ -21,7 +22,7 @@ from faultline.experiments.figures.panels import (
     write_notes,
     write_title,
 )
-from faultline.experiments.figures.style import LineLook, figure_style
+from faultline.experiments.figures.style import figure_style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D

@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
 from faultline.experiments.analysis.selection import averaged_axes, caveats
-from faultline.experiments.figures.style import LineLook, graded_looks, scheme_looks
+from faultline.experiments.figures.palette import LineLook, look_of, looks_of_schemes
+from faultline.experiments.figures.style import graded_looks
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -79,7 +80,7 @@ def label_outer(panels: Sequence[Axes], x_label: str, y_label: str) -> None:
 def looks_of(axis: str, values: Sequence[Any]) -> dict[Any, LineLook]:
     """Return a look for each value of an axis: schemes have their own, others are graded."""
     if axis == "strategy.name":
-        return dict(scheme_looks(values))
+        return dict(looks_of_schemes(values))
     labels = [shown_value(axis, value) for value in values]
     return dict(zip(values, graded_looks(labels), strict=True))
 
@@ -87,7 +88,7 @@ def looks_of(axis: str, values: Sequence[Any]) -> dict[Any, LineLook]:
 def panel_title(axis: str, value: Any) -> str:
     """Return what a panel stands for: a scheme by its name, else axis and value."""
     if axis == "strategy.name":
-        return scheme_looks([value])[value].label
+        return look_of(value).label
     return setting_text({axis: value})
 
 

@@ -1,49 +1,24 @@
-"""One look for all figures: a style sheet, and colours that colour-blind readers can tell."""
+"""One look for all figures: a style sheet, and colours of what is no scheme."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Literal
 
 import matplotlib as mpl
-from faultline.strategies.registry import all_strategies
+from faultline.experiments.figures.palette import FREE_MARKERS, LineLook, looks_of_schemes
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-Dashes = Literal["-", "--", "-.", ":"]
-"""Matplotlib's names of line styles."""
-
-# Okabe and Ito (2008), a palette for all kinds of colour vision.
-SCHEME_COLOURS = {
-    "checkpoint": "#555555",
-    "replication": "#D55E00",
-    "spare": "#0072B2",
-}
-SCHEME_MARKERS = {"checkpoint": "^", "replication": "s", "spare": "o"}
-SCHEME_NAMES = {
-    "checkpoint": "checkpoint only",
-    "replication": "replication + checkpoint",
-    "spare": "SPARe + checkpoint",
-}
-
-# Those of the palette that no scheme above has; yellow is too pale for a line.
-_FREE_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8A7A00")
-_FREE_MARKERS = ("D", "v", "P", "X", "<", ">", "*", "h", "p")
-_DASHES: tuple[Dashes, ...] = ("-", "--", "-.", ":")
-
-
-@dataclass(frozen=True, slots=True)
-class LineLook:
-    """How one line of a picture looks, and what it is called in the legend."""
-
-    label: str
-    colour: str
-    marker: str
-    dashes: Dashes = "-"
+# Other names of `palette`, until everybody uses it.
+scheme_looks = looks_of_schemes
+_EVERYWHERE = looks_of_schemes(("checkpoint", "replication", "spare"))
+SCHEME_COLOURS = {name: look.colour for name, look in _EVERYWHERE.items()}
+SCHEME_MARKERS = {name: look.marker for name, look in _EVERYWHERE.items()}
+SCHEME_NAMES = {name: look.label for name, look in _EVERYWHERE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +58,6 @@ ACTIVITY_LOOKS = {
 }
 
 
-def scheme_looks(names: Iterable[str]) -> dict[str, LineLook]:
-    """Return a look for each scheme, the same in every figure.
-
-    Schemes without a look of their own take what is left of the palette in alphabetical order of
-    all schemes there are; where the palette is used up it begins anew with other dashes.
-    """
-    asked = list(dict.fromkeys(names))
-    others = sorted({*all_strategies(), *asked} - set(SCHEME_COLOURS))
-    looks = {
-        name: LineLook(SCHEME_NAMES[name], colour, SCHEME_MARKERS[name])
-        for name, colour in SCHEME_COLOURS.items()
-    }
-    for place, name in enumerate(others):
-        turn, colour = divmod(place, len(_FREE_COLOURS))
-        looks[name] = LineLook(
-            name,
-            _FREE_COLOURS[colour],
-            _FREE_MARKERS[place % len(_FREE_MARKERS)],
-            _DASHES[(turn + (turn > 0)) % len(_DASHES)],
-        )
-    return {name: looks[name] for name in asked}
-
-
 def graded_looks(labels: Sequence[str]) -> list[LineLook]:
     """Return a look for each of several values of one axis, from dark to light in their order."""
     # The last tenth of the colour map is too pale for a line on white.
@@ -114,7 +66,7 @@ def graded_looks(labels: Sequence[str]) -> list[LineLook]:
         LineLook(
             label,
             mpl.colors.to_hex(colours(0.88 * place / max(1, len(labels) - 1))),
-            ("o", *_FREE_MARKERS)[place % (1 + len(_FREE_MARKERS))],
+            FREE_MARKERS[place % len(FREE_MARKERS)],
         )
         for place, label in enumerate(labels)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultline.experiments.figures.style import scheme_looks
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner.answer import days
 from faultline.experiments.planner.pairs import Interval
@@ -168,4 +168,4 @@ def pair_name(scheme: str, protection: str | None) -> str:
 
 def scheme_name(scheme: str) -> str:
     """Return what a scheme is called in text."""
-    return scheme_looks([scheme])[scheme].label
+    return look_of(scheme).label

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
-from faultline.experiments.figures.style import scheme_looks
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.report.quantities import is_missing
 
 
 def scheme_name(name: Any) -> str:
     """Return a scheme's name in words."""
-    return scheme_looks([str(name)])[str(name)].label
+    return look_of(str(name)).label
 
 
 def axis_value(axis: str, value: Any) -> str:

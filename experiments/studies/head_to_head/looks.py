@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-from faultline.experiments.figures.style import SCHEME_COLOURS, scheme_looks
+from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.studies.head_to_head.controls import NTP_ALONE
 
-# Tol's muted scheme for those without a colour of their own: as large areas they have to be told
-# apart by all kinds of colour vision. A hybrid is a lighter shade of what it is built on.
-_COLOURS = {
-    "dp-drop": "#882255",
-    "ntp": "#44AA99",
-    "ntp-pw": "#117733",
-    "mecefo": "#DDCC77",
-    "bamboo": "#999933",
-    "oobleck": "#AA4499",
-    "varuna": "#CC6677",
-    "spare-ntp": "#88CCEE",
-    "replication-ntp": "#F4B183",
-    NTP_ALONE: "#DDDDDD",
-}
-NAMES = {
-    "checkpoint": "checkpoint",
-    "replication": "replication",
-    "spare": "SPARe",
-    "dp-drop": "DP-DROP",
-    "ntp": "NTP",
-    "ntp-pw": "NTP-PW",
-    "mecefo": "MeCeFO*",
-    "bamboo": "Bamboo",
-    "oobleck": "Oobleck",
-    "varuna": "Varuna",
-    "spare-ntp": "SPARe on NTP",
-    "replication-ntp": "replication on NTP",
-    NTP_ALONE: "NTP without a restart",
-}
+_ORDER = (
+    "checkpoint", "replication", "spare", "dp-drop", "ntp", "ntp-pw", "mecefo", "bamboo", "oobleck",
+    "varuna", "spare-ntp", "replication-ntp", NTP_ALONE,
+)  # fmt: skip
 
 
 def colour_of(scheme: str) -> str:
     """Return the colour of a scheme's region."""
-    own = SCHEME_COLOURS.get(scheme) or _COLOURS.get(scheme)
-    return own or scheme_looks([scheme])[scheme].colour
+    return "#DDDDDD" if scheme == NTP_ALONE else look_of(scheme).colour
 
 
 def name_of(scheme: str) -> str:
-    """Return a scheme's name as its authors write it."""
-    return NAMES.get(scheme, scheme)
+    """Return a scheme's name as its authors write it; with a star if it is approximate."""
+    return "NTP without a restart" if scheme == NTP_ALONE else title_of(scheme, star=True)
 
 
 def order_of(scheme: str) -> tuple[int, str]:
-    """Return what sorts schemes: those with a name in its order, then all others."""
-    known = list(NAMES)
-    return (known.index(scheme) if scheme in known else len(known), scheme)
+    """Return what sorts schemes: those that are shipped in their order, then all others."""
+    return (_ORDER.index(scheme) if scheme in _ORDER else len(_ORDER), scheme)

@@ -31,15 +31,12 @@ from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
     SCHEME_COLOURS,
     SCHEME_NAMES,
-    graded_looks,
-    scheme_looks,
 )
 from faultline.experiments.figures.timeline import draw_timeline
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.runs.table import Sweep
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.timeline import Event, EventKind
-from faultline.strategies.registry import all_strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt
@@ -316,31 +313,6 @@ def test_neighbours_can_be_told_apart_in_grey(causes: tuple[str, str]) -> None:
         for look in (first, second)
     ]
     assert bool(first.hatch) != bool(second.hatch) or abs(lightness[0] - lightness[1]) > 0.12
-
-
-# Looks.
-
-
-def test_a_scheme_that_nobody_knows_has_a_look_of_its_own() -> None:
-    added = ["zeta", "alpha", "mid"]
-    looks = scheme_looks([*SCHEME_COLOURS, *added])
-    assert list(looks) == [*SCHEME_COLOURS, *added]
-    assert len({(look.colour, look.dashes) for look in looks.values()}) == len(looks)
-    assert {looks[name].colour for name in added}.isdisjoint(SCHEME_COLOURS.values())
-    assert looks == {name: scheme_looks(added + list(SCHEME_COLOURS))[name] for name in looks}
-
-
-def test_schemes_of_the_registry_look_the_same_in_every_figure() -> None:
-    together = scheme_looks(all_strategies())
-    for name in all_strategies():
-        assert scheme_looks([name]) == {name: together[name]}
-
-
-def test_looks_do_not_run_out() -> None:
-    names = [f"scheme-{number:02}" for number in range(18)]
-    looks = scheme_looks(names)
-    assert len({(look.colour, look.dashes) for look in looks.values()}) == 18
-    assert len({look.colour for look in graded_looks(names)}) == 18
 
 
 # The course of a run.

@@ -1,0 +1,123 @@
+"""Each scheme has one look, by itself, that readers with any colour vision can tell."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import ClassVar
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from faultline.experiments.figures.palette import (
+    FREE_COLOURS,
+    FREE_MARKERS,
+    look_of,
+    looks_of_schemes,
+    title_of,
+)
+from faultline.experiments.figures.style import graded_looks
+from faultline.strategies.mecefo import Mecefo
+from faultline.strategies.protection.registry import all_protections
+from faultline.strategies.registry import all_strategies
+from faultline.strategies.spare import Spare
+
+SHIPPED = tuple(all_strategies())
+
+# Machado, Oliveira and Fernandes (2009), table 1, severity 1.0: linear RGB as they are seen.
+VISIONS = {
+    "trichromat": np.eye(3),
+    "protanope": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deuteranope": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    ),
+}
+_TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+_WHITE = np.array([0.9505, 1.0, 1.089])
+
+
+def lab(colour: str, vision: np.ndarray) -> np.ndarray:
+    """Return CIELAB coordinates of a colour as somebody sees it."""
+    rgb = np.array(mpl.colors.to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    xyz = _TO_XYZ @ np.clip(vision @ linear, 0, 1) / _WHITE
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_every_reader_can_tell_any_two_schemes(vision: str) -> None:
+    seen = {name: lab(look_of(name).colour, VISIONS[vision]) for name in SHIPPED}
+    distances = {
+        pair: np.linalg.norm(seen[pair[0]] - seen[pair[1]])
+        for pair in itertools.combinations(SHIPPED, 2)
+    }
+    # A difference of 2.3 is just noticeable (Mahy et al. 1994).
+    assert min(distances.values()) > 20, min(distances, key=lambda pair: distances[pair])
+
+
+def test_a_shipped_scheme_says_how_it_looks_and_nobody_else_looks_so() -> None:
+    for name, scheme in all_strategies().items():
+        assert re.fullmatch("#[0-9A-F]{6}", str(vars(scheme)["colour"])), name
+        assert vars(scheme)["title"], name
+        assert vars(scheme)["marker"], name
+        assert set(scheme.protections) <= set(all_protections()), name
+    looks = looks_of_schemes(SHIPPED)
+    assert list(looks) == list(SHIPPED)
+    for part in ("label", "colour", "marker"):
+        assert len({getattr(look, part) for look in looks.values()}) == len(SHIPPED), part
+    assert {look.colour for look in looks.values()}.isdisjoint(FREE_COLOURS)
+
+
+def test_a_new_scheme_takes_its_look_from_its_name_and_recolours_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Derived(Spare):
+        name: ClassVar[str] = "alpha"
+
+    class Painted(Mecefo):
+        name: ClassVar[str] = "beta"
+        title: ClassVar[str] = "Beta"
+        colour: ClassVar[str | None] = "#123456"
+
+    before = looks_of_schemes([*SHIPPED, "alpha", "zeta"])
+    everybody = {"alpha": Derived, "beta": Painted, **all_strategies()}
+    monkeypatch.setattr("faultline.experiments.figures.palette.all_strategies", lambda: everybody)
+    assert looks_of_schemes([*SHIPPED, "alpha", "zeta"]) == before
+    assert look_of("alpha").label == title_of("alpha") == "alpha"
+    assert look_of("alpha").colour in FREE_COLOURS
+    assert look_of("alpha").marker in FREE_MARKERS
+    # Not by the hash of a process: that changes from one to the next.
+    assert (look_of("alpha").colour, look_of("alpha").dashes) == ("#E69F00", "-.")
+    assert (look_of("beta").colour, look_of("beta").label) == ("#123456", "Beta")
+    assert look_of("beta").dashes == "-"
+    # What it is, it inherits.
+    assert title_of("beta", star=True) == "Beta*"
+
+
+def test_a_legend_may_say_more_than_the_title() -> None:
+    assert (title_of("spare"), look_of("spare").label) == ("SPARe", "SPARe + checkpoint")
+    assert (title_of("ntp"), look_of("ntp").label) == ("NTP", "NTP")
+    assert [name for name in SHIPPED if title_of(name, star=True).endswith("*")] == ["mecefo"]
+
+
+def test_names_that_nobody_knows_spread_over_all_looks() -> None:
+    looks = looks_of_schemes(f"scheme-{number:03}" for number in range(400)).values()
+    assert len({(look.colour, look.dashes) for look in looks}) == len(FREE_COLOURS) * 3
+    assert {look.marker for look in looks} == set(FREE_MARKERS)
+    assert "-" not in {look.dashes for look in looks}
+
+
+def test_graded_looks_do_not_run_out() -> None:
+    looks = graded_looks([f"value {number:02}" for number in range(18)])
+    assert len({look.colour for look in looks}) == 18
