@@ -1,13 +1,63 @@
-"""When too many nodes of a group have failed, with random lifetimes."""
+"""When too many nodes of a group have failed: in closed form, and with random lifetimes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
+import pandas as pd
+from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.studies.gemini.streams import Purpose, stream
+from faultline.experiments.studies.base import Row, row_of
+from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
 from numpy.typing import NDArray
 
+NODES, GROUP = 1024, 16
+SCALE, SHAPE = 50.0, 3.0
+"""A node has failed by t with F(t) = 1 - exp(-(t / 50)^3)."""
+
+LOSS = 0.1
+PUBLISHED_TIMES = {0: 2.34, 1: 7.79, 2: 12.37}
+"""Time until state is lost with 10 %, by the tolerated losses of a group (REFT, Wang et al. 2023,
+arXiv 2310.12670)."""
+
+_STREAM = (0x4D454D, 3, 0)
+"""Part of what a seed means; it never changes."""
+
 _NUMBERS_AT_ONCE = 2_000_000
+_QUANTITY = "time to 10 % loss"
+
+
+def exact_time(tolerated: int) -> float:
+    """Return the time until which state is lost with `LOSS`, in closed form."""
+    return time_to_loss(LOSS, weibull_failed_by(SCALE, SHAPE), NODES, GROUP, tolerated, 100.0)
+
+
+def reliability_rows(trials: int, seed: int) -> Iterator[Row]:
+    """Return the times until state is lost with 10 %, in closed form and from random lifetimes."""
+    for tolerated, published in PUBLISHED_TIMES.items():
+        setting = f"{NODES} nodes in groups of {GROUP}, {tolerated} losses tolerated"
+        yield row_of(_QUANTITY, "reft", setting, published, [exact_time(tolerated)], "1")
+        drawn = time_to_loss_by_monte_carlo(
+            LOSS, SCALE, SHAPE, NODES, GROUP, tolerated, trials, seed
+        )
+        yield Row(f"{_QUANTITY}, Monte Carlo", "reft", setting, published, *drawn, "1")
+
+
+def shown_reliability(rows: Sequence[Row]) -> Printed:
+    """Show the times to 10 % loss."""
+    frame = pd.DataFrame(
+        {
+            "": row.setting.split(", ")[1] + row.quantity.removeprefix(_QUANTITY),
+            "published": row.published,
+            "ours": row.simulated,
+            "95 %": f"{row.low:.2f} to {row.high:.2f}" if row.high > row.low else "",
+        }
+        for row in rows
+        if row.quantity.startswith(_QUANTITY)
+    )
+    formats = {"published": "{:.2f}", "ours": "{:.2f}", "95 %": "{}"}
+    return Printed("Time until state in memory is lost with 10 %", frame, formats)
 
 
 def time_to_loss_by_monte_carlo(
@@ -65,11 +115,10 @@ def time_to_loss_by_monte_carlo(
             "use more"
         )
     hazards = np.sort(_hazards_at_loss(nodes, group, tolerated, trials, seed))
-    estimate = np.quantile(hazards, probability)
     # A Weibull time is a power of an exponential one, so ranks may be taken before.
     low, middle, high = (
         scale * float(hazard) ** (1.0 / shape)
-        for hazard in (hazards[below - 1], estimate, hazards[above - 1])
+        for hazard in (hazards[below - 1], np.quantile(hazards, probability), hazards[above - 1])
     )
     return middle, low, high
 
@@ -78,7 +127,7 @@ def _hazards_at_loss(
     nodes: int, group: int, tolerated: int, trials: int, seed: int
 ) -> NDArray[np.float64]:
     """Return (t / scale)^shape at the loss, a value a trial."""
-    rng = stream(seed, Purpose.LIFETIMES)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=_STREAM))
     at_once = max(1, _NUMBERS_AT_ONCE // nodes)
     found = []
     for done in range(0, trials, at_once):
