@@ -156,8 +156,8 @@ def _probabilities(
         for column, name in closed.items():
             if column in table:
                 yield row_of(name, *texts, known, [100.0 * getattr(cell, column)], "%")
-        drawn = (100.0 * value for value in (cell.drawn, cell.low, cell.high))
-        yield Row(f"{quantity}, Monte Carlo", *texts, known, *drawn, "%")
+        drawn, low, high = (100.0 * value for value in (cell.drawn, cell.low, cell.high))
+        yield Row(f"{quantity}, Monte Carlo", *texts, known, drawn, low, high, "%")
 
 
 def wasted_rows(wasted: pd.DataFrame, placed: pd.DataFrame) -> Iterator[Row]:

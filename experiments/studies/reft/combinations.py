@@ -157,11 +157,12 @@ def combination_rows(runs: pd.DataFrame, changes: pd.DataFrame) -> Iterator[Row]
     keys = ["restart_of_s", "strategy", "protection", "redundancy"]
     yield from rows_by(runs, keys, {_METRIC: "1"}, _setting)
     for cell in changes.itertuples():
+        ends = (cell.change_low, cell.change_high)
         # A single seed has no interval.
-        ends = (cell.change if pd.isna(end) else end for end in (cell.change_low, cell.change_high))
+        low, high = (cell.change if pd.isna(end) else end for end in ends)
         setting = f"{cell.protection}, restart {cell.restart_of_s / 60:g} min"
         quantity = f"change of {_METRIC} against storage"
-        yield Row(quantity, cell.strategy, setting, None, cell.change, *ends, "1")
+        yield Row(quantity, cell.strategy, setting, None, cell.change, low, high, "1")
 
 
 def scan_rows(runs: pd.DataFrame) -> Iterator[Row]:

@@ -11,6 +11,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.studies.base import Row, row_of
 from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 NODES, GROUP = 1024, 16
 SCALE, SHAPE = 50.0, 3.0
@@ -38,9 +39,7 @@ def reliability_rows(trials: int, seed: int) -> Iterator[Row]:
     for tolerated, published in PUBLISHED_TIMES.items():
         setting = f"{NODES} nodes in groups of {GROUP}, {tolerated} losses tolerated"
         yield row_of(_QUANTITY, "reft", setting, published, [exact_time(tolerated)], "1")
-        drawn = time_to_loss_by_monte_carlo(
-            LOSS, SCALE, SHAPE, NODES, GROUP, tolerated, trials, seed
-        )
+        drawn = drawn_time(tolerated, trials, seed)
         yield Row(f"{_QUANTITY}, Monte Carlo", "reft", setting, published, *drawn, "1")
 
 
@@ -60,38 +59,25 @@ def shown_reliability(rows: Sequence[Row]) -> Printed:
     return Printed("Time until state in memory is lost with 10 %", frame, formats)
 
 
-def time_to_loss_by_monte_carlo(
-    probability: float,
-    scale: float,
-    shape: float,
-    nodes: int,
-    group: int,
+def drawn_time(
     tolerated: int,
     trials: int,
     seed: int,
+    *,
+    probability: float = LOSS,
+    nodes: int = NODES,
+    group: int = GROUP,
 ) -> tuple[float, float, float]:
     """Return the time until which state in memory is lost with a probability, from random lives.
 
     Nodes live for Weibull times, independent of each other; a group is gone with its
-    ``tolerated + 1``-th loss, and the state with the first group.
-
-    Parameters
-    ----------
-    probability : float
-        Probability of the loss, between 0 and 1.
-    scale, shape : float
-        ``F(t) = 1 - exp(-(t / scale)^shape)`` of a node.
-    nodes, group, tolerated : int
-        Nodes in all, nodes a group, losses that a group survives.
-    trials : int
-        How often all nodes are given lifetimes.
-    seed : int
-        Seed of the random numbers.
+    ``tolerated + 1``-th loss, and the state with the first group. All nodes are given lifetimes
+    `trials` times.
 
     Returns
     -------
     estimate, low, high : float
-        The quantile of the times of loss, and its 95 % interval, in the unit of `scale`. The
+        The quantile of the times of loss, and its 95 % interval, in the unit of `SCALE`. The
         interval is that of the order statistics: exact, whatever the distribution.
 
     Raises
@@ -100,8 +86,6 @@ def time_to_loss_by_monte_carlo(
         Groups do not divide the nodes, or tolerate all losses; or trials are too few for the
         interval.
     """
-    from scipy.stats import binom
-
     if nodes % group or not 0 <= tolerated < group:
         raise UserError(
             f"{nodes} nodes in groups of {group} that tolerate {tolerated} losses: use a divisor "
@@ -117,7 +101,7 @@ def time_to_loss_by_monte_carlo(
     hazards = np.sort(_hazards_at_loss(nodes, group, tolerated, trials, seed))
     # A Weibull time is a power of an exponential one, so ranks may be taken before.
     low, middle, high = (
-        scale * float(hazard) ** (1.0 / shape)
+        SCALE * float(hazard) ** (1.0 / SHAPE)
         for hazard in (hazards[below - 1], np.quantile(hazards, probability), hazards[above - 1])
     )
     return middle, low, high
@@ -126,7 +110,7 @@ def time_to_loss_by_monte_carlo(
 def _hazards_at_loss(
     nodes: int, group: int, tolerated: int, trials: int, seed: int
 ) -> NDArray[np.float64]:
-    """Return (t / scale)^shape at the loss, a value a trial."""
+    """Return (t / SCALE)^SHAPE at the loss, a value a trial."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=_STREAM))
     at_once = max(1, _NUMBERS_AT_ONCE // nodes)
     found = []
