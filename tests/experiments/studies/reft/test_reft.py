@@ -43,9 +43,7 @@ def test_times_to_loss_are_the_published_ones() -> None:
 @pytest.mark.parametrize(("tolerated", "expected"), [(0, 2.34), (1, 7.79), (2, 12.37)])
 def test_time_to_a_tenth_of_loss_probability(tolerated: int, expected: float) -> None:
     """F(t) = 1 - exp(-(t/50)^3), 1,024 nodes in groups of 16 (Wang et al. 2023 (REFT))."""
-    estimate, low, high = lifetimes.time_to_loss_by_monte_carlo(
-        0.1, 50.0, 3.0, 1024, 16, tolerated, 4000, 3
-    )
+    estimate, low, high = lifetimes.drawn_time(tolerated, 4000, 3)
     exact = time_to_loss(0.1, weibull_failed_by(50.0, 3.0), 1024, 16, tolerated, 100.0)
     assert exact == pytest.approx(expected, abs=0.02)
     half = (high - low) / 2
