@@ -1,15 +1,16 @@
-"""Means over seeds, with their intervals."""
+"""Means over seeds and shares that were counted, with their intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 from statistics import fmean, stdev
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.quantities import quantity
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit, stdtrit
+from scipy.special import expit, logit, ndtri, stdtrit
 
 CONFIDENCE = 0.95
 
@@ -99,6 +100,21 @@ def student_interval(values: Sequence[float], *, share: bool = False) -> tuple[f
         return mean, mean, mean
     low, high = interval_of_mean(mean, half_width(stdev(values), len(values)), share=share)
     return mean, float(low), float(high)
+
+
+def interval_of_proportion(hits: int, trials: int) -> tuple[float, float]:
+    """Return the 95 % interval of a probability, from how often something happened.
+
+    Wilson 1927, "Probable inference, the law of succession, and statistical inference": it stays
+    within 0 and 1, and has a width where nothing, or everything, happened.
+    """
+    quantile = float(ndtri(0.5 + CONFIDENCE / 2))
+    share = hits / trials
+    weight = quantile**2 / trials
+    centre = (share + weight / 2.0) / (1.0 + weight)
+    half = sqrt(weight * (share * (1.0 - share) + weight / 4.0)) / (1.0 + weight)
+    # With no hits, or all, rounding must not put the share outside.
+    return min(share, centre - half), max(share, centre + half)
 
 
 def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd.DataFrame:

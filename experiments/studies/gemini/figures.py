@@ -4,36 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from faultline.experiments.figures.style import figure_style, graded_looks, save_figure
-from faultline.experiments.studies.gemini.recovery import LOST_MACHINES
-from faultline.experiments.studies.gemini.rows import PUBLISHED_RECOVERY
-from faultline.experiments.studies.gemini.setting import SCHEMES, WINDOWS_H
-from faultline.strategies.in_memory.reliability import (
-    loss_probability,
-    time_to_loss,
-    weibull_failed_by,
-)
+from faultline.experiments.studies.gemini.setting import PUBLISHED_RECOVERY, SCHEMES, WINDOWS_H
+from faultline.experiments.studies.gemini.tables import LOST_MACHINES
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
-_COLOURS = {
-    "unprotected": "#555555",
-    "reft-16": "#D55E00",
-    "reft-8": "#E69F00",
-    "gemini-2": "#0072B2",
-    "gemini-3": "#009E73",
+_LOOKS = {
+    "reft-16": ("#D55E00", "s"),
+    "reft-8": ("#E69F00", "D"),
+    "gemini-2": ("#0072B2", "o"),
+    "gemini-3": ("#009E73", "v"),
 }
-_MARKERS = {"unprotected": "^", "reft-16": "s", "reft-8": "D", "gemini-2": "o", "gemini-3": "v"}
-_TOLERANCE_LOOKS = (("#555555", "-"), ("#0072B2", "--"), ("#D55E00", "-."))
 _GREY = "#555555"
 
 
-def draw_recovery(table: pd.DataFrame, path: Path) -> Path:
+def draw_recovery(table: pd.DataFrame, path: Path) -> None:
     """Draw GEMINI's recovery probability by lost machines, for more machines and more replicas."""
     panels = (
         ("Two replicas", [(machines, 2) for machines in (16, 64, 256, 1024)], "{0:,} machines"),
@@ -74,10 +64,10 @@ def draw_recovery(table: pd.DataFrame, path: Path) -> Path:
             _hollow(label="published, 16 machines"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=4)
-        return save_figure(figure, path)
+        save_figure(figure, path)
 
 
-def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str, path: Path) -> Path:
+def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str, path: Path) -> None:
     """Draw survival by the share of failures that take a domain, and by the length of a window.
 
     Parameters
@@ -98,8 +88,7 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str, path: Pat
             (by_share, "window_h", 24, "domain_share"),
             (by_window, "domain_share", 0.1, "window_h"),
         ):
-            _draw_closed_form(axis, lines[lines[fixed] == value], column)
-            _draw_drawn(axis, mine[mine[fixed] == value], column)
+            _draw_curves(axis, lines[lines[fixed] == value], mine[mine[fixed] == value], column)
         by_share.set_xlim(0, 0.2)
         by_share.xaxis.set_major_locator(MultipleLocator(0.05))
         by_share.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -113,9 +102,8 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str, path: Pat
         by_share.yaxis.set_major_formatter(PercentFormatter(1))
         by_share.set_ylabel("all state still in memory")
         handles = [
-            Line2D([], [], color=_COLOURS[name], marker=_MARKERS[name], label=scheme.label)
-            for name, scheme in SCHEMES.items()
-            if name != "unprotected"
+            Line2D([], [], color=colour, marker=marker, label=SCHEMES[name].label)
+            for name, (colour, marker) in _LOOKS.items()
         ]
         handles += [
             Line2D([], [], color=_GREY, label="groups across domains"),
@@ -123,60 +111,21 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str, path: Pat
             Line2D([], [], color=_GREY, marker="o", ls="none", label="failures drawn, 95%"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=4)
-        return save_figure(figure, path)
+        save_figure(figure, path)
 
 
-def draw_loss_over_time(path: Path) -> Path:
-    """Draw the loss probability over time for 0, 1 and 2 tolerated losses, and its 10 % times.
-
-    Wang et al. 2023 (REFT): F(t) = 1 - exp(-(t / 50)^3) of a node, 1,024 nodes in groups of 16.
-    """
-    failed_by = weibull_failed_by(50.0, 3.0)
-    times = np.linspace(0.0, 20.0, 401)
-    with figure_style():
-        figure, axis = plt.subplots(figsize=(7.2, 4.2))
-        axis.axhline(0.1, color=_GREY, linestyle=":", linewidth=1.2)
-        for tolerated, (colour, dashes) in enumerate(_TOLERANCE_LOOKS):
-            losses = [loss_probability(failed_by(time), 1024, 16, tolerated) for time in times]
-            label = f"{tolerated or 'no'} loss{'es' if tolerated > 1 else ''} a group tolerated"
-            axis.plot(times, losses, color=colour, linestyle=dashes, label=label)
-            reached = time_to_loss(0.1, failed_by, 1024, 16, tolerated, 100.0)
-            axis.plot(reached, 0.1, "o", color=colour, zorder=3)
-            axis.annotate(
-                f"{reached:.2f}",
-                (reached, 0.1),
-                xytext=(6, -12),
-                textcoords="offset points",
-                color=colour,
-            )
-        axis.set_xlim(0, 20)
-        axis.set_ylim(0, 1)
-        axis.yaxis.set_major_formatter(PercentFormatter(1))
-        axis.set_xlabel("time since all nodes were new (scale of a node's lifetime: 50)")
-        axis.set_ylabel("state in memory is lost")
-        axis.set_title("1,024 nodes in groups of 16; dots: 10% are reached")
-        figure.legend(loc="outside lower center", ncols=3)
-        return save_figure(figure, path)
-
-
-def _draw_closed_form(axis: Axes, table: pd.DataFrame, column: str) -> None:
-    for (scheme, placement), mine in table.groupby(["scheme", "placement"]):
-        axis.plot(
-            mine[column],
-            mine.exact,
-            color=_COLOURS[scheme],
-            linestyle="-" if placement == "across-domains" else "--",
-        )
-
-
-def _draw_drawn(axis: Axes, table: pd.DataFrame, column: str) -> None:
-    for (scheme, _), mine in table.groupby(["scheme", "placement"]):
+def _draw_curves(axis: Axes, exact: pd.DataFrame, drawn: pd.DataFrame, column: str) -> None:
+    for (scheme, placement), line in exact.groupby(["scheme", "placement"]):
+        dashes = "-" if placement == "across-domains" else "--"
+        axis.plot(line[column], line.exact, color=_LOOKS[scheme][0], linestyle=dashes)
+    for (scheme, _), marks in drawn.groupby(["scheme", "placement"]):
+        colour, marker = _LOOKS[scheme]
         axis.errorbar(
-            mine[column],
-            mine.drawn,
-            yerr=[mine.drawn - mine.low, mine.high - mine.drawn],
-            fmt=_MARKERS[scheme],
-            color=_COLOURS[scheme],
+            marks[column],
+            marks.drawn,
+            yerr=[marks.drawn - marks.low, marks.high - marks.drawn],
+            fmt=marker,
+            color=colour,
             markersize=4,
             linewidth=1.0,
             clip_on=False,

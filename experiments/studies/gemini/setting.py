@@ -1,4 +1,4 @@
-"""The job of the study, who keeps whose state, and which failures take memory away."""
+"""The job of the study, who keeps whose state, what failures take memory away, and costs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from faultline.experiments.config.mix_file import load_mix
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
+from faultline.strategies.in_memory.wasted_time import wasted_time_s
 
 LAYOUT = JobLayout(
     groups=2048, gpus_per_group=8, gpus_per_host=8, gpus_per_domain=64, gpus_per_switch=64
@@ -26,6 +27,9 @@ MIXES = ("llama3", "rsc-1", "rsc-2")
 DOMAIN_SHARES = (0.0, 0.05, 0.1, 0.15, 0.2)
 WINDOWS_H = (1, 3, 6, 12, 24)
 PLACEMENTS: tuple[Placement, ...] = ("across-domains", "neighbours")
+
+PUBLISHED_RECOVERY = {(16, 2, 2): 93.3, (16, 2, 3): 80.0}
+"""Per cent, by machines, replicas and lost machines (Wang et al. 2023 (GEMINI), SOSP)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +117,61 @@ def failure_rates_per_s(mix: CauseMix) -> tuple[float, float]:
                 f"cause {cause.name}: hardware of level {cause.level}; use gpu, host or domain"
             )
     return by_host, by_domain
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCosts:
+    """A job and the links that its checkpoints go over: inputs of the study, not measurements.
+
+    Attributes
+    ----------
+    parameters, bytes_per_parameter : float
+        Size of the model; single-precision weights and two Adam moments take 12 bytes.
+    machines : int
+        Machines, each with its share of the state.
+    machine_bytes_per_s, storage_bytes_per_s : float
+        Bandwidth of one machine's network, and of the storage as a whole.
+    iteration_s : float
+        Time of an iteration, in seconds.
+    storage_interval_s : float
+        Time between checkpoints on storage where they are not taken as often as can be.
+    """
+
+    parameters: float = 100e9
+    bytes_per_parameter: float = 12.0
+    machines: int = 16
+    machine_bytes_per_s: float = 400e9 / 8
+    storage_bytes_per_s: float = 20e9 / 8
+    iteration_s: float = 60.0
+    storage_interval_s: float = 3 * 3600.0
+
+    @property
+    def storage_s(self) -> float:
+        """Time to write or read the whole state on storage, in seconds."""
+        return self.parameters * self.bytes_per_parameter / self.storage_bytes_per_s
+
+    @property
+    def peer_s(self) -> float:
+        """Time to bring one machine's share from a peer, in seconds."""
+        share = self.parameters * self.bytes_per_parameter / self.machines
+        return share / self.machine_bytes_per_s
+
+    def in_memory_s(self) -> float:
+        """Return the time that a failure wastes if memory holds all state, in seconds.
+
+        The copies are spread over the idle times of the network in an iteration, and complete at
+        its end: ``t_ckpt = 1/f = T_iter``.
+        """
+        if self.peer_s > self.iteration_s:
+            raise ValueError("a checkpoint does not fit into an iteration")
+        return wasted_time_s(self.iteration_s, self.iteration_s, self.peer_s)
+
+    def on_storage_s(self, interval_s: float | None = None) -> float:
+        """Return the time that a failure wastes with checkpoints on storage, in seconds.
+
+        Parameters
+        ----------
+        interval_s : float or None
+            Time between two; one after the other if None.
+        """
+        return wasted_time_s(self.storage_s, interval_s or self.storage_s, self.storage_s)

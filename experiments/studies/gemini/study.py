@@ -7,96 +7,226 @@ whole scale-up domain, on 16,384 GPUs with the shipped mixes of causes, for GEMI
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.studies.base import Options, Reproduction, Row
-from faultline.experiments.studies.gemini import figures, rows, tables
-from faultline.experiments.studies.gemini.recovery import domain_table, recovery_table
-from faultline.experiments.studies.gemini.setting import MIXES
-from faultline.experiments.studies.gemini.wasted import placement_table, wasted_table
-from faultline.experiments.studies.gemini.window_table import curve_table, window_table
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.studies.base import Draw, Results, Row, Study, row_of
+from faultline.experiments.studies.gemini import tables
+from faultline.experiments.studies.gemini.figures import draw_recovery, draw_survival
+from faultline.experiments.studies.gemini.setting import (
+    MIXES,
+    PLACEMENTS,
+    PUBLISHED_RECOVERY,
+    SCHEMES,
+)
+from faultline.experiments.studies.stage import Stage
 
 _SETS, _FULL_SETS = 20_000, 200_000
 _DAYS, _FULL_DAYS = 2_000, 20_000
 _SHOWN_MIX = "llama3"
+_SHOWN_LOSSES = (2, 3, 4, 8, 16)
+_SHOWN_SHARES = (0.0, 0.1, 0.2)
+_ROW_WINDOWS_H = (1, 24)
 
 
-def reproduce(options: Options) -> list[Row]:
-    """Reproduce the study: tables and figures into the directory, the headline on the console.
+class GeminiStudy(Study):
+    """Recovery from memory, survival through windows of time, and what a failure wastes."""
 
-    Returns
-    -------
-    list of Row
-        Every result beside its published value, where one is printed.
-    """
-    seeds = range(options.seeds)
-    sets = _FULL_SETS if options.full else _SETS
-    days = _FULL_DAYS if options.full else _DAYS
-    with _progress(options) as progress:
-        bar = progress.add_task("lost machines", total=3 + len(MIXES))
-        recovery = recovery_table(seeds, sets)
-        progress.update(bar, advance=1, description="lost domains")
-        domains = domain_table(seeds, sets)
-        progress.advance(bar)
-        parts = []
-        for mix in MIXES:
-            progress.update(bar, description=f"failures of {mix}")
-            parts.append(window_table(mix, seeds, days))
-            progress.advance(bar)
-        progress.update(bar, description="closed forms")
-        curves = curve_table(_SHOWN_MIX)
-        progress.advance(bar)
-    windows = pd.concat(parts, ignore_index=True)
-    wasted, placed = wasted_table(), placement_table()
-
-    results = [
-        *rows.recovery_rows(recovery),
-        *rows.domain_rows(domains),
-        *rows.window_rows(windows),
-        *rows.wasted_rows(wasted, placed),
-    ]
-    _write_tables(
-        options.directory,
-        rows=pd.DataFrame([row.as_dict() for row in results]),
-        recovery=recovery,
-        domains=domains,
-        windows=windows,
-        curves=curves,
-        wasted=wasted,
-        placement=placed,
+    name: ClassVar[str] = "gemini"
+    summary: ClassVar[str] = (
+        "checkpoints in peers' memory, and lost scale-up domains (Wang et al. 2023)"
     )
-    drawn = [
-        figures.draw_recovery(recovery, options.directory / "recovery.png"),
-        figures.draw_survival(windows, curves, _SHOWN_MIX, options.directory / "survival.png"),
-    ]
-    show = options.console.print
-    show(tables.recovery_table(recovery))
-    show(tables.window_table(windows, _SHOWN_MIX, 24))
-    show(tables.wasted_table(wasted, placed))
-    show(tables.agreement_sentence(windows, domains, recovery))
-    show(f"Tables: {options.directory}/*.csv; figures: {', '.join(str(f) for f in drawn)}")
-    show(tables.closing_sentence(windows, placed), style="bold")
-    return results
+
+    def play(self, stage: Stage) -> Results:
+        """Draw lost machines, lost domains and failures, and compute the closed forms."""
+        seeds = range(stage.seeds)
+        sets, days = stage.pick(_SETS, _FULL_SETS), stage.pick(_DAYS, _FULL_DAYS)
+        with stage.step("lost machines"):
+            recovery = tables.recovery_table(seeds, sets)
+        with stage.step("lost domains"):
+            domains = tables.domain_table(seeds, sets)
+        mixes = [(mix, seeds, days) for mix in MIXES]
+        windows = stage.calls("failures of mixes", _windows_of, mixes)
+        with stage.step("closed forms"):
+            curves = tables.curve_table(_SHOWN_MIX)
+        return {
+            "recovery": recovery,
+            "domains": domains,
+            "windows": pd.concat(windows, ignore_index=True),
+            "curves": curves,
+            "wasted": tables.wasted_table(),
+            "placement": tables.placement_table(),
+        }
+
+    def rows(self, results: Results) -> Iterator[Row]:
+        """Return every probability, exact and drawn, and every wasted time."""
+        yield from recovery_rows(results["recovery"])
+        yield from domain_rows(results["domains"])
+        yield from window_rows(results["windows"])
+        yield from wasted_rows(results["wasted"], results["placement"])
+
+    def figures(self, results: Results) -> Mapping[str, Draw]:
+        """Return the figures of recovery and of survival."""
+        windows, curves = results["windows"], results["curves"]
+        return {
+            "recovery.png": lambda path: draw_recovery(results["recovery"], path),
+            "survival.png": lambda path: draw_survival(windows, curves, _SHOWN_MIX, path),
+        }
+
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:
+        """Return recovery, survival and wasted time, and how far draws agree."""
+        yield _shown_recovery(results["recovery"])
+        yield _shown_windows(results["windows"], 24)
+        yield _shown_waste(results["wasted"], results["placement"])
+        drawn = [results[name] for name in ("windows", "domains", "recovery")]
+        inside = sum(int(((one.exact >= one.low) & (one.exact <= one.high)).sum()) for one in drawn)
+        yield (
+            f"Closed forms within the 95 % interval of the draws: {inside} of "
+            f"{sum(map(len, drawn))} cells (cells share draws)."
+        )
+
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Say what placement decides."""
+        windows, placed = results["windows"], results["placement"]
+        day = windows[
+            (windows.mix == _SHOWN_MIX)
+            & (windows.window_h == 24)
+            & (windows.domain_share == 0.1)
+            & (windows.scheme == "gemini-2")
+        ].set_index("placement")
+        tenth = placed[placed.domain_share == 0.1].set_index("placement").wasted_s / 60
+        return [
+            "If 10 % of the failures take a whole scale-up domain, two replicas across domains "
+            "survive 24 h of Llama 3's failures, nothing rebuilt, with a probability of "
+            f"{day.exact['across-domains']:.1%}, neighbours with {day.exact['neighbours']:.1%}; a "
+            f"failure wastes {tenth['across-domains']:.1f} minutes on average instead of "
+            f"{tenth['neighbours']:.1f}."
+        ]
 
 
-REPRODUCTION = Reproduction(
-    "gemini",
-    "checkpoints in peers' memory, and lost scale-up domains (Wang et al. 2023)",
-    reproduce,
-)
+def _windows_of(argument: tuple[str, Sequence[int], int]) -> pd.DataFrame:
+    return tables.window_table(*argument)
 
 
-def _write_tables(directory: Path, **contents: pd.DataFrame) -> None:
-    for name, content in contents.items():
-        content.to_csv(directory / f"{name}.csv", index=False)
+def recovery_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return GEMINI's recovery probability: exact, its lower bound, and by random sets."""
+    return _probabilities(
+        table[table.lost.isin(_SHOWN_LOSSES)].assign(scheme="gemini"),
+        "recovery probability",
+        "N={0.machines} m={0.replicas} k={0.lost}",
+        _published_recovery,
+    )
 
 
-def _progress(options: Options) -> Progress:
-    return Progress(
-        TextColumn("{task.description:22}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=options.console,
+def domain_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return the recovery probability after whole domains are lost, exact and by random sets."""
+    return _probabilities(
+        table[table.scheme != "unprotected"],
+        "recovery probability",
+        "2048 hosts in domains of 8, {0.lost_domains} domains lost, {0.placement}",
+    )
+
+
+def window_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return the survival through windows, by the closed form and by failures drawn."""
+    return _probabilities(
+        table[table.domain_share.isin(_SHOWN_SHARES) & table.window_h.isin(_ROW_WINDOWS_H)],
+        "survival of a window",
+        "{0.mix} on 16384 GPUs, {0.domain_share:.0%} of failures take a domain, {0.window_h} h, "
+        "{0.placement}",
+    )
+
+
+def _published_recovery(cell: Any) -> float | None:
+    return PUBLISHED_RECOVERY.get((cell.machines, cell.replicas, cell.lost))
+
+
+def _probabilities(
+    table: pd.DataFrame,
+    quantity: str,
+    setting: str,
+    published: Callable[[Any], float | None] | None = None,
+) -> Iterator[Row]:
+    """Yield the exact value of each cell, its bound if it has one, and what was drawn, in %."""
+    closed = {"exact": quantity, "bound": f"{quantity}, lower bound"}
+    for cell in table.itertuples():
+        texts, known = (cell.scheme, setting.format(cell)), published(cell) if published else None
+        for column, name in closed.items():
+            if column in table:
+                yield row_of(name, *texts, known, [100.0 * getattr(cell, column)], "%")
+        drawn, low, high = (100.0 * value for value in (cell.drawn, cell.low, cell.high))
+        yield Row(f"{quantity}, Monte Carlo", *texts, known, drawn, low, high, "%")
+
+
+def wasted_rows(wasted: pd.DataFrame, placed: pd.DataFrame) -> Iterator[Row]:
+    """Return what a failure wastes by where checkpoints are, and what placement does to it."""
+    costs = tables.COSTS
+    setting = (
+        f"{costs.parameters / 1e9:g}B parameters, {costs.machines} machines, iteration "
+        f"{costs.iteration_s:g} s"
+    )
+    seconds = dict(zip(wasted.checkpoints, wasted.wasted_s, strict=True))
+    memory, *storage = seconds
+    for way, wasted_s in seconds.items():
+        yield row_of("wasted time a failure", way, setting, None, [wasted_s], "s")
+    for way in storage:
+        times = [seconds[way] / seconds[memory]]
+        yield row_of("wasted time of storage over memory", way, setting, None, times, "1")
+    for cell in placed.itertuples():
+        where = (
+            f"{setting}, m={tables.REPLICAS}, domains of {tables.MACHINES_PER_DOMAIN} machines, "
+            f"{cell.domain_share:.0%} of failures take a domain, {cell.placement}"
+        )
+        yield row_of("mean wasted time a failure", "gemini", where, None, [cell.wasted_s], "s")
+
+
+def _shown_recovery(table: pd.DataFrame) -> Printed:
+    mine = table[table.lost.isin(_SHOWN_LOSSES)]
+    frame = mine[["machines", "replicas", "lost"]].assign(
+        published=[_published_recovery(cell) for cell in mine.itertuples()],
+        bound=mine.bound,
+        exact=mine.exact,
+        drawn=[f"{cell.low:.2%} to {cell.high:.2%}" for cell in mine.itertuples()],
+    )
+    return Printed(
+        "Recovery from memory after k of N machines are lost, m replicas (GEMINI)",
+        frame,
+        {"published": "{:g}%", "bound": "{:.2%}", "exact": "{:.2%}", "drawn": "{}"},
+        {"machines": "N", "replicas": "m", "lost": "k", "drawn": "Monte Carlo, 95 %"},
+    )
+
+
+def _shown_windows(table: pd.DataFrame, hours: int) -> Printed:
+    mine = table[(table.mix == _SHOWN_MIX) & (table.window_h == hours)]
+    exact = mine.set_index(["scheme", "domain_share", "placement"]).exact.sort_index()
+    columns = {"0%\neither": (0.0, "across-domains")} | {
+        f"{share:.0%}\n{placement.split('-')[0]}": (share, placement)
+        for share in _SHOWN_SHARES[1:]
+        for placement in PLACEMENTS
+    }
+    frame = pd.DataFrame(
+        [
+            {"scheme": scheme.label} | {title: exact[(name, *at)] for title, at in columns.items()}
+            for name, scheme in SCHEMES.items()
+        ]
+    )
+    return Printed(
+        f"State in memory survives {hours} h, nothing rebuilt: {_SHOWN_MIX}, 16,384 GPUs,\n"
+        "by the share of failures that take a domain of 8 hosts, and by placement",
+        frame,
+        dict.fromkeys(columns, "{:.2%}"),
+    )
+
+
+def _shown_waste(wasted: pd.DataFrame, placed: pd.DataFrame) -> Printed:
+    mine = placed[placed.domain_share.isin(_SHOWN_SHARES[1:])]
+    where = "memory, {0.placement}, {0.domain_share:.0%} of failures take a domain"
+    named = mine.assign(checkpoints=[where.format(cell) for cell in mine.itertuples()])
+    return Printed(
+        "Wasted time a failure: t_ckpt + 1/(2f) + t_retrieval",
+        pd.concat([wasted, named])[["checkpoints", "wasted_s"]],
+        {"wasted_s": lambda wasted_s: f"{wasted_s / 60:.1f}"},
+        {"wasted_s": "minutes"},
     )

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+from faultline.experiments.figures.palette import LineLook, look_of, title_of
 from faultline.experiments.figures.style import figure_style, save_figure
 from faultline.experiments.studies.base import Row
-from faultline.experiments.studies.mecefo.course import Course
-from faultline.experiments.studies.mecefo.rows import scenarios_of
-from faultline.experiments.studies.mecefo.setting import (
-    MODELS,
-    SCENARIOS,
-    SYSTEM_NAMES,
-    SYSTEMS,
-    Failures,
+from faultline.experiments.studies.mecefo.numerics.gradient_error import SHOWN_RANK, error_table
+from faultline.experiments.studies.mecefo.numerics.training import (
+    Settings,
+    TakeOver,
+    all_techniques,
+    train,
 )
+from faultline.experiments.studies.mecefo.runs import Course
+from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS, SYSTEMS, Failures
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MultipleLocator, PercentFormatter
+from matplotlib.ticker import MultipleLocator, NullFormatter, PercentFormatter
 
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
-COLOURS = {"bamboo": "#E69F00", "oobleck": "#CC79A7", "mecefo": "#0072B2"}
+_SOURCES = {
+    "random": LineLook("random directions", "#555555", "^"),
+    "weight": LineLook("of the weight", "#0072B2", "o"),
+    "past gradient": LineLook("of a gradient 50 steps old", "#009E73", "D"),
+}
 
 
-def draw_drops(rows: Sequence[Row], path: Path) -> Path:
+def draw_drops(rows: Sequence[Row], path: Path) -> None:
     """Draw drops by model, scenario and system, published ones beside those simulated."""
     with figure_style():
         figure, axes = plt.subplots(1, len(MODELS), figsize=(11.5, 4.4), sharey=True)
@@ -35,7 +43,7 @@ def draw_drops(rows: Sequence[Row], path: Path) -> Path:
         axes[0].set_ylabel("throughput lost to failures")
         axes[0].set_ylim(0, None)
         handles: list[Patch | Line2D] = [
-            Patch(color=COLOURS[system], label=f"{SYSTEM_NAMES[system]}, simulated")
+            Patch(color=look_of(system).colour, label=f"{title_of(system)}, simulated")
             for system in SYSTEMS
         ]
         handles += [
@@ -43,18 +51,20 @@ def draw_drops(rows: Sequence[Row], path: Path) -> Path:
             Line2D([], [], color="black", lw=1.0, label="95 % interval over seeds"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=5)
-        return save_figure(figure, path)
+        save_figure(figure, path)
 
 
 def _draw_model(axis: Axes, rows: Sequence[Row], model: str) -> None:
     width = 0.26
+    drops = {(row.scheme, row.setting): row for row in rows if row.quantity == "drop"}
+    known = False
     for offset, system in zip((-width, 0.0, width), SYSTEMS, strict=True):
-        drops = scenarios_of(rows, system, model)
         for place, scenario in enumerate(SCENARIOS):
-            row, x = drops[scenario], place + offset
-            axis.bar(x, row.simulated, width=width * 0.9, color=COLOURS[system])
+            row, x = drops[system, f"{model} {scenario}"], place + offset
+            axis.bar(x, row.simulated, width=width * 0.9, color=look_of(system).colour)
             axis.plot([x, x], [max(row.low, 0.0), row.high], color="black", lw=1.0)
             if row.published is not None:
+                known = True
                 axis.plot(
                     x,
                     row.published,
@@ -71,12 +81,7 @@ def _draw_model(axis: Axes, rows: Sequence[Row], model: str) -> None:
     axis.set_xlabel("scenario: a failure every")
     axis.yaxis.set_major_formatter(PercentFormatter(100, decimals=0))
     axis.yaxis.set_major_locator(MultipleLocator(5))
-    predicted = "" if any(row.published for row in rows if _is_drop(row, model)) else ", predicted"
-    axis.set_title(f"{model}{predicted}")
-
-
-def _is_drop(row: Row, model: str) -> bool:
-    return row.quantity == "drop" and row.setting.startswith(f"{model} ")
+    axis.set_title(model if known else f"{model}, predicted")
 
 
 def _interval(failures: Failures) -> str:
@@ -84,7 +89,7 @@ def _interval(failures: Failures) -> str:
     return f"{minutes / 60:g} h" if minutes >= 60 else f"{minutes:g} min"
 
 
-def draw_courses(courses: Mapping[str, Course], scenario: str, path: Path) -> Path:
+def draw_courses(courses: Mapping[str, Course], scenario: str, path: Path) -> None:
     """Draw throughput over time, a panel a system; failures are marked above."""
     with figure_style():
         figure, axes = plt.subplots(
@@ -94,7 +99,7 @@ def draw_courses(courses: Mapping[str, Course], scenario: str, path: Path) -> Pa
             axis.plot(
                 course.hours,
                 course.relative,
-                color=COLOURS[system],
+                color=look_of(system).colour,
                 lw=1.3,
                 drawstyle="steps-mid",
             )
@@ -108,7 +113,7 @@ def draw_courses(courses: Mapping[str, Course], scenario: str, path: Path) -> Pa
                 markersize=4,
                 clip_on=False,
             )
-            axis.set_title(f"{SYSTEM_NAMES[system]}: mean {course.relative.mean():.1%}", loc="left")
+            axis.set_title(f"{title_of(system)}: mean {course.relative.mean():.1%}", loc="left")
             axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes[0].set_ylim(0.4, 1.18)
         axes[0].set_xlim(0, courses["mecefo"].hours.max())
@@ -120,4 +125,100 @@ def draw_courses(courses: Mapping[str, Course], scenario: str, path: Path) -> Pa
             f"a GPU back after {failures.repair_s / 3600:g} h"
         )
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-        return save_figure(figure, path)
+        save_figure(figure, path)
+
+
+def draw_gradient_error(errors: pd.DataFrame, path: Path) -> None:
+    """Draw errors of gradients: of the approximate rank over r, of the mean over n."""
+    table = error_table(errors)
+    with figure_style():
+        figure, (local, mean) = plt.subplots(1, 2, figsize=(10.5, 4.2))
+        _draw_local(local, table)
+        _draw_mean(mean, table)
+        save_figure(figure, path)
+
+
+def training_courses(settings: Settings | None = None) -> dict[str, list[float]]:
+    """Return losses by step: exact, one rank taken over, and all of the batch taken over."""
+    base = settings or Settings()
+    techniques = all_techniques(SHOWN_RANK)
+    sequences = base.ranks * base.sequences_per_rank
+    whole = replace(base, ranks=1, sequences_per_rank=sequences)
+    return {
+        f"all {base.ranks} ranks exact": train(base).losses,
+        f"1 of {base.ranks} taken over, weight": train(base, TakeOver(techniques)).losses,
+        f"1 of {base.ranks} taken over, past gradient": train(
+            base, TakeOver(techniques, source="past gradient")
+        ).losses,
+        "all of the batch taken over": train(whole, TakeOver(techniques)).losses,
+    }
+
+
+def draw_training_courses(
+    path: Path, courses: Mapping[str, list[float]] | None = None, *, smoothing_steps: int = 10
+) -> None:
+    """Draw the loss over steps, smoothed; `courses` as `training_courses` returns them."""
+    looks = zip(("#000000", "#0072B2", "#009E73", "#D55E00"), ("-", "--", "-.", ":"), strict=True)
+    with figure_style():
+        figure, axis = plt.subplots(figsize=(7.2, 4.2))
+        for (name, losses), (colour, dashes) in zip(
+            (courses or training_courses()).items(), looks, strict=True
+        ):
+            kernel = np.full(smoothing_steps, 1 / smoothing_steps)
+            smooth = np.convolve(losses, kernel, mode="valid")
+            steps = np.arange(len(smooth)) + (smoothing_steps - 1) / 2
+            axis.plot(steps, smooth, color=colour, linestyle=dashes, label=name)
+        axis.set_xlim(0, None)
+        axis.set_xlabel("step")
+        axis.set_ylabel("training loss (nats a token)")
+        axis.set_title(f"Two of four layers taken over, r = {SHOWN_RANK} of 32")
+        axis.legend(loc="upper right")
+        save_figure(figure, path)
+
+
+def _draw_local(axis: Axes, table: pd.DataFrame) -> None:
+    ffn = table[(table.part == "ffn") & (table.ranks == table.ranks.min())]
+    for source, look in _SOURCES.items():
+        mine = ffn[ffn.source == source]
+        axis.plot(
+            mine.low_rank,
+            mine.local_angle_deg,
+            color=look.colour,
+            marker=look.marker,
+            label=look.label,
+        )
+    _counts(axis, ffn.low_rank.unique())
+    axis.set_ylim(0, 90)
+    axis.set_yticks(range(0, 91, 15))
+    axis.set_xlabel("directions kept, r (hidden width 32)")
+    axis.set_ylabel("angle to the exact gradient (degrees)")
+    axis.set_title("Feed-forward weights, approximate rank")
+    axis.legend(title="directions", loc="upper right")
+
+
+def _draw_mean(axis: Axes, table: pd.DataFrame) -> None:
+    mine = table[(table.low_rank == SHOWN_RANK) & (table.source == "weight")]
+    parts = {
+        "rank left out, feed-forward": ("ffn", "dropped_error", "#D55E00", "s"),
+        "attention, mean of the others": ("attention", "mean_error", "#CC79A7", "P"),
+        "feed-forward": ("ffn", "mean_error", "#0072B2", "o"),
+        "other weights": ("other", "mean_error", "#555555", "v"),
+    }
+    for label, (part, column, colour, marker) in parts.items():
+        rows = mine[mine.part == part]
+        axis.plot(rows.ranks, rows[column], color=colour, marker=marker, label=label)
+    _counts(axis, mine.ranks.unique())
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axis.set_yticks([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
+    axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.set_xlabel("data-parallel ranks, one of them approximate")
+    axis.set_ylabel("error of the mean gradient")
+    axis.set_title(f"Mean over ranks, r = {SHOWN_RANK}, directions of the weight")
+    axis.legend(loc="lower left")
+
+
+def _counts(axis: Axes, values: np.ndarray) -> None:
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(list(values), [str(value) for value in values])
+    axis.minorticks_off()

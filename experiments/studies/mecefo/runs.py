@@ -6,27 +6,39 @@ failures and was not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import comb, prod
+from statistics import fmean
 
+import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Point
+from faultline.experiments.runs.single_run import run
+from faultline.experiments.studies.base import Row, row_of
 from faultline.experiments.studies.mecefo.setting import (
+    DROPS_PERCENT,
+    GPUS,
     GROUPS,
     MODELS,
     SCENARIOS,
     STAGES,
     SYSTEMS,
-    Failures,
+    THOUSAND_TOKENS_PER_S,
     Model,
     all_reduce_s,
     doubled_cost,
+    published,
     state_bytes,
 )
+from faultline.experiments.studies.stage import Stage
+from faultline.simulator.timeline import Event, EventKind
+from faultline.strategies.base import Hit
+from faultline.strategies.oobleck import Oobleck, OobleckOptions
+from numpy.typing import NDArray
 
 CALIBRATED = "calibrated"
 FLOP = "FLOP model"
@@ -36,18 +48,24 @@ REBALANCED = "rebalanced with hindsight"
 EXCESS_KEPT = "excess not shared"
 """Bamboo's 7B as its smaller models: what its step has beyond MeCeFO's is not shared by nodes."""
 
+OVER_MECEFO = "drop over MeCeFO's"
+"""How many times MeCeFO's drop another system's is: the published headline."""
+
+_KEYS = ["system", "variant", "model", "scenario_name"]
+_MOST_DOWN = 8
+
 # Short steps make slow runs, and the drops of smaller models and of other systems vary less.
 _LENGTHS = {"350M": 0.3, "1B": 0.5, "7B": 1.0}
 _LENGTHS_OF_SYSTEMS = {"mecefo": 1.5, "bamboo": 0.5, "oobleck": 0.5, "varuna": 0.2}
 _VARIANT_LENGTH = 0.2
 
-_VARIANTS: dict[str, tuple[str, ...]] = {
-    EXCESS_KEPT: (f"strategy.bamboo.spread_share={MODELS['7B'].bamboo_work_share!r}",),
-    CALIBRATED: (),
-    FLOP: ("strategy.mecefo.cost_model=flop",),
-    BEFORE: ("strategy.mecefo.takes_over=before",),
-    SPLIT: ("strategy.mecefo.takes_over=split",),
-    REBALANCED: ("strategy.mecefo.takes_over=rebalanced",),
+_VARIANTS: dict[str, dict[str, object]] = {
+    EXCESS_KEPT: {"strategy.bamboo.spread_share": MODELS["7B"].bamboo_work_share},
+    CALIBRATED: {},
+    FLOP: {"strategy.mecefo.cost_model": "flop"},
+    BEFORE: {"strategy.mecefo.takes_over": "before"},
+    SPLIT: {"strategy.mecefo.takes_over": "split"},
+    REBALANCED: {"strategy.mecefo.takes_over": "rebalanced"},
 }
 
 
@@ -82,13 +100,7 @@ def cells(*, full: bool) -> Iterator[Cell]:
             yield Cell("mecefo", "7B", scenario, variant)
 
 
-def drop_table(
-    seeds: Sequence[int],
-    workers: int | None,
-    on_done: Callable[[], None] | None = None,
-    *,
-    full: bool = False,
-) -> pd.DataFrame:
+def drop_table(stage: Stage) -> pd.DataFrame:
     """Run every cell once a seed.
 
     Returns
@@ -97,31 +109,22 @@ def drop_table(
         The records, with `system`, `model`, `scenario`, `variant`, `step_s` (seconds of a step
         without failures) and `drop` (share of the throughput that is lost).
     """
-    tasks = [
-        Point.of(
-            resolve(scenario_of(cell)),
-            seed,
-            (
-                ("system", cell.system),
-                ("model", cell.model),
-                ("scenario_name", cell.scenario),
-                ("variant", cell.variant),
-            ),
+    points = []
+    for cell in cells(full=stage.full):
+        labels = (
+            ("system", cell.system),
+            ("model", cell.model),
+            ("scenario_name", cell.scenario),
+            ("variant", cell.variant),
         )
-        for cell in cells(full=full)
-        for seed in seeds
-    ]
-    runs = pd.DataFrame(play(tasks, workers=workers, on_done=on_done))
+        scenario = scenario_of(cell)
+        points += [Point(scenario, seed, labels=labels) for seed in range(stage.seeds)]
+    runs = stage.runs("runs", points)
     runs["step_s"] = [
         step_s(system, MODELS[model]) for system, model in zip(runs.system, runs.model, strict=True)
     ]
     runs["drop"] = 1.0 - runs.completed_steps * runs.step_s / runs.time_s
     return runs
-
-
-def number_of_runs(seeds: int, *, full: bool) -> int:
-    """Return the number of runs that `drop_table` makes."""
-    return seeds * sum(1 for _ in cells(full=full))
 
 
 def step_s(system: str, model: Model) -> float:
@@ -143,32 +146,32 @@ def hours_of(cell: Cell) -> float:
 def scenario_of(cell: Cell) -> Scenario:
     """Return the scenario that a cell is."""
     model, failures = MODELS[cell.model], SCENARIOS[cell.scenario]
-    return load_scenario("mecefo-7b", [*_settings(cell, model, failures), *_VARIANTS[cell.variant]])
-
-
-def _settings(cell: Cell, model: Model, failures: Failures) -> list[str]:
     reduce_s = all_reduce_s(model)
-    settings = [
-        f"name={cell.system}-{cell.model}-{cell.scenario}",
-        f"job.groups={GROUPS}",
-        f"job.gpus={GROUPS * STAGES}",
-        "job.steps=1_000_000_000",
-        f"job.time_limit_s={hours_of(cell) * 3600}",
-        f"job.compute_s={step_s(cell.system, model) - reduce_s!r}",
-        f"job.parameter_bytes={2 * model.parameters!r}",
-        f"all_reduce.time_s={reduce_s!r}",
-        f"failures.mtbf_s={failures.mtbf_s}",
-        f"rejoin.repair_s={failures.repair_s}",
-        f"strategy.name={cell.system}",
-    ]
-    own = _own_settings(cell.system, model)
-    settings += [f"strategy.{cell.system}.{key}={value}" for key, value in own.items()]
+    own = {
+        f"strategy.{cell.system}.{key}": value
+        for key, value in _own_options(cell.system, model).items()
+    }
+    changes = {
+        "name": f"{cell.system}-{cell.model}-{cell.scenario}",
+        "job.groups": GROUPS,
+        "job.gpus": GPUS,
+        "job.steps": 1_000_000_000,
+        "job.time_limit_s": hours_of(cell) * 3600,
+        "job.compute_s": step_s(cell.system, model) - reduce_s,
+        "job.parameter_bytes": 2 * model.parameters,
+        "all_reduce.time_s": reduce_s,
+        "failures.mtbf_s": failures.mtbf_s,
+        "rejoin.repair_s": failures.repair_s,
+        "strategy.name": cell.system,
+        **own,
+        **_VARIANTS[cell.variant],
+    }
     if cell.system == "varuna":
-        settings.append("checkpoint.interval_steps=10")
-    return settings
+        changes["checkpoint.interval_steps"] = 10
+    return load_scenario("mecefo-7b", changes)
 
 
-def _own_settings(system: str, model: Model) -> dict[str, float]:
+def _own_options(system: str, model: Model) -> dict[str, float]:
     """Return the options of a system that depend on the model."""
     if system == "mecefo":
         return {
@@ -187,3 +190,102 @@ def _own_settings(system: str, model: Model) -> dict[str, float]:
             "least_nodes": model.oobleck_least_nodes,
         }
     return {}
+
+
+def drop_rows(runs: pd.DataFrame) -> Iterator[Row]:
+    """Return drops in percent; variants are quantities of their own."""
+    for (system, variant, model, scenario), mine in runs.groupby(_KEYS, sort=False):
+        name = "drop" if variant == CALIBRATED else f"drop, {variant}"
+        known = published(DROPS_PERCENT, system, model, scenario)
+        yield row_of(name, system, f"{model} {scenario}", known, list(100 * mine["drop"]), "%")
+
+
+def throughput_rows(runs: pd.DataFrame) -> Iterator[Row]:
+    """Return throughputs in thousand tokens a second; those without failures are input."""
+    unit = "thousand tokens/s"
+    for model in MODELS.values():
+        for system in SYSTEMS:
+            no_fault = model.no_fault_tokens_per_s[system] / 1000
+            yield row_of("throughput", system, f"{model.name} no fault", None, [no_fault], unit)
+    known = runs[(runs.variant == CALIBRATED) & runs.system.isin(SYSTEMS)]
+    for (system, _, name, scenario), mine in known.groupby(_KEYS, sort=False):
+        no_fault = MODELS[name].no_fault_tokens_per_s[system] / 1000
+        value = published(THOUSAND_TOKENS_PER_S, system, name, scenario)
+        throughputs = list(no_fault * (1.0 - mine["drop"]))
+        yield row_of("throughput", system, f"{name} {scenario}", value, throughputs, unit)
+
+
+def resilience_rows(runs: pd.DataFrame) -> Iterator[Row]:
+    """Return how many times MeCeFO's drop others' drops are, for 7B and frequent failures."""
+    mine = runs[
+        (runs.variant == CALIBRATED) & (runs.model == "7B") & (runs.scenario_name == "high")
+    ]
+    drops = mine.groupby("system")["drop"].mean()
+    known = {system: DROPS_PERCENT[system, "7B"][-1] for system in SYSTEMS}
+    for system in ("bamboo", "oobleck"):
+        value = float(drops[system] / drops["mecefo"])
+        times = known[system] / known["mecefo"]
+        yield row_of(OVER_MECEFO, system, "7B high", times, [value], "1")
+
+
+def plateau_rows() -> Iterator[Row]:
+    """Return what Oobleck's 7B loses while k GPUs are down, reconfigurations apart.
+
+    The mean over all ways to place them; `low` and `high` are the least and the most.
+    """
+    options = scenario_of(Cell("oobleck", "7B", "high")).strategy.options()
+    assert isinstance(options, OobleckOptions)
+    for down in range(1, _MOST_DOWN + 1):
+        drops, ways = [], []
+        for lost in product(range(min(down, STAGES) + 1), repeat=GROUPS):
+            if sum(lost) == down:
+                drops.append(100 * (1 - 1 / _oobleck_pace(options, lost)))
+                ways.append(prod(comb(STAGES, stages) for stages in lost))
+        mean = fmean(drops, ways)
+        setting = f"7B {down} GPUs down"
+        yield Row("drop", "oobleck", setting, None, mean, min(drops), max(drops), "%")
+
+
+def _oobleck_pace(options: OobleckOptions, lost: Sequence[int]) -> float:
+    """Return the time of a step over that with all nodes, with so many lost in each pipeline."""
+    scheme = Oobleck(len(lost), 1, options)
+    for group, stages in enumerate(lost):
+        for stage in range(stages):
+            scheme.on_hit(Hit(group, stage, stage, STAGES))
+    return scheme.plan().pace
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A run, in bins of equal length.
+
+    Attributes
+    ----------
+    hours : array of float, shape (bins,)
+        Middle of each bin.
+    relative : array of float, shape (bins,)
+        Throughput over that without failures.
+    failures_h : array of float
+        When groups were found missing, in hours.
+    """
+
+    hours: NDArray[np.float64]
+    relative: NDArray[np.float64]
+    failures_h: NDArray[np.float64]
+
+
+def course_of(cell: Cell, seed: int, hours: float, bin_s: float = 300.0) -> Course:
+    """Play a cell for some hours and count its steps.
+
+    A step is dealt out to the bins in proportion to the time that it spent in them.
+    """
+    events: list[Event] = []
+    scenario = scenario_of(cell).with_({"job.time_limit_s": hours * 3600.0})
+    run(scenario, seed, record_event=events.append)
+    ends_s = [event.time_s for event in events if event.kind is EventKind.STEP]
+    edges_s = np.arange(0.0, hours * 3600.0 + bin_s / 2, bin_s)
+    done = np.interp(edges_s, [0.0, *ends_s], np.arange(len(ends_s) + 1.0))
+    relative = np.diff(done) * step_s(cell.system, MODELS[cell.model]) / bin_s
+    failures_s = [event.time_s for event in events if event.kind is EventKind.MISSING]
+    middles_s = (edges_s[1:] + edges_s[:-1]) / 2
+    return Course(middles_s / 3600.0, relative, np.array(failures_s) / 3600.0)

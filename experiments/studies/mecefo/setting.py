@@ -16,12 +16,39 @@ GROUPS, STAGES = 4, 8
 GPUS = GROUPS * STAGES
 SEQUENCE_TOKENS = 256
 SYSTEMS = ("bamboo", "oobleck", "mecefo")
-SYSTEM_NAMES = {
-    "bamboo": "Bamboo",
-    "oobleck": "Oobleck",
-    "mecefo": "MeCeFO",
-    "varuna": "Varuna",
+
+_PUBLISHED_SCENARIOS = ("low", "mid", "high")
+
+DROPS_PERCENT: dict[tuple[str, str], tuple[float, float, float]] = {
+    ("bamboo", "350M"): (2.09, 3.79, 7.04),
+    ("oobleck", "350M"): (4.20, 5.80, 10.14),
+    ("mecefo", "350M"): (0.15, 0.50, 1.07),
+    ("bamboo", "7B"): (7.73, 13.42, 20.84),
+    ("oobleck", "7B"): (14.78, 22.87, 28.09),
+    ("mecefo", "7B"): (2.67, 3.08, 4.18),
 }
+"""Published drops of the throughput by system and model: low, mid, high."""
+
+THOUSAND_TOKENS_PER_S: dict[tuple[str, str], tuple[float, float, float]] = {
+    ("bamboo", "350M"): (428.90, 421.45, 407.22),
+    ("oobleck", "350M"): (674.15, 662.93, 632.40),
+    ("mecefo", "350M"): (1197.39, 1193.25, 1186.35),
+    ("bamboo", "7B"): (11.45, 10.74, 9.82),
+    ("oobleck", "7B"): (57.05, 51.63, 48.14),
+    ("mecefo", "7B"): (108.15, 107.70, 106.47),
+}
+"""Published throughputs, likewise."""
+
+
+def published(
+    table: dict[tuple[str, str], tuple[float, float, float]],
+    system: str,
+    model: str,
+    scenario: str,
+) -> float | None:
+    """Return a published value; None where there is none."""
+    known = dict(zip(_PUBLISHED_SCENARIOS, table.get((system, model), ()), strict=False))
+    return known.get(scenario)
 
 
 @dataclass(frozen=True, slots=True)

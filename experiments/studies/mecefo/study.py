@@ -7,98 +7,155 @@ approximate backward pass come with it.
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import pandas as pd
-from faultline.experiments.studies.base import Options, Reproduction, Row
-from faultline.experiments.studies.mecefo import figures, rows, tables
-from faultline.experiments.studies.mecefo.course import courses_of
-from faultline.experiments.studies.mecefo.numerics.cost_comparison import cost_rows
-from faultline.experiments.studies.mecefo.numerics.figures import (
-    draw_gradient_error,
-    draw_training_courses,
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.figures.palette import title_of
+from faultline.experiments.studies.base import Draw, Results, Row, Study
+from faultline.experiments.studies.mecefo import ablation, figures, runs
+from faultline.experiments.studies.mecefo.numerics.gradient_error import (
+    gradient_errors,
+    gradient_rows,
 )
-from faultline.experiments.studies.mecefo.numerics.gradient_error import gradient_errors
-from faultline.experiments.studies.mecefo.numerics.memory_comparison import memory_rows
-from faultline.experiments.studies.mecefo.runs import drop_table, number_of_runs
-from faultline.experiments.studies.mecefo.setting import SYSTEMS
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS, SYSTEMS, doubled_cost
+from faultline.experiments.studies.stage import Stage
 
 _DRAWS, _FULL_DRAWS = 1, 4
 _SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS = "high", 2, 36.0
 
 
-def reproduce(options: Options) -> list[Row]:
-    """Reproduce the comparison: tables and figures into the directory, the headline on the console.
+class MecefoStudy(Study):
+    """Drops of the throughput, the ablation of one pipeline, and the gradients of a take-over."""
 
-    Returns
-    -------
-    list of Row
-        Every result beside its published value, where one is printed.
-    """
-    with _progress(options) as progress:
-        runs_of_all = number_of_runs(options.seeds, full=options.full)
-        bar = progress.add_task("runs", total=runs_of_all + 2)
-        runs = drop_table(
-            range(options.seeds),
-            options.workers,
-            lambda: progress.advance(bar),
-            full=options.full,
+    name: ClassVar[str] = "mecefo"
+    summary: ClassVar[str] = "neighbour take-over, with Bamboo and Oobleck (MeCeFO, NeurIPS 2025)"
+
+    def play(self, stage: Stage) -> Results:
+        """Play all systems, one course of each over time, and train the small model."""
+        drops = runs.drop_table(stage)
+        courses = stage.calls("courses", _course_of, SYSTEMS)
+        with stage.step("numerics"):
+            errors = gradient_errors(draws=stage.pick(_DRAWS, _FULL_DRAWS))
+        return {
+            "runs": drops,
+            "costs": ablation.cost_table(),
+            "gradients": errors,
+            "courses": dict(zip(SYSTEMS, courses, strict=True)),
+            "full": stage.full,
+        }
+
+    def rows(self, results: Results) -> Iterator[Row]:
+        """Return drops, throughputs and the headline, then the ablation and the numerics."""
+        yield from runs.drop_rows(results["runs"])
+        yield from runs.throughput_rows(results["runs"])
+        yield from runs.resilience_rows(results["runs"])
+        yield from runs.plateau_rows()
+        yield from ablation.slowdown_rows()
+        yield from ablation.memory_rows(ablation.memory_table(256))
+        yield from ablation.memory_rows(ablation.memory_table(512))
+        yield from gradient_rows(results["gradients"])
+
+    def figures(self, results: Results) -> Mapping[str, Draw]:
+        """Return the figures of drops, courses and gradients; of training if all is asked for."""
+        drops = list(runs.drop_rows(results["runs"]))
+        drawn: dict[str, Draw] = {
+            "drops.png": lambda path: figures.draw_drops(drops, path),
+            "courses.png": lambda path: figures.draw_courses(
+                results["courses"], _SHOWN_SCENARIO, path
+            ),
+            "gradients.png": lambda path: figures.draw_gradient_error(results["gradients"], path),
+        }
+        if results["full"]:
+            drawn["training.png"] = figures.draw_training_courses
+        return drawn
+
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
+        """Return drops, Oobleck's plateau, and the ablation."""
+        yield shown_drops(rows)
+        down = [row for row in rows if row.setting.endswith("GPUs down")]
+        plateau = {row.setting.split()[1]: f"{row.simulated:.1f}" for row in down}
+        yield Printed(
+            "Oobleck's 7B while GPUs are down: throughput lost, %",
+            pd.DataFrame([plateau]),
+            dict.fromkeys(plateau, "{}"),
         )
-        progress.update(bar, description="courses")
-        courses = courses_of(SYSTEMS, _SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS)
-        progress.update(bar, advance=1, description="numerics")
-        errors = gradient_errors(draws=_FULL_DRAWS if options.full else _DRAWS)
-        progress.advance(bar)
+        pipeline = [row for row in rows if row.quantity.startswith(("slowdown", "memory"))]
+        yield Printed(
+            "One failed stage of a 7B pipeline, simulated (published)",
+            pd.DataFrame(
+                {
+                    "quantity": row.quantity,
+                    "techniques": row.setting.removeprefix("7B "),
+                    "value": _told(row, 3),
+                }
+                for row in pipeline
+            ),
+            {"value": "{}"},
+        )
 
-    results = [
-        *rows.drop_rows(runs),
-        *rows.throughput_rows(runs),
-        *rows.resilience_rows(runs),
-        *rows.plateau_rows(),
-        *rows.ablation_rows(),
-        *rows.memory_rows_of([*memory_rows(256), *memory_rows(512)]),
-        *rows.numerics_rows(errors),
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Say how far drops are off, and what becomes of the published headline."""
+        return [account(rows), times_over_mecefo(rows)]
+
+
+def _course_of(system: str) -> runs.Course:
+    return runs.course_of(runs.Cell(system, "7B", _SHOWN_SCENARIO), _SHOWN_SEED, _SHOWN_HOURS)
+
+
+def shown_drops(rows: Sequence[Row]) -> Printed:
+    """Show drops by model and system; published ones in brackets."""
+    found = {(row.quantity, row.scheme, row.setting): _told(row) for row in rows}
+    lines = [(model, system, title_of(system), "drop") for model in MODELS for system in SYSTEMS]
+    lines += [
+        ("7B", "bamboo", "Bamboo, shared as in other models", f"drop, {runs.EXCESS_KEPT}"),
+        ("7B", "mecefo", "MeCeFO, counting FLOP", f"drop, {runs.FLOP}"),
     ]
-    _write_tables(
-        options.directory,
-        rows=pd.DataFrame([row.as_dict() for row in results]),
-        runs=runs,
-        costs=pd.DataFrame(cost_rows()),
-        gradients=errors,
+    frame = pd.DataFrame(
+        {"model": model, "system": title}
+        | {name: found.get((quantity, system, f"{model} {name}"), "") for name in SCENARIOS}
+        for model, system, title, quantity in lines
     )
-    drawn = [
-        figures.draw_drops(results, options.directory / "drops.png"),
-        figures.draw_courses(courses, _SHOWN_SCENARIO, options.directory / "courses.png"),
-        draw_gradient_error(options.directory / "gradients.png", errors),
-    ]
-    if options.full:
-        drawn.append(draw_training_courses(options.directory / "training.png"))
-    show = options.console.print
-    show(tables.drop_table_of(results))
-    show(tables.plateau_table(results))
-    show(tables.pipeline_table(results))
-    show(f"Tables: {options.directory}/*.csv; figures: {', '.join(str(f) for f in drawn)}")
-    show(tables.account(results), style="bold")
-    show(tables.headline(results), style="bold")
-    return results
+    formats = dict.fromkeys(SCENARIOS, "{}")
+    return Printed("Throughput lost to failures, % (published)", frame, formats)
 
 
-REPRODUCTION = Reproduction(
-    "mecefo", "neighbour take-over, with Bamboo and Oobleck (MeCeFO, NeurIPS 2025)", reproduce
-)
+def drops_within(rows: Iterable[Row]) -> dict[str, tuple[float, float]]:
+    """Return by system the largest error of its drops: in points, and as a factor."""
+    worst: dict[str, tuple[float, float]] = {}
+    for row in rows:
+        if row.quantity == "drop" and row.published is not None:
+            points, factor = worst.get(row.scheme, (0.0, 1.0))
+            off = abs(row.simulated - row.published)
+            ratio = max(row.simulated / row.published, row.published / row.simulated)
+            worst[row.scheme] = max(points, off), max(factor, ratio)
+    return worst
 
 
-def _write_tables(directory: Path, **contents: pd.DataFrame) -> None:
-    for name, content in contents.items():
-        content.to_csv(directory / f"{name}.csv", index=False)
-
-
-def _progress(options: Options) -> Progress:
-    return Progress(
-        TextColumn("{task.description:22}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=options.console,
+def account(rows: Sequence[Row]) -> str:
+    """Return how far drops are off, in words, and where the costs of other models come from."""
+    costs = ", ".join(f"{name} {doubled_cost(model):.2f}" for name, model in MODELS.items())
+    told = "; ".join(
+        f"{title_of(system)} by up to {points:.1f} points, a factor of {factor:.2f}"
+        for system, (points, factor) in drops_within(rows).items()
     )
+    return (
+        f"Drops are off: {told} (for 7B all of its step is taken as shared by nodes, unlike that "
+        f"of other models). A node with two stages costs, of one with one: {costs}."
+    )
+
+
+def times_over_mecefo(rows: Iterable[Row]) -> str:
+    """Say what becomes of the published headline: how many times MeCeFO's drop others' are."""
+    times = ", ".join(
+        f"under {title_of(row.scheme)} {row.simulated:.1f} times (published {row.published:.1f})"
+        for row in rows
+        if row.quantity == runs.OVER_MECEFO
+    )
+    return f"7B with a failure every half hour loses, over what MeCeFO loses: {times}."
+
+
+def _told(row: Row, digits: int = 2) -> str:
+    published = "" if row.published is None else f" ({row.published:.{digits}f})"
+    return f"{row.simulated:.{digits}f}{published}"

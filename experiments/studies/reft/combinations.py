@@ -7,34 +7,37 @@ closed form for what the protection costs, and so are the intervals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from typing import Any
 
 import pandas as pd
+from faultline.experiments.analysis.comparison import compare
+from faultline.experiments.analysis.intervals import mean_over_seeds
+from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.experiments.runs.player import play
-from faultline.experiments.runs.point import Point
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.point import Labels, Point
+from faultline.experiments.studies.base import Row, rows_by
 
 SCHEMES = ("checkpoint", "replication", "spare")
 PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
+BASELINE = "storage"
 RESTARTS_S = (3600.0, 300.0)
 SCANNED = ("storage", "reft")
 REDUNDANCIES = range(2, 11)
-_LIMIT_S = 90 * 86_400.0
-"""Checkpoints on storage alone make next to no progress; what they do until then tells enough."""
 
-_DOMAINS_MIX = files("faultline.experiments.studies.reft").joinpath("domains.toml")
-LARGE_FAILURES = {
-    "hosts": ("failures.component=host", "failures.hardware_share=1"),
-    "whole groups": ("failures.component=group", "failures.hardware_share=1"),
-    "1 in 5 a domain": (
-        "failures.model=mix",
-        f"failures.mix={_DOMAINS_MIX}",
-        "failures.rate=mtbf",
-        "failures.gpus_per_domain=64",
-    ),
+DOMAINS_MIX = files("faultline.experiments.studies.reft").joinpath("domains.toml")
+_ALL_HARDWARE = {"failures.hardware_share": 1.0}
+LARGE_FAILURES: dict[str, dict[str, object]] = {
+    "hosts": {"failures.component": "host", **_ALL_HARDWARE},
+    "whole groups": {"failures.component": "group", **_ALL_HARDWARE},
+    "1 in 5 a domain": {
+        "failures.model": "mix",
+        "failures.mix": str(DOMAINS_MIX),
+        "failures.rate": "mtbf",
+        "failures.gpus_per_domain": 64,
+    },
 }
 """What a failure takes with it. All of them are of hardware: each takes memory away."""
 
@@ -42,99 +45,227 @@ PLACED = ("reft", "gemini")
 PLACEMENTS = ("across-domains", "neighbours")
 PERSIST_STEPS = (1, 20)
 
+_LIMIT_S = 90 * 86_400.0
+"""Checkpoints on storage alone make next to no progress; what they do until then tells enough."""
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One setting of the study, with what tells it from others."""
-
-    labels: tuple[tuple[str, str], ...]
-    settings: tuple[str, ...]
-
-    def question(self) -> ResolvedJob:
-        """Return it with every value filled in."""
-        return resolve(load_scenario("spare-sound", list(self.settings)))
+_METRIC = "time_to_train_ratio"
 
 
-def main_cells(steps: int) -> Iterator[Cell]:
-    """Yield every scheme on every protection, for both restarts."""
-    for restart_s in RESTARTS_S:
-        for scheme in SCHEMES:
-            for protection in PROTECTIONS:
-                yield _cell("main", restart_s, scheme, protection, steps)
+def main_points(steps: int, seeds: int) -> list[Point]:
+    """Return every scheme on every protection, for both restarts."""
+    return [
+        point
+        for restart_s in RESTARTS_S
+        for scheme in SCHEMES
+        for protection in PROTECTIONS
+        for point in _points("main", restart_s, scheme, protection, steps, seeds)
+    ]
 
 
-def scan_cells(steps: int) -> Iterator[Cell]:
-    """Yield SPARe at every redundancy, with and without REFT beneath."""
-    for restart_s in RESTARTS_S:
-        for protection in SCANNED:
-            for redundancy in REDUNDANCIES:
-                more = (f"strategy.redundancy={redundancy}",)
-                yield _cell("scan", restart_s, "spare", protection, steps, more)
+def scan_points(steps: int, seeds: int) -> list[Point]:
+    """Return SPARe at every redundancy, with and without REFT beneath."""
+    return [
+        point
+        for restart_s in RESTARTS_S
+        for protection in SCANNED
+        for redundancy in REDUNDANCIES
+        for point in _points(
+            *("scan", restart_s, "spare", protection, steps, seeds),
+            {"strategy.redundancy": redundancy},
+        )
+    ]
 
 
-def placement_cells(steps: int) -> Iterator[Cell]:
-    """Yield failures of several sizes against both placements: no failure is masked."""
-    for failures, struck in LARGE_FAILURES.items():
-        for protection in PLACED:
-            for placement in PLACEMENTS:
-                for persisted in PERSIST_STEPS:
-                    more = (
-                        *struck,
-                        f"protection.{protection}.placement={placement}",
-                        f"checkpoint.interval_steps={persisted}",
-                    )
-                    labels = (
-                        ("failures_of", failures),
-                        ("placement", placement),
-                        ("persist_steps", str(persisted)),
-                    )
-                    yield _cell("placement", 300.0, "checkpoint", protection, steps, more, labels)
+def placement_points(steps: int, seeds: int) -> list[Point]:
+    """Return failures of several sizes against both placements: no failure is masked."""
+    return [
+        point
+        for failures, struck in LARGE_FAILURES.items()
+        for protection in PLACED
+        for placement in PLACEMENTS
+        for persisted in PERSIST_STEPS
+        for point in _points(
+            *("placement", 300.0, "checkpoint", protection, steps, seeds),
+            struck
+            | {
+                f"protection.{protection}.placement": placement,
+                "checkpoint.interval_steps": persisted,
+            },
+            (
+                ("failures_of", failures),
+                ("placement", placement),
+                ("persist_steps", str(persisted)),
+            ),
+        )
+    ]
 
 
-def run_cells(
-    cells: Sequence[Cell],
-    seeds: int,
-    workers: int | None,
-    on_done: Callable[[], None] | None = None,
-) -> pd.DataFrame:
-    """Run cells, with the same failures for all cells of one seed.
-
-    Returns
-    -------
-    DataFrame
-        A row a run: the record, the cells' labels, ``restart_of_s`` (how long a restart takes),
-        and ``status`` as in a sweep.
-    """
-    tasks = []
-    for cell in cells:
-        question = cell.question()
-        restart = str(question.scenario.restart.duration_s)
-        tasks += [
-            Point.of(question, seed, (*cell.labels, ("restart_of_s", restart)))
-            for seed in range(seeds)
-        ]
-    runs = pd.DataFrame(play(tasks, workers=workers, on_done=on_done))
-    runs["restart_of_s"] = runs.restart_of_s.astype(float)
-    runs["status"] = "ok"
-    return runs
-
-
-def _cell(
+def _points(
     study: str,
     restart_s: float,
     scheme: str,
     protection: str,
     steps: int,
-    more: tuple[str, ...] = (),
-    labels: tuple[tuple[str, str], ...] = (),
-) -> Cell:
-    settings = (
-        f"job.steps={steps}",
-        f"job.time_limit_s={_LIMIT_S}",
-        "job.give_up_after_restarts=1000000",
-        f"strategy.name={scheme}",
-        f"protection.name={protection}",
-        f"restart.duration_s={restart_s}",
-        *more,
+    seeds: int,
+    more: Mapping[str, object] | None = None,
+    labels: Labels = (),
+) -> list[Point]:
+    """Return a point a seed; all points of one seed live through the same failures."""
+    changes = {
+        "job.steps": steps,
+        "job.time_limit_s": _LIMIT_S,
+        "job.give_up_after_restarts": 1_000_000,
+        "strategy.name": scheme,
+        "protection.name": protection,
+        "restart.duration_s": restart_s,
+        **(more or {}),
+    }
+    # Resolved here: the platform is measured once for all seeds.
+    question = resolve(load_scenario("spare-sound", changes))
+    labels = (("study", study), *labels, ("restart_of_s", restart_s))
+    return [Point.of(question, seed, labels) for seed in range(seeds)]
+
+
+def changes_against_storage(runs: pd.DataFrame) -> pd.DataFrame:
+    """Compare every protection with checkpoints that the job waits for, seed by seed.
+
+    Returns
+    -------
+    DataFrame
+        A row a protection, scheme and restart: ``mean``, ``baseline_mean`` of the ratio, and
+        ``change``, ``change_low``, ``change_high``: the mean difference and its 95 % interval by
+        paired t, as fractions of the baseline's mean.
+    """
+    table = compare(runs, "protection", BASELINE, ["restart_of_s", "strategy"], _METRIC)
+    table["change_low"] = table["low"] / table["baseline_mean"]
+    table["change_high"] = table["high"] / table["baseline_mean"]
+    return table
+
+
+def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
+    """Return SPARe's redundancy of the least mean ratio, a row a restart and protection.
+
+    Close redundancies differ by less than seeds do; the best is judged by the runs that chose it.
+    """
+    means = mean_over_seeds(scan, ["restart_of_s", "protection", "redundancy"], _METRIC)
+    best = means.loc[means.groupby(["restart_of_s", "protection"])["mean"].idxmin()]
+    return best.reset_index(drop=True)
+
+
+def combination_rows(runs: pd.DataFrame, changes: pd.DataFrame) -> Iterator[Row]:
+    """Return ratios by scheme and protection, and their changes against storage by seed."""
+    keys = ["restart_of_s", "strategy", "protection", "redundancy"]
+    yield from rows_by(runs, keys, {_METRIC: "1"}, _setting)
+    for cell in changes.itertuples():
+        ends = (cell.change_low, cell.change_high)
+        # A single seed has no interval.
+        low, high = (cell.change if pd.isna(end) else end for end in ends)
+        setting = f"{cell.protection}, restart {cell.restart_of_s / 60:g} min"
+        quantity = f"change of {_METRIC} against storage"
+        yield Row(quantity, cell.strategy, setting, None, cell.change, low, high, "1")
+
+
+def scan_rows(runs: pd.DataFrame) -> Iterator[Row]:
+    """Return SPARe's ratio at every redundancy, on storage and on REFT."""
+    keys = ["restart_of_s", "strategy", "protection", "redundancy"]
+    names = {_METRIC: f"{_METRIC}, redundancy scanned"}
+    return rows_by(runs, keys, {_METRIC: "1"}, _setting, names=names)
+
+
+def _setting(restart_of_s: float, protection: str, redundancy: int, **_: object) -> str:
+    return f"{protection}, restart {restart_of_s / 60:g} min, r={redundancy}"
+
+
+def placement_rows(runs: pd.DataFrame) -> Iterator[Row]:
+    """Return what failures of several sizes cost, by placement."""
+    kept = (runs.restarts_from_memory + runs.restarts_from_peers) / runs.restarts
+    return rows_by(
+        runs.assign(**{"restarts from memory": kept}),
+        ["failures_of", "protection", "placement", "persist_steps"],
+        {_METRIC: "1", "restarts from memory": "1"},
+        "failures of {failures_of}, {placement}, on storage every {persist_steps} steps",
+        "checkpoint on {protection}",
     )
-    return Cell((("study", study), *labels), settings)
+
+
+def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame, restart_s: float) -> Printed:
+    """Show every scheme on every protection: redundancy, ratio, change against storage."""
+    changed = changes.set_index(["restart_of_s", "strategy", "protection"])
+    frame = pd.DataFrame({"protection": PROTECTIONS})
+    for scheme in SCHEMES:
+        chosen = runs[(runs.restart_of_s == restart_s) & (runs.strategy == scheme)].redundancy
+        cells = []
+        for protection in PROTECTIONS:
+            text = f"{ratio(runs, restart_s, scheme, protection):.2f}"
+            if protection != BASELINE:
+                text += f" {_change(changed.loc[(restart_s, scheme, protection)])}"
+            cells.append(text)
+        frame[f"{scheme}, r={'/'.join(str(r) for r in sorted(set(chosen)))}"] = cells
+    return Printed(
+        f"Restarts of {restart_s / 60:g} min: time-to-train ratio, and its change against storage "
+        "in %",
+        frame,
+        dict.fromkeys(frame.columns[1:], "{}"),
+    )
+
+
+def _change(row: Any) -> str:
+    text = f"{100 * row.change:+.1f}"
+    if pd.isna(row.change_high):
+        return text
+    return f"{text}±{100 * (row.change_high - row.change):.1f}"
+
+
+def ratio(runs: pd.DataFrame, restart_s: float, scheme: str, protection: str) -> float:
+    """Return the mean time-to-train ratio of a scheme on a protection."""
+    mine = (
+        (runs.restart_of_s == restart_s)
+        & (runs.strategy == scheme)
+        & (runs.protection == protection)
+    )
+    return float(runs[mine].time_to_train_ratio.mean())
+
+
+def shown_placements(runs: pd.DataFrame) -> Printed:
+    """Show what failures of several sizes cost, by placement."""
+    keys = ["failures_of", "protection", "placement"]
+    rows: dict[Any, dict[str, str]] = {}
+    for (*key, steps), mine in runs.groupby([*keys, "persist_steps"], sort=False):
+        kept = mine.restarts_from_memory.sum() + mine.restarts_from_peers.sum()
+        text = f"{mine.time_to_train_ratio.mean():.2f} ({kept / mine.restarts.sum():.0%})"
+        named = dict(zip(["failures of", *keys[1:]], key, strict=True))
+        rows.setdefault(tuple(key), named)[f"on storage\nevery {steps}"] = text
+    frame = pd.DataFrame(rows.values())
+    return Printed(
+        "No masking, restarts of 5 min: ratio (restarts from memory),\n"
+        "by steps between checkpoints on storage",
+        frame,
+        dict.fromkeys(frame.columns[len(keys) :], "{}"),
+    )
+
+
+def combination_sentence(runs: pd.DataFrame, best: pd.DataFrame) -> str:
+    """Say what cheaper checkpoints buy, by the length of a restart."""
+
+    def change(restart_s: float, scheme: str) -> str:
+        before, after = (ratio(runs, restart_s, scheme, name) for name in SCANNED)
+        return f"from {before:.3g} to {after:.3g} ({after / before - 1.0:+.0%})"
+
+    def behind(restart_s: float) -> float:
+        unmasked, masked = (ratio(runs, restart_s, s, "reft") for s in ("checkpoint", "spare"))
+        return unmasked / masked
+
+    long_s, short_s = RESTARTS_S
+    chosen = best.set_index(["restart_of_s", "protection"])
+    r, least = chosen.redundancy, chosen["mean"]
+    return (
+        "With restarts of 60 minutes REFT takes the time-to-train ratio of SPARe "
+        f"{change(long_s, 'spare')}, of replication {change(long_s, 'replication')}, and of a job "
+        f"that masks no failure {change(long_s, 'checkpoint')}, still {behind(long_s):.1f} times "
+        "SPARe's: cheap checkpoints do not replace masking. With restarts of 5 minutes the latter "
+        f"comes {change(short_s, 'checkpoint')}, {behind(short_s) - 1.0:.0%} above SPARe's "
+        f"{ratio(runs, short_s, 'spare', 'reft'):.3g}. SPARe's best redundancy, storage and REFT: "
+        f"{r[long_s, 'storage']} and {r[long_s, 'reft']} with restarts of 60 minutes, "
+        f"{r[short_s, 'storage']} and {r[short_s, 'reft']} with 5 (ratio "
+        f"{least[short_s, 'storage']:.3g} and {least[short_s, 'reft']:.3g})."
+    )

@@ -7,24 +7,33 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
+from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.panels import write_notes, write_title
-from faultline.experiments.figures.style import (
-    LineLook,
-    figure_style,
-    graded_looks,
-    save_figure,
-    scheme_looks,
-)
+from faultline.experiments.figures.style import figure_style, graded_looks, save_figure
 from faultline.experiments.studies.reft.combinations import (
     PROTECTIONS,
     RESTARTS_S,
     SCANNED,
     SCHEMES,
 )
-from faultline.experiments.studies.reft.published import EFFECTIVE_TIME, SAVING_FACTOR
-from faultline.experiments.studies.reft.stalls import TREATMENTS, of_treatment, one_after_the_other
+from faultline.experiments.studies.reft.lifetimes import (
+    GROUP,
+    LOSS,
+    NODES,
+    PUBLISHED_TIMES,
+    SCALE,
+    SHAPE,
+    exact_time,
+)
+from faultline.experiments.studies.reft.restarts import (
+    EFFECTIVE_TIME,
+    TREATMENTS,
+    of_treatment,
+    one_after_the_other,
+)
+from faultline.experiments.studies.reft.snapshots import SAVING_FACTOR
+from faultline.strategies.in_memory.reliability import loss_probability, weibull_failed_by
 from matplotlib import pyplot as plt
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
 
@@ -37,24 +46,24 @@ _LABELS = {
 }
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
+_TOLERANCE_LOOKS = ((_GREY, "-"), (_BLUE, "--"), (_ORANGE, "-."))
 _TREATMENT_LOOKS = {
     "absorbed": (_BLUE, "-", "o", "a failure is repaired by the stall it falls into"),
     "begins-anew": (_ORANGE, "--", "s", "a group that fails meanwhile begins anew"),
 }
 
 
-def draw_combinations(runs: pd.DataFrame, path: Path) -> Path:
+def draw_combinations(runs: pd.DataFrame, path: Path) -> None:
     """Draw the ratio by protection, a line a scheme and a panel a length of a restart."""
     table = mean_over_seeds(
         runs, ["restart_of_s", "strategy", "protection"], "time_to_train_ratio"
     ).set_index(["restart_of_s", "strategy", "protection"])
-    looks = scheme_looks(SCHEMES)
     with figure_style():
         figure, axes = plt.subplots(1, len(RESTARTS_S), figsize=(11.0, 4.8))
         for axis, restart_s in zip(axes, RESTARTS_S, strict=True):
             for scheme in SCHEMES:
                 line = table.loc[(restart_s, scheme)].loc[list(PROTECTIONS)]
-                _draw_protections(axis, line, looks[scheme], below=scheme == "spare")
+                _draw_protections(axis, line, scheme)
             axis.set_yscale("log")
             axis.yaxis.set_major_locator(FixedLocator([2, 3, 4, 5, 7, 10, 20, 50, 100]))
             axis.yaxis.set_minor_locator(NullLocator())
@@ -66,18 +75,21 @@ def draw_combinations(runs: pd.DataFrame, path: Path) -> Path:
             axis.set_xlim(-0.4, len(PROTECTIONS) - 0.4)
             axis.set_title(f"Restarts of {restart_s / 60:g} minutes")
             axis.set_ylabel("time-to-train ratio (log)")
-        axes[0].legend(*_named_by_masking(axes[0]), loc="upper right")
+        axes[0].legend(loc="upper right")
         notes = [
             f"600,000 GPUs in 200 groups, a failure every 300 s, {runs.steps.iloc[0]:,} steps.",
             f"Mean over {runs.seed.nunique()} seeds, bars: its 95 % interval.",
             "Redundancy and intervals by each scheme's closed form. Scales differ.",
         ]
         write_notes(figure, notes)
-        return save_figure(figure, path)
+        save_figure(figure, path)
 
 
-def _draw_protections(axis: Axes, line: pd.DataFrame, look: LineLook, *, below: bool) -> None:
+def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
     """Draw one scheme: a mark a protection, with its value beside it."""
+    look = look_of(scheme)
+    # What masks failures: the checkpoints beneath are what is compared.
+    label = "no masking" if scheme == "checkpoint" else title_of(scheme)
     mean = line["mean"]
     axis.errorbar(
         range(len(line)),
@@ -85,28 +97,21 @@ def _draw_protections(axis: Axes, line: pd.DataFrame, look: LineLook, *, below: 
         yerr=[mean - line["low"], line["high"] - mean],
         fmt=look.marker,
         color=look.colour,
-        label=look.label,
+        label=label,
     )
     axis.plot(range(len(line)), mean, color=look.colour, lw=0.9, alpha=0.6)
     for place, value in enumerate(mean):
         axis.annotate(
             f"{value:.3g}" if value >= 10 else f"{value:.2f}",
             (place, value),
-            xytext=(6, -12 if below else 5),
+            xytext=(6, -12 if scheme == "spare" else 5),
             textcoords="offset points",
             fontsize=8,
             color=look.colour,
         )
 
 
-def _named_by_masking(axis: Axes) -> tuple[list[Artist], list[str]]:
-    """Return a legend of what masks failures: the checkpoints beneath are what is compared."""
-    handles, labels = axis.get_legend_handles_labels()
-    shorter = [label.replace(" + checkpoint", "") for label in labels]
-    return handles, ["no masking" if name == "checkpoint only" else name for name in shorter]
-
-
-def draw_scan(scan: pd.DataFrame, path: Path) -> Path:
+def draw_scan(scan: pd.DataFrame, path: Path) -> None:
     """Draw SPARe's ratio over redundancy, on storage and on REFT, a panel a restart."""
     table = mean_over_seeds(
         scan, ["restart_of_s", "protection", "redundancy"], "time_to_train_ratio"
@@ -147,10 +152,10 @@ def draw_scan(scan: pd.DataFrame, path: Path) -> Path:
         axes[0].set_ylabel("time-to-train ratio")
         axes[0].legend()
         write_title(figure, "SPARe, 600,000 GPUs, N = 200, a failure every 300 s")
-        return save_figure(figure, path)
+        save_figure(figure, path)
 
 
-def draw_stalls(table: pd.DataFrame, path: Path) -> Path:
+def draw_stalls(table: pd.DataFrame, path: Path) -> None:
     """Draw the effective time over the length of a stall: closed forms, simulated, published."""
     stalls_s = np.linspace(0.0, 780.0, 157)
     with figure_style():
@@ -193,10 +198,10 @@ def draw_stalls(table: pd.DataFrame, path: Path) -> Path:
         axis.set_ylabel("effective time")
         axis.set_title("100,000 GPUs, a failure every 17.7 minutes")
         axis.legend(loc="lower left", fontsize=8)
-        return save_figure(figure, path)
+        save_figure(figure, path)
 
 
-def draw_saving(table: pd.DataFrame, path: Path) -> Path:
+def draw_saving(table: pd.DataFrame, path: Path) -> None:
     """Draw how much faster REFT saves, over the bandwidth of the file system."""
     sizes = sorted(table.sharding_group.unique())
     names = list(dict.fromkeys(table.storage_bandwidth))
@@ -228,4 +233,37 @@ def draw_saving(table: pd.DataFrame, path: Path) -> Path:
         axis.set_ylabel("REFT saves so many times as fast")
         axis.set_title("16 HGX A800 servers against asynchronous checkpoints")
         axis.legend()
-        return save_figure(figure, path)
+        save_figure(figure, path)
+
+
+def draw_loss_over_time(path: Path) -> None:
+    """Draw the loss probability over time for 0, 1 and 2 tolerated losses, and its 10 % times.
+
+    Wang et al. 2023 (REFT): F(t) = 1 - exp(-(t / 50)^3) of a node, 1,024 nodes in groups of 16.
+    """
+    failed_by = weibull_failed_by(SCALE, SHAPE)
+    times = np.linspace(0.0, 20.0, 401)
+    with figure_style():
+        figure, axis = plt.subplots(figsize=(7.2, 4.2))
+        axis.axhline(LOSS, color=_GREY, linestyle=":", linewidth=1.2)
+        for tolerated, (colour, dashes) in zip(PUBLISHED_TIMES, _TOLERANCE_LOOKS, strict=True):
+            losses = [loss_probability(failed_by(time), NODES, GROUP, tolerated) for time in times]
+            label = f"{tolerated or 'no'} loss{'es' if tolerated > 1 else ''} a group tolerated"
+            axis.plot(times, losses, color=colour, linestyle=dashes, label=label)
+            reached = exact_time(tolerated)
+            axis.plot(reached, LOSS, "o", color=colour, zorder=3)
+            axis.annotate(
+                f"{reached:.2f}",
+                (reached, LOSS),
+                xytext=(6, -12),
+                textcoords="offset points",
+                color=colour,
+            )
+        axis.set_xlim(0, 20)
+        axis.set_ylim(0, 1)
+        axis.yaxis.set_major_formatter(PercentFormatter(1))
+        axis.set_xlabel("time since all nodes were new (scale of a node's lifetime: 50)")
+        axis.set_ylabel("state in memory is lost")
+        axis.set_title("1,024 nodes in groups of 16; dots: 10% are reached")
+        figure.legend(loc="outside lower center", ncols=3)
+        save_figure(figure, path)

@@ -1,20 +1,61 @@
-"""Snapshots of the published size on HGX A800 servers, as the state probe measures them.
+"""Snapshots in host memory: what is published of them, measured on A800, and what they cost.
 
-16 servers of 8 GPUs, a replica a server. Nothing is fitted: the bandwidths are those of the preset,
-which says where each comes from.
+The state probe measures snapshots of the published size on 16 HGX A800 servers of 8 GPUs, a replica
+a server. Nothing is fitted there: the bandwidths are those of the preset, which says where each
+comes from.
+
+The bytes of a rank's snapshot are not published by model. The state of a rank is proportional to
+its parameters, and so is its compute, as long as ranks train the same number of tokens. A copy that
+is slow because of how it is driven therefore lengthens an iteration by a fixed multiple of it; one
+constant a mode, taken from one model, says by which. With a thread and a stream of its own the copy
+itself is hidden, and what is left is a stall of fixed length. REFT's own mode needs no constant:
+the copy is as long as the platform makes it, and costs what does not fit where the link is idle.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
+from typing import Literal
 
 import pandas as pd
-from faultline.experiments.studies.reft.published import SHARDED_SNAPSHOTS_S, SNAPSHOT_BYTES
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.studies.base import Row, row_of
 from faultline.platforms.preset_library import load_preset
 from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.strategies.protection.base import ProtectedJob
 from faultline.strategies.protection.reft import Reft, ReftOptions
+
+Mode = Literal["synchronous", "one thread", "thread and stream", "hidden"]
+"""How a snapshot overlaps with training: not at all, from a background thread, with a copy stream
+of its own, or in buckets where the GPU's link is idle (hierarchical asynchronous snapshotting)."""
+
+MODES: tuple[Mode, ...] = ("synchronous", "one thread", "thread and stream", "hidden")
+
+# Measurements of the authors of REFT (Wang et al. 2023, arXiv 2310.12670) on A800: seconds of an
+# iteration without snapshots, and with one in each iteration.
+ITERATIONS_S: dict[str, tuple[float, dict[Mode, float]]] = {
+    "7B": (3.277, dict(zip(MODES, (19.51, 8.33, 4.30, 3.02), strict=True))),
+    "13B": (3.580, dict(zip(MODES, (23.15, 10.17, 4.52, 3.38), strict=True))),
+    "34B": (5.473, dict(zip(MODES, (39.30, 14.61, 6.41, 5.42), strict=True))),
+}
+
+SNAPSHOT_BYTES = 11_471 * 2**20
+"""State of a rank whose snapshots were timed."""
+
+SNAPSHOTS_S: dict[Mode, float] = dict(zip(MODES, (14.3, 3.58, 0.98, 0.46), strict=True))
+"""Seconds of a snapshot of `SNAPSHOT_BYTES` a rank."""
+
+SHARDED_SNAPSHOTS_S = {1: 0.46, 2: 0.51, 4: 0.354}
+"""Seconds of a hidden snapshot by the size of the sharding group."""
+
+SAVING_FACTOR = 14.0
+"""REFT saves more than this many times as fast as the best asynchronous checkpoints."""
+
+CALIBRATED_ON = "13B"
+TOLERANCE = 0.15
+"""Errors beyond are marked."""
 
 PLATFORM = "hgx-a800"
 REPLICAS = 16
@@ -139,3 +180,150 @@ def _checkpoint_s(bandwidth: str, writers: int) -> float:
 def _probe(transfers: StateTransfers, storage_bandwidth: str) -> StateTransferTimes:
     spec = load_preset(PLATFORM, **{"storage.write_bandwidth": storage_bandwidth})
     return cached_state_probe(spec, transfers)
+
+
+def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
+    """Predict every iteration of the published table.
+
+    Returns
+    -------
+    DataFrame
+        A row a mode and model: ``published_s``, ``predicted_s``, ``error`` of the iteration;
+        ``published_overhead_s``, ``overhead_s`` and ``overhead_error`` (None where nothing is
+        published as overhead: iterations with hidden snapshots were faster than without); and
+        whether the row is the ``calibration``.
+    """
+    rows = []
+    for mode in MODES:
+        for model, (alone_s, measured_s) in ITERATIONS_S.items():
+            published_s = measured_s[mode]
+            overhead_s = predicted_overhead_s(mode, model, calibrated_on)
+            known_s = published_s - alone_s
+            rows.append(
+                {
+                    "mode": mode,
+                    "model": model,
+                    "published_s": published_s,
+                    "predicted_s": alone_s + overhead_s,
+                    "error": (alone_s + overhead_s) / published_s - 1.0,
+                    "published_overhead_s": known_s,
+                    "overhead_s": overhead_s,
+                    "overhead_error": overhead_s / known_s - 1.0 if known_s > 0.0 else None,
+                    "calibration": model == calibrated_on and mode != "hidden",
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def predicted_overhead_s(mode: Mode, model: str, calibrated_on: str) -> float:
+    """Return by how many seconds snapshots lengthen an iteration of a model."""
+    alone_s, _ = ITERATIONS_S[model]
+    if mode == "hidden":
+        return hidden_stall_s(alone_s)
+    reference_s, measured_s = ITERATIONS_S[calibrated_on]
+    constant_s = measured_s[mode] - reference_s
+    return constant_s if mode == "thread and stream" else constant_s * alone_s / reference_s
+
+
+def iteration_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return iterations and overheads that were predicted; the calibration is marked as such."""
+    for cell in table.itertuples():
+        setting = f"{cell.model}, {cell.mode}" + (", calibration" if cell.calibration else "")
+        for quantity, published_s, predicted_s in (
+            ("iteration with a snapshot", cell.published_s, cell.predicted_s),
+            ("overhead of a snapshot", cell.published_overhead_s, cell.overhead_s),
+        ):
+            yield row_of(quantity, "reft", setting, published_s, [predicted_s], "s")
+
+
+def snapshot_rows(sharded: pd.DataFrame, saving: pd.DataFrame) -> Iterator[Row]:
+    """Return copy times of shards, and how much faster REFT saves than storage."""
+    quantity = "copy of a snapshot of 11,471 MiB a rank"
+    for cell in sharded.itertuples():
+        setting = f"{PLATFORM}, sharded over {cell.sharding_group}, no parity"
+        yield row_of(quantity, "reft", setting, cell.published_s, [cell.copy_s], "s")
+    # "More than": a bound, not a value of this setting.
+    quantity = (
+        f"saving speed over asynchronous checkpoints (published: more than {SAVING_FACTOR:g})"
+    )
+    for cell in saving.itertuples():
+        setting = f"{PLATFORM}, storage {cell.storage_bandwidth}, groups of {cell.sharding_group}"
+        yield row_of(quantity, "reft", setting, None, [cell.factor], "1")
+
+
+def shown_iterations(table: pd.DataFrame) -> Printed:
+    """Show iterations with snapshots, and mark what misses the tolerance."""
+    ours = table.assign(
+        error=table.error.map(_percent).where(~table.calibration, "(fit)"),
+        overhead_error=table.overhead_error.map(_percent, na_action="ignore").where(
+            ~table.calibration
+        ),
+    ).drop(columns="calibration")
+    seconds = ("published_s", "predicted_s", "published_overhead_s", "overhead_s")
+    return Printed(
+        f"Iteration with a snapshot and its overhead, s; calibrated on {CALIBRATED_ON}, * misses "
+        f"{TOLERANCE:.0%}",
+        ours,
+        {**dict.fromkeys(seconds, "{:.2f}"), "error": "{}", "overhead_error": "{}"},
+        {
+            "published_s": "pub.",
+            "predicted_s": "ours",
+            "published_overhead_s": "over.",
+            "overhead_s": "ours",
+            "overhead_error": "error",
+        },
+    )
+
+
+def iteration_sentence(table: pd.DataFrame, unhidden_s: float) -> str:
+    """Say which predictions hold, and which miss."""
+    predicted = table[~table.calibration]
+    worst = predicted.error.abs().max()
+    known = predicted.dropna(subset="overhead_error")
+    missed = known[known.overhead_error.abs() > TOLERANCE]
+    misses = ", ".join(
+        f"{cell.mode} of {cell.model} by {cell.overhead_error:+.0%}" for cell in missed.itertuples()
+    )
+    return (
+        f"Predicted iterations are within {worst:.1%} of the published ones; of the overheads, "
+        f"{f'these miss 15 %: {misses}' if misses else 'none misses 15 %'}. A hidden copy of all "
+        f"of a rank's state costs nothing, and {unhidden_s:.2f} s where all of it meets an "
+        "all-reduce."
+    )
+
+
+def shown_shards(table: pd.DataFrame) -> Printed:
+    """Show the copies of shards beside the published snapshots."""
+    return Printed(
+        "Snapshot of 11,471 MiB a rank, s",
+        table[["sharding_group", "published_s", "copy_s"]],
+        {"published_s": "{:g}", "copy_s": "{:.3f}"},
+        {
+            "sharding_group": "sharded over",
+            "published_s": "published",
+            "copy_s": f"copy on {PLATFORM}",
+        },
+    )
+
+
+def shown_savings(table: pd.DataFrame) -> Printed:
+    """Show how much faster REFT saves, by file system and sharding group."""
+    factors = table.pivot_table(
+        "factor", ["storage_bandwidth", "storage_s"], "sharding_group", sort=False
+    ).map("{:,.1f}".format)
+    factors.columns = [str(size) for size in factors.columns]
+    frame = factors.reset_index()
+    times = table.drop_duplicates("sharding_group")
+    sizes = [f"{reft_s:.2f} s" for reft_s in times.reft_s]
+    frame.loc[len(frame)] = ["REFT takes", None, *sizes]
+    return Printed(
+        "REFT's saving speed over asynchronous checkpoints,\n"
+        "16 HGX A800 servers, by sharding group",
+        frame,
+        {"storage_s": "{:.2f} s", **dict.fromkeys(factors.columns, "{}")},
+        {"storage_bandwidth": "file system", "storage_s": "checkpoint"},
+    )
+
+
+def _percent(error: float) -> str:
+    return f"{error:+.1%}{' *' if abs(error) > TOLERANCE else ''}"

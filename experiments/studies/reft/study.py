@@ -7,29 +7,19 @@ beneath SPARe, replication and plain checkpoints, and where restarted jobs find 
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
-import pandas as pd
-from faultline.experiments.studies.base import Options, Reproduction, Row
-from faultline.experiments.studies.gemini.figures import draw_loss_over_time
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.studies.base import Draw, Results, Row, Study
 from faultline.experiments.studies.reft import (
     combinations,
-    effects,
     figures,
-    iterations,
-    recoveries,
-    rows,
+    lifetimes,
+    restarts,
     snapshots,
-    stalls,
-    tables,
 )
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from faultline.experiments.studies.stage import Stage
 
 _TRIALS, _FULL_TRIALS = 40_000, 400_000
 _STEPS, _FULL_STEPS = 2_000, 10_000
@@ -39,114 +29,81 @@ _STALL_STEPS, _FULL_STALL_STEPS = 40_000, 400_000
 _RECOVERY_STEPS, _FULL_RECOVERY_STEPS = 3_000, 30_000
 
 
-def reproduce(options: Options) -> list[Row]:
-    """Reproduce the study: tables and figures into the directory, the headline on the console.
+class ReftStudy(Study):
+    """What REFT's authors and those of FT-HSDP measured, and what REFT is worth beneath others."""
 
-    Returns
-    -------
-    list of Row
-        Every result beside its published value, where one is printed.
-    """
-    full = options.full
-    seeds, workers = options.seeds, options.workers
-    main = list(combinations.main_cells(_FULL_STEPS if full else _STEPS))
-    scan = list(combinations.scan_cells(_FULL_SCAN_STEPS if full else _SCAN_STEPS))
-    placed = list(combinations.placement_cells(_FULL_PLACEMENT_STEPS if full else _PLACEMENT_STEPS))
-    jobs = len(main) + len(scan) + len(placed) + len(recoveries.CASES)
-    jobs += len(stalls.STALLS_S) * len(stalls.TREATMENTS)
-    with _progress(options) as progress:
-        bar = progress.add_task("lifetimes", total=3 + jobs * seeds)
-
-        def advance() -> None:
-            progress.advance(bar)
-
-        reliability = rows.reliability_rows(_FULL_TRIALS if full else _TRIALS, seed=0)
-        advance()
-        progress.update(bar, description="probes on hgx-a800")
-        iteration, unhidden_s = iterations.iteration_table(), snapshots.unhidden_stall_s()
-        advance()
-        sharded, saving = snapshots.sharded_table(), snapshots.saving_table()
-        advance()
-        progress.update(bar, description="stalls")
-        stalled = stalls.stall_table(
-            _FULL_STALL_STEPS if full else _STALL_STEPS, seeds, workers, advance
-        )
-        progress.update(bar, description="recoveries")
-        recovered = recoveries.recovery_table(
-            _FULL_RECOVERY_STEPS if full else _RECOVERY_STEPS, seeds, workers, advance
-        )
-        progress.update(bar, description="schemes, protections")
-        runs = combinations.run_cells(main, seeds, workers, advance)
-        progress.update(bar, description="redundancies")
-        scanned = combinations.run_cells(scan, seeds, workers, advance)
-        progress.update(bar, description="placements")
-        placements = combinations.run_cells(placed, seeds, workers, advance)
-    changes, best = effects.changes(runs), effects.best_redundancies(scanned)
-
-    results = [
-        *reliability,
-        *rows.iteration_rows(iteration),
-        *rows.snapshot_rows(sharded, saving),
-        *rows.stall_rows(stalled),
-        *rows.combination_rows(runs, changes),
-        *rows.scan_rows(scanned),
-        *rows.placement_rows(placements),
-        *rows.recovery_rows(recovered),
-    ]
-    directory = options.directory
-    _write_tables(
-        directory,
-        rows=pd.DataFrame([row.as_dict() for row in results]),
-        iterations=iteration,
-        snapshots=sharded,
-        saving=saving,
-        stalls=stalled,
-        combinations=runs,
-        changes=changes,
-        redundancies=scanned,
-        placements=placements,
-        recoveries=recovered,
+    name: ClassVar[str] = "reft"
+    summary: ClassVar[str] = (
+        "snapshots in host memory, and beneath other schemes (Wang et al. 2023)"
     )
-    drawn = [
-        draw_loss_over_time(directory / "loss.png"),
-        figures.draw_saving(saving, directory / "saving.png"),
-        figures.draw_stalls(stalled, directory / "stalls.png"),
-        figures.draw_combinations(runs, directory / "combinations.png"),
-        figures.draw_scan(scanned, directory / "redundancies.png"),
-    ]
-    show = options.console.print
-    show(tables.reliability_table(reliability))
-    show(tables.iteration_table(iteration))
-    show(tables.iteration_sentence(iteration, unhidden_s))
-    show(tables.sharded_table(sharded))
-    show(tables.saving_table(saving))
-    show(tables.stall_table(stalled))
-    show(tables.recovery_table(recovered))
-    for restart_s in combinations.RESTARTS_S:
-        show(tables.combination_table(runs, changes, restart_s))
-    show(tables.placement_table(placements))
-    show(f"Tables: {directory}/*.csv; figures: {', '.join(str(file) for file in drawn)}")
-    show(tables.combination_sentence(runs, best), style="bold")
-    return results
 
+    def play(self, stage: Stage) -> Results:
+        """Draw lifetimes, measure snapshots, count recoveries, and play the combinations."""
+        pick, seeds = stage.pick, stage.seeds
+        with stage.step("lifetimes"):
+            reliability = list(lifetimes.reliability_rows(pick(_TRIALS, _FULL_TRIALS), seed=0))
+        with stage.step(f"probes on {snapshots.PLATFORM}"):
+            results: Results = {
+                "reliability": reliability,
+                "iterations": snapshots.iteration_table(),
+                "unhidden_s": snapshots.unhidden_stall_s(),
+                "snapshots": snapshots.sharded_table(),
+                "saving": snapshots.saving_table(),
+            }
+        results["stalls"] = restarts.stall_table(stage, pick(_STALL_STEPS, _FULL_STALL_STEPS))
+        results["recoveries"] = restarts.recovery_table(
+            stage, pick(_RECOVERY_STEPS, _FULL_RECOVERY_STEPS)
+        )
+        cells = {
+            "combinations": combinations.main_points(pick(_STEPS, _FULL_STEPS), seeds),
+            "redundancies": combinations.scan_points(pick(_SCAN_STEPS, _FULL_SCAN_STEPS), seeds),
+            "placements": combinations.placement_points(
+                pick(_PLACEMENT_STEPS, _FULL_PLACEMENT_STEPS), seeds
+            ),
+        }
+        for name, points in cells.items():
+            results[name] = stage.runs(name, points).assign(status="ok")
+        results["changes"] = combinations.changes_against_storage(results["combinations"])
+        return results
 
-REPRODUCTION = Reproduction(
-    "reft",
-    "snapshots in host memory, and beneath other schemes (Wang et al. 2023)",
-    reproduce,
-)
+    def rows(self, results: Results) -> Iterator[Row]:
+        """Return everything that is published, then what combinations make."""
+        yield from results["reliability"]
+        yield from snapshots.iteration_rows(results["iterations"])
+        yield from snapshots.snapshot_rows(results["snapshots"], results["saving"])
+        yield from restarts.stall_rows(results["stalls"])
+        yield from combinations.combination_rows(results["combinations"], results["changes"])
+        yield from combinations.scan_rows(results["redundancies"])
+        yield from combinations.placement_rows(results["placements"])
+        yield from restarts.recovery_rows(results["recoveries"])
 
+    def figures(self, results: Results) -> Mapping[str, Draw]:
+        """Return the figures of lifetimes, savings, stalls, combinations and redundancies."""
+        return {
+            "loss.png": figures.draw_loss_over_time,
+            "saving.png": lambda path: figures.draw_saving(results["saving"], path),
+            "stalls.png": lambda path: figures.draw_stalls(results["stalls"], path),
+            "combinations.png": lambda path: figures.draw_combinations(
+                results["combinations"], path
+            ),
+            "redundancies.png": lambda path: figures.draw_scan(results["redundancies"], path),
+        }
 
-def _write_tables(directory: Path, **contents: pd.DataFrame) -> None:
-    for name, content in contents.items():
-        content.to_csv(directory / f"{name}.csv", index=False)
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:
+        """Return the tables, in the order of the rows."""
+        iterations, runs = results["iterations"], results["combinations"]
+        yield lifetimes.shown_reliability(results["reliability"])
+        yield snapshots.shown_iterations(iterations)
+        yield snapshots.iteration_sentence(iterations, results["unhidden_s"])
+        yield snapshots.shown_shards(results["snapshots"])
+        yield snapshots.shown_savings(results["saving"])
+        yield restarts.shown_stalls(results["stalls"])
+        yield restarts.shown_recoveries(results["recoveries"])
+        for restart_s in combinations.RESTARTS_S:
+            yield combinations.shown_combinations(runs, results["changes"], restart_s)
+        yield combinations.shown_placements(results["placements"])
 
-
-def _progress(options: Options) -> Progress:
-    return Progress(
-        TextColumn("{task.description:22}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=options.console,
-    )
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Say what cheaper checkpoints buy."""
+        best = combinations.best_redundancies(results["redundancies"])
+        return [combinations.combination_sentence(results["combinations"], best)]

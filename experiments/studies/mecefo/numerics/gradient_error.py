@@ -6,17 +6,18 @@ the first of n ranks goes backward approximately, with directions that are half 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.studies.mecefo.numerics.block import ATTENTION_WEIGHTS, FFN_MATRICES
-from faultline.experiments.studies.mecefo.numerics.language_model import (
-    loss_and_gradients,
-    rank_average,
+from faultline.experiments.studies.base import Row, row_of
+from faultline.experiments.studies.mecefo.numerics.layers import (
+    ATTENTION_WEIGHTS,
+    FFN_MATRICES,
+    Array,
+    Weights,
 )
-from faultline.experiments.studies.mecefo.numerics.layers import Array, Weights
 from faultline.experiments.studies.mecefo.numerics.training import (
     REFRESH_STEPS,
     Course,
@@ -25,12 +26,17 @@ from faultline.experiments.studies.mecefo.numerics.training import (
     TakeOver,
     all_techniques,
     backwards,
+    loss_and_gradients,
+    rank_average,
     rank_text,
     train,
 )
 
 SOURCES: tuple[Source, ...] = ("weight", "past gradient", "random")
 WARM_UP_STEPS = 200
+SHOWN_RANK = 8
+"""Directions kept where rows and figures have one rank: a quarter of the width."""
+
 _FIRST_STEP = 1_000_000
 """Text from here on is not what the model was trained on."""
 
@@ -93,6 +99,19 @@ def error_table(errors: pd.DataFrame) -> pd.DataFrame:
     """Return means over weights and draws: a row for each part, source, low rank and ranks."""
     keys = ["part", "source", "low_rank", "ranks"]
     return errors.groupby(keys, as_index=False).mean(numeric_only=True).drop(columns="draw")
+
+
+def gradient_rows(errors: pd.DataFrame) -> Iterator[Row]:
+    """Return the angle of approximate gradients, and errors of the mean over ranks."""
+    table = error_table(errors)
+    shown = table[(table.low_rank == SHOWN_RANK) & (table.source == "weight")]
+    for row in shown.itertuples():
+        setting = f"{row.part}, r = {SHOWN_RANK} of 32, one of {row.ranks} ranks"
+        if row.part == "ffn" and row.ranks == shown.ranks.min():
+            angle = [float(row.local_angle_deg)]
+            yield row_of("angle to the exact gradient", "mecefo", setting, None, angle, "degrees")
+        error = [100 * float(row.mean_error)]
+        yield row_of("error of the mean gradient", "mecefo", setting, None, error, "%")
 
 
 def angle_deg(one: Array, other: Array) -> float:

@@ -9,19 +9,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.cli import main
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.studies import all_reproductions
 from faultline.experiments.studies.reft import (
     combinations,
-    effects,
     figures,
-    iterations,
-    recoveries,
-    rows,
-    stalls,
-    tables,
+    lifetimes,
+    restarts,
+    snapshots,
 )
-from faultline.experiments.studies.reft.published import ITERATIONS_S, MODES, TIMES_TO_LOSS
+from faultline.experiments.studies.stage import Stage
+from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
+from rich.console import Console
 
 
 def test_reft_is_registered() -> None:
@@ -29,8 +29,8 @@ def test_reft_is_registered() -> None:
 
 
 def test_times_to_loss_are_the_published_ones() -> None:
-    found = rows.reliability_rows(4000, seed=0)
-    assert len(found) == 2 * len(TIMES_TO_LOSS)
+    found = list(lifetimes.reliability_rows(4000, seed=0))
+    assert len(found) == 2 * len(lifetimes.PUBLISHED_TIMES)
     for row in found:
         assert row.published is not None
         if row.quantity.endswith("Monte Carlo"):
@@ -40,21 +40,57 @@ def test_times_to_loss_are_the_published_ones() -> None:
             assert row.simulated == pytest.approx(row.published, rel=0.01)
 
 
+@pytest.mark.parametrize(("tolerated", "expected"), [(0, 2.34), (1, 7.79), (2, 12.37)])
+def test_time_to_a_tenth_of_loss_probability(tolerated: int, expected: float) -> None:
+    """F(t) = 1 - exp(-(t/50)^3), 1,024 nodes in groups of 16 (Wang et al. 2023 (REFT))."""
+    estimate, low, high = lifetimes.drawn_time(tolerated, 4000, 3)
+    exact = time_to_loss(0.1, weibull_failed_by(50.0, 3.0), 1024, 16, tolerated, 100.0)
+    assert exact == pytest.approx(expected, abs=0.02)
+    half = (high - low) / 2
+    assert low - half < exact < high + half
+    assert low < estimate < high
+    assert high - low < 0.1 * exact
+
+
+def test_the_interval_of_a_time_holds_it_as_often_as_it_says() -> None:
+    exact = time_to_loss(0.3, weibull_failed_by(50.0, 3.0), 32, 4, 1, 100.0)
+    held = 0
+    for seed in range(200):
+        _, low, high = lifetimes.drawn_time(1, 200, seed, probability=0.3, nodes=32, group=4)
+        held += low <= exact <= high
+    assert 180 <= held <= 200
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tolerated", "trials", "message"),
+    [(30, 1, 100, "divisor"), (32, 4, 100, "fewer losses"), (32, 1, 10, "too few")],
+)
+def test_lifetimes_that_cannot_be_drawn_are_refused(
+    nodes: int, tolerated: int, trials: int, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        lifetimes.drawn_time(tolerated, trials, 0, nodes=nodes, group=4)
+
+
+def _stage(directory: Path, seeds: int) -> Stage:
+    return Stage(directory, Console(quiet=True), seeds=seeds, workers=1)
+
+
 @pytest.fixture
 def no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the measurement to the slow tests: hidden snapshots cost 0.5 s."""
-    monkeypatch.setattr(iterations, "hidden_stall_s", lambda iteration_s: 0.5)
+    monkeypatch.setattr(snapshots, "hidden_stall_s", lambda iteration_s: 0.5)
 
 
 @pytest.mark.usefixtures("no_probe")
-@pytest.mark.parametrize("calibrated_on", ITERATIONS_S)
+@pytest.mark.parametrize("calibrated_on", snapshots.ITERATIONS_S)
 def test_a_calibration_reproduces_its_own_model_and_nothing_else_exactly(
     calibrated_on: str,
 ) -> None:
-    table = iterations.iteration_table(calibrated_on)
+    table = snapshots.iteration_table(calibrated_on)
     fitted = table[table.calibration]
     assert set(fitted.model) == {calibrated_on}
-    assert len(fitted) == len(MODES) - 1
+    assert len(fitted) == len(snapshots.MODES) - 1
     assert fitted.error.abs().max() < 1e-12
     assert table[~table.calibration].error.abs().min() > 1e-5
 
@@ -62,31 +98,33 @@ def test_a_calibration_reproduces_its_own_model_and_nothing_else_exactly(
 @pytest.mark.usefixtures("no_probe")
 def test_overheads_by_hand() -> None:
     """13B: 19.57 s on top of 3.58 s; 34B without snapshots takes 5.473 s."""
-    table = iterations.iteration_table("13B").set_index(["mode", "model"])
+    table = snapshots.iteration_table("13B").set_index(["mode", "model"])
     sync = table.loc[("synchronous", "34B")]
     assert sync.predicted_s == pytest.approx(5.473 + 19.57 * 5.473 / 3.58)
     assert table.loc[("thread and stream", "7B")].predicted_s == pytest.approx(3.277 + 0.94)
     assert table.loc[("hidden", "7B")].predicted_s == pytest.approx(3.777)
-    said = tables.iteration_sentence(table.reset_index(), 0.27)
+    said = snapshots.iteration_sentence(table.reset_index(), 0.27)
     assert "one thread of 7B by +19%" in said
     assert "synchronous" not in said
 
 
 def test_stalls_in_closed_form() -> None:
     """17.7 minutes between failures: 44 % are published for stalls of 10 minutes."""
-    assert pytest.approx(17.72 * 60, rel=1e-3) == stalls.GAP_S
-    assert stalls.one_after_the_other(600.0) == pytest.approx(0.436, abs=1e-3)
-    assert stalls.one_after_the_other(180.0) == pytest.approx(0.831, abs=1e-3)
-    for stall_s in stalls.STALLS_S:
-        anew, absorbed = (stalls.of_treatment(name, stall_s) for name in stalls.TREATMENTS)
-        assert stalls.one_after_the_other(stall_s) < anew < absorbed
+    assert pytest.approx(17.72 * 60, rel=1e-3) == restarts.STALL_GAP_S
+    assert restarts.one_after_the_other(600.0) == pytest.approx(0.436, abs=1e-3)
+    assert restarts.one_after_the_other(180.0) == pytest.approx(0.831, abs=1e-3)
+    for stall_s in restarts.EFFECTIVE_TIME:
+        anew, absorbed = (restarts.of_treatment(name, stall_s) for name in restarts.TREATMENTS)
+        assert restarts.one_after_the_other(stall_s) < anew < absorbed
 
 
 @pytest.mark.slow
-def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice() -> None:
-    table = stalls.stall_table(20_000, seeds=3, workers=1)
+def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice(
+    tmp_path: Path,
+) -> None:
+    table = restarts.stall_table(_stage(tmp_path, 3), 20_000)
     for (stall_s, treatment), mine in table.groupby(["stall_s", "treatment"]):
-        exact = stalls.of_treatment(treatment, stall_s)
+        exact = restarts.of_treatment(treatment, stall_s)
         # About 200 failures a run: 7 % of the time lost, over three runs 4 %.
         off = 0.12 * exact * (1 - exact) + 0.02
         assert mine.effective_time.mean() == pytest.approx(exact - mine.lost.mean(), abs=off)
@@ -94,31 +132,33 @@ def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice() -
 
 def test_recovery_in_closed_form_by_hand() -> None:
     """Sharding groups of all nodes survive one server; restarts that take no time, one step."""
-    for size, restart_s in recoveries.CASES:
-        found = recoveries.closed_form(size, restart_s)
+    for size, restart_s in restarts.CASES:
+        found = restarts.closed_form(size, restart_s)
         assert sum(found.values()) == pytest.approx(1.0)
         assert min(found.values()) > 0.0
     # At most one failure in a short window: of software with 22 %.
-    brief = recoveries.closed_form(4, 1e-9)
+    brief = restarts.closed_form(4, 1e-9)
     fails = 1 - exp(-32 / 300)
     none_of_hardware = exp(-0.78 * 32 / 300)
     assert brief["local"] == pytest.approx((none_of_hardware - (1 - fails)) / fails)
-    longer = recoveries.closed_form(4, 600.0)
+    longer = restarts.closed_form(4, 600.0)
     assert longer["storage"] > brief["storage"]
-    assert recoveries.closed_form(16, 600.0)["storage"] > longer["storage"]
+    assert restarts.closed_form(16, 600.0)["storage"] > longer["storage"]
 
 
-def test_counted_recoveries_agree_with_the_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recoveries, "CASES", ((4, 300.0),))
-    table = recoveries.recovery_table(2000, seeds=1, workers=1)
-    assert list(table.way) == list(recoveries.WAYS)
+def test_counted_recoveries_agree_with_the_closed_form(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(restarts, "CASES", ((4, 300.0),))
+    table = restarts.recovery_table(_stage(tmp_path, 1), 2000)
+    assert list(table.way) == list(restarts.WAYS)
     error = (table.exact * (1 - table.exact) / table.restarts) ** 0.5
     assert ((table.counted - table.exact).abs() <= 4 * error).all()
     assert table.counted.sum() == pytest.approx(1.0)
 
 
 def test_the_mix_of_domains_is_one_that_can_be_read() -> None:
-    levels = {cause.level for cause in load_mix(str(combinations._DOMAINS_MIX)).causes()}
+    levels = {cause.level for cause in load_mix(str(combinations.DOMAINS_MIX)).causes()}
     assert levels == {"host", "domain"}
 
 
@@ -148,7 +188,9 @@ def runs() -> pd.DataFrame:
 
 
 def test_changes_are_against_storage(runs: pd.DataFrame) -> None:
-    changes = effects.changes(runs).set_index(["restart_of_s", "strategy", "protection"])
+    changes = combinations.changes_against_storage(runs).set_index(
+        ["restart_of_s", "strategy", "protection"]
+    )
     row = changes.loc[(300.0, "spare", "reft")]
     assert row.change == pytest.approx(-0.2 * 4.0 / 4.01)
     assert row.change_low <= row.change <= row.change_high
@@ -160,12 +202,14 @@ def test_what_is_drawn_and_said_comes_from_the_tables(runs: pd.DataFrame, tmp_pa
         scan.assign(redundancy=r, time_to_train_ratio=scan.time_to_train_ratio + (r - 4) ** 2)
         for r in (3, 4, 5)
     ).reset_index(drop=True)
-    best = effects.best_redundancies(scan)
+    best = combinations.best_redundancies(scan)
     assert set(best.redundancy) == {4}
-    said = tables.combination_sentence(runs, best)
+    said = combinations.combination_sentence(runs, best)
     assert "SPARe from 4.01 to 3.21 (-20%)" in said
     assert "still 2.0 times SPARe's" in said
-    assert figures.draw_scan(scan, tmp_path / "scan.png").stat().st_size > 10_000
+    figures.draw_scan(scan, tmp_path / "scan.png")
+    figures.draw_loss_over_time(tmp_path / "loss.png")
+    assert all(path.stat().st_size > 10_000 for path in tmp_path.glob("*.png"))
 
 
 @pytest.mark.slow

@@ -9,20 +9,21 @@ import pandas as pd
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.studies import all_reproductions
-from faultline.experiments.studies.gemini import figures, recovery, rows, tables, window_table
-from faultline.experiments.studies.gemini.wasted import placement_table, wasted_table
+from faultline.experiments.studies.gemini import study, tables
+from faultline.experiments.studies.gemini.setting import CheckpointCosts
+from faultline.experiments.studies.gemini.tables import placement_table, wasted_table
 
 MIX = "llama3"
 
 
 @pytest.fixture(scope="module")
 def recovered() -> pd.DataFrame:
-    return recovery.recovery_table([0], 500)
+    return tables.recovery_table([0], 500)
 
 
 @pytest.fixture(scope="module")
 def windows() -> pd.DataFrame:
-    return window_table.window_table(MIX, [0], 40, (0.0, 0.1, 0.2), (24,))
+    return tables.window_table(MIX, [0], 40, (0.0, 0.1, 0.2), (24,))
 
 
 def test_gemini_is_registered() -> None:
@@ -31,7 +32,7 @@ def test_gemini_is_registered() -> None:
 
 def test_the_published_probabilities(recovered: pd.DataFrame) -> None:
     """93.3 % and 80 % for 16 machines, pairs, 2 and 3 lost (Wang et al. 2023 (GEMINI))."""
-    found = {(row.quantity, row.setting): row for row in rows.recovery_rows(recovered)}
+    found = {(row.quantity, row.setting): row for row in study.recovery_rows(recovered)}
     for lost, published in ((2, 93.3), (3, 80.0)):
         setting = f"N=16 m=2 k={lost}"
         exact = found["recovery probability", setting]
@@ -51,21 +52,21 @@ def test_random_sets_agree_with_closed_forms(recovered: pd.DataFrame) -> None:
 
 
 def test_placement_decides_what_a_lost_domain_does() -> None:
-    table = recovery.domain_table([0], 300)
+    table = tables.domain_table([0], 300)
     one = table[(table.lost_domains == 1) & (table.scheme != "unprotected")]
     assert (one[one.placement == "across-domains"].drawn == 1.0).all()
     assert (one[one.placement == "neighbours"].drawn == 0.0).all()
     assert (one.exact == one.drawn).all()
-    assert len(rows.domain_rows(table)) == 2 * 4 * 2 * 4
+    assert len(list(study.domain_rows(table))) == 2 * 4 * 2 * 4
 
 
 def test_every_row_of_a_table_can_be_told_from_the_others(
     recovered: pd.DataFrame, windows: pd.DataFrame
 ) -> None:
     results = [
-        *rows.recovery_rows(recovered),
-        *rows.window_rows(windows),
-        *rows.wasted_rows(wasted_table(), placement_table()),
+        *study.recovery_rows(recovered),
+        *study.window_rows(windows),
+        *study.wasted_rows(wasted_table(), placement_table()),
     ]
     names = [(row.quantity, row.scheme, row.setting) for row in results]
     assert len(names) == len(set(names))
@@ -83,7 +84,8 @@ def test_schemes_rank_as_their_tolerance_does(windows: pd.DataFrame) -> None:
 
 
 def test_the_closing_sentence_reads_the_tables(windows: pd.DataFrame) -> None:
-    said = tables.closing_sentence(windows, placement_table())
+    results = {"windows": windows, "placement": placement_table()}
+    (said,) = study.GeminiStudy().headline(results, ())
     exact = windows[
         (windows.domain_share == 0.1)
         & (windows.window_h == 24)
@@ -94,12 +96,28 @@ def test_the_closing_sentence_reads_the_tables(windows: pd.DataFrame) -> None:
     assert "1.5 minutes on average instead of 12.0" in said
 
 
-def test_the_figure_of_losses_over_time(tmp_path: Path) -> None:
-    assert figures.draw_loss_over_time(tmp_path / "loss.png").stat().st_size > 10_000
+def test_wasted_time_by_hand() -> None:
+    """1.2 TB; storage at 2.5 GB/s: 480 s, a peer at 50 GB/s: 1.5 s for a sixteenth."""
+    wasted = wasted_table().set_index("checkpoints").wasted_s
+    assert wasted["memory, every iteration"] == pytest.approx(60 + 30 + 1.5)
+    assert wasted["storage, one after the other"] == pytest.approx(480 * 2.5)
+    assert wasted["storage, every 3 h"] == pytest.approx(480 + 5400 + 480)
+
+
+def test_what_placement_does_to_wasted_time() -> None:
+    """A lost domain of 8 of 16 machines: pairs of neighbours are gone, pairs across survive."""
+    placed = placement_table().set_index(["placement", "domain_share"]).wasted_s
+    assert placed["neighbours", 0.1] == pytest.approx(0.9 * 91.5 + 0.1 * 6360)
+    assert placed["across-domains", 0.2] == pytest.approx(91.5)
+
+
+def test_a_checkpoint_that_does_not_fit_an_iteration_is_refused() -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        CheckpointCosts(iteration_s=1.0).in_memory_s()
 
 
 def test_curves_are_the_closed_form_of_the_tables(windows: pd.DataFrame) -> None:
-    curves = window_table.curve_table(MIX)
+    curves = tables.curve_table(MIX)
     keys = ["mix", "domain_share", "window_h", "scheme", "placement"]
     both = windows.merge(curves, on=keys, suffixes=("", "_curve"))
     assert len(both) == 3 * 4 * 2

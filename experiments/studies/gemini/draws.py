@@ -1,4 +1,7 @@
-"""Many random sets of lost nodes at once, and which of them take a whole group's state away."""
+"""Many random sets of lost nodes at once, and which of them take a whole group's state away.
+
+Sets come from random draws, or are windows cut out of failures that the simulator draws.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,23 @@ from dataclasses import dataclass
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
+from faultline.simulator.failures.mix import CauseMix
 from faultline.strategies.in_memory.node_groups import NodeGroups
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+
+LOST_NODES, LOST_DOMAINS = 1, 2
+"""What random streams are for; the numbers are part of what a seed means and never change."""
+
+_STUDY = 0x4D454D
+_SECONDS_PER_HOUR = 3600.0
+
+
+def stream(seed: int, purpose: int, index: int) -> np.random.Generator:
+    """Return a random stream of the study, apart from those of runs and of other studies."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(_STUDY, purpose, index))
+    return np.random.Generator(np.random.PCG64(sequence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +88,9 @@ def uniform_domain_sets(
         If there are not that many domains.
     """
     chosen = _distinct(rng, sets, -(-nodes // domain_nodes), lost)
-    return _with_all_nodes(
-        sets, np.repeat(np.arange(sets), lost), chosen.ravel(), nodes, domain_nodes
-    )
-
-
-def _with_all_nodes(
-    sets: int, set_index: Integers, domain: Integers, nodes: int, domain_nodes: int
-) -> LossSets:
-    node = (domain[:, np.newaxis] * domain_nodes + np.arange(domain_nodes)).ravel()
+    node = (chosen.reshape(-1, 1) * domain_nodes + np.arange(domain_nodes)).ravel()
     exists = node < nodes
-    return LossSets(sets, np.repeat(set_index, domain_nodes)[exists], node[exists])
+    return LossSets(sets, np.repeat(np.arange(sets), lost * domain_nodes)[exists], node[exists])
 
 
 def _distinct(rng: np.random.Generator, sets: int, things: int, chosen: int) -> Integers:
@@ -99,3 +107,44 @@ def _distinct(rng: np.random.Generator, sets: int, things: int, chosen: int) -> 
         taken = (drawn[:, :column] == candidate[:, np.newaxis]).any(axis=1)
         drawn[:, column] = np.where(taken, newest, candidate)
     return drawn
+
+
+class DrawnLosses:
+    """Hosts that lost their memory, by time, over one long course of failures of a mix.
+
+    Parameters
+    ----------
+    mix : CauseMix
+        Where the failures come from. They are memoryless, so that windows cut out of one course
+        do not depend on each other.
+    hours : int
+        How long the course is.
+    seed : int
+        Seed of the failures.
+    """
+
+    def __init__(self, mix: CauseMix, hours: int, seed: int) -> None:
+        self._hours = hours
+        end_s = hours * _SECONDS_PER_HOUR
+        times_s: list[float] = []
+        first: list[int] = []
+        count: list[int] = []
+        for batch in mix.batches(seed):
+            for failure in batch:
+                hosts = mix.layout.hosts_losing_memory(failure)
+                times_s.append(failure.time_s)
+                first.append(hosts.start)
+                count.append(len(hosts))
+            if times_s and times_s[-1] > end_s:
+                break
+        counts = np.array(count)
+        offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        self._time_s = np.repeat(np.array(times_s), counts)
+        self._host = np.repeat(np.array(first), counts) + offsets
+
+    def windows(self, hours: int) -> LossSets:
+        """Return the hosts lost in each window of so many hours; a rest at the end is left out."""
+        sets = self._hours // hours
+        index = (self._time_s // (hours * _SECONDS_PER_HOUR)).astype(np.int64)
+        inside = index < sets
+        return LossSets.with_repeats(sets, index[inside], self._host[inside])

@@ -13,27 +13,29 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies import all_reproductions
-from faultline.experiments.studies.mecefo import figures, rows, tables
-from faultline.experiments.studies.mecefo.course import course_of
-from faultline.experiments.studies.mecefo.published import (
-    DROPS_PERCENT,
-    THOUSAND_TOKENS_PER_S,
-    published_drop,
-)
+from faultline.experiments.studies.mecefo import ablation, figures, study
 from faultline.experiments.studies.mecefo.runs import (
     EXCESS_KEPT,
     Cell,
     cells,
+    course_of,
+    drop_rows,
     hours_of,
+    plateau_rows,
+    resilience_rows,
     scenario_of,
     step_s,
+    throughput_rows,
 )
 from faultline.experiments.studies.mecefo.setting import (
+    DROPS_PERCENT,
     MODELS,
     SCENARIOS,
     SYSTEMS,
+    THOUSAND_TOKENS_PER_S,
     all_reduce_s,
     doubled_cost,
+    published,
 )
 from faultline.strategies.takeover.node_costs import measured_costs
 
@@ -48,7 +50,8 @@ def runs() -> pd.DataFrame:
                 "model": cell.model,
                 "scenario_name": cell.scenario,
                 "variant": cell.variant,
-                "drop": (published_drop(cell.system, cell.model, cell.scenario) or 1.0) / 100,
+                "drop": (published(DROPS_PERCENT, cell.system, cell.model, cell.scenario) or 1.0)
+                / 100,
             }
             for cell in cells(full=True)
             for _ in range(2)
@@ -94,21 +97,21 @@ def test_costs_of_other_models_come_from_no_fault_throughput_alone() -> None:
 
 def test_every_row_can_be_told_from_the_others(runs: pd.DataFrame) -> None:
     results = [
-        *rows.drop_rows(runs),
-        *rows.throughput_rows(runs),
-        *rows.resilience_rows(runs),
-        *rows.ablation_rows(),
-        *rows.plateau_rows(),
+        *drop_rows(runs),
+        *throughput_rows(runs),
+        *resilience_rows(runs),
+        *ablation.slowdown_rows(),
+        *plateau_rows(),
     ]
     names = [(row.quantity, row.scheme, row.setting) for row in results]
     assert len(names) == len(set(names))
     json.dumps([row.as_dict() for row in results], allow_nan=False)
     assert ("drop", "mecefo", "1B low") in names
-    assert all(factor == pytest.approx(1) for _, factor in rows.drops_within(results).values())
+    assert all(factor == pytest.approx(1) for _, factor in study.drops_within(results).values())
 
 
 def test_the_ablation() -> None:
-    found = {(row.quantity, row.setting): row for row in rows.ablation_rows()}
+    found = {(row.quantity, row.setting): row for row in ablation.slowdown_rows()}
     naive = found["slowdown by FLOP", "7B naive doubling"]
     assert naive.simulated == pytest.approx(22 / 15)
     assert naive.published == pytest.approx(1.4715, abs=1e-4)
@@ -118,10 +121,11 @@ def test_the_ablation() -> None:
 
 
 def test_tables_and_the_figure_of_drops(runs: pd.DataFrame, tmp_path: Path) -> None:
-    results = rows.drop_rows(runs)
-    assert tables.drop_table_of(results).row_count == len(MODELS) * len(SYSTEMS) + 2
-    assert "350M 0.90" in tables.account(results)
-    assert figures.draw_drops(results, tmp_path / "drops.png").stat().st_size > 10_000
+    results = list(drop_rows(runs))
+    assert len(study.shown_drops(results).frame) == len(MODELS) * len(SYSTEMS) + 2
+    assert "350M 0.90" in study.account(results)
+    figures.draw_drops(results, tmp_path / "drops.png")
+    assert (tmp_path / "drops.png").stat().st_size > 10_000
 
 
 def test_bamboo_without_its_switch_spreads_what_mecefo_computes() -> None:
@@ -142,15 +146,14 @@ def test_oobleck_s_drop_is_a_plateau() -> None:
     Two pipelines of 8 nodes have stages of 4 layers. An iteration of 32 micro-batches takes
     (8 - 1) 4 + 32 = 60 with all; the three take 12, 10 and 10 of them in (10 - 1) 4 + 32 = 68.
     """
-    drops = [row for row in rows.plateau_rows() if int(row.setting.split()[1]) <= 5]
+    drops = [row for row in plateau_rows() if int(row.setting.split()[1]) <= 5]
     assert len(drops) == 5
     for row in drops:
         assert row.low == row.high == row.simulated == pytest.approx(100 * (1 - 60 / 68))
-    assert tables.plateau_table(rows.plateau_rows()).row_count == 1
 
 
 def test_the_headline_says_what_becomes_of_the_published_one(runs: pd.DataFrame) -> None:
-    said = tables.headline(list(rows.resilience_rows(runs)))
+    said = study.times_over_mecefo(resilience_rows(runs))
     assert "under Bamboo 5.0 times (published 5.0)" in said
     assert "under Oobleck 6.7 times (published 6.7)" in said
 
@@ -158,14 +161,13 @@ def test_the_headline_says_what_becomes_of_the_published_one(runs: pd.DataFrame)
 def test_a_course_adds_up_to_the_steps_of_its_run(tmp_path: Path) -> None:
     cell = Cell("mecefo", "7B", "higher")
     course = course_of(cell, 1, 2.0)
-    scenario = scenario_of(cell)
-    job = scenario.job.model_copy(update={"time_limit_s": 7200.0})
-    record = run(scenario.model_copy(update={"job": job}), 1)
+    record = run(scenario_of(cell).with_({"job.time_limit_s": 7200.0}), 1)
     trained_s = record["completed_steps"] * step_s("mecefo", MODELS["7B"])
     assert course.relative.sum() * 300 == pytest.approx(trained_s, abs=5.0)
     assert len(course.failures_h) > 3
     courses = {"mecefo": course, "bamboo": course_of(Cell("bamboo", "7B", "higher"), 1, 2.0)}
-    assert figures.draw_courses(courses, "higher", tmp_path / "c.png").stat().st_size > 10_000
+    figures.draw_courses(courses, "higher", tmp_path / "c.png")
+    assert (tmp_path / "c.png").stat().st_size > 10_000
 
 
 def test_a_drop_of_bamboo_is_what_a_count_of_events_says() -> None:

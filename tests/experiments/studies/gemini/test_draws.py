@@ -1,19 +1,29 @@
-"""Random sets of lost nodes, against closed forms within their intervals, and by hand."""
+"""Losses of memory: random sets and windows of drawn failures, against closed forms and by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.studies.gemini.failure_sets import (
+from faultline.experiments.config.mix_file import load_mix
+from faultline.experiments.studies.gemini.draws import (
+    DrawnLosses,
     LossSets,
     uniform_domain_sets,
     uniform_sets,
 )
-from faultline.experiments.studies.gemini.proportions import proportion_interval
-from faultline.experiments.studies.gemini.time_to_loss import time_to_loss_by_monte_carlo
+from faultline.experiments.studies.gemini.setting import (
+    HOSTS,
+    HOSTS_PER_DOMAIN,
+    LAYOUT,
+    MIXES,
+    SCHEMES,
+    failure_rates_per_s,
+    memory_losing_mix,
+)
+from faultline.experiments.studies.gemini.tables import survival
+from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
-from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
 from faultline.strategies.in_memory.survival import (
     loss_given_domains,
     loss_given_nodes,
@@ -21,9 +31,10 @@ from faultline.strategies.in_memory.survival import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, chisquare
+from scipy.stats import chisquare
 
 PLACEMENTS: tuple[Placement, ...] = ("across-domains", "neighbours")
+DAY_S = 86_400.0
 STRAY = 4.0
 """Standard errors that a mean may stray: of a thousand such tests one in 16 would fail."""
 
@@ -102,42 +113,75 @@ def test_more_nodes_than_there_are_cannot_be_lost() -> None:
         uniform_sets(np.random.default_rng(0), 1, 4, 5)
 
 
-@given(trials=st.integers(1, 10_000), data=st.data())
-def test_the_interval_of_a_share_is_wilson_s(trials: int, data: st.DataObject) -> None:
-    hits = data.draw(st.integers(0, trials))
-    expected = binomtest(hits, trials).proportion_ci(method="wilson")
-    low, high = proportion_interval(hits, trials)
-    assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-9)
-    assert 0.0 <= low <= hits / trials <= high <= 1.0 + 1e-15
+def test_shipped_mixes_know_no_failures_of_domains() -> None:
+    """Why a share of such failures is an axis of its own."""
+    for mix in MIXES:
+        assert "domain" not in {cause.level for cause in load_mix(mix).causes()}
 
 
-@pytest.mark.parametrize(("tolerated", "expected"), [(0, 2.34), (1, 7.79), (2, 12.37)])
-def test_time_to_a_tenth_of_loss_probability(tolerated: int, expected: float) -> None:
-    """F(t) = 1 - exp(-(t/50)^3), 1,024 nodes in groups of 16 (Wang et al. 2023 (REFT))."""
-    estimate, low, high = time_to_loss_by_monte_carlo(0.1, 50.0, 3.0, 1024, 16, tolerated, 4000, 3)
-    exact = time_to_loss(0.1, weibull_failed_by(50.0, 3.0), 1024, 16, tolerated, 100.0)
-    assert exact == pytest.approx(expected, abs=0.02)
-    half = (high - low) / 2
-    assert low - half < exact < high + half
-    assert low < estimate < high
-    assert high - low < 0.1 * exact
+def test_rates_of_llama3() -> None:
+    """328 of the 419 interruptions in 54 days are hardware: 78 %."""
+    host, domain = failure_rates_per_s(memory_losing_mix("llama3", 0.0))
+    assert HOSTS == 2048
+    assert host * HOSTS * 54 * DAY_S == pytest.approx(328)
+    assert domain == 0.0
 
 
-def test_the_interval_of_a_time_holds_it_as_often_as_it_says() -> None:
-    exact = time_to_loss(0.3, weibull_failed_by(50.0, 3.0), 32, 4, 1, 100.0)
-    held = 0
-    for seed in range(200):
-        _, low, high = time_to_loss_by_monte_carlo(0.3, 50.0, 3.0, 32, 4, 1, 200, seed)
-        held += low <= exact <= high
-    assert 180 <= held <= 200
+def test_rates_of_rsc_1() -> None:
+    host, _ = failure_rates_per_s(memory_losing_mix("rsc-1", 0.0))
+    assert host * 1000 * DAY_S == pytest.approx(6.50)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "tolerated", "trials", "message"),
-    [(30, 1, 100, "divisor"), (32, 4, 100, "fewer losses"), (32, 1, 10, "too few")],
-)
-def test_lifetimes_that_cannot_be_drawn_are_refused(
-    nodes: int, tolerated: int, trials: int, message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        time_to_loss_by_monte_carlo(0.1, 50.0, 3.0, nodes, 4, tolerated, trials, 0)
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_a_share_of_domain_failures_keeps_the_number_of_failures(share: float) -> None:
+    host, domain = failure_rates_per_s(memory_losing_mix("rsc-2", share))
+    plain, _ = failure_rates_per_s(memory_losing_mix("rsc-2", 0.0))
+    domains = HOSTS // HOSTS_PER_DOMAIN
+    assert host * HOSTS + domain * domains == pytest.approx(plain * HOSTS)
+    assert domain * domains == pytest.approx(share * plain * HOSTS)
+
+
+def test_windows_hold_the_failures_that_the_mix_draws() -> None:
+    """Against the failures themselves, one after the other."""
+    mix = memory_losing_mix("rsc-1", 0.2)
+    failures = []
+    for batch in mix.batches(4):
+        failures += batch
+        if batch[-1].time_s > 50 * DAY_S:
+            break
+    windows = DrawnLosses(mix, 24 * 50, 4).windows(24)
+    assert windows.sets == 50
+    expected: list[set[int]] = [set() for _ in range(50)]
+    for one in failures:
+        if one.time_s < 50 * DAY_S:
+            expected[int(one.time_s // DAY_S)] |= set(LAYOUT.hosts_losing_memory(one))
+    assert sum(map(len, expected)) > 300
+    found: list[set[int]] = [set() for _ in range(50)]
+    for index, host in zip(windows.set_index, windows.node, strict=True):
+        found[index].add(int(host))
+    assert found == expected
+    groups = NodeGroups(HOSTS, 8, 1, "across-domains")
+    assert windows.lost(groups).tolist() == [not groups.survives(hosts) for hosts in expected]
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("scheme", ["reft-8", "gemini-2"])
+def test_survival_of_drawn_failures_is_the_closed_form(scheme: str, placement: Placement) -> None:
+    mix = memory_losing_mix("rsc-1", 0.05)
+    groups = SCHEMES[scheme].groups(HOSTS, placement)
+    gone = np.concatenate(
+        [DrawnLosses(mix, 24 * 400, seed).windows(12).lost(groups) for seed in (1, 2)]
+    )
+    check(gone, 1.0 - survival(scheme, placement, failure_rates_per_s(mix), 12.0))
+
+
+def test_only_broken_hardware_loses_memory() -> None:
+    struck = {cause.name for cause in memory_losing_mix("llama3", 0.0).mixed}
+    kept = {cause.name for cause in load_mix("llama3").causes()} - struck
+    assert kept == {"software-bug", "switch-or-cable", "dependency"}
+
+
+def test_hardware_that_the_closed_forms_do_not_know_is_refused() -> None:
+    mix = CauseMix((Cause("power-feed", "group", "hardware", 1e-9),), LAYOUT)
+    with pytest.raises(UserError, match="power-feed: hardware of level group"):
+        failure_rates_per_s(mix)

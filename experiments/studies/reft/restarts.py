@@ -1,0 +1,317 @@
+"""What restarts leave of a job's time, and where they find its state: closed forms and runs.
+
+FT-HSDP (arXiv 2602.00277) shortens the stall of a failure from 10 to 3 minutes. At RSC-1's rate
+100,000 GPUs fail every 17.7 minutes, so what becomes of a failure during a stall decides the rest:
+
+- each failure costs a stall of its own, one after the other: ``1 - stall / gap``;
+- a group that fails during a stall begins its own anew, and all wait for the last one. The stall is
+  over with the first gap between failures as long as it: ``exp(-stall / gap)``, the busy period of
+  a queue with any number of servers (M/D/inf);
+- the stall repairs it in passing: ``1 / (1 + stall / gap)``.
+
+Where restarts find the state is counted in a small job, so that all three ways occur: 64 servers,
+each a replica. Every failure stops the job; a snapshot is whole at the end of every step. What
+happens from there until the end of the restart decides. If nothing but software fails, each server
+has its own copy; if no more servers a sharding group fail than its code bears, peers rebuild them;
+else it comes from storage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from math import exp, expm1
+
+import pandas as pd
+from faultline.experiments.analysis.intervals import interval_of_proportion
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.point import Point
+from faultline.experiments.studies.base import Row, row_of
+from faultline.experiments.studies.stage import Stage
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.training import Training
+from faultline.strategies.in_memory.reliability import loss_probability
+from faultline.strategies.protection.tier import Keeper, Recovery
+
+EFFECTIVE_TIME = {600.0: 0.44, 180.0: 0.80}
+"""Effective training time on O(100k) GPUs by seconds of a stall (FT-HSDP)."""
+
+FAILURES_PER_1000_NODE_DAYS = 6.50
+"""RSC-1 (Kokolis et al. 2025, arXiv 2410.21680); nodes of eight GPUs."""
+
+GPUS, GPUS_PER_NODE = 100_000, 8
+STALL_GAP_S = 86_400.0 * 1000 / (FAILURES_PER_1000_NODE_DAYS * (GPUS // GPUS_PER_NODE))
+"""Mean seconds between failures: 1,063, which is 17.7 minutes."""
+
+TREATMENTS = ("begins-anew", "absorbed")
+
+NODES = 64
+GAP_S = 300.0
+HARDWARE_SHARE = 0.78
+"""Of interruptions (Grattafiori et al. 2024, Llama 3, arXiv 2407.21783)."""
+
+WAYS: tuple[Recovery, ...] = ("local", "peers", "storage")
+CASES = tuple((size, restart_s) for size in (4, 16) for restart_s in (60.0, 300.0, 1200.0))
+_COMPUTE_S, _ALL_REDUCE_S = 30.0, 2.0
+
+# The load is part of the restart, and messages of the job's controller take no time.
+_RESTART = {"restart.load": "included", "restart.controller_s": 0.0}
+
+
+def one_after_the_other(stall_s: float) -> float:
+    """Return the effective time if each failure costs a stall of its own."""
+    return 1.0 - stall_s / STALL_GAP_S
+
+
+def of_treatment(treatment: str, stall_s: float) -> float:
+    """Return the effective time in closed form, by what becomes of a failure during a stall."""
+    if treatment == "begins-anew":
+        return exp(-stall_s / STALL_GAP_S)
+    return 1.0 / (1.0 + stall_s / STALL_GAP_S)
+
+
+def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
+    """Simulate both stalls, with failures in them absorbed or begun anew.
+
+    Just-in-time checkpoints and 100 groups of 1,000 GPUs: a failure loses the step under way, of
+    10 s, and nothing else.
+
+    Returns
+    -------
+    DataFrame
+        A row a run: ``stall_s``, ``treatment``, ``seed``, ``effective_time`` (useful time over
+        all time), ``availability`` (time in which the job was not in a restart), ``lost`` (the
+        share of time for steps done twice and for failures to show).
+    """
+    points = []
+    for stall_s in EFFECTIVE_TIME:
+        for treatment in TREATMENTS:
+            changes = _stall_changes(stall_s, treatment, steps)
+            question = resolve(load_scenario("spare-sound", changes))
+            labels = (("stall_s", stall_s), ("treatment", treatment))
+            points += [Point.of(question, seed, labels) for seed in range(stage.seeds)]
+    runs = stage.runs("stalls", points)
+    table = runs[["stall_s", "treatment", "seed"]].assign(
+        effective_time=1.0 / runs.time_to_train_ratio,
+        availability=runs.availability,
+        lost=(runs.repeated_s + runs.detection_s) / runs.time_s,
+    )
+    return table.join(runs[["failures", "restarts"]])
+
+
+def _stall_changes(stall_s: float, treatment: str, steps: int) -> dict[str, object]:
+    return {
+        "strategy.name": "checkpoint",
+        "job.groups": 100,
+        "job.gpus": GPUS,
+        "job.steps": steps,
+        "job.compute_s": 10.0,
+        "job.compute_jitter": 0.0,
+        "failures.distribution": "exponential",
+        "failures.mtbf_s": STALL_GAP_S,
+        "all_reduce.time": "stated",
+        "all_reduce.time_s": 0.1,
+        "checkpoint.write": "stated",
+        "checkpoint.write_s": 1.0,
+        "restart.duration_s": stall_s,
+        "restart.failure_during": treatment,
+        # What fails anew while others are restarted is either waited for, or repaired in passing.
+        "restart.failure_while_waiting": ("surfaces" if treatment == "begins-anew" else "absorbed"),
+        **_RESTART,
+        "protection.name": "just-in-time",
+        "protection.times": "stated",
+        "protection.copy_s": 1.0,
+        "protection.load_s": 1.0,
+        "protection.fetch_s": 2.0,
+    }
+
+
+def stall_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return effective times by stall: published, three closed forms, and simulated."""
+    for stall_s, published in EFFECTIVE_TIME.items():
+        where = f"100,000 GPUs, stalls of {stall_s / 60:g} min"
+        closed = {"one after the other": one_after_the_other(stall_s)}
+        closed |= {name: of_treatment(name, stall_s) for name in TREATMENTS}
+        for name, exact in closed.items():
+            texts = ("checkpoint", f"{where}, {name}", published)
+            yield row_of("effective time, closed form", *texts, [exact], "1")
+            simulated = list(_cell(table, stall_s, name).effective_time)
+            if simulated:
+                yield row_of("effective time, simulated", *texts, simulated, "1")
+
+
+def shown_stalls(table: pd.DataFrame) -> Printed:
+    """Show effective times by stall."""
+    rows = []
+    for stall_s, published in EFFECTIVE_TIME.items():
+        closed = {"has a stall of its own": one_after_the_other(stall_s)}
+        closed |= {name: of_treatment(name, stall_s) for name in TREATMENTS}
+        rows += [
+            {
+                "a failure during a stall": name,
+                "stall": f"{stall_s / 60:g} min",
+                "published": published,
+                "closed form": exact,
+                "simulated": _cell(table, stall_s, name).effective_time.mean(),
+            }
+            for name, exact in closed.items()
+        ]
+    return Printed(
+        "Effective time of 100,000 GPUs, a failure every 17.7 minutes",
+        pd.DataFrame(rows),
+        {"stall": "{}", "published": "{:.0%}", "closed form": "{:.1%}", "simulated": "{:.1%}"},
+    )
+
+
+def _cell(table: pd.DataFrame, stall_s: float, treatment: str) -> pd.DataFrame:
+    return table[(table.stall_s == stall_s) & (table.treatment == treatment)]
+
+
+@dataclass(slots=True)
+class Counting:
+    """A keeper that counts what it answered."""
+
+    keeper: Keeper
+    found: Counter[Recovery] = field(default_factory=Counter)
+
+    def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
+        """Answer, and count; what is gone counts as storage."""
+        way = self.keeper.recovery(lost_nodes)
+        self.found[way or "storage"] += 1
+        return way
+
+
+def closed_form(size: int, restart_s: float) -> dict[Recovery, float]:
+    """Return the probability of each way, given that a failure strikes in a step.
+
+    Failures are a Poisson process. A step of length s fails with ``1 - exp(-s / gap)``; then all
+    that fails from its begin to the end of the restart, W in all, is repaired at once. With E(t)
+    the probability that nothing fails in a time t and everything after it is harmless,
+    P(harmless | failure) = (P(harmless in W) - exp(-s / gap) P(harmless in W - s)) /
+    (1 - exp(-s / gap)).
+    """
+    step_s = _COMPUTE_S + _ALL_REDUCE_S
+    window_s = step_s + restart_s
+    quiet = exp(-step_s / GAP_S)
+
+    def given_failure(harmless: Callable[[float], float]) -> float:
+        return (harmless(window_s) - quiet * harmless(window_s - step_s)) / (1.0 - quiet)
+
+    def no_hardware(time_s: float) -> float:
+        return exp(-HARDWARE_SHARE * time_s / GAP_S)
+
+    def survived(time_s: float) -> float:
+        lost = -expm1(-HARDWARE_SHARE * time_s / GAP_S / NODES)
+        return 1.0 - loss_probability(lost, NODES, size, 1)
+
+    local, kept = given_failure(no_hardware), given_failure(survived)
+    return {"local": local, "peers": kept - local, "storage": 1.0 - kept}
+
+
+def recovery_table(stage: Stage, steps: int) -> pd.DataFrame:
+    """Count the ways of recovery, beside their probabilities.
+
+    Returns
+    -------
+    DataFrame
+        A row a sharding group, restart and way: ``restarts``, ``counted`` (a share), its 95 %
+        interval ``low`` and ``high`` (Wilson), and ``exact``.
+    """
+    arguments = [(*case, steps, seed) for case in CASES for seed in range(stage.seeds)]
+    counts = {case: Counter[Recovery]() for case in CASES}
+    counted = stage.calls("recoveries", _count, arguments)
+    for (size, restart_s, *_), found in zip(arguments, counted, strict=True):
+        counts[size, restart_s] += found
+    rows = []
+    for (size, restart_s), count in counts.items():
+        exact = closed_form(size, restart_s)
+        restarts = count.total()
+        for way in WAYS:
+            low, high = interval_of_proportion(count[way], restarts)
+            rows.append(
+                {
+                    "sharding_group": size,
+                    "restart_s": restart_s,
+                    "way": way,
+                    "restarts": restarts,
+                    "counted": count[way] / restarts,
+                    "low": low,
+                    "high": high,
+                    "exact": exact[way],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
+    size, restart_s, steps, seed = argument
+    question = resolve(load_scenario("spare-sound", _recovery_changes(size, restart_s, steps)))
+    job = question.job(seed)
+    memory, *others = job.work.tiers
+    counting = Counting(memory.keeper)
+    work = replace(job.work, tiers=(replace(memory, keeper=counting), *others))
+    play(Training(work, job.rules, question.strategy()), ReplayEngine(replace(job, work=work)))
+    return counting.found
+
+
+def _recovery_changes(size: int, restart_s: float, steps: int) -> dict[str, object]:
+    return {
+        "strategy.name": "checkpoint",
+        "job.groups": NODES,
+        "job.gpus": 8 * NODES,
+        "job.parameter_bytes": 1e11,
+        "job.steps": steps,
+        "job.compute_s": _COMPUTE_S,
+        "job.compute_jitter": 0.0,
+        "job.give_up_after_restarts": 1_000_000,
+        "failures.distribution": "exponential",
+        "failures.mtbf_s": GAP_S,
+        "failures.hardware_share": HARDWARE_SHARE,
+        "failures.gpus_per_host": 8,
+        "all_reduce.time": "stated",
+        "all_reduce.time_s": _ALL_REDUCE_S,
+        "checkpoint.write": "stated",
+        # As good as nothing: how much time things take is another question.
+        "checkpoint.write_s": 1e-6,
+        "checkpoint.interval_steps": 50,
+        "restart.duration_s": restart_s,
+        **_RESTART,
+        "protection.name": "reft",
+        "protection.reft.sharding_group": size,
+        "protection.interval_steps": 1,
+        "protection.times": "stated",
+        "protection.copy_s": 0.0,
+        "protection.load_s": 0.0,
+        "protection.rebuild_s": 0.0,
+    }
+
+
+def recovery_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return the shares of recoveries by where the state was, counted and in closed form."""
+    quantity = "share of recoveries"
+    for cell in table.itertuples():
+        where = f"64 nodes in groups of {cell.sharding_group}, restart {cell.restart_s:g} s"
+        texts = ("reft", f"{where}, {cell.way}", None)
+        yield row_of(quantity, *texts, [cell.exact], "1")
+        yield Row(f"{quantity}, simulated", *texts, cell.counted, cell.low, cell.high, "1")
+
+
+def shown_recoveries(table: pd.DataFrame) -> Printed:
+    """Show where restarted jobs found their state."""
+    return Printed(
+        "Where restarts find the state: 64 nodes, a failure every 300 s,\n78 % of them of hardware",
+        table[["sharding_group", "restart_s", "way", "exact", "counted"]].assign(
+            interval=[f"{cell.low:.1%} to {cell.high:.1%}" for cell in table.itertuples()]
+        ),
+        {"restart_s": "{:g} s", "exact": "{:.1%}", "counted": "{:.1%}", "interval": "{}"},
+        {
+            "sharding_group": "group",
+            "restart_s": "restart",
+            "exact": "closed form",
+            "interval": "95 %",
+        },
+    )
