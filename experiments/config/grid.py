@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.runs.single_run import EngineName
 
+EngineName = Literal["replay", "simgrid"]
 Settings = dict[str, Any]
 Values = dict[str, list[Any]]
 

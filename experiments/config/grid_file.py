@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.grid import Grid, Settings, Values, dotted_leaves
+from faultline.experiments.config.grid import EngineName, Grid, Settings, Values, dotted_leaves
 from faultline.experiments.config.keys import remedy_for, schema_keys
 from faultline.experiments.config.mistakes import quote
 from faultline.experiments.config.scenario import Scenario
@@ -34,7 +34,7 @@ class _GridFile(BaseModel):
     seeds: int | list[int] = 1
     name: str | None = None
     description: str = ""
-    engine: Literal["replay", "simgrid"] = "replay"
+    engine: EngineName = "replay"
     set: dict[str, Any] = {}
     grid: dict[str, Any] = {}
     cases: list[dict[str, Any]] = []

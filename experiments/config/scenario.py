@@ -6,9 +6,15 @@ choices hold that decide how a simulator treats a failure. Fields are in SI unit
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping, MutableMapping, Sequence
+from copy import deepcopy
+from typing import Any, Literal
 
+from faultline.experiments.config.clusters import gpus_of_cluster
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.field_documentation import about
+from faultline.experiments.config.mistakes import mistakes_in
+from faultline.experiments.config.model_numbers import numbers_of_model
 from faultline.experiments.config.tables.checkpoint import CheckpointTable
 from faultline.experiments.config.tables.communication import AllReduceTable, DetectionTable
 from faultline.experiments.config.tables.failures import FailuresTable
@@ -18,7 +24,7 @@ from faultline.experiments.config.tables.protection import ProtectionTable
 from faultline.experiments.config.tables.restart import RejoinTable, RestartTable
 from faultline.experiments.config.tables.strategy import StrategyTable
 from faultline.experiments.config.tables.table import Table
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 
 class Scenario(Table):
@@ -52,3 +58,91 @@ class Scenario(Table):
     restart: RestartTable = Field(default_factory=RestartTable)
     rejoin: RejoinTable = Field(default_factory=RejoinTable)
     platform: PlatformTable = Field(default_factory=PlatformTable)
+
+    def with_(self, changes: Mapping[str, object]) -> Scenario:
+        """Return the scenario with other values, as if its file had stated them.
+
+        What nobody stated stays open: a time that is given alone is still the one that counts, and
+        the numbers of a model are worked out anew.
+
+        Parameters
+        ----------
+        changes : mapping of str to value
+            Dotted keys and their values, such as ``{"job.groups": 600}``; a table by its name is
+            replaced as a whole. None leaves a key open.
+
+        Raises
+        ------
+        UserError
+            Names the first key that is no good, and how many more there are.
+        PlatformError
+            If the platform is no good.
+        """
+        tables = self.stated()
+        for key, value in changes.items():
+            set_key(tables, key.split("."), deepcopy(value), key)
+        try:
+            scenario = Scenario.model_validate(tables)
+        except ValidationError as error:
+            first, *others = mistakes_in(error, Scenario)
+            raise UserError(first.describe() + and_more(len(others))) from error
+        return scenario.completed()
+
+    def stated(self) -> dict[str, Any]:
+        """Return the tables as they were stated: without defaults, and what follows from others."""
+        return self.model_dump(exclude_unset=True)
+
+    def completed(self) -> Scenario:
+        """Return the scenario with the numbers of its model, or at least with its GPUs.
+
+        Raises
+        ------
+        UserError
+            If the model does not fit the platform, or something else is stated than follows from
+            it.
+        PlatformError
+            If the platform is no good.
+        """
+        job, stated = self.job, self.stated()
+        numbers: Mapping[tuple[str, str], float] = {}
+        if self.model.name != "stated":
+            numbers = numbers_of_model(self.model, job.groups, self.platform.file, stated)
+        elif job.gpus is None:
+            whole = job.gpus_per_group is not None
+            gpus = job.all_gpus if whole else gpus_of_cluster(self.platform.file)
+            numbers = {("job", "gpus"): gpus}
+        if not numbers:
+            return self
+        for (table, key), value in numbers.items():
+            stated.setdefault(table, {})[key] = value
+        scenario = Scenario.model_validate(stated)
+        for table, key in numbers:
+            if key not in getattr(self, table).model_fields_set:
+                getattr(scenario, table).model_fields_set.discard(key)
+        return scenario
+
+
+def set_key(
+    tables: MutableMapping[str, Any], keys: Sequence[str], value: object, origin: str
+) -> None:
+    """Set one value in nested tables, making those that are missing; None leaves it out.
+
+    Raises
+    ------
+    UserError
+        If the way to it leads through a value.
+    """
+    inner = tables
+    for part in keys[:-1]:
+        inner = inner.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise UserError(f"{origin}: {part} is a value, not a table")
+    if value is None:
+        inner.pop(keys[-1], None)
+    else:
+        inner[keys[-1]] = value
+
+
+def and_more(mistakes: int) -> str:
+    """Return how many mistakes there are besides the one that is told, for the end of its line."""
+    return f" (and {mistakes} more)" if mistakes else ""

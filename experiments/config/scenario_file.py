@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -13,11 +13,10 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import Schema
 from faultline.experiments.config.mistakes import Location, Mistake, mistakes_in, quote
 from faultline.experiments.config.paths import resolve_paths
-from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario import Scenario, and_more, set_key
 from faultline.experiments.config.text_file import read_text_file
 from faultline.experiments.config.toml_text import SyntaxMistake, parse_toml, parse_toml_value
 from faultline.experiments.config.version import version_mistake
-from faultline.experiments.job.modelled_job import modelled
 from faultline.platforms.errors import nearest
 from faultline.platforms.toml_lines import key_lines
 from pydantic import ValidationError
@@ -40,7 +39,7 @@ class ScenarioSource:
     text : str
         The text of its file; empty where it comes from none.
     settings : dict of tuple to str
-        The ``key=value`` that was applied last to a path.
+        How messages call what was set after it was read, by its path.
     """
 
     origin: str
@@ -67,10 +66,23 @@ class ScenarioSource:
         if not equals or not all(keys):
             raise UserError(f"--set {setting}: write key=value, for example job.groups=600")
         set_key(self.tables, keys, parse_toml_value(text.strip()), f"--set {setting}")
-        self.settings[tuple(keys)] = setting
+        self.settings[tuple(keys)] = f"--set {setting}"
+
+    def change(self, changes: Mapping[str, object]) -> None:
+        """Set values by their dotted keys; None leaves a key out.
+
+        Raises
+        ------
+        UserError
+            If the way to a key leads through a value.
+        """
+        for key, value in changes.items():
+            keys = key.split(".")
+            set_key(self.tables, keys, value, f"{self.origin}: {key}")
+            self.settings[tuple(keys)] = self.origin
 
     def setting_of(self, location: Location) -> str | None:
-        """Return the setting that a value comes from; None if it stands in the file."""
+        """Return what set a value after it was read; None if it stands in the file."""
         for length in range(len(location), 0, -1):
             setting = self.settings.get(tuple(map(str, location[:length])))
             if setting is not None:
@@ -89,7 +101,7 @@ class ScenarioSource:
         """Return where a key was given its value: file and line, or setting."""
         setting = self.setting_of(location)
         if setting is not None:
-            return f"--set {setting}"
+            return setting
         return self.place(self.line_of(location))
 
     def place(self, line: int | None) -> str:
@@ -119,8 +131,8 @@ class ScenarioSource:
         self.check_syntax()
         scenario, mistakes = self.validate()
         if scenario is None:
-            raise UserError(self.told(mistakes[0]) + _and_more(len(mistakes)))
-        return modelled(scenario, self.tables)
+            raise UserError(self.told(mistakes[0]) + and_more(len(mistakes) - 1))
+        return scenario.completed()
 
     def check_syntax(self) -> None:
         """Refuse a text that is no TOML.
@@ -132,7 +144,7 @@ class ScenarioSource:
         """
         if self.syntax_mistakes:
             raise UserError(
-                self.told_syntax(self.syntax_mistakes[0]) + _and_more(len(self.syntax_mistakes))
+                self.told_syntax(self.syntax_mistakes[0]) + and_more(len(self.syntax_mistakes) - 1)
             )
 
     def told_syntax(self, mistake: SyntaxMistake) -> str:
@@ -144,10 +156,6 @@ class ScenarioSource:
         return f"{self.place_of(mistake.location)}: {mistake.describe()}"
 
 
-def _and_more(mistakes: int) -> str:
-    return f" (and {mistakes - 1} more)" if mistakes > 1 else ""
-
-
 def shipped_scenarios() -> list[str]:
     """Return the names of the scenarios that come with Faultline."""
     return sorted(
@@ -157,33 +165,38 @@ def shipped_scenarios() -> list[str]:
     )
 
 
-def load_scenario(name_or_path: str, settings: Iterable[str] = ()) -> Scenario:
-    """Read a scenario and apply settings to it.
+def load_scenario(
+    name_or_path: str, changes: Mapping[str, object] | Iterable[str] = ()
+) -> Scenario:
+    """Read a scenario and change some of its values.
 
     Parameters
     ----------
     name_or_path : str
         The name of a shipped scenario, or a TOML file.
-    settings : iterable of str
-        ``key=value`` with dotted keys; values as in TOML, where quotes may be left out.
+    changes : mapping of str to value, or iterable of str
+        Values by their dotted keys, as for `Scenario.with_`; or ``key=value`` as on the command
+        line, with values as in TOML, where quotes may be left out.
 
     Raises
     ------
     UserError
-        If the file or a setting is no good; the message is one line.
+        If the file or a change is no good; the message is one line.
     """
-    return read_source(name_or_path, settings).scenario()
+    return read_source(name_or_path, changes).scenario()
 
 
-def read_source(name_or_path: str, settings: Iterable[str] = ()) -> ScenarioSource:
-    """Read the tables of a scenario as they stand in its file, and apply settings to them.
+def read_source(
+    name_or_path: str, changes: Mapping[str, object] | Iterable[str] = ()
+) -> ScenarioSource:
+    """Read the tables of a scenario as they stand in its file, and change some of their values.
 
     Mistakes of its text are kept and not raised.
 
     Raises
     ------
     UserError
-        If there is no such file, or a setting is no ``key=value``.
+        If there is no such file, or a change is no ``key=value``.
     """
     text = _text_of(name_or_path)
     tables, mistakes = parse_toml(text)
@@ -191,8 +204,11 @@ def read_source(name_or_path: str, settings: Iterable[str] = ()) -> ScenarioSour
     if name_or_path not in shipped_scenarios():
         resolve_paths(tables, Path(name_or_path).parent)
     source = ScenarioSource(name_or_path, tables, mistakes, text)
-    for setting in settings:
-        source.apply(setting)
+    if isinstance(changes, Mapping):
+        source.change(changes)
+    else:
+        for setting in changes:
+            source.apply(setting)
     return source
 
 
@@ -228,22 +244,6 @@ def scenario_from(tables: Mapping[str, Any], origin: str) -> Scenario:
 def describe_mistakes(error: ValidationError, schema: Schema = Scenario) -> list[str]:
     """Return each mistake of a file as one line: key, what is wrong, what would be right."""
     return [mistake.describe() for mistake in mistakes_in(error, schema)]
-
-
-def set_key(tables: dict[str, Any], keys: Sequence[str], value: object, origin: str) -> None:
-    """Set one value in nested tables, making those that are missing.
-
-    Raises
-    ------
-    UserError
-        If the way to it leads through a value.
-    """
-    inner = tables
-    for part in keys[:-1]:
-        inner = inner.setdefault(part, {})
-        if not isinstance(inner, dict):
-            raise UserError(f"{origin}: {part} is a value, not a table")
-    inner[keys[-1]] = value
 
 
 def _text_of(name_or_path: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
+from faultline.experiments.config.clusters import cluster_file, platform_at, spec_of_cluster
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
@@ -15,7 +15,6 @@ from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_names import CONTROLLER_HOST
-from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.probe_cache import cache_directory
 from faultline.simulator.simgrid_engine.process import SimulationError
@@ -34,13 +33,7 @@ def platform_file(scenario: Scenario) -> Path:
     """
     name = scenario.platform.file
     if name not in preset_names():
-        path = Path(name)
-        if not path.is_file():
-            raise UserError(
-                f"platform.file = {name!r}: no such file; name a platform XML or a shipped "
-                f"cluster ({', '.join(preset_names())})"
-            )
-        return path
+        return cluster_file(name)
     return generate_preset(name, scenario.job.groups, cache_directory() / "platforms")
 
 
@@ -53,7 +46,7 @@ def check_platform(scenario: Scenario) -> None:
         Says what is wrong with it.
     """
     if scenario.platform.file not in preset_names():
-        _platform(platform_file(scenario))
+        platform_at(cluster_file(scenario.platform.file))
 
 
 def spec_of(scenario: Scenario) -> ClusterSpec | None:
@@ -64,41 +57,7 @@ def spec_of(scenario: Scenario) -> ClusterSpec | None:
     UserError, PlatformError
         If there is no such platform, or it is broken.
     """
-    name = scenario.platform.file
-    return _preset(name) if name in preset_names() else _platform(platform_file(scenario)).spec
-
-
-def gpus_of_platform(scenario: Scenario) -> int:
-    """Return how many GPUs a scenario's platform stands for.
-
-    Raises
-    ------
-    UserError, PlatformError
-        If there is no such platform, or it is broken.
-    """
-    name = scenario.platform.file
-    if name not in preset_names():
-        platform = _platform(platform_file(scenario))
-        return len(platform.gpus) * platform.gpus_per_rank
-    spec = _preset(name)
-    return spec.plane.cluster_gpus if spec.plane else spec.gpus
-
-
-@lru_cache(maxsize=32)
-def _preset(name: str) -> ClusterSpec:
-    """Read a shipped spec once: a run asks for it several times."""
-    return load_preset(name)
-
-
-def _platform(path: Path) -> Platform:
-    """Read a platform, once for as long as its file does not change: large ones take a second."""
-    status = path.stat()
-    return _platform_as_of(path, status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=8)
-def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
-    return read_platform(path)
+    return spec_of_cluster(scenario.platform.file)
 
 
 @contextmanager
@@ -144,7 +103,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     PlatformError
         If the platform file is broken.
     """
-    job, platform = scenario.job, _platform(path)
+    job, platform = scenario.job, platform_at(path)
     check_controller(platform)
     hosts_per_group, left_over = divmod(len(platform.gpus), job.groups)
     if hosts_per_group == 0:

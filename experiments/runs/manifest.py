@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.config.grid import EngineName
 from faultline.experiments.runs.sealed_json import DamagedError, seal, unseal, write_atomically
-from faultline.experiments.runs.single_run import EngineName
 
 FILE = "sweep.json"
 FORMAT = 1

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.experiments.runs.single_run import EngineName, asked_hash, run_question
+from faultline.experiments.runs.single_run import asked_hash, run_question
 from faultline.platforms.errors import PlatformError
 from faultline.simulator.failures.distributions import DistributionError
 from faultline.simulator.job import Durations

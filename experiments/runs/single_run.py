@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.filled import filled_in
@@ -22,7 +23,6 @@ from faultline.simulator.simgrid_engine.process import run_on_simgrid
 from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
 
-EngineName = Literal["replay", "simgrid"]
 Record = dict[str, Any]
 
 

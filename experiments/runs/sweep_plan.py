@@ -10,8 +10,8 @@ from typing import Any
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
-from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from, set_key
+from faultline.experiments.config.scenario import Scenario, set_key
+from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import is_measured, resolve
 from faultline.experiments.runs.manifest import FORMAT, Manifest, name_point

@@ -93,7 +93,7 @@ class JobTable(Table):
         ------
         ValueError
             If neither they nor the GPUs of the job are stated, nor yet filled in
-            (`experiments.job.modelled_job`).
+            (`Scenario.completed`).
         """
         if self.gpus_per_group is not None:
             return self.gpus_per_group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -26,10 +27,14 @@ def implying(choice: str, value: str, *keys: str) -> Any:
         The keys that count with that value only.
     """
 
-    def chosen(cls: Any, tables: Any) -> Any:  # noqa: ARG001
+    def chosen(cls: Any, tables: Any, validate: Callable[[Any], Table]) -> Table:  # noqa: ARG001
         if not isinstance(tables, dict) or choice in tables:
-            return tables
-        given = any(tables.get(key) is not None for key in keys)
-        return {**tables, choice: value} if given else tables
+            return validate(tables)
+        if all(tables.get(key) is None for key in keys):
+            return validate(tables)
+        table = validate({**tables, choice: value})
+        # Nobody stated the choice: without the time it is as open as before.
+        table.model_fields_set.discard(choice)
+        return table
 
-    return model_validator(mode="before")(chosen)
+    return model_validator(mode="wrap")(chosen)

@@ -12,9 +12,9 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import psutil
+from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.point import Point, Request
-from faultline.experiments.runs.single_run import EngineName
 
 Value = TypeVar("Value")
 

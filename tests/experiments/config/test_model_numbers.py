@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.model_numbers import MODELLED_KEYS
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, scenario_from
 from faultline.experiments.config.tables.model import KNOWN
 from faultline.experiments.config.toml_text import parse_toml
-from faultline.experiments.job.modelled_job import MODELLED_KEYS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 
 JOB = """

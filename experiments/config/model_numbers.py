@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import isclose
 from typing import Any
 
+from faultline.experiments.config.clusters import spec_of_cluster
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.platform_files import gpus_of_platform, spec_of
+from faultline.experiments.config.tables.model import ModelTable
 from faultline.platforms.spec import ClusterSpec
 from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.workload.errors import WorkloadError
@@ -31,8 +31,10 @@ MODELLED_KEYS = (
 """What follows from a model."""
 
 
-def modelled(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
-    """Return a scenario with the numbers of its model, or at least with its GPUs.
+def numbers_of_model(
+    model: ModelTable, groups: int, cluster: str, stated: Mapping[str, Any]
+) -> dict[tuple[str, str], float]:
+    """Return the numbers of a job that trains a model, by their keys.
 
     The compute of a step is the whole iteration of a group but for the gradients' all-reduce:
     matrix products, tensor-parallel collectives in the scale-up domain, the bubble and transfers of
@@ -40,10 +42,14 @@ def modelled(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
 
     Parameters
     ----------
-    scenario : Scenario
-        What was asked.
+    model : ModelTable
+        Which model, and its layout.
+    groups : int
+        Data-parallel groups of the job.
+    cluster : str
+        Its ``platform.file``.
     stated : mapping
-        The tables as they were written.
+        The tables of its scenario as they were written.
 
     Raises
     ------
@@ -52,36 +58,17 @@ def modelled(scenario: Scenario, stated: Mapping[str, Any]) -> Scenario:
     PlatformError
         If the platform is no good.
     """
-    if scenario.model.name == "stated":
-        return _with_gpus(scenario)
     try:
-        values = _values(scenario, _spec(scenario))
+        values = _values(model, groups, _spec(model, cluster))
     except WorkloadError as error:
-        raise UserError(f'model.name = "{scenario.model.name}": {error}') from error
-    tables = scenario.model_dump()
-    for path, value in zip(MODELLED_KEYS, values, strict=True):
+        raise UserError(f'model.name = "{model.name}": {error}') from error
+    numbers = dict(zip(MODELLED_KEYS, values, strict=True))
+    for path, value in numbers.items():
         _check_agrees(stated, path, value)
-        tables[path[0]][path[1]] = value
-    return Scenario.model_validate(tables)
+    return numbers
 
 
-def _with_gpus(scenario: Scenario) -> Scenario:
-    job = scenario.job
-    if job.gpus is not None:
-        return scenario
-    gpus = gpus_of_platform(scenario) if job.gpus_per_group is None else job.all_gpus
-    return scenario.model_copy(update={"job": job.model_copy(update={"gpus": gpus})})
-
-
-def transformer_of(scenario: Scenario) -> Transformer:
-    """Return the model of a scenario that has one.
-
-    Raises
-    ------
-    WorkloadError
-        If its dimensions do not fit together.
-    """
-    table = scenario.model
+def _transformer(table: ModelTable) -> Transformer:
     if table.name != "custom":
         return KNOWN_MODELS[table.name]
     return Transformer(
@@ -97,9 +84,8 @@ def transformer_of(scenario: Scenario) -> Transformer:
     )
 
 
-def _values(scenario: Scenario, spec: ClusterSpec) -> tuple[float, ...]:
-    table, groups = scenario.model, scenario.job.groups
-    model = transformer_of(scenario)
+def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, ...]:
+    model = _transformer(table)
     layout = Layout(groups, table.pipeline, table.tensor, table.virtual_stages)
     domain_gpus = spec.scale_up.gpus_per_domain
     if table.tensor > domain_gpus:
@@ -107,7 +93,7 @@ def _values(scenario: Scenario, spec: ClusterSpec) -> tuple[float, ...]:
             f"model.tensor = {table.tensor}: a scale-up domain of {spec.name} has {domain_gpus} "
             f"GPUs; use at most {domain_gpus}, and more pipeline stages"
         )
-    _check_memory(scenario, model, layout, spec)
+    _check_memory(table, model, layout, spec)
     machine = _machine(spec, table.compute_efficiency, table.tensor_overlap)
     iteration = iteration_time(
         model, layout, machine, table.micro_batch_sequences, table.micro_batches
@@ -121,10 +107,7 @@ def _values(scenario: Scenario, spec: ClusterSpec) -> tuple[float, ...]:
     )
 
 
-def _check_memory(
-    scenario: Scenario, model: Transformer, layout: Layout, spec: ClusterSpec
-) -> None:
-    table = scenario.model
+def _check_memory(table: ModelTable, model: Transformer, layout: Layout, spec: ClusterSpec) -> None:
     needed = gpu_memory(
         model,
         layout,
@@ -158,11 +141,11 @@ def _machine(spec: ClusterSpec, efficiency: float, tensor_overlap: float) -> Mac
     )
 
 
-def _spec(scenario: Scenario) -> ClusterSpec:
-    spec = spec_of(scenario)
+def _spec(model: ModelTable, cluster: str) -> ClusterSpec:
+    spec = spec_of_cluster(cluster)
     if spec is None or spec.plane is not None:
         raise UserError(
-            f'model.name = "{scenario.model.name}": platform.file = "{scenario.platform.file}" '
+            f'model.name = "{model.name}": platform.file = "{cluster}" '
             "does not say what its domains are like; use one of servers, such as hgx-h100"
         )
     return spec
