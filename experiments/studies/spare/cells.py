@@ -143,11 +143,13 @@ def checkpoint_points(seeds: int) -> Iterator[Point]:
     At the study's scale the job gets 30 simulated days. The smaller scale is the study's own
     extrapolation: a failure every 3 hours, as on 16,384 GPUs.
     """
-    alone = {"strategy.name": "checkpoint"}
+    alone: Settings = {"strategy.name": "checkpoint"}
     large = {**alone, "job.time_limit_s": 30 * 86_400.0}
     label = (("setting", "N=200, failure every 300 s, 30 days"),)
     yield from _points("spare-study", large, seeds, label)
-    masking = [{"strategy.name": scheme, "strategy.redundancy": 2} for scheme in SCHEMES]
+    masking: list[Settings] = [
+        {"strategy.name": scheme, "strategy.redundancy": 2} for scheme in SCHEMES
+    ]
     for settings in (alone, *masking):
         small = {"failures.mtbf_s": 10_800.0, "job.gpus": 16_000, **settings}
         yield from _points("spare-study", small, seeds, (("setting", "N=200, failure every 3 h"),))

@@ -66,7 +66,9 @@ def closing_sentence(head: pd.DataFrame) -> str:
 
 def published_shortcuts() -> dict[tuple[str, str], float]:
     """Return the ratios of the published simulator by shortcut and scheme."""
-    return table("spare_shortcuts").set_index(["shortcut", "scheme"])[_RATIO].to_dict()
+    known = table("spare_shortcuts")
+    pairs = zip(known.shortcut, known.scheme, strict=True)
+    return dict(zip(pairs, known[_RATIO], strict=True))
 
 
 def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
