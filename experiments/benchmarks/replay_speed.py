@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -49,8 +50,11 @@ def _measure(scheme: str, redundancy: int, groups: int) -> list[Measurement]:
     # Read here, as the published tables bring pandas along, which a run does not need.
     from faultline.experiments.studies.spare.cells import Cell
 
-    settings = Cell("spare-study", scheme, groups, redundancy).settings()
-    answer = measured(time_replay, "spare-study", [*settings, f"job.steps={_STEPS}"], _SEEDS)
+    settings = {
+        **Cell("spare-study", scheme, groups, redundancy).settings(),
+        "job.steps": _STEPS,
+    }
+    answer = measured(time_replay, "spare-study", settings, _SEEDS)
     what, cell = _title(scheme, redundancy, groups), (scheme, redundancy, groups)
     seconds = median(answer["seconds"])
     return [
@@ -68,7 +72,7 @@ def _measure(scheme: str, redundancy: int, groups: int) -> list[Measurement]:
     ]
 
 
-def time_replay(scenario: str, settings: list[str], seeds: int) -> Answer:
+def time_replay(scenario: str, settings: Mapping[str, object] | list[str], seeds: int) -> Answer:
     """Play a scenario with some seeds; returns the seconds of each, after imports."""
     seconds = []
     for seed in range(seeds):

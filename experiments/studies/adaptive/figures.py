@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.figures.badput import draw_badput
+from faultline.experiments.figures.palette import LineLook
 from faultline.experiments.figures.panels import write_notes, write_title
-from faultline.experiments.figures.style import SCHEME_NAMES, LineLook, figure_style, save_figure
-from faultline.experiments.studies.adaptive.effects import runs_at
-from faultline.experiments.studies.adaptive.variants import BASELINE, SCHEMES
+from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks
+from faultline.experiments.studies.adaptive.variants import BASELINE, METRICS, SCHEMES, runs_at
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
@@ -58,7 +58,7 @@ def draw_curves(runs: pd.DataFrame, groups: int, path: Path) -> Path:
     mine = runs[runs.groups == groups]
     tables = {
         metric: mean_over_seeds(mine, ["strategy", "variant", "redundancy"], metric)
-        for metric in ("time_to_train_ratio", "gpu_hours_ratio")
+        for metric in METRICS
     }
 
     def draw(axis: Axes, scheme: str, question: _Question) -> None:
@@ -92,7 +92,7 @@ def draw_curves(runs: pd.DataFrame, groups: int, path: Path) -> Path:
 def draw_changes(changes: pd.DataFrame, groups: int, path: Path) -> Path:
     """Draw each variant's change against the plain scheme at the same redundancy, with intervals.
 
-    `changes` is that of `effects.changes`.
+    `changes` is that of `variants.changes_of`.
     """
     mine = changes[changes.groups == groups]
 
@@ -152,7 +152,7 @@ def _draw_grid(
                 if row == 0:
                     axis.set_title(question.title)
                 if column == 0:
-                    axis.set_ylabel(f"{SCHEME_NAMES[scheme]}\n{label}")
+                    axis.set_ylabel(f"{scheme_looks([scheme])[scheme].label}\n{label}")
                 axis.legend(fontsize=7.5)
         write_title(figure, title)
         write_notes(figure, notes)

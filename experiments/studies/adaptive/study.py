@@ -7,105 +7,158 @@ then. For SPARe and replication on the cluster of Lee et al. 2026 (SPARe), under
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
 import pandas as pd
-from faultline.experiments.studies.adaptive import effects, figures, tables
-from faultline.experiments.studies.adaptive.variants import SCHEMES, number_of_runs, run_variants
-from faultline.experiments.studies.base import Options, Reproduction, Row, row_of
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.figures.style import scheme_looks
+from faultline.experiments.studies.adaptive import figures, variants
+from faultline.experiments.studies.adaptive.variants import METRICS, SCHEMES, VARIANTS
+from faultline.experiments.studies.base import Draw, Results, Row, Study, rows_by
+from faultline.experiments.studies.stage import Stage
 
-_GROUPS, _FULL_GROUPS = (200,), (200, 600)
-_STEPS, _FULL_STEPS = 3_000, 10_000
+_SHOWN = {"spare": (2, 3, 9), "replication": (2, 3, 4)}
 
 
-def reproduce(options: Options) -> list[Row]:
-    """Run the study: tables and figures into the directory, the effects on the console.
+class AdaptiveStudy(Study):
+    """What dynamic checkpoints, returning groups and spares change; nothing of it is published."""
 
-    Returns
-    -------
-    list of Row
-        Ratios in time and in GPU-hours of every cell, and what each variant changes; nothing of it
-        is published.
-    """
-    groups = _FULL_GROUPS if options.full else _GROUPS
-    steps = _FULL_STEPS if options.full else _STEPS
-    with _progress(options) as progress:
-        bar = progress.add_task("runs", total=number_of_runs(groups, options.seeds))
-        runs = run_variants(
-            groups, steps, options.seeds, options.workers, lambda: progress.advance(bar)
-        )
-    changes = effects.changes(runs)
-    best = effects.best_redundancies(runs)
-    for name, content in {"runs": runs, "changes": changes, "best": best}.items():
-        content.to_csv(options.directory / f"{name}.csv", index=False)
+    name = "adaptive"
+    summary = "beyond SPARe: dynamic checkpoints, groups that rejoin, spares"
+    default_seeds = 5
 
-    show = options.console.print
-    drawn = []
-    for n in groups:
-        drawn += [
-            figures.draw_curves(runs, n, options.directory / f"curves-{n}.png"),
-            figures.draw_changes(changes, n, options.directory / f"changes-{n}.png"),
-            figures.draw_causes(runs, best, n, options.directory / f"badput-{n}.png"),
+    def play(self, stage: Stage) -> Results:
+        """Play every variant at every redundancy, and compare them."""
+        groups, steps = stage.pick(((200,), 3_000), ((200, 600), 10_000))
+        points = list(variants.points(groups, steps, stage.seeds))
+        runs = variants.with_spares(stage.runs("runs", points))
+        best = variants.best_redundancies(runs)
+        return {"runs": runs, "changes": variants.changes_of(runs), "best": best}
+
+    def rows(self, results: Results) -> Iterator[Row]:
+        """Return both ratios and the availability of every cell, and the paired changes."""
+        keys = ["strategy", "groups", "redundancy", "variant"]
+        measured = dict.fromkeys((*METRICS, "availability"), "1")
+        setting = "N={groups} r={redundancy} {variant}"
+        yield from rows_by(results["runs"], keys, measured, setting)
+        for row in results["changes"].itertuples():
+            yield Row(
+                f"change_of_{row.metric}",
+                row.strategy,
+                f"N={row.groups} r={row.redundancy} {row.variant} against plain",
+                None,
+                row.change,
+                # A single seed has no interval.
+                row.change if pd.isna(row.change_low) else row.change_low,
+                row.change if pd.isna(row.change_high) else row.change_high,
+                "1",
+            )
+
+    def figures(self, results: Results) -> Mapping[str, Draw]:
+        """Return for each N the curves, the changes, and where the time went."""
+        runs, changes, best = (results[name] for name in ("runs", "changes", "best"))
+        drawn: dict[str, Draw] = {}
+        for n in runs.groups.unique():
+            drawn[f"curves-{n}.png"] = partial(figures.draw_curves, runs, n)
+            drawn[f"changes-{n}.png"] = partial(figures.draw_changes, changes, n)
+            drawn[f"badput-{n}.png"] = partial(figures.draw_causes, runs, best, n)
+        return drawn
+
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
+        """Return for each N what variants change, and each at its best redundancy."""
+        for n in results["runs"].groups.unique():
+            for scheme in SCHEMES:
+                yield printed_changes(results["changes"], n, scheme)
+            yield printed_best(results["best"], n)
+
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Say what dynamic checkpoints, and groups that rejoin, are worth."""
+        return [
+            sentence
+            for n in results["runs"].groups.unique()
+            for sentence in (
+                dynamic_sentence(results["changes"], n),
+                rejoin_sentence(results["best"], n),
+            )
         ]
-        for scheme in SCHEMES:
-            show(tables.changes_table(changes, n, scheme))
-        show(tables.best_table(best, n))
-    show(f"Tables: {options.directory}/*.csv; figures: {', '.join(str(f) for f in drawn)}")
-    for n in groups:
-        show(tables.dynamic_sentence(changes, n), style="bold")
-        show(tables.rejoin_sentence(best, n), style="bold")
-    return [*cell_rows(runs), *change_rows(changes)]
 
 
-REPRODUCTION = Reproduction(
-    "adaptive",
-    "beyond SPARe: dynamic checkpoints, groups that rejoin, spares",
-    reproduce,
-    default_seeds=5,
-)
-
-
-def cell_rows(runs: pd.DataFrame) -> list[Row]:
-    """Return the rows of every cell: both ratios and the availability."""
-    return [
-        row_of(metric, scheme, f"N={n} r={r} {variant}", None, list(mine[metric]), "1")
-        for (scheme, n, r, variant), mine in runs.groupby(
-            ["strategy", "groups", "redundancy", "variant"], sort=False
-        )
-        for metric in (*effects.METRICS, "availability")
+def printed_changes(changes: pd.DataFrame, groups: int, scheme: str) -> Printed:
+    """Return how much time each variant saves at each redundancy, with paired intervals."""
+    mine = changes[
+        (changes.groups == groups)
+        & (changes.strategy == scheme)
+        & (changes.metric == METRICS[0])
+        & changes.redundancy.isin(_SHOWN[scheme])
     ]
+    texts = mine.assign(text=[_change(row) for row in mine.itertuples()])
+    wide = texts.pivot(index="variant", columns="redundancy", values="text")
+    frame = wide.loc[[variant.name for variant in VARIANTS[1:]]].reset_index(names="at r =")
+    label = scheme_looks([scheme])[scheme].label
+    title = f"{label}, N = {groups}: time to train against plain, in %"
+    return Printed(title, frame, dict.fromkeys(wide.columns, str))
 
 
-def change_rows(changes: pd.DataFrame) -> list[Row]:
-    """Return the rows of the paired changes, in time and in GPU-hours, with their intervals."""
-    return [
-        Row(
-            f"change_of_{row.metric}",
-            row.strategy,
-            f"N={row.groups} r={row.redundancy} {row.variant} against plain",
-            None,
-            row.change,
-            # A single seed has no interval.
-            row.change if pd.isna(row.change_low) else row.change_low,
-            row.change if pd.isna(row.change_high) else row.change_high,
-            "1",
-        )
-        for row in changes.itertuples()
-    ]
-
-
-def _progress(options: Options) -> Progress:
-    return Progress(
-        TextColumn("{task.description:22}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=options.console,
+def printed_best(best: pd.DataFrame, groups: int) -> Printed:
+    """Return each variant at its best redundancy, in time and in GPU-hours."""
+    mine = best[best.groups == groups]
+    changes = [_change(row, "best_change") for row in mine.itertuples()]
+    columns = {
+        "strategy": "scheme",
+        "variant": "variant",
+        "redundancy": "r",
+        "time_to_train_ratio": "time",
+        "gpu_hours_ratio": "GPU-hours",
+        "change": "change",
+    }
+    return Printed(
+        f"Each at its best redundancy, N = {groups}; change of GPU-hours against plain, in %",
+        mine.assign(change=changes)[list(columns)],
+        {**dict.fromkeys(METRICS, "{:.2f}"), "change": str},
+        columns,
     )
+
+
+def dynamic_sentence(changes: pd.DataFrame, groups: int) -> str:
+    """Say what dynamic checkpoints are worth at low redundancy."""
+    keys = ["metric", "variant", "groups", "strategy", "redundancy"]
+    rows = changes.set_index(keys).sort_index().loc[METRICS[0], "dynamic", groups]
+
+    def at(scheme: str, redundancy: int) -> str:
+        return f"{_change(rows.loc[scheme, redundancy])} %"
+
+    return (
+        f"Checkpoints that follow the hazard change SPARe's time to train at N = {groups} by "
+        f"{at('spare', 2)} at r = 2, {at('spare', 3)} at r = 3 and {at('spare', 9)} at r = 9 "
+        f"(replication at r = 3: {at('replication', 3)}); changes with paired 95 % intervals."
+    )
+
+
+def rejoin_sentence(best: pd.DataFrame, groups: int) -> str:
+    """Say what rejoining groups and spares are worth, each variant at its best redundancy."""
+    mine = best[(best.groups == groups) & (best.strategy == "spare")].set_index("variant")
+
+    def at(variant: str) -> str:
+        row = mine.loc[variant]
+        return f"{row.time_to_train_ratio:.2f} (r = {row.redundancy})"
+
+    spares = mine.loc["rejoin 3 h + 20 % spares"]
+    hours, plain = spares.gpu_hours_ratio, mine.loc["plain"].gpu_hours_ratio
+    return (
+        f"Groups that rejoin at checkpoints after a repair of 3 h bring SPARe's best time-to-train "
+        f"ratio at N = {groups} from {at('plain')} to {at('rejoin 3 h')}, after one of 1 h "
+        f"to {at('rejoin 1 h')}; 20 % spare groups on top of 3 h bring it to "
+        f"{at('rejoin 3 h + 20 % spares')}, which is {hours:.2f} against {plain:.2f} in "
+        "GPU-hours."
+    )
+
+
+def _change(row: Any, name: str = "change") -> str:
+    """Return a change in per cent with half the width of its interval; nothing of the baseline."""
+    change, high = getattr(row, name), getattr(row, f"{name}_high")
+    if pd.isna(change):
+        return ""
+    text = f"{100 * change:+.1f}"
+    return text if pd.isna(high) else f"{text} ± {100 * (high - change):.1f}"

@@ -1,4 +1,4 @@
-"""What the study varies, and its runs.
+"""What the study varies, its runs, and what each variant is worth.
 
 Everything is on top of ``spare-sound``, with the times of all-reduce, checkpoint and load stated
 instead of measured: the questions are about when to save and who comes back, not about the fabric.
@@ -6,24 +6,33 @@ instead of measured: the questions are about when to save and who comes back, no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
+from faultline.experiments.analysis.comparison import compare
+from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Point
 
 SCHEMES = ("spare", "replication")
 REDUNDANCIES = {"spare": range(2, 13), "replication": range(2, 7)}
 BASELINE = "plain"
-_STATED = ("all_reduce.time=stated", "checkpoint.write=stated", "restart.load=included")
-_DYNAMIC = ("checkpoint.policy=dynamic",)
+METRICS = ("time_to_train_ratio", "gpu_hours_ratio")
+_STATED = {
+    "all_reduce.time": "stated",
+    "checkpoint.write": "stated",
+    "restart.load": "included",
+}
+_DYNAMIC = {"checkpoint.policy": "dynamic"}
+_CELL = ["strategy", "groups", "redundancy"]
+_AT = ["strategy", "groups", "variant"]
 
 
-def _repair(hours: int) -> tuple[str, ...]:
-    return ("rejoin.when=at-checkpoint", f"rejoin.repair_s={hours * 3600}")
+def _repair(hours: int) -> dict[str, Any]:
+    return {"rejoin.when": "at-checkpoint", "rejoin.repair_s": hours * 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +43,14 @@ class Variant:
     ----------
     name : str
         What it is called in tables and legends.
-    settings : tuple of str
-        What sets it apart from the plain scheme, as ``key=value``.
+    settings : mapping
+        What sets it apart from the plain scheme, by dotted keys.
     spare_share : float
         Spare groups, as a fraction of the job's groups; they are hardware on top of the job's.
     """
 
     name: str
-    settings: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
     spare_share: float = 0.0
 
     def spare_groups(self, groups: int) -> int:
@@ -58,84 +67,98 @@ VARIANTS = (
     Variant("rejoin 3 h + 5 % spares", _repair(3), 0.05),
     Variant("rejoin 3 h + 10 % spares", _repair(3), 0.10),
     Variant("rejoin 3 h + 20 % spares", _repair(3), 0.20),
-    Variant("dynamic + rejoin 3 h", (*_DYNAMIC, *_repair(3))),
-    Variant("dynamic + rejoin 3 h + 20 % spares", (*_DYNAMIC, *_repair(3)), 0.20),
+    Variant("dynamic + rejoin 3 h", {**_DYNAMIC, **_repair(3)}),
+    Variant("dynamic + rejoin 3 h + 20 % spares", {**_DYNAMIC, **_repair(3)}, 0.20),
 )
 
 
-def number_of_runs(groups: Sequence[int], seeds: int) -> int:
-    """Return the number of runs that `run_variants` makes."""
-    redundancies = sum(len(REDUNDANCIES[scheme]) for scheme in SCHEMES)
-    return len(VARIANTS) * redundancies * len(groups) * seeds
-
-
-def run_variants(
-    groups: Sequence[int],
-    steps: int,
-    seeds: int,
-    workers: int | None,
-    on_done: Callable[[], None] | None = None,
-) -> pd.DataFrame:
-    """Run every variant at every redundancy.
-
-    Parameters
-    ----------
-    groups : sequence of int
-        Numbers of groups N.
-    steps : int
-        Steps of the job.
-    seeds : int
-        Seeds a cell; one seed, one sequence of failures for all variants.
-    workers : int or None
-        Worker processes.
-    on_done : callable, optional
-        Called after each run.
-
-    Returns
-    -------
-    DataFrame
-        A row a run: the record, ``variant``, ``spare_groups``, and ``gpu_hours_ratio``, the
-        time-to-train ratio times 1 + spares / N: what is paid for while the job runs.
-    """
-    runs = pd.DataFrame(play(list(_tasks(groups, steps, seeds)), workers=workers, on_done=on_done))
-    variants = {variant.name: variant for variant in VARIANTS}
-    spares = [
-        variants[name].spare_groups(n) for name, n in zip(runs.variant, runs.groups, strict=True)
-    ]
-    # As in a sweep, whose analysis and charts read this table.
-    runs["status"] = "ok"
-    runs["spare_groups"] = spares
-    runs["gpu_hours_ratio"] = runs.time_to_train_ratio * (1 + runs.spare_groups / runs.groups)
-    return runs
-
-
-def _tasks(groups: Sequence[int], steps: int, seeds: int) -> Iterator[Point]:
+def points(groups: Sequence[int], steps: int, seeds: int) -> Iterator[Point]:
+    """Yield every variant at every redundancy; one seed, one sequence of failures for all."""
     for n in groups:
         for scheme in SCHEMES:
             for redundancy in REDUNDANCIES[scheme]:
                 for variant in VARIANTS:
-                    question = resolve(
-                        load_scenario(
-                            "spare-sound", settings_of(variant, scheme, n, redundancy, steps)
-                        )
-                    )
+                    changes = settings_of(variant, scheme, n, redundancy, steps)
+                    job = resolve(load_scenario("spare-sound", changes))
                     for seed in range(seeds):
-                        yield Point.of(question, seed, (("variant", variant.name),))
+                        yield Point.of(job, seed, (("variant", variant.name),))
 
 
 def settings_of(
     variant: Variant, scheme: str, groups: int, redundancy: int, steps: int
-) -> list[str]:
-    """Return what sets a cell of the study apart from ``spare-sound``, as ``key=value``."""
-    settings = [
-        *_STATED,
-        f"job.groups={groups}",
-        f"job.steps={steps}",
-        f"strategy.name={scheme}",
-        f"strategy.redundancy={redundancy}",
-        *variant.settings,
-    ]
+) -> dict[str, Any]:
+    """Return what sets a cell of the study apart from ``spare-sound``."""
+    settings = {
+        **_STATED,
+        "job.groups": groups,
+        "job.steps": steps,
+        "strategy.name": scheme,
+        "strategy.redundancy": redundancy,
+        **variant.settings,
+    }
     spares = variant.spare_groups(groups)
-    if spares:
-        settings.append(f"rejoin.spare_groups={spares}")
-    return settings
+    return {**settings, "rejoin.spare_groups": spares} if spares else settings
+
+
+def with_spares(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with ``spare_groups`` and ``gpu_hours_ratio``, what is paid for the whole time.
+
+    That is the time-to-train ratio times 1 + spares / N.
+    """
+    variants = {variant.name: variant for variant in VARIANTS}
+    pairs = zip(runs.variant, runs.groups, strict=True)
+    spares = pd.Series([variants[name].spare_groups(n) for name, n in pairs], runs.index)
+    hours = runs.time_to_train_ratio * (1 + spares / runs.groups)
+    # As in a sweep, whose analysis and charts read this table.
+    return runs.assign(status="ok", spare_groups=spares, gpu_hours_ratio=hours)
+
+
+def changes_of(runs: pd.DataFrame) -> pd.DataFrame:
+    """Compare every variant with the plain scheme at the same redundancy, seed by seed.
+
+    Returns
+    -------
+    DataFrame
+        A row a metric, variant, scheme, N and r: ``mean``, ``baseline_mean``, and ``change``,
+        ``change_low``, ``change_high``: the mean difference and its 95 % interval by paired t, as
+        fractions of the plain scheme's mean.
+    """
+    tables = []
+    for metric in METRICS:
+        table = compare(runs, "variant", BASELINE, _CELL, metric)
+        table["change_low"] = table["low"] / table["baseline_mean"]
+        table["change_high"] = table["high"] / table["baseline_mean"]
+        tables.append(table.assign(metric=metric))
+    columns = ["mean", "baseline_mean", "change", "change_low", "change_high", "pairs"]
+    return pd.concat(tables, ignore_index=True)[["metric", "variant", *_CELL, *columns]]
+
+
+def best_redundancies(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return each variant's redundancy of the least mean time to train, a row a scheme, N, variant.
+
+    Spares are the same at every redundancy, so it is that of the fewest GPU-hours as well. With
+    ``best_change``, ``best_change_low`` and ``best_change_high``: GPU-hours against the plain
+    scheme at its own best redundancy, paired by seed. Since the best is chosen by the very runs
+    that it is judged by, differences of close redundancies are part of the noise.
+    """
+    means = mean_over_seeds(runs, [*_AT, "redundancy"], METRICS[0])
+    best = means.loc[means.groupby(_AT)["mean"].idxmin()].rename(columns={"mean": METRICS[0]})
+    at_best = runs_at(runs, best)
+    against = compare(at_best, "variant", BASELINE, ["strategy", "groups"], "gpu_hours_ratio")
+    for end in ("low", "high"):
+        against[f"best_change_{end}"] = against[end] / against["baseline_mean"]
+    against = against.rename(columns={"change": "best_change"})
+    kept = [*_AT, "best_change", "best_change_low", "best_change_high"]
+    hours = at_best.groupby(_AT, as_index=False)[["gpu_hours_ratio", "restarts", "availability"]]
+    table = best.merge(hours.mean(), on=_AT).merge(against[kept], on=_AT, how="left")
+    # In the order in which schemes and variants were played.
+    places = {name: place for column in (runs.strategy, runs.variant)
+              for place, name in enumerate(column.unique())}  # fmt: skip
+    by = ["groups", "strategy", "variant"]
+    return table.sort_values(by, key=lambda column: column.replace(places), ignore_index=True)
+
+
+def runs_at(runs: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of each variant at its best redundancy."""
+    keys = [*_AT, "redundancy"]
+    return runs.merge(best[keys], on=keys)

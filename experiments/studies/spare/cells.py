@@ -1,21 +1,21 @@
-"""The cells of the study: which scheme, how many groups, which redundancy; and their runs."""
+"""What the study plays: its cells, its shortcuts one by one, what sound rules lean on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs.player import play
-from faultline.experiments.runs.point import Point
+from faultline.experiments.runs.point import Labels, Point
 from faultline.experiments.studies.spare.published import GROUPS, interval_steps
 from faultline.simulator.job import Durations
 from faultline.strategies.golomb import largest_redundancy
 
 SCHEMES = ("replication", "spare")
+Settings = Mapping[str, Any]
+"""Values that differ from a scenario's, by their dotted keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,16 @@ class Cell:
     redundancy: int
     distribution: str = "weibull"
 
-    def settings(self) -> list[str]:
-        """Return what sets this cell apart from its scenario, as ``key=value``."""
-        chosen = [
-            f"strategy.name={self.scheme}",
-            f"job.groups={self.groups}",
-            f"strategy.redundancy={self.redundancy}",
-            f"failures.distribution={self.distribution}",
-        ]
+    def settings(self) -> dict[str, Any]:
+        """Return what sets this cell apart from its scenario."""
+        settings = {
+            "strategy.name": self.scheme,
+            "job.groups": self.groups,
+            "strategy.redundancy": self.redundancy,
+            "failures.distribution": self.distribution,
+        }
         interval = interval_steps(self.scheme, self.groups, self.redundancy)
-        if interval is not None:
-            chosen.append(f"checkpoint.interval_steps={interval}")
-        return chosen
+        return settings if interval is None else {**settings, "checkpoint.interval_steps": interval}
 
 
 def default_cells() -> list[Cell]:
@@ -74,124 +72,90 @@ def full_cells() -> list[Cell]:
     ]
 
 
-def run_cells(
-    cells: Iterable[Cell],
-    seeds: int,
-    workers: int | None,
-    on_done: Callable[[], None] | None = None,
-) -> pd.DataFrame:
-    """Run every cell with every seed; returns a row a run, labelled with its ``rules``."""
-    return pd.DataFrame(play(list(_tasks(cells, seeds)), workers=workers, on_done=on_done))
-
-
-def _tasks(cells: Iterable[Cell], seeds: int) -> Iterator[Point]:
+def cell_points(cells: Iterable[Cell], seeds: int) -> Iterator[Point]:
+    """Yield the runs of every cell, labelled with its ``rules``."""
     # What is measured on the platform depends on the rules and the groups only.
     durations: dict[tuple[str, int], Durations] = {}
     for cell in cells:
-        scenario = load_scenario(cell.rules, cell.settings())
         known = durations.get((cell.rules, cell.groups))
-        question = resolve(scenario) if known is None else resolve(scenario, known)
-        durations[cell.rules, cell.groups] = question.durations
+        job = resolve(load_scenario(cell.rules, cell.settings()), known)
+        durations[cell.rules, cell.groups] = job.durations
         for seed in range(seeds):
-            yield Point.of(question, seed, (("rules", cell.rules),))
+            yield Point.of(job, seed, (("rules", cell.rules),))
 
 
-@dataclass(frozen=True, slots=True)
-class Shortcut:
-    """One of the published simulator's shortcuts, undone.
-
-    Attributes
-    ----------
-    name : str
-        As in the table of published numbers.
-    settings : tuple of str
-        The sound choice, as ``key=value`` on top of ``spare-study``.
-    schemes : tuple of str
-        The schemes it concerns.
-    """
-
-    name: str
-    settings: tuple[str, ...]
-    schemes: tuple[str, ...] = SCHEMES
-
-
-SHORTCUTS = (
-    Shortcut("as published", ()),
-    Shortcut("resume after the checkpointed step", ("restart.resume=after",)),
-    Shortcut(
-        "failed all-reduce in full",
-        ("all_reduce.failed_fraction=1", "all_reduce.fixed_step=retries"),
-    ),
-    Shortcut("failures while waiting absorbed", ("restart.failure_while_waiting=absorbed",)),
-    Shortcut(
-        "restart takes 3600 s",
-        ("restart.failure_while_waiting=absorbed", "restart.failure_during=absorbed"),
-    ),
-    Shortcut(
-        "controller sees all failures",
-        ("strategy.replication.controller_sees=all",),
-        ("replication",),
-    ),
-    Shortcut(
-        "all wait for the checkpoint",
-        ("strategy.replication.checkpoint_waits=true",),
-        ("replication",),
-    ),
-)
+SHORTCUTS: Mapping[str, Settings] = {
+    "as published": {},
+    "resume after the checkpointed step": {"restart.resume": "after"},
+    "failed all-reduce in full": {
+        "all_reduce.failed_fraction": 1.0,
+        "all_reduce.fixed_step": "retries",
+    },
+    "failures while waiting absorbed": {"restart.failure_while_waiting": "absorbed"},
+    "restart takes 3600 s": {
+        "restart.failure_while_waiting": "absorbed",
+        "restart.failure_during": "absorbed",
+    },
+    "controller sees all failures": {"strategy.replication.controller_sees": "all"},
+    "all wait for the checkpoint": {"strategy.replication.checkpoint_waits": True},
+}
+"""The shortcuts of the published simulator, each with the sound choice in its place."""
 
 
-def run_shortcuts(
-    seeds: int, workers: int | None, on_done: Callable[[], None] | None = None
-) -> pd.DataFrame:
-    """Run the study's N = 200 with one shortcut undone at a time; a row a run."""
-    tasks = [
-        Point.of(question, seed, (("shortcut", shortcut.name),))
-        for shortcut in SHORTCUTS
-        for scheme in shortcut.schemes
-        for question in [_shortcut_question(shortcut, scheme)]
-        for seed in range(seeds)
-    ]
-    return pd.DataFrame(play(tasks, workers=workers, on_done=on_done))
+def shortcut_points(seeds: int) -> Iterator[Point]:
+    """Yield the study's N = 200 with one shortcut undone at a time, for whom it concerns."""
+    for shortcut, settings in SHORTCUTS.items():
+        of_replication = any(key.startswith("strategy.replication") for key in settings)
+        for scheme in ("replication",) if of_replication else SCHEMES:
+            cell = Cell("spare-study", scheme, 200, {"spare": 9, "replication": 3}[scheme])
+            changed = {**cell.settings(), **settings}
+            yield from _points(cell.rules, changed, seeds, (("shortcut", shortcut),))
 
 
-def _shortcut_question(shortcut: Shortcut, scheme: str) -> Any:
-    cell = Cell("spare-study", scheme, 200, {"spare": 9, "replication": 3}[scheme])
-    return resolve(load_scenario("spare-study", [*cell.settings(), *shortcut.settings]))
+ASSUMPTIONS: Mapping[str, Settings] = {
+    "sound rules as they are": {},
+    "shrinking takes 180 s": {"restart.controller_s": 180.0},
+    "a watchdog of 600 s notices": {"detection.mode": "watchdog", "detection.watchdog_s": 600.0},
+    "a state of 14 bytes a parameter": {"protection.state_bytes": 14e13},
+}
+"""What sound rules state, each with what may be assumed in its place.
+
+Under `spare-sound` a hang is noticed within one all-reduce, 600,000 GPUs shrink their communicators
+in 0.1 s, and a checkpoint is the 16-bit weights alone.
+"""
+CANDIDATES = {"replication": (2, 3), "spare": (7, 9, 11)}
+"""Redundancies among which each scheme's best is sought under each assumption."""
 
 
-def runs_of_shortcuts(seeds: int) -> int:
-    """Return the number of runs that `run_shortcuts` makes."""
-    return seeds * sum(len(shortcut.schemes) for shortcut in SHORTCUTS)
+def sensitivity_points(seeds: int) -> Iterator[Point]:
+    """Yield N = 200 under each assumption with each candidate, at the closed form's interval."""
+    for assumption, settings in ASSUMPTIONS.items():
+        for scheme, candidates in CANDIDATES.items():
+            for redundancy in candidates:
+                stated = {"job.groups": 200, "strategy.name": scheme}
+                changed = {**stated, "strategy.redundancy": redundancy, **settings}
+                yield from _points("spare-sound", changed, seeds, (("assumption", assumption),))
 
 
-def checkpoint_only(seeds: int, workers: int | None) -> pd.DataFrame:
-    """Run checkpoint-only where the study leaves it out, and all schemes where it has a chance.
+def checkpoint_points(seeds: int) -> Iterator[Point]:
+    """Yield checkpoint-only where the study leaves it out, and all schemes where it has a chance.
 
     At the study's scale the job gets 30 simulated days. The smaller scale is the study's own
     extrapolation: a failure every 3 hours, as on 16,384 GPUs.
     """
-    study = ["strategy.name=checkpoint", f"job.time_limit_s={30 * 86400}"]
-    small = ["failures.mtbf_s=10800", "job.gpus=16000"]
-    settings = {
-        "N=200, failure every 300 s, 30 days": [study],
-        "N=200, failure every 3 h": [
-            [*small, "strategy.name=checkpoint"],
-            [*small, "strategy.name=replication", "strategy.redundancy=2"],
-            [*small, "strategy.name=spare", "strategy.redundancy=2"],
-        ],
-    }
-    tasks = [
-        Point.of(resolve(load_scenario("spare-study", chosen)), seed, (("setting", setting),))
-        for setting, choices in settings.items()
-        for chosen in choices
-        for seed in range(seeds)
+    alone: Settings = {"strategy.name": "checkpoint"}
+    large = {**alone, "job.time_limit_s": 30 * 86_400.0}
+    label = (("setting", "N=200, failure every 300 s, 30 days"),)
+    yield from _points("spare-study", large, seeds, label)
+    masking: list[Settings] = [
+        {"strategy.name": scheme, "strategy.redundancy": 2} for scheme in SCHEMES
     ]
-    return pd.DataFrame(play(tasks, workers=workers))
+    for settings in (alone, *masking):
+        small = {"failures.mtbf_s": 10_800.0, "job.gpus": 16_000, **settings}
+        yield from _points("spare-study", small, seeds, (("setting", "N=200, failure every 3 h"),))
 
 
-def summary(runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return mean and standard deviation over seeds of the study's quantities, a row a cell."""
-    quantities = ["time_to_train_ratio", "availability", "mean_stacks", "restarts", "failures"]
-    grouped = runs.groupby(by, sort=False)[quantities].agg(["mean", "std"])
-    grouped.columns = [f"{name}_{kind}".removesuffix("_mean") for name, kind in grouped.columns]
-    return grouped.reset_index()
+def _points(rules: str, settings: Settings, seeds: int, labels: Labels) -> Iterator[Point]:
+    job = resolve(load_scenario(rules, settings))
+    for seed in range(seeds):
+        yield Point.of(job, seed, labels)

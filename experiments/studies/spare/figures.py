@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import seaborn as sns
-from faultline.experiments.figures.style import (
-    SCHEME_COLOURS,
-    SCHEME_MARKERS,
-    SCHEME_NAMES,
-    figure_style,
-    save_figure,
-)
+from faultline.experiments.figures.panels import write_title
+from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks
 from faultline.experiments.studies.spare.cells import SCHEMES
 from faultline.experiments.studies.spare.published import GROUPS, headline, trials
 from matplotlib import pyplot as plt
@@ -26,7 +22,15 @@ _QUANTITIES = {
     "availability": "availability",
     "mean_stacks": "mean stacks a step",
 }
-_RULES_NAMES = {"spare-study": "rules of the study", "spare-sound": "sound rules"}
+_LOOKS = scheme_looks(SCHEMES)
+RULES_NAMES = {"spare-study": "rules of the study", "spare-sound": "sound rules"}
+
+
+PUBLISHED: dict[str, Any] = {
+    "linestyle": "none", "marker": "D", "markersize": 8, "markerfacecolor": "none",
+    "markeredgecolor": "black",
+}  # fmt: skip
+"""How published values lie on top of ours."""
 
 
 def draw_curves(runs: pd.DataFrame, rules: str, distribution: str, path: Path) -> Path:
@@ -48,12 +52,8 @@ def draw_curves(runs: pd.DataFrame, rules: str, distribution: str, path: Path) -
                 _label(axis, row, column, quantity, groups)
         figure.legend(handles=_legend_entries(with_published), loc="outside lower center", ncols=3)
         failures = distribution.capitalize() if distribution == "weibull" else distribution
-        figure.suptitle(
-            f"Redundancy against time, {_RULES_NAMES[rules]}, {failures} failures every 300 s",
-            x=0.01,
-            ha="left",
-            fontweight="bold",
-        )
+        title = f"Redundancy against time, {RULES_NAMES[rules]}, {failures} failures every 300 s"
+        write_title(figure, title)
         return save_figure(figure, path)
 
 
@@ -63,16 +63,10 @@ def _draw_quantity(axis: Axes, runs: pd.DataFrame, quantity: str) -> None:
         if mine.empty:
             continue
         sns.lineplot(
-            data=mine,
-            x="redundancy",
-            y=quantity,
-            color=SCHEME_COLOURS[scheme],
-            marker=SCHEME_MARKERS[scheme],
-            markeredgewidth=0,
-            errorbar=("pi", 100),
-            ax=axis,
+            data=mine, x="redundancy", y=quantity, color=_LOOKS[scheme].colour,
+            marker=_LOOKS[scheme].marker, markeredgewidth=0, errorbar=("pi", 100), ax=axis,
             legend=False,
-        )
+        )  # fmt: skip
 
 
 def _draw_published(axis: Axes, groups: int, quantity: str) -> None:
@@ -81,17 +75,7 @@ def _draw_published(axis: Axes, groups: int, quantity: str) -> None:
         return
     for scheme in SCHEMES:
         known = source[(source.groups == groups) & (source.scheme == scheme)]
-        axis.plot(
-            known.redundancy,
-            known[quantity],
-            linestyle="none",
-            marker="D",
-            markersize=8,
-            markerfacecolor="none",
-            markeredgecolor="black",
-            markeredgewidth=1.1,
-            zorder=5,
-        )
+        axis.plot(known.redundancy, known[quantity], markeredgewidth=1.1, zorder=5, **PUBLISHED)
 
 
 def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> None:
@@ -113,19 +97,12 @@ def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> Non
 
 def _legend_entries(with_published: bool) -> list[Line2D]:
     entries = [
-        Line2D(
-            [], [], color=SCHEME_COLOURS[scheme], marker=SCHEME_MARKERS[scheme],
-            label=f"{SCHEME_NAMES[scheme]} (band: all seeds)",
-        )
-        for scheme in SCHEMES
+        Line2D([], [], color=look.colour, marker=look.marker,
+               label=f"{look.label} (band: all seeds)")
+        for look in _LOOKS.values()
     ]  # fmt: skip
     if with_published:
-        entries.append(
-            Line2D(
-                [], [], linestyle="none", marker="D", markersize=8, markerfacecolor="none",
-                markeredgecolor="black", label="published (Lee et al. 2026)",
-            )
-        )  # fmt: skip
+        entries.append(Line2D([], [], label="published (Lee et al. 2026)", **PUBLISHED))
     return entries
 
 
@@ -139,35 +116,27 @@ def draw_headline(table: pd.DataFrame, path: Path) -> Path:
         "study": "simulated, rules of the study",
         "sound": "simulated, sound rules",
     }
+    highest = float(table[list(kinds)].max().max())
     with figure_style():
         figure, axes = plt.subplots(1, len(GROUPS), figsize=(10.5, 3.6), sharey=True)
         for axis, groups in zip(axes, GROUPS, strict=True):
             mine = table[table.groups == groups].set_index("scheme")
             for place, kind in enumerate(kinds):
+                values = mine[kind]
                 for offset, scheme in zip((-0.19, 0.19), SCHEMES, strict=True):
-                    value = float(mine.loc[scheme, kind])
-                    axis.bar(
-                        place + offset,
-                        value,
-                        width=0.36,
-                        color=SCHEME_COLOURS[scheme],
-                        alpha=0.45 if kind == "published" else 1.0,
-                    )
-                    axis.text(place + offset, value, f"{value:.2f}", ha="center", va="bottom")
-                less = 1 - float(mine.loc["spare", kind]) / float(mine.loc["replication", kind])
-                above = float(mine.loc["spare", kind]) + 0.085 * float(
-                    table[list(kinds)].max().max()
-                )
+                    at, value = place + offset, float(values[scheme])
+                    pale = 0.45 if kind == "published" else 1.0
+                    axis.bar(at, value, width=0.36, color=_LOOKS[scheme].colour, alpha=pale)
+                    axis.text(at, value, f"{value:.2f}", ha="center", va="bottom")
+                less = 1 - values["spare"] / values["replication"]
+                above = values["spare"] + 0.085 * highest
                 axis.text(place + 0.19, above, f"−{less:.0%}", ha="center", fontweight="bold")
-            axis.set_xticks(
-                range(len(kinds)), [name.replace(", ", ",\n") for name in kinds.values()]
-            )
+            names = [name.replace(", ", ",\n") for name in kinds.values()]
+            axis.set_xticks(range(len(kinds)), names)
             axis.tick_params(axis="x", labelsize=8, length=0)
             axis.set_title(f"N = {groups} groups")
         axes[0].set_ylabel("time-to-train ratio")
-        axes[0].set_ylim(0, float(table[list(kinds)].max().max()) * 1.1)
-        handles = [
-            Patch(color=SCHEME_COLOURS[scheme], label=SCHEME_NAMES[scheme]) for scheme in SCHEMES
-        ]
+        axes[0].set_ylim(0, highest * 1.1)
+        handles = [Patch(color=look.colour, label=look.label) for look in _LOOKS.values()]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
         return save_figure(figure, path)

@@ -7,298 +7,169 @@ both and checkpoints alone with a failure every minute to every day.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.studies.base import Options, Reproduction, Row, row_of
-from faultline.experiments.studies.failure_rates.settings import settings
-from faultline.experiments.studies.failure_rates.sweep import sweep
-from faultline.experiments.studies.failure_rates.tables import (
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, rows_by
+from faultline.experiments.studies.spare import cells, rates, rates_figures, tables
+from faultline.experiments.studies.spare.checks import SMALL_JOBS, compare_engines, measure_fabric
+from faultline.experiments.studies.spare.crossings import (
     crossing_rows,
     crossing_sentence,
-    crossing_table,
-    rates_table,
-)
-from faultline.experiments.studies.spare import cells as study
-from faultline.experiments.studies.spare.fabric import (
-    COMPARISONS,
-    Agreement,
-    compare_engines,
-    measure_fabric,
+    crossings,
+    printed_crossings,
 )
 from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
-from faultline.experiments.studies.spare.published import GROUPS, headline, published, table
-from faultline.experiments.studies.spare.sensitivity import (
-    at_best,
-    number_of_runs,
-    run_sensitivity,
-    sensitivity_rows,
-)
-from faultline.experiments.studies.spare.tables import (
-    agreement_table,
-    availability_table,
-    checkpoint_table,
-    fabric_table,
-    headline_table,
-    sensitivity_table,
-    shortcut_table,
-)
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
+from faultline.experiments.studies.spare.published import GROUPS, published
+from faultline.experiments.studies.stage import Stage
+
+_RATIO = "time_to_train_ratio"
+_CELL = ["rules", "strategy", "groups", "redundancy", "distribution"]
+_FABRIC = (
+    "The study takes all-reduce times as constants: 2, 6, 10 s. spare-600k is a star whose "
+    "bandwidth was chosen because it explains them: 2(N-1)/N of a rank's share at half a 12.5 GB/s "
+    "NIC (2:1 oversubscribed core), plus 2(N-1) latencies. That the fabric gives them is no "
+    "evidence for them.\n"
 )
 
 
-def reproduce(options: Options) -> list[Row]:
-    """Reproduce the study: tables and figures into the directory, the headline on the console.
+class SpareStudy(Study):
+    """SPARe against replication, and what becomes of both at other failure rates."""
 
-    Returns
-    -------
-    list of Row
-        Every cell beside its published value, the fabric, the shortcuts, checkpoint-only.
-    """
-    cells = study.full_cells() if options.full else study.default_cells()
-    with _progress(options) as progress:
-        bar = progress.add_task("measuring the fabric", total=len(GROUPS))
-        measured = measure_fabric(options, lambda: progress.advance(bar))
-        bar = progress.add_task("both engines", total=COMPARISONS)
-        agreements = compare_engines(lambda: progress.advance(bar))
-        bar = progress.add_task("runs", total=len(cells) * options.seeds)
-        runs = study.run_cells(cells, options.seeds, options.workers, lambda: progress.advance(bar))
-        bar = progress.add_task("shortcuts", total=study.runs_of_shortcuts(options.seeds))
-        shortcut_runs = study.run_shortcuts(
-            options.seeds, options.workers, lambda: progress.advance(bar)
+    name = "spare"
+    summary = "SPARe against replication on 600k GPUs (Lee et al. 2026)"
+
+    def play(self, stage: Stage) -> Results:
+        """Play the cells, the shortcuts, what sound rules lean on, and the failure rates."""
+        fabric = [(groups, stage.directory / "platforms") for groups in GROUPS]
+        measured = stage.calls("measuring the fabric", measure_fabric, fabric)
+        engines = stage.calls("both engines", compare_engines, SMALL_JOBS)
+        chosen = stage.pick(cells.default_cells(), cells.full_cells())
+        runs = stage.runs("runs", list(cells.cell_points(chosen, stage.seeds)))
+        shortcuts = stage.runs("shortcuts", list(cells.shortcut_points(stage.seeds)))
+        sensitivity = stage.runs("sensitivity", list(cells.sensitivity_points(stage.seeds)))
+        alone = stage.runs("checkpoint-only", list(cells.checkpoint_points(stage.seeds)))
+        rate_runs, curves = rates.sweep(stage, rates.settings(stage.full))
+        return {
+            "runs": runs,
+            "shortcuts": shortcuts,
+            "sound_sensitivity": sensitivity,
+            "checkpoint_only": alone.assign(completed_fraction=alone.completed_steps / alone.steps),
+            "fabric": pd.DataFrame(measured),
+            "engines": pd.DataFrame(engines),
+            "headline": tables.headline_of(runs),
+            "failure-rates-runs": rate_runs,
+            "failure-rates": curves,
+            "failure-rates-crossings": crossings(rates.best_runs(rate_runs), curves),
+        }
+
+    def tables(self, results: Results) -> Tables:
+        """Return the results; of some runs only what they come to."""
+        return {
+            **results,
+            "cells": tables.summary_of(results["runs"]),
+            "shortcuts": tables.shortcuts_of(results["shortcuts"]),
+            "sound_sensitivity": tables.best_of_sensitivity(results["sound_sensitivity"]),
+            "checkpoint_only": tables.checkpoint_only_of(results["checkpoint_only"]),
+        }
+
+    def rows(self, results: Results) -> Iterator[Row]:
+        """Return every cell beside its published value, the fabric, the shortcuts and the rest."""
+        yield from cell_rows(results["runs"])
+        yield from rows_by(
+            results["fabric"],
+            ["groups", "study_all_reduce_s", "study_save_s"],
+            dict.fromkeys(("all_reduce_s", "save_s", "load_s"), "s"),
+            "N={groups} spare-600k",
+            "fabric",
+            lambda column, **group: group.get(f"study_{column}"),
         )
-        bar = progress.add_task("sensitivity", total=number_of_runs(options.seeds))
-        sensitivity_runs = run_sensitivity(
-            options.seeds, options.workers, lambda: progress.advance(bar)
+        yield from rows_by(
+            results["engines"].assign(engine_difference=lambda frame: frame.largest_difference),
+            ["rules", "scheme", "same_events"],
+            {"engine_difference": "1"},
+            lambda rules, same_events, **_: f"N=24 {rules}, {_same(same_events)} events",
+            "{scheme}",
         )
-        bar = progress.add_task("checkpoint-only", total=1)
-        checkpoint_runs = study.checkpoint_only(options.seeds, options.workers)
-        progress.advance(bar)
+        known = tables.published_shortcuts()
+        yield from rows_by(
+            results["shortcuts"],
+            ["shortcut", "strategy"],
+            {_RATIO: "1"},
+            "N=200 shortcut: {shortcut}",
+            published=lambda _, shortcut, strategy: known.get((shortcut, strategy)),
+        )
+        yield from (row for row, _ in tables.at_best(results["sound_sensitivity"]))
+        keys = ["setting", "strategy"]
+        alone = results["checkpoint_only"]
+        yield from rows_by(alone, keys, {"completed_fraction": "1"}, "{setting}")
+        yield from crossing_rows(results["failure-rates-crossings"])
 
-        def begin(what: str, parts: int) -> Callable[[], None]:
-            begun = progress.add_task(what, total=parts)
-            return lambda: progress.advance(begun)
+    def figures(self, results: Results) -> Mapping[str, Draw]:
+        """Return the headline, the curves, and who trains soonest at which failure rate."""
+        runs = results["runs"]
+        drawn: dict[str, Draw] = {"headline.png": partial(draw_headline, results["headline"])}
+        for (rules, distribution), _ in runs.groupby(["rules", "distribution"], sort=False):
+            name = f"{rules.removeprefix('spare-')}-{distribution}.png"
+            drawn[name] = partial(draw_curves, runs, rules, distribution)
+        found = results["failure-rates"], results["failure-rates-crossings"]
+        return {**drawn, **rates_figures.figures(*found)}
 
-        rates = sweep(settings(options.full), options.seeds, options.full, options.workers, begin)
-
-    head = headline_rows(runs)
-    shortcuts = shortcut_rows(shortcut_runs)
-    sensitivity = at_best(sensitivity_runs)
-    checkpoint = checkpoint_rows(checkpoint_runs)
-    _write_tables(
-        options.directory,
-        runs=runs,
-        cells=study.summary(runs, ["rules", "strategy", "groups", "redundancy", "distribution"]),
-        headline=head,
-        shortcuts=shortcuts,
-        sound_sensitivity=sensitivity,
-        checkpoint_only=checkpoint,
-        fabric=measured,
-        engines=pd.DataFrame(
-            [{name: getattr(a, name) for name in Agreement.__slots__} for a in agreements]
-        ),
-    )
-    figures = [*_draw(options.directory, runs, head), *rates.write(options.directory)]
-    show = options.console.print
-    show(fabric_table(measured))
-    show(
-        "The study takes all-reduce times as constants: 2, 6, 10 s. spare-600k is a star whose "
-        "bandwidth was chosen because it explains them: 2(N-1)/N of a rank's share at half a 12.5 "
-        "GB/s NIC (2:1 oversubscribed core), plus 2(N-1) latencies. That the fabric gives them is "
-        "no evidence for them.\n"
-    )
-    show(agreement_table(agreements))
-    show(shortcut_table(shortcuts))
-    show(checkpoint_table(checkpoint))
-    show(rates_table(rates.curves))
-    show(crossing_table(rates.crossings))
-    show(headline_table(head))
-    show(availability_table(head))
-    show(sensitivity_table(sensitivity))
-    show(f"Tables: {options.directory}/*.csv; figures: {', '.join(str(f) for f in figures)}")
-    show(crossing_sentence(rates.crossings), style="bold")
-    show(closing_sentence(head), style="bold")
-    return [
-        *cell_rows(runs),
-        *_fabric_rows(measured),
-        *_engine_rows(agreements),
-        *_shortcut_result_rows(shortcut_runs),
-        *sensitivity_rows(sensitivity_runs),
-        *_checkpoint_result_rows(checkpoint_runs),
-        *crossing_rows(rates.crossings),
-    ]
-
-
-REPRODUCTION = Reproduction(
-    "spare", "SPARe against replication on 600k GPUs (Lee et al. 2026)", reproduce
-)
-
-
-def headline_rows(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the headline: a row a scheme and N, published beside simulated."""
-    rows = []
-    weibull = runs[runs.distribution == "weibull"]
-    for known in headline().sort_values(["groups", "scheme"]).itertuples():
-        here = weibull[(weibull.strategy == known.scheme) & (weibull.groups == known.groups)]
-        at_best = here[here.redundancy == known.redundancy].groupby("rules")
-        ratio, availability = at_best.time_to_train_ratio.mean(), at_best.availability.mean()
-        sound = here[here.rules == "spare-sound"].groupby("redundancy").time_to_train_ratio.mean()
-        rows.append(
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | str]:
+        """Return the tables, the headline after what it rests on."""
+        made = self.tables(results)
+        seconds = "{:.2f} s"
+        yield Printed(
+            "Fabric: measured in SimGrid on spare-600k",
+            made["fabric"],
             {
-                "groups": known.groups,
-                "scheme": known.scheme,
-                "redundancy": known.redundancy,
-                "published": known.time_to_train_ratio,
-                "published_availability": known.availability,
-                "study": ratio["spare-study"],
-                "study_availability": availability["spare-study"],
-                "sound": ratio["spare-sound"],
-                "sound_availability": availability["spare-sound"],
-                "sound_best_redundancy": int(sound.idxmin()),
-                "sound_best": float(sound.min()),
-            }
+                **dict.fromkeys(("all_reduce_s", "save_s", "load_s"), seconds),
+                "study_all_reduce_s": "{:.0f} s",
+                "study_save_s": "{:.1f} s",
+            },
+            {"all_reduce_s": "all-reduce", "study_all_reduce_s": "study", "save_s": "write",
+             "study_save_s": "study", "load_s": "load"},
+        )  # fmt: skip
+        yield _FABRIC
+        yield Printed(
+            "Engines: 24 groups, 100 steps, no jitter; SimGrid against replay",
+            made["engines"],
+            {"same_events": lambda same: "yes" if same else "NO", "largest_difference": "{:.0e}"},
+            {"same_events": "same events", "largest_difference": "times differ"},
         )
-    return pd.DataFrame(rows)
+        yield tables.printed_shortcuts(made["shortcuts"])
+        yield Printed(
+            "Checkpoint and restart only",
+            made["checkpoint_only"],
+            {"done": "{:.2%}", _RATIO: lambda ratio: f"{ratio:.2f}" if ratio < 1e300 else "-"},
+            {"strategy": "scheme", "done": "steps done", _RATIO: "time-to-train ratio"},
+        )
+        yield rates.printed_curves(made["failure-rates"])
+        yield printed_crossings(made["failure-rates-crossings"])
+        yield from tables.printed_headline(made["headline"])
+        yield tables.printed_sensitivity(made["sound_sensitivity"])
+
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Say where checkpoints overtake SPARe, and what the published gain comes to."""
+        found = results["failure-rates-crossings"]
+        return crossing_sentence(found), tables.closing_sentence(results["headline"])
 
 
-def closing_sentence(head: pd.DataFrame) -> str:
-    """Say what the study's headline comes to, here and under sound rules."""
-
-    def saved(column: str) -> str:
-        values = head.pivot_table(index="groups", columns="scheme", values=column)
-        shares = sorted(1 - values["spare"] / values["replication"])
-        return f"{shares[0]:.0%} to {shares[-1]:.0%}"
-
-    return (
-        f"SPARe trains sooner than replication by {saved('study')} under the rules of the study "
-        f"(published: {saved('published')}), and by {saved('sound_best')} under sound ones, each "
-        "scheme at its best redundancy."
-    )
+def _same(events: bool) -> str:
+    return "same" if events else "OTHER"
 
 
-def shortcut_rows(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a shortcut and scheme: mean ratio beside that of the published simulator."""
-    known = table("spare_shortcuts").set_index(["shortcut", "scheme"]).time_to_train_ratio
-    grouped = runs.groupby(["shortcut", "strategy"], sort=False).time_to_train_ratio
-    return pd.DataFrame(
-        [
-            {
-                "shortcut": shortcut,
-                "scheme": scheme,
-                "simulated": values.mean(),
-                "standard_deviation": values.std(),
-                "published": known.get((shortcut, scheme)),
-            }
-            for (shortcut, scheme), values in grouped
-        ]
-    )
+def cell_rows(runs: pd.DataFrame) -> Iterator[Row]:
+    """Yield the rows of every cell, published beside simulated."""
 
-
-def checkpoint_rows(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a setting and scheme: the share of the steps done, and the ratio."""
-    runs = runs.assign(done=runs.completed_steps / runs.steps)
-    means = runs.groupby(["setting", "strategy"], sort=False)[["done", "time_to_train_ratio"]]
-    return means.mean().reset_index()
-
-
-def cell_rows(runs: pd.DataFrame) -> list[Row]:
-    """Return the rows of every cell, published beside simulated."""
-    rows = []
-    quantities = {"time_to_train_ratio": "1", "availability": "1", "mean_stacks": "stacks"}
-    keys = ["rules", "strategy", "groups", "redundancy", "distribution"]
-    for (rules, scheme, groups, redundancy, distribution), mine in runs.groupby(keys, sort=False):
+    def known(column: str, rules: str, distribution: str, **cell: Any) -> float | None:
         comparable = rules == "spare-study" and distribution == "weibull"
-        for quantity, unit in quantities.items():
-            known = published(scheme, groups, redundancy, quantity) if comparable else None
-            setting = f"N={groups} r={redundancy} {distribution} {rules}"
-            rows.append(row_of(quantity, scheme, setting, known, list(mine[quantity]), unit))
-    return rows
+        asked = cell["strategy"], cell["groups"], cell["redundancy"], column
+        return published(*asked) if comparable else None
 
-
-def _fabric_rows(measured: pd.DataFrame) -> list[Row]:
-    rows = []
-    for row in measured.to_dict("records"):
-        setting = f"N={row['groups']} spare-600k"
-        for quantity in ("all_reduce_s", "save_s", "load_s"):
-            known = row.get(f"study_{quantity}")
-            rows.append(row_of(quantity, "fabric", setting, known, [row[quantity]], "s"))
-    return rows
-
-
-def _engine_rows(agreements: list[Agreement]) -> list[Row]:
-    return [
-        row_of(
-            "engine_difference",
-            agreement.scheme,
-            f"N=24 {agreement.rules}, {'same' if agreement.same_events else 'OTHER'} events",
-            None,
-            [agreement.largest_difference],
-            "1",
-        )
-        for agreement in agreements
-    ]
-
-
-def _shortcut_result_rows(runs: pd.DataFrame) -> list[Row]:
-    known = table("spare_shortcuts").set_index(["shortcut", "scheme"]).time_to_train_ratio
-    return [
-        row_of(
-            "time_to_train_ratio",
-            str(scheme),
-            f"N=200 shortcut: {shortcut}",
-            _plain(known.get((shortcut, scheme))),
-            list(mine.time_to_train_ratio),
-            "1",
-        )
-        for (shortcut, scheme), mine in runs.groupby(["shortcut", "strategy"], sort=False)
-    ]
-
-
-def _checkpoint_result_rows(runs: pd.DataFrame) -> list[Row]:
-    return [
-        row_of(
-            "completed_fraction",
-            str(scheme),
-            str(setting),
-            None,
-            list(mine.completed_steps / mine.steps),
-            "1",
-        )
-        for (setting, scheme), mine in runs.groupby(["setting", "strategy"], sort=False)
-    ]
-
-
-def _plain(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _draw(directory: Path, runs: pd.DataFrame, head: pd.DataFrame) -> list[Path]:
-    figures = [draw_headline(head, directory / "headline.png")]
-    for (rules, distribution), _ in runs.groupby(["rules", "distribution"], sort=False):
-        name = f"{rules.removeprefix('spare-')}-{distribution}.png"
-        figures.append(draw_curves(runs, str(rules), str(distribution), directory / name))
-    return figures
-
-
-def _write_tables(directory: Path, **tables: pd.DataFrame) -> None:
-    for name, content in tables.items():
-        content.to_csv(directory / f"{name}.csv", index=False)
-
-
-def _progress(options: Options) -> Progress:
-    return Progress(
-        TextColumn("{task.description:22}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=options.console,
-    )
+    quantities = {_RATIO: "1", "availability": "1", "mean_stacks": "stacks"}
+    setting = "N={groups} r={redundancy} {distribution} {rules}"
+    return rows_by(runs, _CELL, quantities, setting, published=known)

@@ -7,6 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+from faultline.experiments.figures.panels import write_title
 from faultline.experiments.figures.style import figure_style, save_figure
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -16,16 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
 
 _SIMULATED, _CLOSED, _PAPER, _OTHER = "black", "#0072B2", "#D55E00", "#009E73"
-_ERROR_PANELS = (
-    ("plain_error_middle", "standard_error", "failures to a wipe-out (less 1/2)\npaper: μ(N, r)"),
-    ("closed_error", "standard_error", "failures to a wipe-out\nhere: shared hosts counted"),
-    ("plain_work_error", "least_work_standard_error", "least mean stacks\npaper: mean up to ⌊μ⌋"),
-    (
-        "closed_work_error",
-        "least_work_standard_error",
-        "least mean stacks\nhere: weighed by P(k)",
-    ),
-)
+_ERROR_PANELS = {
+    "plain_error_middle": "failures to a wipe-out (less 1/2)\npaper: μ(N, r)",
+    "closed_error": "failures to a wipe-out\nhere: shared hosts counted",
+    "plain_work_error": "least mean stacks\npaper: mean up to ⌊μ⌋",
+    "closed_work_error": "least mean stacks\nhere: weighed by P(k)",
+}
 
 
 def draw_errors(counts: pd.DataFrame, path: Path) -> Path:
@@ -37,7 +34,7 @@ def draw_errors(counts: pd.DataFrame, path: Path) -> Path:
         redundancies = sorted(spare.redundancy.unique())
         colours = plt.get_cmap("viridis", 256)
         norm = BoundaryNorm([1.5, *(r + 0.5 for r in redundancies)], 256)
-        for axis, (column, _, title) in zip(axes.flat, _ERROR_PANELS, strict=True):
+        for axis, (column, title) in zip(axes.flat, _ERROR_PANELS.items(), strict=True):
             axis.axhspan(-noise, noise, color="#e4e4e4", zorder=0)
             for redundancy, line in spare.groupby("redundancy"):
                 colour = colours(norm(redundancy))
@@ -54,14 +51,13 @@ def draw_errors(counts: pd.DataFrame, path: Path) -> Path:
             axis.set_ylabel("closed form / Monte Carlo − 1")
         bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, label="redundancy r")
         bar.set_ticks(redundancies[::2], labels=[str(r) for r in redundancies[::2]])
-        figure.suptitle(
-            "SPARe: closed forms against Monte Carlo (grey: two standard errors)",
-            x=0.01, ha="left", fontweight="bold",
-        )  # fmt: skip
+        write_title(figure, "SPARe: closed forms against Monte Carlo (grey: two standard errors)")
         return save_figure(figure, path)
 
 
-def draw_replication(counts: pd.DataFrame, path: Path, groups: tuple[int, ...]) -> Path:
+def draw_replication(
+    counts: pd.DataFrame, path: Path, groups: tuple[int, ...] = (200, 1000)
+) -> Path:
     """Draw failures to the wipe-out of replication over r: simulated, exact, and the paper's."""
     chosen = counts[(counts.scheme == "replication") & counts.groups.isin(groups)]
     with figure_style():
@@ -169,8 +165,7 @@ def draw_times(times: pd.DataFrame, path: Path) -> Path:
             axis.yaxis.set_minor_locator(NullLocator())
             axis.yaxis.set_major_formatter("{x:g}")
         axes[0].set_ylabel("time to a wipe-out / (μ m)")
-        figure.suptitle("N = 200 (lines: closed form, dots: Monte Carlo)",
-                        x=0.01, ha="left", fontweight="bold")  # fmt: skip
+        write_title(figure, "N = 200 (lines: closed form, dots: Monte Carlo)")
         _legend_below(figure, axes[0])
         return save_figure(figure, path)
 

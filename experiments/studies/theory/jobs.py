@@ -1,27 +1,30 @@
-"""Whole jobs: the simulator's runs of the published cells beside what closed forms predict."""
+"""Whole jobs beside what closed forms predict: the published cells, and the best redundancy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.predictions import predict_redundancies
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare.cells import Cell
-from faultline.experiments.studies.theory.work import PUBLISHED
+from faultline.experiments.studies.spare.published import GROUPS, headline
+from faultline.experiments.studies.stage import Stage
+from faultline.experiments.studies.theory.comparisons import PUBLISHED
+from faultline.strategies.registry import strategy_class
 from faultline.strategies.spare import Spare
 
 # The sound rules with the study's constants: nothing has to be measured on a platform.
-_STATED = (
-    "all_reduce.time=stated",
-    "all_reduce.time_per_group_s=0.01",
-    "checkpoint.write=stated",
-    "checkpoint.write_s=58.8",
-    "restart.load=included",
-)
+_STATED = {
+    "all_reduce.time": "stated",
+    "all_reduce.time_per_group_s": 0.01,
+    "checkpoint.write": "stated",
+    "checkpoint.write_s": 58.8,
+    "restart.load": "included",
+}
+_LARGEST = 14
 _HEADLINE_REPLICATION = ((200, 3), (600, 3), (1000, 3))
 
 
@@ -45,12 +48,7 @@ def all_cells() -> list[Cell]:
     ]
 
 
-def compare_jobs(
-    cells: list[Cell],
-    seeds: int,
-    workers: int | None = None,
-    on_done: Callable[[], None] | None = None,
-) -> pd.DataFrame:
+def compare_jobs(stage: Stage, cells: list[Cell]) -> pd.DataFrame:
     """Run every cell with every seed, and predict it.
 
     Returns
@@ -62,24 +60,23 @@ def compare_jobs(
         For SPARe, ``plain_work`` is the paper's lower bound of Sbar and ``work_by_failure`` the
         closed Sbar with patch compute as a mean over failures, both in stacks.
     """
-    tasks, predictions = [], []
+    points, predictions = [], []
     for cell in cells:
-        stated = _STATED if cell.rules == "spare-sound" else ()
-        question = resolve(load_scenario(cell.rules, [*cell.settings(), *stated]))
-        prediction = question.predict()
+        stated = _STATED if cell.rules == "spare-sound" else {}
+        job = resolve(load_scenario(cell.rules, {**cell.settings(), **stated}))
+        prediction = job.predict()
         predicted = asdict(prediction)
-        predicted["time_to_train_ratio"] = prediction.ratio_of_job(question.scenario.job.steps)
+        predicted["time_to_train_ratio"] = prediction.ratio_of_job(job.scenario.job.steps)
         predicted["mean_stacks"] = predicted["stacks_per_step"] + predicted["patch_per_step"]
         row = {f"predicted_{name}": value for name, value in predicted.items()}
-        scheme = question.strategy()
+        scheme = job.strategy()
         if isinstance(scheme, Spare):
             row["plain_work"] = scheme.work_per_step()
             row["work_by_failure"] = sum(scheme.failure_course().work_per_failure())
-        for seed in range(seeds):
-            tasks.append(Point.of(question, seed, (("rules", cell.rules),)))
+        for seed in range(stage.seeds):
+            points.append(Point.of(job, seed, (("rules", cell.rules),)))
             predictions.append(row)
-    runs = pd.DataFrame(play(tasks, workers=workers, on_done=on_done))
-    return pd.concat([runs, pd.DataFrame(predictions)], axis=1)
+    return pd.concat([stage.runs("jobs", points), pd.DataFrame(predictions)], axis=1)
 
 
 def by_cell(runs: pd.DataFrame) -> pd.DataFrame:
@@ -97,3 +94,48 @@ def by_cell(runs: pd.DataFrame) -> pd.DataFrame:
         plain_work_error=rows.plain_work / rows.mean_stacks - 1,
         work_by_failure_error=rows.work_by_failure / rows.mean_stacks - 1,
     )
+
+
+def compare_redundancies() -> pd.DataFrame:
+    """Return the best r under the study's rules, a row a scheme and N, each with its ratio.
+
+    ``rule`` is the scheme's own choice (for SPARe floor(log2 N + 0.833)), ``objective`` where J(r)
+    from plain forms is least, ``predicted`` where the predicted time-to-train ratio is, with
+    ``predicted_ratio``; ``near`` are all r predicted within 1 % of it. ``published`` is the best
+    in the published tables.
+    """
+    known = headline().set_index(["scheme", "groups"]).redundancy
+    return pd.DataFrame(
+        [
+            _best(scheme, groups, int(known[scheme, groups]))
+            for groups in GROUPS
+            for scheme in ("replication", "spare")
+        ]
+    )
+
+
+def _best(name: str, groups: int, published: int) -> dict[str, object]:
+    scheme = strategy_class(name)
+    job = resolve(load_scenario("spare-study", {"strategy.name": name, "job.groups": groups}))
+    costs = job.costs()
+    options = job.scenario.strategy.options()
+    candidates = [r for r in scheme.redundancies(groups, options) if r <= _LARGEST]
+    ratios = {
+        redundancy: prediction.time_to_train_ratio
+        for redundancy, prediction in predict_redundancies(job, candidates).items()
+    }
+    best = min(ratios, key=lambda redundancy: ratios[redundancy])
+    near = [r for r, ratio in ratios.items() if ratio <= 1.01 * ratios[best]]
+    return {
+        "scheme": name,
+        "groups": groups,
+        "published": published,
+        "rule": scheme.best_redundancy(groups, options, costs),
+        "objective": min(
+            candidates,
+            key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs),
+        ),
+        "predicted": best,
+        "near": f"{near[0]} to {near[-1]}",
+        "predicted_ratio": ratios[best],
+    }

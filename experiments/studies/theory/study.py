@@ -6,101 +6,117 @@ forms derived here, and what random failures and simulated jobs say.
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 
 import pandas as pd
-from faultline.experiments.runs.player import play
-from faultline.experiments.runs.point import Call
-from faultline.experiments.studies.base import Options, Reproduction, Row, row_of
-from faultline.experiments.studies.theory import counts as counted
-from faultline.experiments.studies.theory import figures, jobs, redundancies, tables, times, work
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
+from faultline.experiments.studies.stage import Stage
+from faultline.experiments.studies.theory import comparisons, figures, jobs, tables
 
 PAPER_MEAN_FAILURES_ERROR = 0.0113
 PAPER_LEAST_WORK_ERROR = 0.0060
 PAPER_WORK_ERROR = 0.04
 PAPER_GROUPS = (200, 600, 1000)
 _CURVES = ((200, 9), (1000, 9))
-
-
-def reproduce(options: Options) -> list[Row]:
-    """Compare the closed forms with simulation: tables and figures into the directory.
-
-    Returns
-    -------
-    list of Row
-        Every cell of the Monte Carlo, of the matching, of the simulated jobs, and of the times,
-        each followed by the relative error of the form derived here; a `published` value is the
-        paper's closed form or stated accuracy.
-    """
-    cells = counted.all_cells() if options.full else counted.fewer_cells()
-    chosen_jobs = jobs.all_cells() if options.full else jobs.published_cells()
-    workers = options.workers
-    with _progress(options) as progress:
-        bar = progress.add_task("failures to a wipe-out", total=len(cells))
-        counts = counted.compare_counts(
-            cells, workers=workers, on_done=lambda: progress.advance(bar)
-        )
-        bar = progress.add_task("matching", total=len(work.PUBLISHED) + len(_CURVES))
-        works = work.compare_work(
-            list(work.PUBLISHED), workers=workers, on_done=lambda: progress.advance(bar)
-        )
-        curves = play(
-            Call.each(work.patch_by_failure, _CURVES),
-            workers=workers,
-            on_done=lambda: progress.advance(bar),
-        )
-        bar = progress.add_task("jobs", total=len(chosen_jobs) * options.seeds)
-        runs = jobs.compare_jobs(
-            chosen_jobs, options.seeds, workers, on_done=lambda: progress.advance(bar)
-        )
-        bar = progress.add_task("times", total=len(times.SHAPES) * len(times.AGES))
-        lives = times.compare_times(workers=workers, on_done=lambda: progress.advance(bar))
-        bar = progress.add_task("best redundancy, figures", total=1)
-        best = redundancies.compare_redundancies()
-        by_cell = jobs.by_cell(runs)
-        drawn = _draw(options.directory, counts, curves, by_cell, lives)
-        progress.advance(bar)
-
-    for name, content in (
-        ("counts", counts),
-        ("work", works),
-        ("jobs", by_cell),
-        ("times", lives),
-        ("redundancies", best),
-    ):
-        content.to_csv(options.directory / f"{name}.csv", index=False)
-    show = options.console.print
-    show(tables.counts_table(counts))
-    show(
-        "X is the number of the failure that ends a life. μ is read as E[X] - 1 (failures "
-        "outlived), as E[X] - 1/2, which its integral estimates, and as E[X]; 'here' are the forms "
-        "that count hosts shared by types, and lives of all lengths.\n"
-    )
-    show(tables.replication_table(counts, 200))
-    show(tables.work_table(works))
-    for table in tables.jobs_tables(by_cell):
-        show(table)
-    show(tables.times_table(lives))
-    show(
-        f"T_f is within {_worst(lives.closed_s / lives.simulated_s - 1):.1%} of Monte Carlo "
-        f"(standard error up to {_worst(lives.standard_error_s / lives.simulated_s):.1%}).\n"
-    )
-    show(tables.redundancies_table(best))
-    show(f"Tables: {options.directory}/*.csv; figures: {', '.join(str(path) for path in drawn)}")
-    show(closing_sentence(counts, by_cell), style="bold")
-    return [
-        *_accuracy_rows(counts, by_cell),
-        *_count_rows(counts),
-        *_work_rows(works),
-        *_job_rows(runs),
-        *_time_rows(lives),
-    ]
-
-
-REPRODUCTION = Reproduction(
-    "theory", "closed forms beside Monte Carlo and simulated jobs (Lee et al. 2026)", reproduce
+_READ_AS = (
+    "X is the number of the failure that ends a life. μ is read as E[X] - 1 (failures outlived), "
+    "as E[X] - 1/2, which its integral estimates, and as E[X]; 'here' are the forms that count "
+    "hosts shared by types, and lives of all lengths.\n"
 )
+
+
+class TheoryStudy(Study):
+    """The closed forms beside simulation, cell by cell.
+
+    A `published` value is the paper's closed form or stated accuracy.
+    """
+
+    name = "theory"
+    summary = "closed forms beside Monte Carlo and simulated jobs (Lee et al. 2026)"
+
+    def play(self, stage: Stage) -> Results:
+        """Draw failures, match stacks, run jobs, and work out the closed forms of all that."""
+        cells = stage.pick(comparisons.fewer_cells(), comparisons.all_cells())
+        asked = [(cell, comparisons.STANDARD_ERROR, 0) for cell in cells]
+        counts = stage.calls("failures to a wipe-out", comparisons.compare_counts, asked)
+        works = stage.calls("matching", comparisons.compare_work, comparisons.PUBLISHED)
+        curves = stage.calls("patch compute", comparisons.patch_by_failure, _CURVES)
+        chosen = stage.pick(jobs.published_cells(), jobs.all_cells())
+        runs = jobs.compare_jobs(stage, chosen)
+        lives = stage.calls("times", comparisons.compare_times, comparisons.TIMES)
+        with stage.step("best redundancy"):
+            best = jobs.compare_redundancies()
+        return {
+            "counts": comparisons.with_errors(counts),
+            "work": pd.DataFrame(works),
+            "curves": dict(zip(_CURVES, curves, strict=True)),
+            "runs": runs,
+            "jobs": jobs.by_cell(runs),
+            "times": pd.DataFrame(list(chain.from_iterable(lives))),
+            "redundancies": best,
+        }
+
+    def tables(self, results: Results) -> Tables:
+        """Return all tables but that of the single runs."""
+        return {name: each for name, each in super().tables(results).items() if name != "runs"}
+
+    def rows(self, results: Results) -> Iterator[Row]:
+        """Return the cells of Monte Carlo, matching, jobs and times, each with its form's error."""
+        yield from _accuracy_rows(results["counts"], results["jobs"])
+        for cell in results["counts"].itertuples():
+            where = cell.scheme, f"N={cell.groups} r={cell.redundancy}"
+            spread = cell.simulated, cell.standard_error
+            yield _estimate("mean_failures", *where, cell.plain, *spread, "failures")
+            error = cell.closed_error, cell.standard_error / cell.simulated
+            yield _estimate("mean_failures_closed_error", *where, None, *error, "1")
+        patch = {"one_stack": "stacks", "one_stack_error": "1",
+                 "as_needed": "stacks", "as_needed_error": "1"}  # fmt: skip
+        names = {column: f"patch_{column}" for column in patch}
+        cell_of_work = "N={groups:.0f} r={redundancy:.0f}"
+        yield from rows_by(
+            results["work"].rename(columns=names), ["groups", "redundancy"],
+            {names[column]: unit for column, unit in patch.items()}, cell_of_work, "spare",
+        )  # fmt: skip
+        yield from _job_rows(results["runs"])
+        for life in results["times"].itertuples():
+            setting = f"N=200 r={life.redundancy} shape={life.shape:g} {life.age} groups"
+            where = life.scheme, setting
+            spread = life.simulated_s, life.standard_error_s
+            yield _estimate("time_to_wipe_out", *where, life.plain_s, *spread, "s")
+            error = life.closed_s / life.simulated_s - 1, life.standard_error_s / life.simulated_s
+            yield _estimate("time_to_wipe_out_error", *where, None, *error, "1")
+
+    def figures(self, results: Results) -> Mapping[str, Draw]:
+        """Return the figures: errors, replication, patch compute, stacks, times."""
+        return {
+            "errors.png": partial(figures.draw_errors, results["counts"]),
+            "replication.png": partial(figures.draw_replication, results["counts"]),
+            "patch-compute.png": partial(figures.draw_work, results["curves"]),
+            "stacks.png": partial(figures.draw_stacks, results["jobs"]),
+            "times.png": partial(figures.draw_times, results["times"]),
+        }
+
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | str]:
+        """Return the tables, and how the columns are to be read."""
+        lives = results["times"]
+        yield tables.counts_table(results["counts"])
+        yield _READ_AS
+        yield tables.replication_table(results["counts"], 200)
+        yield tables.work_table(results["work"])
+        yield from tables.jobs_tables(results["jobs"])
+        yield tables.times_table(lives)
+        yield (
+            f"T_f is within {_worst(lives.closed_s / lives.simulated_s - 1):.1%} of Monte Carlo "
+            f"(standard error up to {_worst(lives.standard_error_s / lives.simulated_s):.1%}).\n"
+        )
+        yield tables.redundancies_table(results["redundancies"])
+
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Say how far the closed forms can be trusted."""
+        return (closing_sentence(results["counts"], results["jobs"]),)
 
 
 def closing_sentence(counts: pd.DataFrame, cells: pd.DataFrame) -> str:
@@ -147,21 +163,6 @@ def _accuracy_rows(counts: pd.DataFrame, cells: pd.DataFrame) -> list[Row]:
     ]
 
 
-def _count_rows(counts: pd.DataFrame) -> list[Row]:
-    rows = []
-    for cell in counts.itertuples():
-        setting = f"N={cell.groups} r={cell.redundancy}"
-        spread = (cell.simulated, cell.standard_error)
-        rows.append(
-            _estimate("mean_failures", cell.scheme, setting, cell.plain, *spread, "failures")
-        )
-        error = (cell.closed_error, cell.standard_error / cell.simulated)
-        rows.append(
-            _estimate("mean_failures_closed_error", cell.scheme, setting, None, *error, "1")
-        )
-    return rows
-
-
 def _estimate(
     quantity: str,
     scheme: str,
@@ -178,65 +179,11 @@ def _estimate(
     )
 
 
-def _work_rows(works: pd.DataFrame) -> list[Row]:
-    rows = []
-    for cell in works.to_dict("records"):
-        setting = f"N={cell['groups']:.0f} r={cell['redundancy']:.0f}"
-        for option in ("one_stack", "as_needed"):
-            for name, unit in ((option, "stacks"), (f"{option}_error", "1")):
-                value = float(cell[name])
-                rows.append(row_of(f"patch_{name}", "spare", setting, None, [value], unit))
-    return rows
-
-
-def _job_rows(runs: pd.DataFrame) -> list[Row]:
+def _job_rows(runs: pd.DataFrame) -> Iterator[Row]:
+    quantities = {"mean_stacks": "stacks", "time_to_train_ratio": "1"}
+    errors = {f"{name}_error": runs[f"predicted_{name}"] / runs[name] - 1 for name in quantities}
+    measured = {name: unit for each, unit in quantities.items()
+                for name, unit in ((each, unit), (f"{each}_error", "1"))}  # fmt: skip
     keys = ["rules", "distribution", "strategy", "groups", "redundancy"]
-    rows = []
-    for (rules, distribution, scheme, groups, redundancy), mine in runs.groupby(keys, sort=False):
-        setting = f"N={groups} r={redundancy} {distribution} {rules}"
-        for quantity, unit in (("mean_stacks", "stacks"), ("time_to_train_ratio", "1")):
-            simulated = mine[quantity]
-            errors = mine[f"predicted_{quantity}"] / simulated - 1
-            rows.append(row_of(quantity, scheme, setting, None, list(simulated), unit))
-            rows.append(row_of(f"{quantity}_error", scheme, setting, None, list(errors), "1"))
-    return rows
-
-
-def _time_rows(lives: pd.DataFrame) -> list[Row]:
-    rows = []
-    for life in lives.itertuples():
-        setting = f"N=200 r={life.redundancy} shape={life.shape:g} {life.age} groups"
-        spread = (life.simulated_s, life.standard_error_s)
-        rows.append(_estimate("time_to_wipe_out", life.scheme, setting, life.plain_s, *spread, "s"))
-        error = life.closed_s / life.simulated_s - 1
-        relative = life.standard_error_s / life.simulated_s
-        rows.append(
-            _estimate("time_to_wipe_out_error", life.scheme, setting, None, error, relative, "1")
-        )
-    return rows
-
-
-def _draw(
-    directory: Path,
-    counts: pd.DataFrame,
-    curves: list[pd.DataFrame],
-    cells: pd.DataFrame,
-    lives: pd.DataFrame,
-) -> list[Path]:
-    return [
-        figures.draw_errors(counts, directory / "errors.png"),
-        figures.draw_replication(counts, directory / "replication.png", (200, 1000)),
-        figures.draw_work(dict(zip(_CURVES, curves, strict=True)), directory / "patch-compute.png"),
-        figures.draw_stacks(cells, directory / "stacks.png"),
-        figures.draw_times(lives, directory / "times.png"),
-    ]
-
-
-def _progress(options: Options) -> Progress:
-    return Progress(
-        TextColumn("{task.description:24}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=options.console,
-    )
+    setting = "N={groups} r={redundancy} {distribution} {rules}"
+    return rows_by(runs.assign(**errors), keys, measured, setting)

@@ -15,7 +15,14 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies import all_reproductions
 from faultline.experiments.studies.base import row_of
-from faultline.experiments.studies.spare.cells import Cell, default_cells, full_cells
+from faultline.experiments.studies.spare import cells, tables
+from faultline.experiments.studies.spare.cells import (
+    ASSUMPTIONS,
+    Cell,
+    default_cells,
+    full_cells,
+    sensitivity_points,
+)
 from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
 from faultline.experiments.studies.spare.published import (
     headline,
@@ -23,15 +30,7 @@ from faultline.experiments.studies.spare.published import (
     published,
     trials,
 )
-from faultline.experiments.studies.spare.sensitivity import (
-    ASSUMPTIONS,
-    at_best,
-    number_of_runs,
-    run_sensitivity,
-    sensitivity_rows,
-)
-from faultline.experiments.studies.spare.study import cell_rows, closing_sentence, headline_rows
-from faultline.experiments.studies.spare.tables import sensitivity_table
+from faultline.experiments.studies.spare.study import cell_rows
 from faultline.simulator.timeline import Event, EventKind
 
 ROW_KEYS = ["quantity", "scheme", "setting", "published", "simulated", "low", "high", "unit"]
@@ -68,29 +67,31 @@ def test_the_interval_of_an_availability_stays_below_100_percent() -> None:
     assert 0 < row.low < row.simulated < row.high < 1
 
 
-def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
+def test_the_sensitivity_takes_each_scheme_at_its_best(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 300 steps: every assumption replaced costs time, a watchdog of 600 s most."""
-    runs = run_sensitivity(1, 2, steps=300)
-    assert len(runs) == number_of_runs(1)
-    table = at_best(runs)
+    shorter = {name: {**changes, "job.steps": 300} for name, changes in ASSUMPTIONS.items()}
+    monkeypatch.setattr(cells, "ASSUMPTIONS", shorter)
+    runs = pd.DataFrame(play(list(sensitivity_points(1)), workers=2))
+    assert len(runs) == 4 * (2 + 3)
+    table = tables.best_of_sensitivity(runs)
     found = table.set_index(["assumption", "scheme"])
     for (name, scheme), mine in runs.groupby(["assumption", "strategy"]):
         assert found.time_to_train_ratio[name, scheme] == mine.time_to_train_ratio.min()
-    names = [assumption.name for assumption in ASSUMPTIONS]
+    names = list(ASSUMPTIONS)
     for scheme in ("spare", "replication"):
         ratios = found.time_to_train_ratio.xs(scheme, level="scheme")[names]
         assert (ratios.iloc[1:] > ratios.iloc[0]).all()
         assert ratios.idxmax() == "a watchdog of 600 s notices"
-    rows = sensitivity_rows(runs)
+    rows = [row for row, _ in tables.at_best(runs)]
     assert [row.simulated for row in rows] == list(table.time_to_train_ratio)
     assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(ASSUMPTIONS)
-    assert sensitivity_table(table).row_count == len(ASSUMPTIONS)
+    assert len(tables.printed_sensitivity(table).frame) == len(ASSUMPTIONS)
 
 
 def test_the_full_grid_is_that_of_the_study() -> None:
     """660 runs: 55 redundancies over the three N, two schemes, two distributions, three seeds."""
-    cells = [cell for cell in full_cells() if cell.rules == "spare-study"]
-    assert len(cells) * 3 == 660
+    of_study = [cell for cell in full_cells() if cell.rules == "spare-study"]
+    assert len(of_study) * 3 == 660
     assert set(default_cells()) <= set(full_cells())
 
 
@@ -107,7 +108,7 @@ def small_runs(workers: int) -> pd.DataFrame:
     """The study's headline cells, shortened to 300 steps."""
     tasks = [
         Point.of(
-            resolve(load_scenario(rules, [*cell.settings(), "job.steps=300"])),
+            resolve(load_scenario(rules, {**cell.settings(), "job.steps": 300})),
             seed,
             (("rules", rules),),
         )
@@ -122,14 +123,14 @@ def small_runs(workers: int) -> pd.DataFrame:
 def test_tables_and_figures_from_a_small_study(tmp_path: Path) -> None:
     runs = small_runs(1)
     pd.testing.assert_frame_equal(runs, small_runs(2))
-    rows = cell_rows(runs)
+    rows = list(cell_rows(runs))
     assert len(rows) == 12 * 3
     compared = [row for row in rows if row.published is not None]
     assert {row.quantity for row in compared} == {"time_to_train_ratio", "availability"}
     json.dumps([row.as_dict() for row in rows], allow_nan=False)
-    head = headline_rows(runs)
-    assert closing_sentence(head).startswith("SPARe trains sooner than replication by")
-    assert "(published: 40% to 52%)" in closing_sentence(head)
+    head = tables.headline_of(runs)
+    assert tables.closing_sentence(head).startswith("SPARe trains sooner than replication by")
+    assert "(published: 40% to 52%)" in tables.closing_sentence(head)
     assert draw_headline(head, tmp_path / "headline.png").stat().st_size > 10_000
     curves = draw_curves(runs, "spare-study", "weibull", tmp_path / "curves.png")
     assert curves.stat().st_size > 10_000
@@ -142,7 +143,7 @@ def test_schemes_live_through_the_same_failures() -> None:
         events: list[Event] = []
         cell = Cell("spare-sound", scheme, 200, 3)
         run(
-            load_scenario(cell.rules, [*cell.settings(), "job.steps=30"]),
+            load_scenario(cell.rules, {**cell.settings(), "job.steps": 30}),
             5,
             "replay",
             events.append,

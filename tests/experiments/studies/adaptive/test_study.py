@@ -11,17 +11,20 @@ import pandas as pd
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies import all_reproductions
-from faultline.experiments.studies.adaptive import effects, figures, tables, variants
-from faultline.experiments.studies.adaptive.study import cell_rows, change_rows
+from faultline.experiments.studies.adaptive import study, variants
+from faultline.experiments.studies.adaptive.study import AdaptiveStudy
 from faultline.experiments.studies.adaptive.variants import (
     REDUNDANCIES,
     SCHEMES,
     VARIANTS,
-    number_of_runs,
-    run_variants,
+    best_redundancies,
+    changes_of,
+    points,
     settings_of,
+    with_spares,
 )
 from faultline.simulator.badput import CAUSES
 
@@ -32,9 +35,12 @@ SEEDS = 3
 def runs() -> pd.DataFrame:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(variants, "REDUNDANCIES", {"spare": (2, 3, 9), "replication": (3,)})
-        table = run_variants([200], 200, SEEDS, 1)
-        assert len(table) == number_of_runs([200], SEEDS)
-    return table
+        asked = list(points([200], 200, SEEDS))
+    return with_spares(pd.DataFrame(play(asked, workers=1)))
+
+
+def results_of(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    return {"runs": runs, "changes": changes_of(runs), "best": best_redundancies(runs)}
 
 
 def test_it_is_registered_with_five_seeds() -> None:
@@ -50,7 +56,7 @@ def test_names_are_unique_and_spares_scale_with_the_job() -> None:
         40,
         40,
     ]
-    assert VARIANTS[0].settings == ()
+    assert VARIANTS[0].settings == {}
     assert VARIANTS[0].spare_share == 0
 
 
@@ -72,7 +78,7 @@ def test_every_variant_keeps_the_books(scheme: str, variant: variants.Variant) -
 
 def test_seeds_are_paired_and_the_interval_is_students(runs: pd.DataFrame) -> None:
     """One seed, one sequence of failures: without dropped groups in the way they are the same."""
-    table = effects.changes(runs)
+    table = changes_of(runs)
     chosen = table[
         (table.metric == "gpu_hours_ratio")
         & (table.variant == "rejoin 3 h + 20 % spares")
@@ -98,7 +104,7 @@ def test_spares_cost_gpu_hours(runs: pd.DataFrame) -> None:
 
 
 def test_the_best_redundancy_is_that_of_the_least_mean(runs: pd.DataFrame) -> None:
-    best = effects.best_redundancies(runs)
+    best = best_redundancies(runs)
     assert len(best) == len(SCHEMES) * len(VARIANTS)
     assert list(best.variant[: len(VARIANTS)]) == [variant.name for variant in VARIANTS]
     means = runs.groupby(["strategy", "variant", "redundancy"]).time_to_train_ratio.mean()
@@ -110,30 +116,27 @@ def test_the_best_redundancy_is_that_of_the_least_mean(runs: pd.DataFrame) -> No
 
 
 def test_rows_tables_and_figures(runs: pd.DataFrame, tmp_path: Path) -> None:
-    table, best = effects.changes(runs), effects.best_redundancies(runs)
-    rows = [*cell_rows(runs), *change_rows(table)]
-    assert len(rows) == 4 * len(VARIANTS) * 3 + len(table)
+    results, asked = results_of(runs), AdaptiveStudy()
+    rows = list(asked.rows(results))
+    assert len(rows) == 4 * len(VARIANTS) * 3 + len(results["changes"])
     assert all(row.published is None and row.low <= row.simulated <= row.high for row in rows)
     json.dumps([row.as_dict() for row in rows], allow_nan=False)
-    shown = tables.changes_table(table, 200, "spare")
-    assert shown.row_count == len(VARIANTS) - 1
-    assert tables.best_table(best, 200).row_count == len(best)
-    assert "at r = 2" in tables.dynamic_sentence(table, 200)
-    assert "GPU-hours" in tables.rejoin_sentence(best, 200)
-    for path in (
-        figures.draw_curves(runs, 200, tmp_path / "curves.png"),
-        figures.draw_changes(table, 200, tmp_path / "changes.png"),
-        figures.draw_causes(runs, best, 200, tmp_path / "badput.png"),
-    ):
-        assert path.stat().st_size > 10_000
+    shown = [table.frame for table in asked.shown(results, rows)]
+    assert [len(frame) for frame in shown] == [len(VARIANTS) - 1] * 2 + [2 * len(VARIANTS)]
+    dynamic, rejoin = asked.headline(results, rows)
+    assert "at r = 2" in dynamic
+    assert "GPU-hours" in rejoin
+    for name, draw in asked.figures(results).items():
+        draw(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 10_000
 
 
 def test_a_single_seed_has_no_interval(runs: pd.DataFrame) -> None:
-    one = runs[runs.seed == 0]
-    table = effects.changes(one)
-    assert all(row.low == row.simulated == row.high for row in change_rows(table))
-    assert "±" not in tables.dynamic_sentence(table, 200)
-    assert "GPU-hours" in tables.rejoin_sentence(effects.best_redundancies(one), 200)
+    results = results_of(runs[runs.seed == 0])
+    changed = [row for row in AdaptiveStudy().rows(results) if row.quantity.startswith("change_of")]
+    assert all(row.low == row.simulated == row.high for row in changed)
+    assert "±" not in study.dynamic_sentence(results["changes"], 200)
+    assert "GPU-hours" in study.rejoin_sentence(results["best"], 200)
 
 
 @pytest.mark.slow
@@ -151,8 +154,8 @@ def test_the_whole_study_from_the_command_line(
     spares = rows["time_to_train_ratio", "spare", "N=200 r=2 rejoin 3 h + 20 % spares"]
     plain = rows["time_to_train_ratio", "spare", "N=200 r=2 plain"]
     assert spares["simulated"] < 0.8 * plain["simulated"]
-    names = {path.name for path in tmp_path.iterdir()}
+    names = {path.name for path in tmp_path.iterdir() if path.is_file()}
     assert names == {
-        *(f"{table}.csv" for table in ("runs", "changes", "best")),
+        *(f"{table}.csv" for table in ("runs", "changes", "best", "rows")),
         *(f"{figure}-200.png" for figure in ("curves", "changes", "badput")),
     }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faultline.experiments.studies.theory.counts import (
+from faultline.experiments.studies.theory.comparisons import (
     FEWER_GROUPS,
     all_cells,
     compare_counts,
     fewer_cells,
+    with_errors,
 )
 from faultline.experiments.studies.theory.monte_carlo import (
     LAWS,
@@ -16,10 +17,11 @@ from faultline.experiments.studies.theory.monte_carlo import (
     failures_until_wipe_out,
     first_loss,
     generator,
+    lives,
     times_until_wipe_out_s,
     trials_for,
+    work_per_failure,
 )
-from faultline.experiments.studies.theory.reorderings import lives, work_per_failure
 from faultline.simulator.failures.distributions import Exponential, Weibull
 from faultline.strategies.base import WipeOut
 from faultline.strategies.closed_forms.lifetimes import mean_time_to_wipe_out_s
@@ -74,9 +76,8 @@ def test_the_law_is_that_of_random_failures(scheme: str, groups: int, redundancy
 
 
 def test_trials_bring_the_standard_error_below_what_was_asked() -> None:
-    rows = compare_counts(
-        [("spare", 60, 2), ("spare", 200, 5), ("replication", 60, 3)], 0.01, seed=4, workers=1
-    )
+    chosen = [("spare", 60, 2), ("spare", 200, 5), ("replication", 60, 3)]
+    rows = with_errors([compare_counts((cell, 0.01, 4)) for cell in chosen])
     assert (rows.trials >= 1000).all()
     assert (rows.standard_error / rows.simulated < 0.01).all()
     assert trials_for(LAWS["spare"](200, 2), 0.001) == pytest.approx(
@@ -86,7 +87,8 @@ def test_trials_bring_the_standard_error_below_what_was_asked() -> None:
 
 def test_a_comparison_says_how_far_every_form_is_off() -> None:
     chosen = [("spare", 100, 2), ("spare", 100, 6), ("replication", 100, 4)]
-    rows = compare_counts(chosen, 0.005, workers=1).set_index(["scheme", "redundancy"])
+    compared = [compare_counts((cell, 0.005, 0)) for cell in chosen]
+    rows = with_errors(compared).set_index(["scheme", "redundancy"])
     for cell, row in rows.iterrows():
         noise = 4 * row.standard_error / row.simulated
         assert abs(row.closed_error) < noise + (0.003 if cell[0] == "spare" else 0.0)
@@ -105,12 +107,6 @@ def test_the_grid_is_every_redundancy_with_a_ruler() -> None:
         spare = [r for scheme, n, r in cells if (scheme, n) == ("spare", groups)]
         assert spare == list(range(2, largest_redundancy(groups) + 1))
     assert set(fewer_cells()) < set(cells)
-
-
-def test_workers_change_nothing() -> None:
-    chosen = [("spare", 50, 3), ("replication", 50, 3), ("spare", 60, 2)]
-    one, two = (compare_counts(chosen, 0.05, workers=workers) for workers in (1, 2))
-    assert one.equals(two)
 
 
 @pytest.mark.parametrize("shape", [0.5, 1.0, 1.7])

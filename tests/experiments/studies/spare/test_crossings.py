@@ -7,11 +7,12 @@ from math import exp, inf, isnan, log, sqrt
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.studies.failure_rates.crossings import changes_of_lead, crossings
-from faultline.experiments.studies.failure_rates.tables import (
+from faultline.experiments.studies.spare.crossings import (
+    changes_of_lead,
     crossing_rows,
     crossing_sentence,
-    crossing_table,
+    crossings,
+    printed_crossings,
 )
 
 RATES = np.log([60.0, 600.0, 6000.0])
@@ -80,12 +81,12 @@ def test_every_pair_has_its_row_and_a_lead_that_never_changes_says_so() -> None:
     assert isnan(found.loc[("spare", "replication"), "mtbf_s"])
     assert len(table) == 3
 
-    rows = crossing_rows(table)
+    rows = list(crossing_rows(table))
     assert [row.quantity for row in rows].count("crossing_mtbf_s") == 2
     assert [row.quantity for row in rows].count("closed_form_crossing_mtbf_s") == 2
     (never,) = (row for row in rows if row.quantity == "crossings")
     assert (never.scheme, never.simulated) == ("spare before replication", 0.0)
-    assert crossing_table(table).row_count == 3
+    assert len(printed_crossings(table).frame) == 3
     assert crossing_sentence(table) == (
         "Under sound rules checkpoints alone overtake SPARe where something fails every 46 min to "
         "46 min; replication is never soonest."

@@ -6,71 +6,89 @@ import json
 from dataclasses import replace
 from math import inf, isnan
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import durations_of
-from faultline.experiments.studies.failure_rates.choices import Choice, choices_of, to_be_played
-from faultline.experiments.studies.failure_rates.crossings import crossings
-from faultline.experiments.studies.failure_rates.playing import as_runs, best_runs, tasks_of
-from faultline.experiments.studies.failure_rates.settings import LIMIT_S, Setting, settings
-from faultline.experiments.studies.failure_rates.sweep import FailureRates, sweep
-from faultline.experiments.studies.failure_rates.tables import crossing_rows, rates_table
+from faultline.experiments.job.choices import Choice
+from faultline.experiments.studies.spare.crossings import crossing_rows, crossings
+from faultline.experiments.studies.spare.rates import (
+    LIMIT_S,
+    RATES_S,
+    SCHEMES,
+    Setting,
+    best_runs,
+    choices_of,
+    points_of,
+    printed_curves,
+    settings,
+    steps_to_play,
+    sweep,
+    to_be_played,
+    with_finished,
+)
+from faultline.experiments.studies.spare.rates_figures import figures
+from faultline.experiments.studies.stage import Stage
+from rich.console import Console
 
 STUDY = Setting("spare-study", "weibull", 200, 300.0)
 SOUND = Setting("spare-sound", "weibull", 200, 300.0)
 
 
 def choices(setting: Setting, scheme: str) -> list[Choice]:
-    found = choices_of((setting, durations_of(setting.scenario(scheme))))
-    return [choice for choice in found if choice.scheme == scheme]
+    return choices_of([setting])[0][SCHEMES.index(scheme)]
 
 
 def test_settings_cover_a_minute_to_a_day() -> None:
-    rates = sorted({setting.mtbf_s for setting in settings()})
-    assert (rates[0], rates[-1]) == (60.0, 86_400.0)
-    assert len(rates) >= 9
-    assert 300.0 in rates
-    assert len(settings()) == len(rates) * 3 * 2 * 2
+    """All rates at N = 200, and around the crossings for more groups."""
+    rates = {n: sorted({s.mtbf_s for s in settings() if s.groups == n}) for n in (200, 600, 1000)}
+    assert rates[200] == sorted(RATES_S)
+    assert (rates[200][0], rates[200][-1]) == (60.0, 86_400.0)
+    assert rates[600] == rates[1000] == [300.0, 1800.0, 3600.0, 7200.0, 10_800.0, 21_600.0]
+    assert len(settings()) == 2 * 2 * (10 + 6 + 6)
     assert set(settings()) < set(settings(full=True))
 
 
 def test_closed_forms_are_empty_outside_their_range() -> None:
-    """A job that never gets on, one within a year, and one with a dozen failures in all."""
+    """A job that never gets on, one of many lives, and one of a single life."""
     often, seldom = replace(STUDY, mtbf_s=60.0), replace(STUDY, mtbf_s=86_400.0)
-    assert not choices(often, "checkpoint")[0].in_range
-    assert choices(STUDY, "spare")[0].in_range
-    assert not choices(seldom, "spare")[0].in_range
+    (stuck,) = choices(often, "checkpoint")
+    assert not stuck.is_prediction
+    # What the forms would ask for there comes after any life.
+    assert stuck.interval_steps == 1
+    assert choices(STUDY, "spare")[0].is_prediction
+    assert not choices(seldom, "spare")[0].is_prediction
 
 
 def test_what_is_played_is_the_best_predicted_and_one_that_is_not_its_neighbour() -> None:
     found = choices(SOUND, "spare")
     assert [choice.ratio for choice in found] == sorted(choice.ratio for choice in found)
-    assert min(choice.question.redundancy for choice in found) == 2
+    assert min(choice.redundancy for choice in found) == 2
     played = to_be_played(found, full=False)
     assert played[0] is found[0]
-    assert all(abs(c.question.redundancy - 7) > 1 for c in played[1:])
-    more = {(c.question.redundancy, c.question.interval_steps) for c in to_be_played(found, True)}
-    best = found[0].question
+    assert all(abs(c.redundancy - 7) > 1 for c in played[1:])
+    more = {(c.redundancy, c.interval_steps) for c in to_be_played(found, True)}
+    best = found[0]
     assert {(best.redundancy, round(best.interval_steps * by)) for by in (0.6, 1.0, 1.6)} <= more
 
 
 def test_jobs_are_shortened_with_their_limit() -> None:
     """50 lives of 3 steps, far from leading: 1.5 % of the 10,000 steps, and of the year."""
-    mine = choices(SOUND, "checkpoint")
-    (task,) = tasks_of([mine], seeds=1)
-    job = task.question.scenario.job
-    assert job.steps == mine[0].steps_to_play()
+    (mine,) = choices(SOUND, "checkpoint")
+    (point,) = points_of(SOUND, mine, seeds=1)
+    job = point.scenario.job
+    assert job.steps == steps_to_play(SOUND, mine)
     assert 100 < job.steps < 200
-    assert choices(replace(SOUND, mtbf_s=3600.0), "checkpoint")[0].steps_to_play() > 5000
     assert job.time_limit_s == pytest.approx(LIMIT_S * job.steps / 10_000)
+    seldom = replace(SOUND, mtbf_s=3600.0)
+    assert steps_to_play(seldom, choices(seldom, "checkpoint")[0]) > 5000
 
 
 def record(redundancy: int, seed: int, ratio: float, done: int = 100) -> dict[str, object]:
     return {
-        "rules": "spare-sound", "distribution": "weibull", "groups": 200, "mtbf_s": "300.0",
+        "rules": "spare-sound", "distribution": "weibull", "groups": 200, "mtbf_s": 300.0,
         "strategy": "spare", "redundancy": redundancy, "checkpoint_interval_steps": 5, "seed": seed,
         "time_to_train_ratio": ratio, "completed_steps": done, "steps": 100,
     }  # fmt: skip
@@ -80,24 +98,41 @@ def test_the_best_has_the_least_mean_and_one_that_gave_up_is_never_it() -> None:
     """On average r = 2 is best, though not with seed 1; r = 4 looks better and does not finish."""
     records = [record(2, 0, 2.0), record(2, 1, 3.0), record(3, 0, 4.0), record(3, 1, 2.0),
                record(4, 0, 1.5, done=60), record(4, 1, 1.5)]  # fmt: skip
-    runs = as_runs(records)
+    runs = with_finished(pd.DataFrame(records))
     assert runs.time_to_train_ratio[4] == inf
     assert list(best_runs(runs).redundancy) == [2, 2]
 
 
+class Found(NamedTuple):
+    runs: pd.DataFrame
+    curves: pd.DataFrame
+    crossings: pd.DataFrame
+
+
+def found_of(directory: Path, chosen: list[Setting], workers: int | None = None) -> Found:
+    stage = Stage(directory, Console(quiet=True), seeds=2, workers=workers)
+    runs, curves = sweep(stage, chosen)
+    return Found(runs, curves, crossings(best_runs(runs), curves))
+
+
 @pytest.fixture(scope="module")
-def core() -> FailureRates:
+def core(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """N = 200, Weibull: sound rules from half an hour to three, the study's at 1 and 5 minutes."""
     rates = [replace(SOUND, mtbf_s=rate) for rate in (1800.0, 3600.0, 7200.0, 10_800.0)]
-    return sweep([replace(STUDY, mtbf_s=60.0), STUDY, *rates], seeds=2, workers=1)
+    directory = tmp_path_factory.mktemp("rates")
+    found = found_of(directory, [replace(STUDY, mtbf_s=60.0), STUDY, *rates], workers=1)
+    # Each run is kept, so that a sweep that was killed goes on where it was.
+    kept = len(list((directory / "runs" / "runs").iterdir()))
+    assert kept == len(found.runs)
+    return found
 
 
-def at(core: FailureRates, rules: str, mtbf_s: float) -> pd.DataFrame:
+def at(core: Found, rules: str, mtbf_s: float) -> pd.DataFrame:
     mine = core.curves[(core.curves.rules == rules) & (core.curves.mtbf_s == mtbf_s)]
     return mine.set_index("strategy")
 
 
-def test_the_published_points_lie_on_the_curves(core: FailureRates) -> None:
+def test_the_published_points_lie_on_the_curves(core: Found) -> None:
     """Within 4 %: the best redundancy is searched anew, and two seeds are played for three."""
     mine = at(core, "spare-study", 300.0).loc[["replication", "spare"]]
     assert list(mine.published_ratio) == [6.07, 2.92]
@@ -105,7 +140,7 @@ def test_the_published_points_lie_on_the_curves(core: FailureRates) -> None:
     assert list(mine.availability) == pytest.approx(list(mine.published_availability), abs=0.03)
 
 
-def test_a_job_that_does_not_finish_has_no_number(core: FailureRates) -> None:
+def test_a_job_that_does_not_finish_has_no_number(core: Found) -> None:
     """A failure every minute, or every five, with restarts of an hour that begin anew."""
     for rate in (60.0, 300.0):
         row = at(core, "spare-study", rate).loc["checkpoint"]
@@ -114,7 +149,7 @@ def test_a_job_that_does_not_finish_has_no_number(core: FailureRates) -> None:
         assert isnan(row.closed_form_ratio)
 
 
-def test_checkpoints_alone_overtake_spare_between_one_and_three_hours(core: FailureRates) -> None:
+def test_checkpoints_alone_overtake_spare_between_one_and_three_hours(core: Found) -> None:
     assert at(core, "spare-sound", 1800.0).time_to_train_ratio.idxmin() == "spare"
     assert at(core, "spare-sound", 10_800.0).time_to_train_ratio.idxmin() == "checkpoint"
     sound = core.crossings[core.crossings.rules == "spare-sound"].set_index(["often", "seldom"])
@@ -126,47 +161,45 @@ def test_checkpoints_alone_overtake_spare_between_one_and_three_hours(core: Fail
     assert isnan(sound.loc[("spare", "replication"), "mtbf_s"])
 
 
-def test_time_to_train_is_the_ratio_of_the_time_without_failures(core: FailureRates) -> None:
+def test_time_to_train_is_the_ratio_of_the_time_without_failures(core: Found) -> None:
     """10,000 steps of 64 s and an all-reduce of 2 s are 7.64 days."""
     row = at(core, "spare-study", 300.0).loc["spare"]
     assert row.time_days == pytest.approx(row.time_to_train_ratio * 660_000 / 86_400)
 
 
-def test_tables_figures_and_rows_are_made_of_it(core: FailureRates, tmp_path: Path) -> None:
-    figures = core.write(tmp_path)
-    assert len(figures) == 5
-    assert all(figure.stat().st_size > 10_000 for figure in figures)
-    assert len(pd.read_csv(tmp_path / "failure-rates.csv")) == 6 * 3
-    assert rates_table(core.curves).row_count == 4
+def test_tables_figures_and_rows_are_made_of_it(core: Found, tmp_path: Path) -> None:
+    drawn = figures(core.curves, core.crossings)
+    assert len(drawn) == 5
+    for name, draw in drawn.items():
+        draw(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 10_000
+    assert len(core.curves) == 6 * 3
+    assert len(printed_curves(core.curves).frame) == 4
     json.dumps([row.as_dict() for row in crossing_rows(core.crossings)], allow_nan=False)
 
 
 def test_the_grid_of_failure_rates_is_valid() -> None:
     grid = read_grid("failure-rates")
     assert grid.runs() == 10 * (1 + 3 + 5) * 3
-    assert grid.varied["failures.mtbf_s"] == sorted({s.mtbf_s for s in settings()})
+    assert grid.varied["failures.mtbf_s"] == sorted(RATES_S)
     for point in grid.points():
         stated = {**grid.fixed, **point}
         load_scenario(grid.scenario, [f"{key}={value}" for key, value in stated.items()])
 
 
 @pytest.mark.slow
-def test_spare_leads_replication_at_every_rate_and_closed_forms_know_where_it_is_overtaken() -> (
-    None
-):
+def test_spare_leads_replication_at_every_rate_and_closed_forms_know_where_it_is_overtaken(
+    tmp_path: Path,
+) -> None:
     """All settings of the study, two seeds: the crossings are where closed forms put them."""
-    found = sweep(settings(), seeds=2)
+    found = found_of(tmp_path, settings())
     assert len(found.curves) == len(settings()) * 3
-    table = crossings(best_runs(found.runs), found.curves)
-    pd.testing.assert_frame_equal(table, found.crossings)
+    table = found.crossings
     overtaken = table[(table.seldom == "checkpoint") & (table.often == "spare")]
     assert len(overtaken) == 12
     # Memoryless groups are what the forms know; new Weibull groups fail more often, and later.
     for _, row in overtaken.iterrows():
-        assert (
-            0.85
-            < row.mtbf_s / row.closed_form_s
-            < (1.3 if row.distribution == "exponential" else 1.7)
-        )
+        latest = 1.3 if row.distribution == "exponential" else 1.7
+        assert 0.85 < row.mtbf_s / row.closed_form_s < latest
     pairs = table[table[["often", "seldom"]].isin(["replication", "spare"]).all(axis=1)]
     assert (pairs.often == "spare").all()

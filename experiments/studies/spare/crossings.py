@@ -1,15 +1,18 @@
-"""The failure rates at which one scheme overtakes another."""
+"""The failure rates at which one scheme overtakes another: found, tabulated, and said."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
-from math import nan
+from math import isfinite, nan
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import half_width
-from faultline.experiments.studies.failure_rates.settings import SCHEMES
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.studies.base import Row
+from faultline.experiments.studies.spare.rates import NAMES, SCHEMES, span_text
 from numpy.typing import NDArray
 
 _FINE = 2000
@@ -24,9 +27,9 @@ def crossings(best: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     best : DataFrame
-        A row a run (`playing.best_runs`).
+        A row a run (`rates.best_runs`).
     curves : DataFrame
-        A row a setting and scheme (`playing.curves`), with the closed forms.
+        A row a setting and scheme (of `rates.sweep`), with the closed forms.
 
     Returns
     -------
@@ -167,3 +170,60 @@ def _undecided(rates: FloatArray, leads: FloatArray, at: float) -> tuple[float, 
     low = below[-1] if len(below) else fine[0]
     high = above[0] if len(above) else fine[-1]
     return float(min(low, at)), float(max(high, at))
+
+
+def crossing_rows(crossings: pd.DataFrame) -> Iterator[Row]:
+    """Yield a row a crossing, and one for that of the closed forms, in seconds.
+
+    A pair without a crossing between the first and the last rate gives their number, 0.
+    """
+    for row in crossings.itertuples():
+        setting = f"N={row.groups} {row.distribution} {row.rules}"
+        if not isfinite(row.mtbf_s):
+            scheme = f"{row.often} before {row.seldom}"
+            yield Row("crossings", scheme, setting, None, 0.0, 0.0, 0.0, "1")
+            continue
+        scheme = f"{row.seldom} overtakes {row.often}"
+        times = row.mtbf_s, row.low_s, row.high_s
+        yield Row("crossing_mtbf_s", scheme, setting, None, *times, "s")
+        if isfinite(row.closed_form_s):
+            times = (row.closed_form_s,) * 3
+            yield Row("closed_form_crossing_mtbf_s", scheme, setting, None, *times, "s")
+
+
+def printed_crossings(crossings: pd.DataFrame) -> Printed:
+    """Return at which failure rates one scheme overtakes another, beside the closed forms."""
+    rows = []
+    for row in crossings.sort_values(_JOB, kind="stable").itertuples():
+        names = NAMES[row.seldom], NAMES[row.often]
+        times = "never below", names[0], ""
+        if isfinite(row.mtbf_s):
+            closed = span_text(row.closed_form_s) if isfinite(row.closed_form_s) else ""
+            between = f"{span_text(row.low_s)} to {span_text(row.high_s)}"
+            times = span_text(row.mtbf_s), between, closed
+        else:
+            names = names[1], ""
+        job = row.rules.removeprefix("spare-"), row.distribution, row.groups
+        rows.append((*job, *names, *times))
+    columns = ["rules", "failures", "N", "sooner above", "sooner below", "simulated",
+               "95 % interval", "closed forms"]  # fmt: skip
+    return Printed(
+        "Failure rates at which one scheme overtakes another (mean time between failures)",
+        pd.DataFrame(rows, columns=columns),
+        dict.fromkeys(columns[-3:], str),
+    )
+
+
+def crossing_sentence(crossings: pd.DataFrame) -> str:
+    """Say where checkpoints alone overtake SPARe, and what becomes of replication."""
+    sound = crossings[crossings.rules == "spare-sound"]
+    overtaken = sound[(sound.seldom == "checkpoint") & (sound.often == "spare")].mtbf_s.dropna()
+    text = (
+        "Under sound rules checkpoints alone overtake SPARe where something fails every "
+        f"{span_text(overtaken.min())} to {span_text(overtaken.max())}"
+        if len(overtaken)
+        else "Under sound rules checkpoints alone never overtake SPARe"
+    )
+    pairs = crossings[crossings[["often", "seldom"]].isin(["replication", "spare"]).all(axis=1)]
+    never = pairs.mtbf_s.isna().all() and (pairs.often == "spare").all()
+    return text + ("; replication is never soonest." if never else ".")

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.style import (
-    SCHEME_COLOURS,
-    SCHEME_MARKERS,
-    figure_style,
-    save_figure,
-)
-from faultline.experiments.studies.failure_rates.settings import SCHEMES
+from faultline.experiments.figures.panels import write_title
+from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks
+from faultline.experiments.studies.base import Draw
+from faultline.experiments.studies.spare.figures import PUBLISHED, RULES_NAMES
 from faultline.experiments.studies.spare.published import GROUPS
+from faultline.experiments.studies.spare.rates import (
+    DISTRIBUTIONS,
+    NAMES,
+    RULES,
+    SCHEMES,
+    span_text,
+)
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, PercentFormatter
 
-NAMES = {"checkpoint": "checkpoint only", "replication": "replication", "spare": "SPARe"}
-RULES_NAMES = {"spare-study": "rules of the study", "spare-sound": "sound rules"}
+_LOOKS = scheme_looks(SCHEMES)
 _TICKS = {60.0: "1 min", 300.0: "5 min", 1800.0: "30 min", 7200.0: "2 h", 28_800.0: "8 h",
           86_400.0: "1 day"}  # fmt: skip
 _LANDMARKS = (
@@ -32,6 +36,21 @@ _RATIOS = (1, 1.5, 2, 3, 5, 10, 20)
 _TIME_BETWEEN = "mean time between failures of the whole job"
 
 
+def figures(curves: pd.DataFrame, crossings: pd.DataFrame) -> dict[str, Draw]:
+    """Return all figures by file name: the overview, and one for all rules and distributions."""
+    overview: Draw = partial(draw_overview, curves, crossings)
+    return {
+        "failure-rates.png": overview,
+        **{
+            f"failure-rates-{rules.removeprefix('spare-')}-{distribution}.png": partial(
+                draw_all, curves, crossings, rules, distribution
+            )
+            for rules in RULES
+            for distribution in DISTRIBUTIONS
+        },
+    }
+
+
 def draw_overview(
     curves: pd.DataFrame, crossings: pd.DataFrame, path: Path, groups: int = 200
 ) -> Path:
@@ -40,7 +59,7 @@ def draw_overview(
     Parameters
     ----------
     curves, crossings : DataFrame
-        As `playing.curves` and `crossings.crossings` return them.
+        As `rates.sweep` and `crossings.crossings` return them.
     """
     mine = _part(curves, "spare-sound", "weibull", groups)
     changes = _part(crossings, "spare-sound", "weibull", groups)
@@ -52,14 +71,11 @@ def draw_overview(
             ("checkpoint", 900.0, 1.14), ("replication", 300.0, 1.1), ("spare", 300.0, 0.84)
         ):  # fmt: skip
             line = mine[(mine.strategy == scheme) & mine.time_to_train_ratio.notna()]
-            height = np.exp(
-                np.interp(
-                    np.log(place), np.log(line.mtbf_s), np.log(line.time_to_train_ratio.to_numpy())
-                )
-            )
+            rates, ratios = np.log(line.mtbf_s), np.log(line.time_to_train_ratio.to_numpy())
+            height = np.exp(np.interp(np.log(place), rates, ratios))
             axis.text(
                 place * (1.06 if above > 1 else 0.94), height * above, NAMES[scheme],
-                ha="left" if above > 1 else "right", color=SCHEME_COLOURS[scheme], fontsize=12,
+                ha="left" if above > 1 else "right", color=_LOOKS[scheme].colour, fontsize=12,
                 fontweight="bold",
             )  # fmt: skip
         for rate, what in _LANDMARKS:
@@ -70,10 +86,7 @@ def draw_overview(
         _label_rates(axis)
         axis.set_xlabel(f"{_TIME_BETWEEN}  (failures often → seldom)")
         axis.set_ylabel("time to train, without failures = 1 (log)")
-        figure.suptitle(
-            "How often something fails decides which scheme trains soonest",
-            x=0.01, ha="left", fontweight="bold",
-        )  # fmt: skip
+        write_title(figure, "How often something fails decides which scheme trains soonest")
         axis.set_title(
             f"One job in {groups} groups of GPUs, restarts of an hour, each scheme at its best "
             "redundancy and checkpoint interval",
@@ -106,16 +119,14 @@ def draw_all(
         with_published = bool(curves[curves.rules == rules].published_ratio.notna().any())
         with_published &= distribution == "weibull"
         names = [
-            Line2D([], [], color=SCHEME_COLOURS[s], marker=SCHEME_MARKERS[s], ls="", label=NAMES[s])
+            Line2D([], [], color=_LOOKS[s].colour, marker=_LOOKS[s].marker, ls="", label=NAMES[s])
             for s in SCHEMES
         ]
         keys = [*names, *_keys(with_published, crossings=True)]
         figure.legend(handles=keys, loc="outside lower center", ncols=4)
         failures = "Weibull (shape 0.78)" if distribution == "weibull" else distribution
-        figure.suptitle(
-            f"Time to train and availability, {RULES_NAMES[rules]}, {failures} failures",
-            x=0.01, ha="left", fontweight="bold",
-        )  # fmt: skip
+        title = f"Time to train and availability, {RULES_NAMES[rules]}, {failures} failures"
+        write_title(figure, title)
         return save_figure(figure, path)
 
 
@@ -133,7 +144,7 @@ def _draw_ratios(axis: Axes, mine: pd.DataFrame) -> None:
     arrows: dict[float, int] = {}
     for scheme in SCHEMES:
         rows = mine[mine.strategy == scheme]
-        colour, marker = SCHEME_COLOURS[scheme], SCHEME_MARKERS[scheme]
+        colour, marker = _LOOKS[scheme].colour, _LOOKS[scheme].marker
         axis.plot(rows.mtbf_s, rows.closed_form_ratio, color=colour, linewidth=1.6, alpha=0.75)
         axis.errorbar(
             rows.mtbf_s, rows.time_to_train_ratio,
@@ -153,12 +164,12 @@ def _draw_ratios(axis: Axes, mine: pd.DataFrame) -> None:
 def _draw_availabilities(axis: Axes, mine: pd.DataFrame) -> None:
     for scheme in SCHEMES:
         rows = mine[mine.strategy == scheme]
-        colour = SCHEME_COLOURS[scheme]
+        colour = _LOOKS[scheme].colour
         axis.plot(
             rows.mtbf_s, rows.closed_form_availability, color=colour, linewidth=1.6, alpha=0.75
         )
         axis.plot(
-            rows.mtbf_s, rows.availability, linestyle="none", marker=SCHEME_MARKERS[scheme],
+            rows.mtbf_s, rows.availability, linestyle="none", marker=_LOOKS[scheme].marker,
             color=colour, markersize=6,
         )  # fmt: skip
         _draw_published(axis, rows, "published_availability")
@@ -166,8 +177,8 @@ def _draw_availabilities(axis: Axes, mine: pd.DataFrame) -> None:
 
 def _draw_published(axis: Axes, rows: pd.DataFrame, column: str) -> None:
     axis.plot(
-        rows.mtbf_s, rows[column], linestyle="none", marker="D", markersize=10, zorder=5,
-        markerfacecolor="none", markeredgecolor="black", markeredgewidth=1.1,
+        rows.mtbf_s, rows[column], **{**PUBLISHED, "markersize": 10, "markeredgewidth": 1.1},
+        zorder=5,
     )  # fmt: skip
 
 
@@ -190,20 +201,14 @@ def _shade_leaders(axis: Axes, mine: pd.DataFrame, changes: pd.DataFrame) -> Non
     edges.append(float(leaders.index[-1]))
     for place, scheme in enumerate(holders):
         left, right = edges[place], edges[place + 1]
-        axis.axvspan(left, right, color=SCHEME_COLOURS[scheme], alpha=0.09, linewidth=0)
+        axis.axvspan(left, right, color=_LOOKS[scheme].colour, alpha=0.09, linewidth=0)
         axis.text(
             np.sqrt(left * right), _TOP * 1.04, f"{NAMES[scheme]} trains soonest", ha="center",
-            va="bottom", color=SCHEME_COLOURS[scheme], fontweight="bold", fontsize=10,
+            va="bottom", color=_LOOKS[scheme].colour, fontweight="bold", fontsize=10,
         )  # fmt: skip
         if place:
-            axis.text(
-                left * 1.06,
-                _TOP * 0.93,
-                f"from {span_text(left)}",
-                ha="left",
-                va="top",
-                fontsize=10,
-            )
+            below = _TOP * 0.93
+            axis.text(left * 1.06, below, f"from {span_text(left)}", va="top", fontsize=10)
 
 
 def _label_rates(axis: Axes) -> None:
@@ -226,17 +231,5 @@ def _keys(published: bool, crossings: bool = False) -> list[Line2D]:
     if crossings:
         keys.append(Line2D([], [], color="#aaaaaa", linewidth=6, label="one overtakes another"))
     if published:
-        keys.append(
-            Line2D([], [], linestyle="", marker="D", markersize=8, markerfacecolor="none",
-                   markeredgecolor="black", label="published (Lee et al. 2026)")
-        )  # fmt: skip
+        keys.append(Line2D([], [], label="published (Lee et al. 2026)", **PUBLISHED))
     return keys
-
-
-def span_text(time_s: float) -> str:
-    """Return a time as people say it: ``1 h 26 min``, ``4 min``."""
-    minutes = round(time_s / 60.0)
-    hours, rest = divmod(minutes, 60)
-    if not hours:
-        return f"{minutes} min"
-    return f"{hours} h {rest} min" if rest else f"{hours} h"

@@ -1,0 +1,308 @@
+"""Who trains soonest when something fails how often: each scheme at its best, at many rates.
+
+Checkpoints alone, replication and SPARe; rules, distribution and groups as in the study. Closed
+forms say which redundancies and checkpoint intervals come into question; the least mean counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import ceil, inf, nan
+
+import pandas as pd
+from faultline.experiments.analysis.intervals import half_width
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.choices import Choice, at_interval, choices_at
+from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.runs.point import Point
+from faultline.experiments.studies.spare.published import GROUPS, headline
+from faultline.experiments.studies.stage import Stage
+from faultline.simulator.job import Durations
+from faultline.strategies.registry import strategy_class
+
+NAMES = {"checkpoint": "checkpoint only", "replication": "replication", "spare": "SPARe"}
+SCHEMES = tuple(NAMES)
+RULES = ("spare-study", "spare-sound")
+DISTRIBUTIONS = ("weibull", "exponential")
+
+STEPS = 10_000
+"""Steps of the study's job."""
+LIMIT_S = 365 * 86_400.0
+"""A job that would take longer, in seconds, does not finish: a year."""
+
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
+RATES_S = (
+    _MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE, _HOUR, 2 * _HOUR, 3 * _HOUR,
+    6 * _HOUR, _DAY,
+)  # fmt: skip
+"""Mean times between failures of the whole job, in seconds; dense where schemes overtake."""
+FEWER_RATES_S = tuple(rate for rate in RATES_S if 5 * _MINUTE <= rate < _DAY and rate != 600.0)
+"""Those of larger N, where runs take longer, unless all is asked for."""
+_BETWEEN_S = (
+    1.5 * _MINUTE, 3.5 * _MINUTE, 7 * _MINUTE, 17 * _MINUTE, 45 * _MINUTE, 1.25 * _HOUR,
+    1.5 * _HOUR, 1.75 * _HOUR, 2.5 * _HOUR, 4 * _HOUR, 12 * _HOUR,
+)  # fmt: skip
+
+_PREDICTED, _LARGEST = 3, 16
+_SETTING = ["rules", "distribution", "groups", "mtbf_s"]
+_PLAYED = ["redundancy", "checkpoint_interval_steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A job and its failures; the scheme is open.
+
+    Attributes
+    ----------
+    rules : str
+        Name of the scenario: ``spare-study`` or ``spare-sound``.
+    distribution : str
+        Of the time between two failures of a group: ``weibull`` (shape 0.78) or ``exponential``.
+    groups : int
+        Number of groups N.
+    mtbf_s : float
+        Mean time between failures of the whole job, in seconds.
+    """
+
+    rules: str
+    distribution: str
+    groups: int
+    mtbf_s: float
+
+    def job(
+        self, scheme: str = "checkpoint", redundancy: int = 1, known: Durations | None = None
+    ) -> ResolvedJob:
+        """Return the job under a scheme, with the best interval of its closed forms."""
+        settings = {
+            "strategy.name": scheme,
+            "strategy.redundancy": redundancy,
+            "job.groups": self.groups,
+            "job.steps": STEPS,
+            "failures.distribution": self.distribution,
+            "failures.mtbf_s": self.mtbf_s,
+            "checkpoint.period": "of-lives",
+        }
+        return resolve(load_scenario(self.rules, settings), known)
+
+
+def settings(full: bool = False) -> list[Setting]:
+    """Return all settings; `full` adds rates, also between the others."""
+    rates = sorted((*RATES_S, *_BETWEEN_S)) if full else RATES_S
+    return [
+        Setting(rules, distribution, groups, mtbf_s)
+        for groups in GROUPS
+        for rules in RULES
+        for distribution in DISTRIBUTIONS
+        for mtbf_s in (rates if full or groups == GROUPS[0] else FEWER_RATES_S)
+    ]
+
+
+def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Play the settings, each scheme at its best redundancy and checkpoint interval.
+
+    Seeds are the same everywhere: under sound rules all schemes meet the same failures.
+
+    Returns
+    -------
+    runs, curves : DataFrame
+        A row a run, its ratio infinite where it does not finish; and `curves`.
+    """
+    jobs = [list(each) for _, each in groupby(settings, lambda one: replace(one, mtbf_s=0.0))]
+    found = [each for found in stage.calls("closed forms", choices_of, jobs) for each in found]
+    choices = list(zip(settings, found, strict=True))
+    points = [
+        point
+        for setting, schemes in choices
+        for mine in schemes
+        for choice in to_be_played(mine, stage.full)
+        for point in points_of(setting, choice, stage.seeds)
+    ]
+    runs = with_finished(stage.runs("failure rates", points))
+    predicted = {
+        (setting, mine[0].scheme): next((one for one in mine if one.is_prediction), mine[0])
+        for setting, schemes in choices
+        for mine in schemes
+    }
+    return runs, pd.DataFrame(_curves(best_runs(runs), predicted)).sort_values(
+        [*_SETTING, "strategy"], ignore_index=True
+    )
+
+
+def choices_of(settings: Sequence[Setting]) -> list[list[list[Choice]]]:
+    """Return for each rate of a job, and each scheme, what comes into question, the best first.
+
+    That is by closed forms, some of which are the same at all rates, and so are the job's times.
+    """
+    durations = settings[0].job().durations
+    return [[_likely(setting, name, durations) for name in SCHEMES] for setting in settings]
+
+
+def _likely(setting: Setting, name: str, durations: Durations) -> list[Choice]:
+    """Return the least redundancy, and the few best by the plain J(r) of Lee et al. 2026 (SPARe).
+
+    J takes microseconds, and the exact forms, which decide among these few, tens of milliseconds.
+    """
+    scheme, groups = strategy_class(name), setting.groups
+    known = [r for r in scheme.redundancies(groups, scheme.Options()) if r <= _LARGEST]
+    job = setting.job(name, known[0], durations)
+    costs, options = job.costs(), job.scenario.strategy.options()
+    plain = {r: scheme(groups, r, options).normalised_time_to_train(costs) for r in known}
+    likely = sorted({known[0], *sorted(known, key=plain.__getitem__)[:_PREDICTED]})
+    return [_no_later_than_a_life(choice) for choice in choices_at(job, likely)]
+
+
+def _no_later_than_a_life(choice: Choice) -> Choice:
+    """Where forms do not hold they may ask for a checkpoint that practically no life comes to."""
+    latest = max(1, min(choice.interval_steps, round(choice.steps_per_life)))
+    return replace(choice, question=at_interval(choice.question, latest))
+
+
+def to_be_played(choices: Sequence[Choice], full: bool) -> list[Choice]:
+    """Return which choices of one scheme and setting to play; the least mean is its best.
+
+    The best predicted; and the next best that is not its neighbour, as neighbours differ by less
+    than seeds do, if it is predicted within 3 %. `full`: all within 10 %, each at 0.6 and 1.6 times
+    the interval, too.
+    """
+    best, *others = choices
+    if full:
+        return [
+            replace(choice, question=at_interval(choice.question, interval))
+            for choice in (best, *(other for other in others if other.ratio <= 1.1 * best.ratio))
+            for interval in sorted(
+                {max(1, round(choice.interval_steps * by)) for by in (0.6, 1.0, 1.6)}
+            )
+        ]
+    apart = (
+        other
+        for other in others
+        if abs(other.redundancy - best.redundancy) > 1 and other.ratio <= 1.03 * best.ratio
+    )
+    return [best, *list(apart)[:1]]
+
+
+def points_of(setting: Setting, choice: Choice, seeds: int) -> Iterator[Point]:
+    """Yield the runs of a choice; jobs are no longer than it takes, with a limit in proportion."""
+    steps = steps_to_play(setting, choice)
+    changes = {"job.steps": steps, "job.time_limit_s": LIMIT_S * steps / STEPS}
+    job = replace(choice.question, scenario=choice.question.scenario.with_(changes))
+    for seed in range(seeds):
+        yield Point.of(job, seed, (("rules", setting.rules), ("mtbf_s", setting.mtbf_s)))
+
+
+def steps_to_play(setting: Setting, choice: Choice) -> int:
+    """Return for how many steps to play: enough lives and failures, at most the whole job.
+
+    Lives that end with their first failure scatter most: 200 of them are played, and 20 of others.
+    Failures count, as all groups are new at first: a Weibull shape of 0.78 gives N / 3 more of them
+    than their mean says, however long the job is. Where checkpoints alone are far behind less has
+    to do, since a restart of all groups is what takes long to play.
+    """
+    lives, failures = 20, 10 * setting.groups
+    if choice.redundancy == 1:
+        far = choice.ratio > 5.0
+        lives, failures = (50, 4 * setting.groups) if far else (200, failures)
+    step_s = choice.ratio * ideal_s(choice.question) / STEPS
+    wanted = max(lives * choice.steps_per_life, failures * setting.mtbf_s / step_s)
+    return max(100, min(STEPS, ceil(wanted)))
+
+
+def ideal_s(job: ResolvedJob) -> float:
+    """Return the time of the whole job without redundancy, failures and checkpoints, in seconds."""
+    costs = job.costs()
+    return STEPS * (costs.compute_s + costs.all_reduce_s)
+
+
+def with_finished(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with ``finished``, and an infinite ratio where a job is not."""
+    finished = runs.completed_steps >= runs.steps
+    ratio = runs.time_to_train_ratio.where(finished, inf)
+    return runs.assign(finished=finished, time_to_train_ratio=ratio)
+
+
+def best_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of each scheme at its best: the redundancy and interval of least mean ratio.
+
+    The least of a few means is a little too low: by less than their standard error.
+    """
+    means = runs.groupby([*_SETTING, "strategy", *_PLAYED], sort=False).time_to_train_ratio.mean()
+    best = means.reset_index().sort_values("time_to_train_ratio", kind="stable")
+    best = best.drop_duplicates([*_SETTING, "strategy"])
+    return runs.merge(best[[*_SETTING, "strategy", *_PLAYED]])
+
+
+def _curves(
+    best: pd.DataFrame, predicted: dict[tuple[Setting, str], Choice]
+) -> Iterator[dict[str, object]]:
+    """Yield a row a setting and scheme at its best.
+
+    It has the setting, ``strategy``, ``redundancy``, ``interval_steps``; ``finished``, the share of
+    the seeds; mean ratio, ``low`` and ``high`` (95 % interval) and ``availability``, empty where
+    not all seeds finish; ``time_days`` of the whole job; the closed forms at the redundancy that
+    they find best where they hold (`Prediction.holds_for`), else empty; the published values.
+    """
+    known = headline().set_index(["scheme", "groups"])
+    for (*values, scheme), mine in best.groupby([*_SETTING, "strategy"], sort=False):
+        setting = Setting(*values)
+        form, finished = predicted[setting, scheme], mine.finished.mean()
+        ratios, there = mine.time_to_train_ratio, finished == 1.0
+        mean = ratios.mean() if there else nan
+        several = there and len(ratios) > 1
+        half = float(half_width(ratios.std(), len(ratios))) if several else 0.0
+        shown = (setting.rules, setting.distribution, setting.mtbf_s) == (
+            "spare-study", "weibull", 300.0
+        ) and (scheme, setting.groups) in known.index  # fmt: skip
+        published = known.loc[(scheme, setting.groups)] if shown else None
+        yield {
+            **dict(zip(_SETTING, values, strict=True)),
+            "strategy": scheme,
+            "redundancy": mine.redundancy.iloc[0],
+            "interval_steps": mine.checkpoint_interval_steps.iloc[0],
+            "finished": finished,
+            "time_to_train_ratio": mean,
+            "low": mean - half,
+            "high": mean + half,
+            "time_days": mean * ideal_s(form.question) / 86_400.0,
+            "availability": mine.availability.mean() if there else nan,
+            "closed_form_ratio": form.ratio if form.is_prediction else nan,
+            "closed_form_availability": form.availability if form.is_prediction else nan,
+            "published_ratio": nan if published is None else published.time_to_train_ratio,
+            "published_availability": nan if published is None else published.availability,
+        }
+
+
+def printed_curves(curves: pd.DataFrame) -> Printed:
+    """Return ratio and best redundancy over the failure rate, Weibull failures, sound rules."""
+    mine = curves[(curves.rules == "spare-sound") & (curves.distribution == "weibull")]
+    cells = mine.assign(text=[_ratio_text(row) for row in mine.itertuples()])
+    wide = cells.pivot(index="mtbf_s", columns=["groups", "strategy"], values="text").sort_index()
+    jobs = [(groups, name) for groups in sorted(mine.groups.unique()) for name in SCHEMES]
+    headings = {
+        f"{groups} {name}": f"N={groups}\n{name}" if name == SCHEMES[0] else f"\n{name}"
+        for groups, name in jobs
+    }
+    columns = dict(zip(headings, (wide[job].to_numpy() for job in jobs), strict=True))
+    return Printed(
+        "Failure rates: time-to-train ratio, sound rules, Weibull (best r)",
+        pd.DataFrame({"failure every": [span_text(rate) for rate in wide.index], **columns}),
+        dict.fromkeys(headings, str),
+        headings,
+    )
+
+
+def _ratio_text(row: pd.Series) -> str:
+    if row.finished != 1.0:
+        return "not in a year"
+    masked = row.strategy != "checkpoint"
+    return f"{row.time_to_train_ratio:.2f}" + (f" ({row.redundancy})" if masked else "")
+
+
+def span_text(time_s: float) -> str:
+    """Return a time as people say it: ``1 h 26 min``, ``4 min``."""
+    hours, rest = divmod(round(time_s / 60.0), 60)
+    if not hours:
+        return f"{rest} min"
+    return f"{hours} h {rest} min" if rest else f"{hours} h"

@@ -1,0 +1,263 @@
+"""Monte Carlo beside closed forms: failures until a wipe-out, work of a step, length of a life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from faultline.experiments.studies.theory.monte_carlo import (
+    LAWS,
+    Purpose,
+    failures_until_wipe_out,
+    generator,
+    lives,
+    times_until_wipe_out_s,
+    trials_for,
+    work_per_failure,
+)
+from faultline.simulator.failures.distributions import Weibull
+from faultline.strategies.checkpoint_period import Costs, best_period_s
+from faultline.strategies.closed_forms.lifetimes import GroupLifetimes, Survival, stationary_excess
+from faultline.strategies.closed_forms.periods import availability_of_lives, best_period_of_lives_s
+from faultline.strategies.closed_forms.stacked_types import independent_types_mean_failures
+from faultline.strategies.closed_forms.stacked_work import least_stacks, patch_types
+from faultline.strategies.closed_forms.wipe_out import FloatArray, plain_mean_failures
+from faultline.strategies.golomb import largest_redundancy
+from faultline.strategies.registry import build_strategy
+from faultline.strategies.replication import Replication
+from faultline.strategies.spare import Spare, SpareOptions
+
+GROUPS = (50, 100, 200, 400, 600, 1000, 2000, 5000, 10_000)
+FEWER_GROUPS = (50, 100, 200, 600, 1000, 10_000)
+STANDARD_ERROR = 0.0018
+"""Relative standard error that the number of trials is chosen for: below 0.2 %."""
+
+Cell = tuple[str, int, int]
+
+
+PUBLISHED = (*((200, redundancy) for redundancy in range(2, 13)), (600, 8), (1000, 9))
+"""(N, r) of SPARe in the published tables."""
+SHAPES = (0.5, 0.78, 1.0, 1.5)
+AGES = ("new", "old")
+CASES = (("spare", 2), ("spare", 3), ("spare", 5), ("spare", 9), ("replication", 2),
+         ("replication", 3))  # fmt: skip
+_TIMES_GROUPS = 200
+STUDY = Costs(mtbf_s=300.0, save_s=58.8, restart_s=3600.0, compute_s=64.0, all_reduce_s=2.0)
+"""Costs of Lee et al. 2026 (SPARe) for 200 groups, in seconds."""
+_PATCH_OPTIONS = {
+    "one_stack": SpareOptions(patch_compute="one-stack"),
+    "as_needed": SpareOptions(patch_compute="as-needed"),
+}
+
+
+def all_cells() -> list[Cell]:
+    """Return (scheme, N, r) for all N and all r that have a ruler; 2 to 12 for replication."""
+    return [*_spare(GROUPS), *_replication(GROUPS)]
+
+
+def fewer_cells() -> list[Cell]:
+    """As `all_cells` for fewer N, and up to 1000 for replication, whose form is exact."""
+    return [*_replication(FEWER_GROUPS[:-1]), *_spare(FEWER_GROUPS)]
+
+
+def _spare(groups: Sequence[int]) -> Iterator[Cell]:
+    for n in groups:
+        for redundancy in range(2, largest_redundancy(n) + 1):
+            yield "spare", n, redundancy
+
+
+def _replication(groups: Sequence[int]) -> Iterator[Cell]:
+    for n in groups:
+        for redundancy in Replication.redundancies(n, Replication.Options()):
+            yield "replication", n, redundancy
+
+
+def compare_counts(asked: tuple[Cell, float, int]) -> dict[str, Any]:
+    """Simulate a cell and put the closed forms beside it.
+
+    Parameters
+    ----------
+    asked : tuple
+        The cell; the relative standard error of the mean count that is aimed at; the seed.
+
+    Returns
+    -------
+    dict
+        ``simulated`` is the mean number of failures up to and with the wipe-out,
+        ``standard_error`` that of the mean; ``plain`` is mu(N, r) of the paper, ``closed`` the law
+        of the scheme, ``independent`` the lower bound with independent types (SPARe only).
+        ``least_work`` is the simulated mean of c(k) = ceil(N / (N - k)) over all failures,
+        ``least_work_by_life`` the mean over lives of a life's mean, ``plain_work`` and
+        ``closed_work`` the closed forms, all in stacks (SPARe only).
+    """
+    (scheme, groups, redundancy), standard_error, seed = asked
+    law = LAWS[scheme](groups, redundancy)
+    trials = trials_for(law, standard_error)
+    rng = generator(seed, Purpose.COUNTS, groups, redundancy)
+    counts = failures_until_wipe_out(scheme, groups, redundancy, trials, rng)
+    row = {
+        "scheme": scheme,
+        "groups": groups,
+        "redundancy": redundancy,
+        "trials": trials,
+        "simulated": float(counts.mean()),
+        "standard_error": float(counts.std(ddof=1) / np.sqrt(trials)),
+        "plain": plain_mean_failures(groups, redundancy),
+        "closed": law.mean_failures,
+    }
+    if scheme == "replication":
+        return row
+    work = np.append(0.0, np.cumsum(least_stacks(groups, redundancy)))[counts]
+    mean = float(work.sum() / counts.sum())
+    outliving = law.outliving
+    return {
+        **row,
+        "independent": independent_types_mean_failures(groups, redundancy),
+        "least_work": mean,
+        # Delta method for the ratio of two sums over the same lives.
+        "least_work_standard_error": float(
+            (work - mean * counts).std(ddof=1) / np.sqrt(trials) / counts.mean()
+        ),
+        "least_work_by_life": float((work / counts).mean()),
+        "plain_work": build_strategy("spare", groups, redundancy).work_per_step(),
+        "closed_work": float(outliving @ least_stacks(groups, redundancy) / outliving.sum()),
+    }
+
+
+def with_errors(compared: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return a row a cell of `compare_counts`, with relative errors: closed form / simulated - 1.
+
+    ``plain_error_*`` read mu as an estimate of E[X] - 1 (failures outlived), E[X] - 1/2, and E[X].
+    """
+    rows = pd.DataFrame(compared)
+    for name, offset in (("outlived", 1.0), ("middle", 0.5), ("fatal", 0.0)):
+        rows[f"plain_error_{name}"] = rows.plain / (rows.simulated - offset) - 1
+    for form in ("closed", "independent"):
+        rows[f"{form}_error"] = rows[form] / rows.simulated - 1
+    for form in ("plain", "closed"):
+        rows[f"{form}_work_error"] = rows[f"{form}_work"] / rows.least_work - 1
+    return rows
+
+
+def lives_for(groups: int) -> int:
+    """Return a number of lives that takes about half a second of matching."""
+    return max(50, 100_000 // groups)
+
+
+def compare_work(cell: tuple[int, int]) -> dict[str, Any]:
+    """Return the mean stacks and patch compute over the failures of many lives of an (N, r).
+
+    ``stacks``, ``one_stack``, ``as_needed`` are simulated with the real matching, in shard types;
+    ``closed_*`` are closed forms; ``*_error`` are relative. ``work_error`` is that of stacks and
+    patch compute together under 'one-stack'.
+    """
+    groups, redundancy = cell
+    trials = lives_for(groups)
+    table = lives(groups, redundancy, trials, seed=0)
+    row: dict[str, Any] = {"groups": groups, "redundancy": redundancy, "lives": trials}
+    for option, choice in _PATCH_OPTIONS.items():
+        course = Spare(groups, redundancy, choice).failure_course()
+        row["stacks"], row[option] = work_per_failure(table, option)
+        row["closed_stacks"], row[f"closed_{option}"] = course.work_per_failure()
+    for name in ("stacks", *_PATCH_OPTIONS):
+        row[f"{name}_error"] = row[f"closed_{name}"] / row[name] - 1
+    closed = row["closed_stacks"] + row["closed_one_stack"]
+    return {**row, "work_error": closed / (row["stacks"] + row["one_stack"]) - 1}
+
+
+def patch_by_failure(cell: tuple[int, int]) -> pd.DataFrame:
+    """Return rho_k beside Monte Carlo, a row a number of failures k that some lives outlived.
+
+    The columns of `lives`, and ``least_stacks``, ``closed_one_stack``, ``closed_as_needed``.
+    """
+    groups, redundancy = cell
+    # A seed of its own: the mean over all k is measured on other lives.
+    table = lives(groups, redundancy, 2 * lives_for(groups), seed=1)
+    at = table.failures.to_numpy()
+    closed = {
+        "least_stacks": least_stacks(groups, redundancy),
+        "closed_one_stack": patch_types(groups, redundancy, one_stack=True),
+        "closed_as_needed": patch_types(groups, redundancy, one_stack=False),
+    }
+    return table.assign(**{name: np.asarray(values)[at] for name, values in closed.items()})
+
+
+TIMES = [(shape, age, place) for place, (shape, age) in enumerate(product(SHAPES, AGES))]
+"""Weibull shape and age of the groups, and the place of their random numbers."""
+
+
+def compare_times(asked: tuple[float, str, int], trials: int = 20_000) -> list[dict[str, Any]]:
+    """Return the time to a wipe-out for a Weibull shape and age of the groups, by scheme and r.
+
+    Returns
+    -------
+    list of dict
+        ``age`` is "new" (all groups are renewed by a restart) or "old" (their clocks run on).
+        ``plain_s`` is mu(N, r) m as the paper has it, ``closed_s`` the integral of R(1 - S(t)),
+        ``simulated_s`` Monte Carlo with ``standard_error_s``. ``plain_period_s`` is T_c* from
+        ``plain_s``, ``best_period_s`` the best fixed period of such lives, ``availability`` and
+        ``best_availability`` what a job reaches with either.
+    """
+    shape, age, place = asked
+    distribution = Weibull.from_mean(shape, STUDY.mtbf_s * _TIMES_GROUPS)
+    lifetimes = GroupLifetimes(_TIMES_GROUPS, _survival(distribution, age))
+    draw = _lifetimes_s(distribution, age, generator(0, Purpose.TIMES, _TIMES_GROUPS, place))
+    simulated = times_until_wipe_out_s(CASES, _TIMES_GROUPS, trials, draw)
+    return [
+        {
+            "shape": shape,
+            "age": age,
+            "scheme": scheme,
+            "redundancy": redundancy,
+            **_life(scheme, redundancy, lifetimes),
+            "simulated_s": float(simulated_s.mean()),
+            "standard_error_s": float(simulated_s.std(ddof=1) / np.sqrt(trials)),
+        }
+        for (scheme, redundancy), simulated_s in zip(CASES, simulated, strict=True)
+    ]
+
+
+def _life(scheme: str, redundancy: int, lifetimes: GroupLifetimes) -> dict[str, Any]:
+    groups, costs = lifetimes.groups, STUDY
+    life = lifetimes.life(LAWS[scheme](groups, redundancy))
+    plain_s = plain_mean_failures(groups, redundancy) * costs.mtbf_s
+    plain_period_s = best_period_s(costs.save_s, plain_s, costs.restart_s)
+    period_s = best_period_of_lives_s(life, costs.save_s, 1.05 * costs.save_s)
+    return {
+        "plain_s": plain_s,
+        "closed_s": life.mean_s,
+        "plain_period_s": plain_period_s,
+        "best_period_s": period_s,
+        "availability": availability_of_lives(life, plain_period_s, costs.save_s, costs.restart_s),
+        "best_availability": availability_of_lives(life, period_s, costs.save_s, costs.restart_s),
+    }
+
+
+def _survival(distribution: Weibull, age: str) -> Survival:
+    if age == "new":
+        return distribution.survival
+    return stationary_excess(distribution.survival, distribution.mean_s)
+
+
+def _lifetimes_s(
+    distribution: Weibull, age: str, rng: np.random.Generator
+) -> Callable[[tuple[int, int]], FloatArray]:
+    """Return a source of times to failure; of old groups, by length-biased sampling.
+
+    The interval that covers an arbitrary moment has a density proportional to its length (for a
+    Weibull variate, its k-th power is gamma distributed with shape 1 + 1/k), and the moment lies
+    anywhere in it.
+    """
+    shape, scale_s = distribution.shape, distribution.scale_s
+
+    def new(size: tuple[int, int]) -> FloatArray:
+        return scale_s * rng.weibull(shape, size)
+
+    def old(size: tuple[int, int]) -> FloatArray:
+        covering_s = scale_s * rng.gamma(1.0 + 1.0 / shape, size=size) ** (1.0 / shape)
+        return np.asarray(covering_s * rng.random(size))
+
+    return new if age == "new" else old
