@@ -53,7 +53,7 @@ reproduce-gemini: ready ## checkpoints in peers' memory: what survives lost node
 reproduce-mecefo: ready ## neighbour take-over: MeCeFO, Bamboo, Oobleck
 	@$(BIN)/faultline reproduce mecefo $(ARGS)
 
-compare: ready ## all schemes head to head, and the map of which is best where (16 minutes)
+compare: ready ## all schemes head to head, and the map of which is best where (about half an hour)
 	@$(BIN)/faultline head-to-head $(ARGS)
 
 compare-quick: ready ## the same on a coarse grid (about a minute)
