@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +14,7 @@ from faultline.experiments.analysis.selection import is_numeric_axis
 from faultline.experiments.analysis.time_units import steps_text
 from faultline.experiments.figures.palette import look_of
 
-Mapped = Mapping[Hashable, Any]
+Mapped = Mapping[Any, Any]
 """A row of a DataFrame: its values by the names of the columns."""
 
 
