@@ -13,6 +13,11 @@ from faultline.experiments.figures.palette import FREE_MARKERS, LineLook, looks_
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+__all__ = [
+    "ACTIVITY_LOOKS", "CAUSE_LOOKS", "SCHEME_COLOURS", "SCHEME_MARKERS", "SCHEME_NAMES", "BarLook",
+    "LineLook", "figure_style", "graded_looks", "save_figure", "scheme_looks",
+]  # fmt: skip
+
 # Other names of `palette`, until everybody uses it.
 scheme_looks = looks_of_schemes
 _EVERYWHERE = looks_of_schemes(("checkpoint", "replication", "spare"))
