@@ -75,7 +75,7 @@ def classes_with_a_name(package: ModuleType, base: type[Named]) -> Found[Named]:
 
 
 def _file(module: str) -> str:
-    return f"{module.replace('.', '/')}.py"
+    return f"{module.removeprefix('faultline.').replace('.', '/')}.py"
 
 
 def _told(error: Exception) -> str:

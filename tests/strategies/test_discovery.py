@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     registry._found.cache_clear()
     for module in set(sys.modules) - before:
-        if module.startswith("strategies."):
+        if module.startswith("faultline.strategies."):
             del sys.modules[module]
 
 
