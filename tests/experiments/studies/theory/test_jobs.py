@@ -90,10 +90,9 @@ def test_the_best_redundancy_is_the_published_one() -> None:
 
 
 def test_what_has_no_closed_form_is_refused_in_one_line() -> None:
-    stated = ["checkpoint.write=stated", "restart.load=included"]
-    mix = load_scenario("spare-sound", ["failures.model=mix", "all_reduce.time=stated", *stated])
-    with pytest.raises(UserError, match="fail each by itself only"):
-        predict_question(resolve(mix))
+    asked = load_scenario("spare-sound", ["strategy.name=oobleck", "restart.load=included"])
+    with pytest.raises(UserError, match="no closed forms"):
+        predict_question(resolve(asked))
 
 
 def test_tables_and_figures_from_small_comparisons(tmp_path: Path) -> None:
