@@ -47,6 +47,7 @@ def printed(table: Printed) -> Table:
         title_style="bold",
         box=SIMPLE_HEAD,
         pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for column, values in table.frame.items():
         numbers = column in table.formats or pd.api.types.is_numeric_dtype(values)
