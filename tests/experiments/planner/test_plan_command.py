@@ -58,7 +58,7 @@ def test_the_table_and_the_sentence_are_printed(capsys: pytest.CaptureFixture[st
     assert "SPARe + checkpoint" in printed
     assert "checkpoint only" in printed
     assert printed.splitlines()[-1].startswith("No advice: nothing was verified")
-    assert "ntp" in printed
+    assert "NTP" in printed
     assert "…" not in printed
 
 

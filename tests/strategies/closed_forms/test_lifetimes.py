@@ -72,7 +72,7 @@ def test_the_time_left_to_a_weibull_process(shape: float, time: float) -> None:
     """S_e(t) = Q(1/k, (t/scale)^k), the regularised upper incomplete gamma function."""
     scale_s = 5e4
     left = stationary_excess(weibull(shape, scale_s), scale_s * gamma(1 + 1 / shape))
-    assert left(time * scale_s) == pytest.approx(gammaincc(1 / shape, time**shape), abs=1e-5)
+    assert left(time * scale_s) == pytest.approx(gammaincc(1 / shape, time**shape), abs=2e-5)
 
 
 def test_memoryless_groups_have_no_age() -> None:
