@@ -39,8 +39,6 @@ RATES_S = (
     6 * _HOUR, _DAY,
 )  # fmt: skip
 """Mean times between failures of the whole job, in seconds; dense where schemes overtake."""
-FEWER_RATES_S = tuple(rate for rate in RATES_S if 5 * _MINUTE <= rate < _DAY and rate != 600.0)
-"""Those of larger N, where runs take longer, unless all is asked for."""
 _BETWEEN_S = (
     1.5 * _MINUTE, 3.5 * _MINUTE, 7 * _MINUTE, 17 * _MINUTE, 45 * _MINUTE, 1.25 * _HOUR,
     1.5 * _HOUR, 1.75 * _HOUR, 2.5 * _HOUR, 4 * _HOUR, 12 * _HOUR,
@@ -89,14 +87,14 @@ class Setting:
 
 
 def settings(full: bool = False) -> list[Setting]:
-    """Return all settings; `full` adds rates, also between the others."""
+    """Return all settings; `full` adds rates between the others."""
     rates = sorted((*RATES_S, *_BETWEEN_S)) if full else RATES_S
     return [
         Setting(rules, distribution, groups, mtbf_s)
         for groups in GROUPS
         for rules in RULES
         for distribution in DISTRIBUTIONS
-        for mtbf_s in (rates if full or groups == GROUPS[0] else FEWER_RATES_S)
+        for mtbf_s in rates
     ]
 
 
