@@ -44,10 +44,8 @@ def choices(setting: Setting, scheme: str) -> list[Choice]:
 def test_settings_cover_a_minute_to_a_day() -> None:
     """All rates at N = 200, and around the crossings for more groups."""
     rates = {n: sorted({s.mtbf_s for s in settings() if s.groups == n}) for n in (200, 600, 1000)}
-    assert rates[200] == sorted(RATES_S)
-    assert (rates[200][0], rates[200][-1]) == (60.0, 86_400.0)
-    assert rates[600] == rates[1000] == [300.0, 1800.0, 3600.0, 7200.0, 10_800.0, 21_600.0]
-    assert len(settings()) == 2 * 2 * (10 + 6 + 6)
+    assert all((min(mine), max(mine), len(mine)) == (60.0, 86_400.0, 10) for mine in rates.values())
+    assert len(settings()) == 2 * 2 * 3 * 10
     assert set(settings()) < set(settings(full=True))
 
 
