@@ -53,6 +53,9 @@ def code_digest(source: str = "faultline.experiments.runs.single_run") -> str:
         (path.relative_to(experiments.parent) if path.is_relative_to(experiments) else path, path)
         for path in _imported(experiments, first)
     ]
+    # Shipped mixes of failures are read by the name that a scenario gives.
+    mixes = experiments / "config" / "mixes"
+    sources += [(path.relative_to(experiments.parent), path) for path in _below(mixes)]
     for package in _PACKAGES:
         root = _root(package)
         sources += [(path.relative_to(root.parent), path) for path in _below(root)]

@@ -23,7 +23,9 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copytree(
             PROJECT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
         )
-    monkeypatch.setattr(module, "files", lambda package: tmp_path / package)
+    monkeypatch.setattr(
+        module, "files", lambda package: tmp_path / package.removeprefix("faultline.")
+    )
     return tmp_path
 
 
@@ -52,9 +54,9 @@ def imported_by_a_run() -> list[str]:
 def test_whatever_a_run_imports_counts(source: Path) -> None:
     before = code_digest()
     leading_there = [name for name in imported_by_a_run() if name.startswith("experiments/")]
-    assert "experiments/resolve.py" in leading_there
+    assert "experiments/job/resolved_job.py" in leading_there
     others = [
-        "experiments/failure_models/rsc-1.toml",
+        "experiments/config/mixes/rsc-1.toml",
         "platforms/presets/hgx-h100.toml",
         "simulator/replay.py",
         "simulator/simgrid_engine/process.py",
@@ -78,7 +80,12 @@ def test_a_new_scheme_counts(source: Path) -> None:
 
 def test_what_only_carries_records_about_does_not_count(source: Path) -> None:
     before = code_digest()
-    for name in ("commands/sweep.py", "runs/store.py", "cli.py", "scenarios/spare-study.toml"):
+    for name in (
+        "commands/sweep.py",
+        "runs/store.py",
+        "cli.py",
+        "config/scenarios/spare-study.toml",
+    ):
         (source / "experiments" / name).write_text("# edited", encoding="utf-8")
     (source / "strategies" / "__pycache__").mkdir()
     (source / "strategies" / "__pycache__" / "spare.pyc").write_bytes(b"compiled")
