@@ -21,12 +21,6 @@ LEAST_LIVES = 2.0
 LEAST_KEPT = 0.1
 """Checkpoints of a mean life that are kept, at least, for its prediction to hold."""
 
-LEAST_LIVES = 2.0
-"""Lives that a job takes on average, at least, for its prediction to hold."""
-
-LEAST_KEPT = 0.1
-"""Checkpoints of a mean life that are kept, at least, for its prediction to hold."""
-
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
