@@ -1,0 +1,1 @@
+"""What the ranks of a job do in a step, as values; no seconds, no network."""

@@ -1,0 +1,237 @@
+"""A pattern written out: activities of its ranks, and which waits for which.
+
+An activity is a computation, a message or a meeting point, which takes no time. It begins once all
+it waits for have ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from faultline.simulator.pattern.pipeline_schedule import Pass, stage_passes
+from faultline.simulator.pattern.step_pattern import StepPattern
+
+Kind = Literal["compute", "tensor", "context", "pipeline", "gradient", "optimizer", "meeting"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rank:
+    """Where a rank is in the job's layout."""
+
+    replica: int
+    stage: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """A computation at a rank, or a message to `peer`.
+
+    Attributes
+    ----------
+    kind : str
+        What it is for.
+    rank : Rank
+        Who computes or sends.
+    peer : Rank or None
+        Who receives; None for a computation.
+    amount : float
+        FLOP, or bytes.
+    """
+
+    kind: Kind
+    rank: Rank
+    peer: Rank | None
+    amount: float
+
+
+@dataclass(slots=True)
+class ActivityGraph:
+    """Activities, and by their numbers which must have ended before each begins."""
+
+    activities: list[Activity] = field(default_factory=list)
+    waits_for: list[tuple[int, ...]] = field(default_factory=list)
+
+    def add(self, activity: Activity, waits_for: tuple[int, ...]) -> int:
+        """Add an activity and return its number."""
+        self.activities.append(activity)
+        self.waits_for.append(waits_for)
+        return len(self.activities) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Who plays for whom: of equal ranks it is enough to play some.
+
+    Attributes
+    ----------
+    replicas, positions : tuple of int
+        Which replicas, and which tensor-parallel positions, are played. Messages of those that are
+        played go to their true receivers, whether these are played or not.
+    """
+
+    replicas: tuple[int, ...]
+    positions: tuple[int, ...]
+
+    @classmethod
+    def whole(cls, pattern: StepPattern) -> Fold:
+        """Return the fold in which everybody plays."""
+        return cls(tuple(range(pattern.data)), tuple(range(pattern.tensor)))
+
+
+def passes_graph(pattern: StepPattern, fold: Fold) -> ActivityGraph:
+    """Return the forward and backward passes of a step, with what hides behind them."""
+    graph = ActivityGraph()
+    for replica in fold.replicas:
+        _Replica(pattern, fold, replica, graph).write()
+    return graph
+
+
+def sync_graph(pattern: StepPattern, fold: Fold) -> ActivityGraph:
+    """Return what follows the passes: the rest of the gradients between replicas, the optimizer.
+
+    Ring collectives of a stage's position over the replicas are one message to the next: with all
+    of them under way, each takes as long as the ring.
+    """
+    graph = ActivityGraph()
+    for stage in range(pattern.pipeline):
+        size, flop = pattern.gradient_bytes[stage], pattern.optimizer_flop[stage]
+        for position in fold.positions:
+            sent: tuple[int, ...] = ()
+            if pattern.data > 1 and size > 0.0:
+                messages = tuple(
+                    graph.add(Activity("gradient", rank, _next_replica(rank, pattern), size), ())
+                    for rank in (Rank(replica, stage, position) for replica in fold.replicas)
+                )
+                sent = _meet(graph, messages, Rank(fold.replicas[0], stage, position))
+            for replica in fold.replicas:
+                rank = Rank(replica, stage, position)
+                graph.add(Activity("optimizer", rank, None, flop), sent)
+    return graph
+
+
+def _next_replica(rank: Rank, pattern: StepPattern) -> Rank:
+    return Rank((rank.replica + 1) % pattern.data, rank.stage, rank.position)
+
+
+def _meet(graph: ActivityGraph, numbers: tuple[int, ...], where: Rank) -> tuple[int, ...]:
+    """Let several activities be waited for as one."""
+    if len(numbers) < 2:
+        return numbers
+    return (graph.add(Activity("meeting", where, None, 0.0), numbers),)
+
+
+class _Replica:
+    """Writes the passes of one replica."""
+
+    def __init__(
+        self, pattern: StepPattern, fold: Fold, replica: int, graph: ActivityGraph
+    ) -> None:
+        self._pattern, self._fold = pattern, fold
+        self._replica, self._graph = replica, graph
+        self._arrived: dict[tuple[Pass, int], tuple[int, ...]] = {}
+        self._free: dict[tuple[int, int], tuple[int, ...]] = {}
+
+    def write(self) -> None:
+        """Write all passes, each once its input is known."""
+        stages = range(self._pattern.pipeline)
+        last = {stage: self._last_pass(stage) for stage in stages}
+        for stage, pass_ in self._in_order():
+            self._write(stage, pass_, ends_step=pass_ == last[stage])
+
+    def _passes(self, stage: int) -> Iterator[Pass]:
+        pattern = self._pattern
+        return stage_passes(stage, pattern.pipeline, pattern.virtual_stages, pattern.micro_batches)
+
+    def _last_pass(self, stage: int) -> Pass:
+        *_, last = self._passes(stage)
+        return last
+
+    def _in_order(self) -> Iterator[tuple[int, Pass]]:
+        """Yield passes of all stages, each behind the one that its input comes from."""
+        waiting = {stage: deque(self._passes(stage)) for stage in range(self._pattern.pipeline)}
+        written: set[Pass | None] = {None}
+        while any(waiting.values()):
+            for stage, queue in waiting.items():
+                while queue and self._input_of(queue[0]) in written:
+                    written.add(queue[0])
+                    yield stage, queue.popleft()
+
+    def _input_of(self, pass_: Pass) -> Pass | None:
+        """Return the pass whose result this one needs; None for the first part's forward pass."""
+        last = len(self._pattern.parts) - 1
+        if pass_.forward:
+            before = pass_.part - 1
+            return Pass(True, before, pass_.micro_batch) if before >= 0 else None
+        if pass_.part == last:
+            return Pass(True, last, pass_.micro_batch)
+        return Pass(False, pass_.part + 1, pass_.micro_batch)
+
+    def _write(self, stage: int, pass_: Pass, *, ends_step: bool) -> None:
+        pattern, graph, fold = self._pattern, self._graph, self._fold
+        work = pattern.parts[pass_.part]
+        forward = pass_.forward
+        flop = work.forward_flop if forward else work.backward_flop
+        tensor = work.forward_tensor_bytes if forward else work.backward_tensor_bytes
+        context = work.forward_context_bytes if forward else work.backward_context_bytes
+        ranks = [Rank(self._replica, stage, position) for position in fold.positions]
+        done: dict[Rank, tuple[int, ...]] = {}
+        for rank in ranks:
+            free = self._free.get((stage, rank.position), ())
+            waits_for = (*free, *self._arrived.pop((pass_, rank.position), ()))
+            done[rank] = (graph.add(Activity("compute", rank, None, flop), waits_for),)
+            hidden = pattern.hidden_gradient_bytes[stage]
+            if ends_step and pattern.data > 1 and hidden > 0.0:
+                # It has as long as the last pass lasts; nothing waits for it but the step's end.
+                graph.add(
+                    Activity("gradient", rank, _next_replica(rank, pattern), hidden), waits_for
+                )
+        if tensor > 0.0:
+            messages = tuple(
+                graph.add(Activity("tensor", rank, self._next_position(rank), tensor), done[rank])
+                for rank in ranks
+            )
+            met = _meet(graph, messages, ranks[0])
+            done = dict.fromkeys(ranks, met)
+        if context > 0.0:
+            for rank, before in done.items():
+                message = Activity("context", rank, self._next_context(rank), context)
+                done[rank] = (graph.add(message, before),)
+        for rank, before in done.items():
+            self._free[stage, rank.position] = self._send(rank, pass_, before)
+
+    def _send(self, rank: Rank, pass_: Pass, done: tuple[int, ...]) -> tuple[int, ...]:
+        """Send what a pass has come to; return what its rank waits for before the next one."""
+        pattern, last = self._pattern, len(self._pattern.parts) - 1
+        to_part = pass_.part + (1 if pass_.forward else -1)
+        if pass_.forward and pass_.part == last:
+            return done
+        if to_part < 0:
+            return done
+        follows = Pass(pass_.forward, to_part, pass_.micro_batch)
+        stage = to_part % pattern.pipeline
+        if stage == rank.stage:
+            self._arrived[follows, rank.position] = done
+            return done
+        peer = Rank(rank.replica, stage, rank.position)
+        message = Activity("pipeline", rank, peer, pattern.send_bytes * pattern.send_blocks)
+        free = done
+        if message.amount > 0.0:
+            free = (self._graph.add(message, done),)
+        arrived = free
+        if pattern.send_blocks < 1.0:
+            rest = pattern.send_bytes * (1.0 - pattern.send_blocks)
+            arrived = (self._graph.add(Activity("pipeline", rank, peer, rest), free),)
+        self._arrived[follows, rank.position] = arrived
+        return free
+
+    def _next_position(self, rank: Rank) -> Rank:
+        return Rank(rank.replica, rank.stage, (rank.position + 1) % self._pattern.tensor)
+
+    def _next_context(self, rank: Rank) -> Rank:
+        size = self._pattern.context
+        first = rank.replica - rank.replica % size
+        return Rank(first + (rank.replica + 1 - first) % size, rank.stage, rank.position)

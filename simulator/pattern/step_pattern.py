@@ -1,0 +1,74 @@
+"""A training step as a value: what every rank computes and sends. The platform says how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PartWork:
+    """One micro-batch on one part of the model, for each of its tensor-parallel ranks.
+
+    Attributes
+    ----------
+    forward_flop, backward_flop : float
+        Computation, as the GPU's host is given it.
+    forward_tensor_bytes, backward_tensor_bytes : float
+        Bytes that each rank sends to the next in the rings of its tensor-parallel group.
+    forward_context_bytes, backward_context_bytes : float
+        Bytes that each rank sends to the next in the ring that shares its sequences.
+    """
+
+    forward_flop: float
+    backward_flop: float
+    forward_tensor_bytes: float = 0.0
+    backward_tensor_bytes: float = 0.0
+    forward_context_bytes: float = 0.0
+    backward_context_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StepPattern:
+    """What the ranks of a job do in a step.
+
+    A rank has a replica, a stage and a tensor-parallel position. Part v p + s of the model is the
+    v-th on stage s of p.
+
+    Attributes
+    ----------
+    data, pipeline, tensor : int
+        Replicas, stages, tensor-parallel ranks of a stage.
+    context : int
+        Neighbouring replicas that share their sequences.
+    micro_batches : int
+        Micro-batches of a replica.
+    parts : tuple of PartWork
+        The parts of the model, in order; a multiple of the stages.
+    send_bytes : float
+        Activations of a micro-batch, or their gradients, from a rank to its peer in the next stage.
+    send_blocks : float
+        Share of a send during which its sender does nothing else.
+    hidden_gradient_bytes : tuple of float
+        By stage: what each rank sends to the next replica while its last micro-batch is computed.
+    gradient_bytes : tuple of float
+        The same, behind that.
+    optimizer_flop : tuple of float
+        By stage: computation of the optimizer.
+    """
+
+    data: int
+    pipeline: int
+    tensor: int
+    context: int
+    micro_batches: int
+    parts: tuple[PartWork, ...]
+    send_bytes: float
+    send_blocks: float
+    hidden_gradient_bytes: tuple[float, ...]
+    gradient_bytes: tuple[float, ...]
+    optimizer_flop: tuple[float, ...]
+
+    @property
+    def virtual_stages(self) -> int:
+        """Parts of the model on each stage."""
+        return len(self.parts) // self.pipeline

@@ -1,0 +1,88 @@
+"""Plays a graph of activities as SimGrid's tasks: no switch to Python between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import simgrid
+from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Kind, Rank
+
+HostOf = Callable[[Rank], simgrid.Host]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When an activity of the rank that was watched took place, in simulated seconds."""
+
+    kind: Kind
+    begun_s: float
+    ended_s: float
+
+
+class GraphPlayer:
+    """A graph that is built once, and played as often as is asked.
+
+    Parameters
+    ----------
+    graph : ActivityGraph
+        What is played; at least one activity.
+    host_of : callable
+        The host of a rank.
+    watched : Rank, optional
+        Whose activities are noted.
+    """
+
+    def __init__(self, graph: ActivityGraph, host_of: HostOf, watched: Rank | None = None) -> None:
+        self.spans: list[Span] = []
+        self._begun_s: dict[int, float] = {}
+        self._ended = simgrid.Semaphore(0)
+        self._tasks = [
+            self._task(number, activity, host_of)
+            for number, activity in enumerate(graph.activities)
+        ]
+        self._first: list[simgrid.Task] = []
+        waited_for: set[int] = set()
+        for task, numbers in zip(self._tasks, graph.waits_for, strict=True):
+            for number in numbers:
+                self._tasks[number].add_successor(task)
+            waited_for.update(numbers)
+            if not numbers:
+                self._first.append(task)
+        # Kept with the others: a task that Python collects crashes SimGrid.
+        end = simgrid.ExecTask.init("end", 0.0, host_of(graph.activities[0].rank))
+        for number, task in enumerate(self._tasks):
+            if number not in waited_for:
+                task.add_successor(end)
+        end.on_this_completion_cb(lambda _task: self._ended.release())
+        self._tasks.append(end)
+        if watched is not None:
+            for number, activity in enumerate(graph.activities):
+                if activity.rank == watched and activity.kind != "meeting":
+                    self._watch(number, activity.kind)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def play(self) -> None:
+        """Play the graph once, from within an actor; returns when its last activity has ended."""
+        for task in self._first:
+            task.enqueue_firings(1)
+        self._ended.acquire()
+
+    @staticmethod
+    def _task(number: int, activity: Activity, host_of: HostOf) -> simgrid.Task:
+        here = host_of(activity.rank)
+        if activity.peer is None:
+            return simgrid.ExecTask.init(str(number), activity.amount, here)
+        return simgrid.CommTask.init(str(number), activity.amount, here, host_of(activity.peer))
+
+    def _watch(self, number: int, kind: Kind) -> None:
+        def begin(_task: simgrid.Task) -> None:
+            self._begun_s[number] = simgrid.Engine.clock
+
+        def end(_task: simgrid.Task) -> None:
+            self.spans.append(Span(kind, self._begun_s.pop(number), simgrid.Engine.clock))
+
+        self._tasks[number].on_this_start_cb(begin)
+        self._tasks[number].on_this_completion_cb(end)

@@ -1,0 +1,192 @@
+"""How fast a kind of GPU computes and sends: published rates of kernels and collectives.
+
+Nothing here is fitted to a training run. Matrix products follow what the vendor's library reaches
+by size, memory-bound kernels what of the memory's bandwidth they get, collectives what share of
+their links a ring of that many bytes gets. What a job's own software makes of it is one factor,
+`ParallelJob.compute_efficiency`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A positive quantity by size, interpolated over the logarithm of the size.
+
+    Attributes
+    ----------
+    points : tuple of (float, float)
+        Size and value, in ascending order of sizes. Beyond the ends the end's value holds.
+    """
+
+    points: tuple[tuple[float, float], ...]
+
+    def __call__(self, size: float) -> float:
+        """Return the value at a size."""
+        points = self.points
+        place = bisect_left(points, (size, 0.0))
+        if place == 0:
+            return points[0][1]
+        if place == len(points):
+            return points[-1][1]
+        (below, low), (above, high) = points[place - 1], points[place]
+        return low + (high - low) * log(size / below) / log(above / below)
+
+
+@dataclass(frozen=True, slots=True)
+class SizedMatmul:
+    """Matrix products whose rate goes by the cube root of ``m n k``, batches counted in.
+
+    Attributes
+    ----------
+    flop_per_s : Curve
+        Rate by size.
+    """
+
+    flop_per_s: Curve
+
+    def seconds(self, rows: float, columns: float, inner: float, count: float = 1.0) -> float:
+        """Return the time of `count` products of a rows x inner with an inner x columns matrix."""
+        work = rows * columns * inner * count
+        return 2.0 * work / self.flop_per_s(work ** (1 / 3))
+
+
+@dataclass(frozen=True, slots=True)
+class AffineMatmul:
+    """Matrix products as FLOP over one rate plus bytes over another plus a fixed time.
+
+    Attributes
+    ----------
+    flop_per_s, bytes_per_s : float
+        The two rates.
+    launch_s : float
+        What each product, or batch of products, takes besides.
+    """
+
+    flop_per_s: float
+    bytes_per_s: float
+    launch_s: float
+
+    def seconds(self, rows: float, columns: float, inner: float, count: float = 1.0) -> float:
+        """Return the time of `count` products of a rows x inner with an inner x columns matrix."""
+        numbers = rows * columns + columns * inner + rows * inner
+        return (
+            2.0 * rows * columns * inner * count / self.flop_per_s
+            + 2.0 * numbers * count / self.bytes_per_s
+            + self.launch_s
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """What a kind of GPU reaches.
+
+    Attributes
+    ----------
+    speed_flop_per_s : float
+        The GPU's speed for which the rates hold: seconds here, times this speed, are the
+        computation that a host of a platform is given, so that a slower GPU takes longer.
+    matmul : SizedMatmul or AffineMatmul
+        Matrix products, 16 bits.
+    memory_bytes_per_s : float
+        Of its memory, as far as element-wise kernels reach it.
+    attention_flop_per_s, attention_backward_flop_per_s : float
+        Fused attention, forward and backward.
+    scale_up_share : Curve
+        Share of an NVLink's bandwidth that a ring reaches, by the bytes that a GPU sends in it; a
+        ring of fewer bytes than the first takes as long as that.
+    scale_out_share : float
+        Share of an adapter's bandwidth that large messages reach.
+    """
+
+    speed_flop_per_s: float
+    matmul: SizedMatmul | AffineMatmul
+    memory_bytes_per_s: float
+    attention_flop_per_s: float
+    attention_backward_flop_per_s: float
+    scale_up_share: Curve
+    scale_out_share: float
+
+
+def _ring_share(link_bytes_per_s: float, floor_s: float, bus: Mapping[float, float]) -> Curve:
+    """Return shares by bytes sent of bus bandwidths (bytes/s) by MiB of an all-reduce of eight.
+
+    The shortest all-reduce there is is taken to be one of 256 KiB.
+    """
+    sent = 2 * 7 / 8 * _MIB
+    rates = {0.25: 0.25 * sent / floor_s, **bus}
+    return Curve(tuple((size * sent, rate / link_bytes_per_s) for size, rate in rates.items()))
+
+
+A100 = Kernels(
+    speed_flop_per_s=312e12,
+    matmul=SizedMatmul(
+        Curve(
+            (
+                (512, 27e12),
+                (1024, 88e12),
+                (1536, 150e12),
+                (2048, 195e12),
+                (3072, 235e12),
+                (4096, 258e12),
+                (6144, 277e12),
+                (8192, 290e12),
+            )
+        )
+    ),
+    memory_bytes_per_s=0.85 * 2.04e12,
+    attention_flop_per_s=230e12,
+    attention_backward_flop_per_s=230e12,
+    scale_up_share=_ring_share(
+        300e9, 44e-6, {1: 18e9, 4: 72e9, 16: 106e9, 64: 172e9, 256: 194e9, 1024: 229e9}
+    ),
+    scale_out_share=0.96,
+)
+"""A100 80 GB SXM.
+
+Squares of cuBLAS in 16 bits from NVIDIA's figure; FlashAttention-2 (Dao 2023, arXiv 2307.08691);
+nccl-tests on eight GPUs; 192 of 200 GB/s between hosts (NVIDIA).
+"""
+
+H100 = Kernels(
+    speed_flop_per_s=989e12,
+    matmul=AffineMatmul(1042e12, 5.7e12, 6e-6),
+    memory_bytes_per_s=0.85 * 3.35e12,
+    attention_flop_per_s=350e12,
+    attention_backward_flop_per_s=350e12,
+    scale_up_share=_ring_share(450e9, 15e-6, {1: 67e9, 4: 135e9, 16: 237e9, 64: 361e9}),
+    scale_out_share=0.96,
+)
+"""H100 80 GB SXM.
+
+Matrix products: XLA's measured table in 16 bits, 29 shapes within 5 % on average; FlashAttention-2
+(arXiv 2307.08691); nccl-tests on eight GPUs, reduce-scatter and all-gather (361 to 363 GB/s); 48 of
+50 GB/s for a 400 Gb/s adapter.
+"""
+
+
+def flat_kernels(speed_flop_per_s: float, memory_bytes_per_s: float) -> Kernels:
+    """Return kernels of a GPU of which only the specification is known.
+
+    Every computation runs at its speed, and rings reach H100's shares of their links.
+    """
+    return Kernels(
+        speed_flop_per_s,
+        AffineMatmul(speed_flop_per_s, float("inf"), 0.0),
+        memory_bytes_per_s,
+        speed_flop_per_s,
+        speed_flop_per_s,
+        H100.scale_up_share,
+        H100.scale_out_share,
+    )
+
+
+KNOWN_KERNELS: Mapping[str, Kernels] = {"a100": A100, "h100": H100}
+"""Kinds of GPU whose kernels are published, by name."""

@@ -1,0 +1,324 @@
+"""The job, stated once: a model, how it is spread over GPUs, and what a rank of it has to do.
+
+Everything is worked out for one rank and one micro-batch on one part of the model, from the matrix
+products up. Seconds are those of an undisturbed GPU of the kind whose `Kernels` are given.
+
+References
+----------
+Narayanan et al. 2021, SC21 (arXiv 2104.04473): the interleaved schedule, scatter and gather of what
+stages send. Korthikanti et al. 2022 (arXiv 2205.05198): sequence parallelism, selective
+recomputation. Rajbhandari et al. 2020 (ZeRO): a sharded optimizer. Grattafiori et al. 2024 (Llama
+3): keys and values gathered for context parallelism.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+from faultline.simulator.workload.errors import WorkloadError, require_positive
+from faultline.simulator.workload.kernels import Kernels
+from faultline.simulator.workload.layout import Layout
+from faultline.simulator.workload.memory import Recompute
+from faultline.simulator.workload.transformer import Transformer
+
+_BYTES = 2.0
+"""Of an activation, a weight, a gradient within a replica: 16 bits."""
+_FORWARD_TRAFFIC = (22.0, 16.0)
+"""Bytes a token and hidden unit that norms, biases, dropouts and activation functions move through
+memory in a layer's forward pass: those outside of tensor parallelism, and those within."""
+_SCORES_TRAFFIC = 13.0
+"""Bytes a score of attention, where the kernel is not fused."""
+_BACKWARD_TRAFFIC = 1.6
+"""Memory traffic of the backward pass over that of the forward pass."""
+_LOGITS_TRAFFIC = 10.0
+"""Bytes a logit."""
+_OPTIMIZER_TRAFFIC = 30.0
+"""Bytes a parameter of an Adam step."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelJob:
+    """A training job.
+
+    Attributes
+    ----------
+    model : Transformer
+        What is trained.
+    layout : Layout
+        Degrees of parallelism.
+    micro_batch_sequences, micro_batches : int
+        Sequences of a micro-batch, and how many a replica takes a step.
+    kernels : Kernels
+        What its kind of GPU reaches.
+    compute_efficiency : float
+        Share of that which the job's software reaches in its computations.
+    recompute : {"none", "selective", "full"}
+        What the backward pass computes again.
+    sequence_parallel : bool
+        Whether what lies outside of tensor parallelism is spread over its ranks as well.
+    fused_attention : bool
+        Whether scores of attention stay on the chip, and masked ones are left out.
+    shard_optimizer : bool
+        Whether replicas share the optimizer's state (ZeRO stage 1): gradients of 32 bits are
+        reduce-scattered and weights of 16 gathered; else gradients of 16 bits are all-reduced.
+    context : int
+        Ranks among which the tokens of a sequence are divided; a divisor of `layout.data`, which
+        counts them as replicas.
+    tensor_overlap, pipeline_overlap, gradient_overlap : float
+        Share of the messages of tensor parallelism, between stages, and of gradients and weights
+        between replicas that hides behind compute.
+    matmul_speedup : float
+        Of matrix products in fewer bits than 16, such as 2 for 8 bits.
+
+    Raises
+    ------
+    WorkloadError
+        Something does not divide, or is out of range.
+    """
+
+    model: Transformer
+    layout: Layout
+    micro_batch_sequences: int
+    micro_batches: int
+    kernels: Kernels
+    compute_efficiency: float = 1.0
+    recompute: Recompute = "selective"
+    sequence_parallel: bool = True
+    fused_attention: bool = True
+    shard_optimizer: bool = True
+    context: int = 1
+    tensor_overlap: float = 0.0
+    pipeline_overlap: float = 0.0
+    gradient_overlap: float = 0.0
+    matmul_speedup: float = 1.0
+    part_layers: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        require_positive(
+            "job",
+            micro_batch_sequences=self.micro_batch_sequences,
+            micro_batches=self.micro_batches,
+            compute_efficiency=self.compute_efficiency,
+            context=self.context,
+            matmul_speedup=self.matmul_speedup,
+        )
+        for name in ("tensor_overlap", "pipeline_overlap", "gradient_overlap"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise WorkloadError(
+                    f"job: {name} is {getattr(self, name)}: use a share from 0 to 1"
+                )
+        if self.layout.data % self.context:
+            raise WorkloadError(
+                f"job: context parallelism of {self.context} does not divide "
+                f"{self.layout.data} replicas: choose a divisor"
+            )
+        if self.layout.virtual_stages > 1 and self.micro_batches % self.layout.pipeline:
+            raise WorkloadError(
+                f"job: {self.micro_batches} micro-batches on {self.layout.pipeline} stages with "
+                f"{self.layout.virtual_stages} parts each: interleaving needs a multiple of the "
+                "stages"
+            )
+        parts = self.layout.pipeline * self.layout.virtual_stages
+        object.__setattr__(self, "part_layers", layers_of_parts(self.model.layers, parts))
+
+    def pattern(self) -> StepPattern:
+        """Return what the ranks of the job do in a step."""
+        layout = self.layout
+        last = len(self.part_layers) - 1
+        parts = tuple(
+            self._part(layers, first=part == 0, last=part == last)
+            for part, layers in enumerate(self.part_layers)
+        )
+        numbers = self.stage_parameters()
+        tokens = self._tokens
+        sent = _BYTES * tokens * self.model.hidden / layout.tensor
+        share = self.kernels.scale_out_share
+        whole = [self._gradient_bytes(each) / share for each in numbers]
+        shards = layout.data if self.shard_optimizer else 1
+        return StepPattern(
+            data=layout.data,
+            pipeline=layout.pipeline,
+            tensor=layout.tensor,
+            context=self.context,
+            micro_batches=self.micro_batches,
+            parts=parts,
+            send_bytes=sent / share,
+            send_blocks=1.0 - self.pipeline_overlap,
+            hidden_gradient_bytes=tuple(each * self.gradient_overlap for each in whole),
+            gradient_bytes=tuple(each * (1 - self.gradient_overlap) for each in whole),
+            optimizer_flop=tuple(
+                self._flop(_OPTIMIZER_TRAFFIC * each / shards / self.kernels.memory_bytes_per_s)
+                for each in numbers
+            ),
+        )
+
+    def stage_parameters(self) -> tuple[float, ...]:
+        """Return the weights of one rank of each stage."""
+        model, layout = self.model, self.layout
+        matrices = model.attention_matrix_parameters + model.ffn_matrix_parameters
+        numbers = [
+            matrices * sum(self.part_layers[stage :: layout.pipeline])
+            for stage in range(layout.pipeline)
+        ]
+        table = model.vocabulary * model.hidden
+        numbers[0] += table
+        if layout.pipeline > 1 or not model.tied_embeddings:
+            numbers[-1] += table
+        return tuple(each / layout.tensor for each in numbers)
+
+    @property
+    def _tokens(self) -> float:
+        """Tokens of a micro-batch on one rank of context parallelism."""
+        return self.micro_batch_sequences * self.model.sequence_tokens / self.context
+
+    def _flop(self, seconds: float) -> float:
+        """Return seconds of an undisturbed GPU as the computation a host of that speed is given."""
+        return seconds * self.kernels.speed_flop_per_s
+
+    def _gradient_bytes(self, numbers: float) -> float:
+        """Return what a rank sends to keep replicas equal: ring collectives of its weights."""
+        data = self.layout.data
+        each = 4 * numbers + _BYTES * numbers if self.shard_optimizer else 2 * _BYTES * numbers
+        return (data - 1) / data * each
+
+    def _part(self, layers: int, *, first: bool, last: bool) -> PartWork:
+        forward_s, backward_s = self._layer_s()
+        forward_s, backward_s = layers * forward_s, layers * backward_s
+        if last:
+            logits_s, output_backward_s = self._output_s()
+            forward_s, backward_s = forward_s + logits_s, backward_s + output_backward_s
+        forward_tensor, backward_tensor = self._tensor_bytes()
+        gather = 0.0
+        if self.layout.tensor > 1 and not self.sequence_parallel:
+            # Each rank has sent its part: the stage that receives them puts them together.
+            gather = self._ring_bytes(_BYTES * self._tokens * self.model.hidden, 1)
+        keys = self._context_bytes()
+        efficiency = self.compute_efficiency
+        return PartWork(
+            forward_flop=self._flop(forward_s / efficiency),
+            backward_flop=self._flop(backward_s / efficiency),
+            forward_tensor_bytes=layers * forward_tensor + (0.0 if first else gather),
+            backward_tensor_bytes=layers * backward_tensor + (0.0 if last else gather),
+            forward_context_bytes=layers * keys,
+            backward_context_bytes=2 * layers * keys,
+        )
+
+    def _layer_s(self) -> tuple[float, float]:
+        """Return the seconds of a layer's passes on one rank, what is computed again included."""
+        model, tensor, matmul = self.model, self.layout.tensor, self.kernels.matmul
+        tokens, hidden = self._tokens, model.hidden
+        gates = model.ffn_matrices - 1
+        products = (
+            (tokens, (hidden + 2 * model.key_value_width) / tensor, hidden),
+            (tokens, hidden, hidden / tensor),
+            (tokens, gates * model.ffn_hidden / tensor, hidden),
+            (tokens, hidden, model.ffn_hidden / tensor),
+        )
+        forward_s = sum(matmul.seconds(m, n, k) for m, n, k in products)
+        backward_s = sum(matmul.seconds(m, k, n) + matmul.seconds(n, k, m) for m, n, k in products)
+        outside, inside = _FORWARD_TRAFFIC
+        spread = tensor if self.sequence_parallel else 1
+        traffic_s = (
+            tokens * hidden * (outside / spread + inside / tensor) / self.kernels.memory_bytes_per_s
+        )
+        core_s, core_backward_s = self._attention_s()
+        forward_s = forward_s / self.matmul_speedup + core_s + traffic_s
+        backward_s = (
+            backward_s / self.matmul_speedup + core_backward_s + _BACKWARD_TRAFFIC * traffic_s
+        )
+        if self.recompute == "full":
+            backward_s += forward_s
+        elif self.recompute == "selective" and not self.fused_attention:
+            backward_s += core_s
+        return forward_s, backward_s
+
+    def _attention_s(self) -> tuple[float, float]:
+        """Return the seconds of attention's scores and what is made of them, both passes."""
+        model, kernels = self.model, self.kernels
+        tokens, heads = self._tokens, model.heads / self.layout.tensor
+        length, width = model.sequence_tokens, model.hidden // model.heads
+        if self.fused_attention:
+            # Half of the scores are masked; the backward pass has five products instead of two.
+            flop = 4.0 * tokens * length * width * heads / 2
+            return (
+                flop / kernels.attention_flop_per_s,
+                2.5 * flop / kernels.attention_backward_flop_per_s,
+            )
+        batch = self.micro_batch_sequences * heads
+        rows = length / self.context
+        products_s = kernels.matmul.seconds(rows, length, width, batch)
+        products_s += kernels.matmul.seconds(rows, width, length, batch)
+        traffic_s = _SCORES_TRAFFIC * heads * tokens * length / kernels.memory_bytes_per_s
+        return products_s + traffic_s, 2 * products_s + _BACKWARD_TRAFFIC * traffic_s
+
+    def _output_s(self) -> tuple[float, float]:
+        """Return the seconds of logits and loss, forward and backward."""
+        rows, columns = self._tokens, self.model.vocabulary / self.layout.tensor
+        product_s = self.kernels.matmul.seconds(rows, columns, self.model.hidden)
+        product_s /= self.matmul_speedup
+        traffic_s = _LOGITS_TRAFFIC * rows * columns / self.kernels.memory_bytes_per_s
+        return product_s + traffic_s / 2, 2 * product_s + traffic_s / 2
+
+    def _tensor_bytes(self) -> tuple[float, float]:
+        """Return what a layer's collectives put on a GPU's link, forward and backward."""
+        if self.layout.tensor == 1:
+            return 0.0, 0.0
+        activations = _BYTES * self._tokens * self.model.hidden
+        # Two all-reduces each way, or as many pairs of reduce-scatter and all-gather.
+        forward = backward = 2 * self._ring_bytes(activations, 2)
+        if self.sequence_parallel:
+            # Inputs were kept in parts, and are gathered once more for the weights' gradients.
+            backward += 2 * self._ring_bytes(activations, 1)
+        if self.recompute == "full":
+            backward += forward
+        exposed = 1.0 - self.tensor_overlap
+        return forward * exposed, backward * exposed
+
+    def _ring_bytes(self, size_bytes: float, passes: int) -> float:
+        """Return what a collective puts on a GPU's link: the more the less of it a ring reaches.
+
+        `passes` is 2 for an all-reduce, 1 for a reduce-scatter or an all-gather.
+        """
+        tensor, share = self.layout.tensor, self.kernels.scale_up_share
+        sent = passes * (tensor - 1) / tensor * size_bytes
+        return max(sent, share.points[0][0]) / share(sent)
+
+    def _context_bytes(self) -> float:
+        """Return what a rank sends of a layer's keys and values, forward."""
+        if self.context == 1:
+            return 0.0
+        model = self.model
+        gathered = (
+            4.0
+            * self.micro_batch_sequences
+            * model.sequence_tokens
+            * model.key_value_width
+            / self.layout.tensor
+        )
+        sent = (self.context - 1) / self.context * gathered / self.kernels.scale_out_share
+        return sent * (1.0 - self.tensor_overlap)
+
+
+def layers_of_parts(layers: int, parts: int) -> tuple[int, ...]:
+    """Return the layers of each part of a pipeline, as even as can be.
+
+    Parts that go without sit at the ends, the last first: these have the embedding and the output
+    besides (Grattafiori et al. 2024, section 3.3.2).
+
+    Raises
+    ------
+    WorkloadError
+        There are fewer layers than half of the parts.
+    """
+    if 2 * layers < parts:
+        raise WorkloadError(
+            f"job: {layers} layers are too few for {parts} parts of a pipeline: use at most "
+            f"{layers}"
+        )
+    most = -(-layers // parts)
+    counts = [most] * parts
+    for without in range(most * parts - layers):
+        nearer_end, from_front = divmod(without, 2)
+        counts[nearer_end if from_front else parts - 1 - nearer_end] -= 1
+    return tuple(counts)
