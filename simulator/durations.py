@@ -42,4 +42,26 @@ class RingTime:
         return rounds * self.hop_s + rounds / members * self.transfer_s
 
 
-AllReduceTime = ConstantTime | RingTime
+@dataclass(frozen=True, slots=True)
+class SyncTime:
+    """Time of replicas that exchange gradients in rings, then do something by themselves.
+
+    Rings over n replicas move (n - 1)/n of what they reduce.
+
+    Attributes
+    ----------
+    transfer_s : float
+        Time to send once what a rank reduces, in seconds.
+    alone_s : float
+        Time of what each does by itself, in seconds.
+    """
+
+    transfer_s: float
+    alone_s: float
+
+    def __call__(self, members: int) -> float:
+        """Return the time that members take, in seconds."""
+        return (members - 1) / members * self.transfer_s + self.alone_s
+
+
+AllReduceTime = ConstantTime | RingTime | SyncTime

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import isclose
 from typing import Any
 
@@ -10,19 +11,18 @@ from faultline.experiments.config.clusters import spec_of_cluster
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.tables.job import ModelTable
 from faultline.platforms.spec import ClusterSpec
-from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.workload.errors import WorkloadError
-from faultline.simulator.workload.iteration import Machine, iteration_time
+from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Precision, gpu_memory
+from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.simulator.workload.transformer import Transformer
 
 _PRECISION = Precision(gradient_bytes=2.0)
 """Gradients travel in 16 bits; the optimizer keeps its state in 32."""
 
 MODELLED_KEYS = (
-    ("job", "compute_s"),
     ("job", "parameter_bytes"),
     ("job", "gpus"),
     ("job", "gpus_per_group"),
@@ -36,9 +36,7 @@ def numbers_of_model(
 ) -> dict[tuple[str, str], float]:
     """Return the numbers of a job that trains a model, by their keys.
 
-    The compute of a step is the whole iteration of a group but for the gradients' all-reduce:
-    matrix products, tensor-parallel collectives in the scale-up domain, the bubble and transfers of
-    the pipeline (`simulator.workload.iteration`).
+    How long its step takes is asked later, of the platform (`job.step_times`).
 
     Parameters
     ----------
@@ -84,33 +82,55 @@ def _transformer(table: ModelTable) -> Transformer:
     )
 
 
+def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
+    """Return the job of a scenario that names a model.
+
+    Raises
+    ------
+    WorkloadError
+        If something in it does not fit.
+    """
+    layout = Layout(groups * table.context, table.pipeline, table.tensor, table.virtual_stages)
+    return ParallelJob(
+        _transformer(table),
+        layout,
+        table.micro_batch_sequences,
+        table.micro_batches,
+        KNOWN_KERNELS[table.kernels],
+        compute_efficiency=table.compute_efficiency,
+        recompute=table.recompute,
+        sequence_parallel=table.sequence_parallel,
+        fused_attention=table.fused_attention,
+        shard_optimizer=table.shard_optimizer,
+        context=table.context,
+        tensor_overlap=table.tensor_overlap,
+        pipeline_overlap=table.pipeline_overlap,
+        gradient_overlap=table.gradient_overlap,
+    )
+
+
 def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, ...]:
-    model = _transformer(table)
-    layout = Layout(groups, table.pipeline, table.tensor, table.virtual_stages)
+    job = parallel_job(table, groups)
     domain_gpus = spec.scale_up.gpus_per_domain
-    if table.tensor > domain_gpus:
+    if domain_gpus % table.tensor:
         raise UserError(
             f"model.tensor = {table.tensor}: a scale-up domain of {spec.name} has {domain_gpus} "
-            f"GPUs; use at most {domain_gpus}, and more pipeline stages"
+            "GPUs; use a divisor of that, and more pipeline stages"
         )
-    _check_memory(table, model, layout, spec)
-    machine = _machine(spec, table.compute_efficiency, table.tensor_overlap)
-    iteration = iteration_time(
-        model, layout, machine, table.micro_batch_sequences, table.micro_batches
-    )
+    _check_memory(table, job, spec)
     return (
-        iteration.total_s - iteration.gradient_sync_s,
-        _PRECISION.gradient_bytes * model.parameters,
-        layout.gpus,
-        layout.gpus_per_replica,
-        (_PRECISION.parameter_bytes + _PRECISION.optimizer_bytes) * model.parameters,
+        _PRECISION.gradient_bytes * job.model.parameters,
+        job.layout.gpus,
+        job.layout.gpus_per_replica * table.context,
+        (_PRECISION.parameter_bytes + _PRECISION.optimizer_bytes) * job.model.parameters,
     )
 
 
-def _check_memory(table: ModelTable, model: Transformer, layout: Layout, spec: ClusterSpec) -> None:
+def _check_memory(table: ModelTable, job: ParallelJob, spec: ClusterSpec) -> None:
+    share = replace(job.model, sequence_tokens=job.model.sequence_tokens // table.context)
     needed = gpu_memory(
-        model,
-        layout,
+        share,
+        job.layout,
         table.micro_batch_sequences,
         table.micro_batches,
         recompute=table.recompute,
@@ -123,22 +143,6 @@ def _check_memory(table: ModelTable, model: Transformer, layout: Layout, spec: C
             f"{spec.gpu.name} has {spec.gpu.memory_bytes / 1e9:,.0f} GB; use more pipeline stages "
             "or tensor-parallel ranks, smaller micro-batches, or recompute more"
         )
-
-
-def _machine(spec: ClusterSpec, efficiency: float, tensor_overlap: float) -> Machine:
-    inside, nic = spec.scale_up, spec.nic
-    adapters_bytes_per_s = nic.bandwidth_bytes_per_s * nic.per_gpu / nic.gpus_per_nic
-    return Machine(
-        spec.gpu.speed_flop_per_s,
-        efficiency,
-        # A domain of one GPU sends nothing inside it.
-        Hop(
-            2 * inside.latency_s + inside.switch_latency_s,
-            inside.bandwidth_bytes_per_s or adapters_bytes_per_s,
-        ),
-        Hop(2 * nic.latency_s, adapters_bytes_per_s),
-        tensor_overlap=tensor_overlap,
-    )
 
 
 def _spec(model: ModelTable, cluster: str) -> ClusterSpec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file, traffic_of
+from faultline.experiments.job.step_times import is_played, step_time_of
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
@@ -16,15 +17,18 @@ def durations_of(scenario: Scenario) -> Durations:
     reduce, checkpoint, restart = scenario.all_reduce, scenario.checkpoint, scenario.restart
     all_reduce_s: AllReduceTime | None = None
     save_s, load_s, load_growth_s, unevenness = None, 0.0, 0.0, 0.0
+    step = step_time_of(scenario) if reduce.time == "measured" else None
+    if step is not None:
+        all_reduce_s = step.sync_time(scenario.job.groups * scenario.model.context)
     if reduce.time == "stated":
         each_s, groups = reduce.time_per_group_s, scenario.job.groups
         all_s = reduce.time_s if each_s is None or reduce.time_s is not None else each_s * groups
         all_reduce_s = ConstantTime(_stated(all_s, "all_reduce.time", "time_s"))
     if checkpoint.write == "stated":
         save_s = _stated(checkpoint.write_s, "checkpoint.write", "write_s")
-    if is_measured(scenario):
+    if _is_probed(scenario):
         measured = measure(scenario)
-        if reduce.time == "measured":
+        if all_reduce_s is None:
             all_reduce_s = measured.ring_time()
             unevenness = measured.ring_unevenness
         if checkpoint.write == "measured":
@@ -50,8 +54,13 @@ def durations_of(scenario: Scenario) -> Durations:
 
 def is_measured(scenario: Scenario) -> bool:
     """Return whether any time of the job is to be measured on its platform: that takes a while."""
+    return is_played(scenario) or _is_probed(scenario)
+
+
+def _is_probed(scenario: Scenario) -> bool:
+    """Return whether a time is to be measured besides those of an undisturbed step."""
     return "measured" in (
-        scenario.all_reduce.time,
+        "played" if is_played(scenario) else scenario.all_reduce.time,
         scenario.checkpoint.write,
         scenario.restart.load,
     )

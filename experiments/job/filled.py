@@ -16,6 +16,9 @@ def filled_in(question: ResolvedJob) -> Scenario:
     tables = scenario.model_dump()
     tables["strategy"]["redundancy"] = question.redundancy
     tables["checkpoint"]["interval_steps"] = question.interval_steps
+    if question.step is not None:
+        # Its step is played anew: stated, its parts would be lost.
+        del tables["job"]["compute_s"]
     tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
     tables["restart"]["controller_s"] = question.durations.controller_s
     if scenario.all_reduce.time == "stated":

@@ -17,8 +17,10 @@ from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.predictions import predict_settings
 from faultline.experiments.job.protect import protect
 from faultline.experiments.job.protected import Protected
+from faultline.experiments.job.step_times import step_time_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
+from faultline.simulator.simgrid_engine.step_timing import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import (
@@ -58,6 +60,8 @@ class ResolvedJob:
         How the state is kept.
     failures : FailureModel
         Where its failures come from; those of the scenario, unless the caller gave others.
+    step : StepTime or None
+        What an undisturbed step is made of, where the platform says that.
     """
 
     scenario: Scenario
@@ -66,6 +70,7 @@ class ResolvedJob:
     durations: Durations
     protected: Protected
     failures: FailureModel = field(compare=False, repr=False)
+    step: StepTime | None = None
 
     @property
     def rules(self) -> Rules:
@@ -201,7 +206,11 @@ def open_job(
         What fails when, in place of what the scenario says of it.
     """
     check_platform(scenario)
+    step = step_time_of(scenario)
     durations = known or durations_of(scenario)
+    if step is not None:
+        job = scenario.job.model_copy(update={"compute_s": step.passes_s})
+        scenario = scenario.model_copy(update={"job": job})
     failures = failures or failure_model(scenario)
     _check_possible(scenario, durations, failures)
     chosen = scenario.strategy
@@ -210,7 +219,7 @@ def open_job(
         scenario.job.groups, chosen.options()
     )
     protected = protect(scenario, durations)
-    question = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures)
+    question = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
     return question, redundancies
 
 

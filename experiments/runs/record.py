@@ -59,7 +59,7 @@ class PlayedRun:
         return self.progress.completed_batches * self.full_batch_s
 
     @property
-    def step_s(self) -> float:
+    def mean_step_s(self) -> float:
         """Mean time of a step, those with failures and redundancy included, in seconds."""
         progress = self.progress
         others = ("checkpoint", "restart", "load")
@@ -151,6 +151,20 @@ def _time(name: str, label: str, meaning: str, shown: str, **more: Any) -> Colum
     return Column(name, "number", label, meaning, unit="s", shown_unit=shown, scale=scale, **more)
 
 
+def _step(part: str, meaning: str) -> Column:
+    """A part of an undisturbed step, where the platform says what it is made of."""
+    return Column(
+        f"step_{part}_s",
+        "number",
+        f"step: {meaning}",
+        f"{meaning}, of an undisturbed step as the busiest stage sees it",
+        unit="s",
+        shown_unit="s",
+        optional=True,
+        value=lambda run: None if run.job.step is None else getattr(run.job.step, f"{part}_s"),
+    )
+
+
 def _share(name: str, meaning: str, value: Callable[[PlayedRun], float]) -> Column:
     percent: dict[str, Any] = {"shown_unit": "%", "scale": 100.0, "share": True}
     return Column(name, "number", name, meaning, "higher", value=value, **percent)
@@ -220,8 +234,25 @@ _DEFINED = (
         "time between checkpoints",
         "how long the steps between two checkpoints take on average, failures included",
         "minutes",
-        value=lambda run: run.job.interval_steps * run.step_s,
+        value=lambda run: run.job.interval_steps * run.mean_step_s,
     ),
+    Column(
+        "step_s",
+        "number",
+        "undisturbed step",
+        "time of a step of all groups without failures, redundancy, jitter and checkpoints",
+        "lower",
+        unit="s",
+        shown_unit="s",
+        value=lambda run: run.full_batch_s,
+    ),
+    _step("compute", "computing"),
+    _step("tensor", "messages of tensor parallelism"),
+    _step("context", "messages of context parallelism"),
+    _step("pipeline", "messages between stages"),
+    _step("bubble", "waiting for other stages"),
+    _step("data_parallel", "gradients and weights between groups"),
+    _step("optimizer", "the optimizer"),
     _text(
         "protection",
         "protection",

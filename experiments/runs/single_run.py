@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from faultline.experiments.config.errors import UserError
@@ -13,6 +14,7 @@ from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.filled import filled_in
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file, traffic_of
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.step_times import placed_step
 from faultline.experiments.runs.record import PlayedRun, Record, record_of
 from faultline.platforms.preset_library import preset_names
 from faultline.simulator.replay import ReplayEngine
@@ -71,6 +73,8 @@ def run_question(
         )
     path = platform_file(scenario)
     traffic = traffic_of(scenario, path)
+    if question.step is not None:
+        traffic = replace(traffic, step=placed_step(scenario, path))
     with explaining_aborts(path):
         result = run_on_simgrid(
             question.job(seed),

@@ -69,17 +69,41 @@ class Fold:
     Attributes
     ----------
     replicas, positions : tuple of int
-        Which replicas, and which tensor-parallel positions, are played. Messages of those that are
-        played go to their true receivers, whether these are played or not.
+        Which replicas, and which tensor-parallel positions, are played.
+    closes : bool
+        Whether rings close among those that are played, as far as these are more than one; else
+        messages go to their true receivers, whether these are played or not.
     """
 
     replicas: tuple[int, ...]
     positions: tuple[int, ...]
+    closes: bool = False
 
     @classmethod
     def whole(cls, pattern: StepPattern) -> Fold:
         """Return the fold in which everybody plays."""
         return cls(tuple(range(pattern.data)), tuple(range(pattern.tensor)))
+
+    def next_position(self, rank: Rank, pattern: StepPattern) -> Rank:
+        """Return whom a rank sends to in its tensor-parallel ring."""
+        position = self._next(rank.position, self.positions, pattern.tensor)
+        return Rank(rank.replica, rank.stage, position)
+
+    def next_replica(self, rank: Rank, pattern: StepPattern) -> Rank:
+        """Return whom a rank sends gradients to."""
+        replica = self._next(rank.replica, self.replicas, pattern.data)
+        return Rank(replica, rank.stage, rank.position)
+
+    def next_context(self, rank: Rank, pattern: StepPattern) -> Rank:
+        """Return whom a rank sends keys and values to."""
+        first = rank.replica - rank.replica % pattern.context
+        replica = first + (rank.replica + 1 - first) % pattern.context
+        return Rank(replica, rank.stage, rank.position)
+
+    def _next(self, here: int, played: tuple[int, ...], size: int) -> int:
+        if self.closes and len(played) > 1:
+            return played[(played.index(here) + 1) % len(played)]
+        return (here + 1) % size
 
 
 def passes_graph(pattern: StepPattern, fold: Fold) -> ActivityGraph:
@@ -103,7 +127,9 @@ def sync_graph(pattern: StepPattern, fold: Fold) -> ActivityGraph:
             sent: tuple[int, ...] = ()
             if pattern.data > 1 and size > 0.0:
                 messages = tuple(
-                    graph.add(Activity("gradient", rank, _next_replica(rank, pattern), size), ())
+                    graph.add(
+                        Activity("gradient", rank, fold.next_replica(rank, pattern), size), ()
+                    )
                     for rank in (Rank(replica, stage, position) for replica in fold.replicas)
                 )
                 sent = _meet(graph, messages, Rank(fold.replicas[0], stage, position))
@@ -111,10 +137,6 @@ def sync_graph(pattern: StepPattern, fold: Fold) -> ActivityGraph:
                 rank = Rank(replica, stage, position)
                 graph.add(Activity("optimizer", rank, None, flop), sent)
     return graph
-
-
-def _next_replica(rank: Rank, pattern: StepPattern) -> Rank:
-    return Rank((rank.replica + 1) % pattern.data, rank.stage, rank.position)
 
 
 def _meet(graph: ActivityGraph, numbers: tuple[int, ...], where: Rank) -> tuple[int, ...]:
@@ -187,18 +209,20 @@ class _Replica:
             if ends_step and pattern.data > 1 and hidden > 0.0:
                 # It has as long as the last pass lasts; nothing waits for it but the step's end.
                 graph.add(
-                    Activity("gradient", rank, _next_replica(rank, pattern), hidden), waits_for
+                    Activity("gradient", rank, fold.next_replica(rank, pattern), hidden), waits_for
                 )
         if tensor > 0.0:
             messages = tuple(
-                graph.add(Activity("tensor", rank, self._next_position(rank), tensor), done[rank])
+                graph.add(
+                    Activity("tensor", rank, fold.next_position(rank, pattern), tensor), done[rank]
+                )
                 for rank in ranks
             )
             met = _meet(graph, messages, ranks[0])
             done = dict.fromkeys(ranks, met)
         if context > 0.0:
             for rank, before in done.items():
-                message = Activity("context", rank, self._next_context(rank), context)
+                message = Activity("context", rank, fold.next_context(rank, pattern), context)
                 done[rank] = (graph.add(message, before),)
         for rank, before in done.items():
             self._free[stage, rank.position] = self._send(rank, pass_, before)
@@ -227,11 +251,3 @@ class _Replica:
             arrived = (self._graph.add(Activity("pipeline", rank, peer, rest), free),)
         self._arrived[follows, rank.position] = arrived
         return free
-
-    def _next_position(self, rank: Rank) -> Rank:
-        return Rank(rank.replica, rank.stage, (rank.position + 1) % self._pattern.tensor)
-
-    def _next_context(self, rank: Rank) -> Rank:
-        size = self._pattern.context
-        first = rank.replica - rank.replica % size
-        return Rank(first + (rank.replica + 1 - first) % size, rank.stage, rank.position)

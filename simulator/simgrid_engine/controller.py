@@ -24,6 +24,7 @@ from faultline.simulator.phases import (
 from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
+from faultline.simulator.simgrid_engine.quiet_steps import QuietSteps
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
     Died,
@@ -74,6 +75,8 @@ class SimgridEngine:
         )
         self._arrived: set[int] = set()
         self._all_reduces = 0
+        self._quiet_steps = QuietSteps(traffic.step) if traffic.step else None
+        self._writing_until_s = 0.0
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -89,13 +92,20 @@ class SimgridEngine:
     @property
     def activities(self) -> int:
         """Activities started so far: computations, messages, waits."""
-        return self._activities[0]
+        played = self._quiet_steps.activities if self._quiet_steps else 0
+        return self._activities[0] + played
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
         return self._play[type(phase)](phase)
 
     def _compute(self, phase: Compute) -> Outcome:
+        if self._quiet_steps and self._is_regular(phase):
+            times = phase.stacks * phase.stack_size
+            if self._is_quiet(phase.members, times * self._job.work.compute_s):
+                self._quiet_steps.passes(phase.members, times)
+                self._arrived = set(phase.members)
+                return Outcome(simgrid.Engine.clock)
         down = self.failure_injector.down
         if phase.patch is None:
             orders = {
@@ -110,6 +120,20 @@ class SimgridEngine:
         idle = {group for group in phase.members if group not in orders and group not in down}
         self._arrived = idle | self._carry_out(orders)
         return Outcome(simgrid.Engine.clock)
+
+    def _is_regular(self, phase: Compute) -> bool:
+        """Return whether every member takes whole micro-batches at the nominal pace."""
+        return phase.patch is None and phase.pace == 1.0 and not self._job.work.compute_jitter
+
+    def _is_quiet(self, members: Sequence[int], duration_s: float) -> bool:
+        """Return whether nothing disturbs members for so long: no failure, no write beside them."""
+        start_s, next_failure_s = simgrid.Engine.clock, self.clocks.next_failure_s
+        until_s = start_s + duration_s * (1 + 1e-6)
+        return (
+            start_s >= self._writing_until_s
+            and self.failure_injector.down.isdisjoint(members)
+            and all(next_failure_s[group] > until_s for group in members)
+        )
 
     def _carry_out(self, orders: Mapping[int, Order]) -> set[int]:
         """Give orders; return those who carried them out, once all have or are down."""
@@ -138,13 +162,16 @@ class SimgridEngine:
         start_s = simgrid.Engine.clock
         whole_s = self._job.durations.all_reduce_s(len(members))
         absent = self._absent(members, fails_within)
+        if self._quiet_steps and not absent and self._is_quiet(members, whole_s):
+            self._quiet_steps.sync(members)
+            return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
             shows_s = start_s + rules.watchdog_s
         elif absent:
             shows_s = start_s + whole_s * rules.failed_all_reduce_fraction
         else:
             shows_s = start_s + whole_s
-        if self._traffic.all_reduce:
+        if self._traffic.all_reduce and not self._quiet_steps:
             if not self._reduce_by_messages(members, bool(absent), shows_s):
                 return Outcome(simgrid.Engine.clock, tuple(members))
         else:
@@ -240,6 +267,8 @@ class SimgridEngine:
         )
         if not phase.waits:
             self.failure_injector.ranks[writer].orders.put(order)
+            # Beside other messages it may take longer than alone.
+            self._writing_until_s = start_s + 2 * save_s
             return Outcome(start_s)
         if not self._carry_out({writer: order}):
             # A writer that is up has not got through, whatever the rule for those that die.

@@ -64,10 +64,13 @@ class GraphPlayer:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def play(self) -> None:
-        """Play the graph once, from within an actor; returns when its last activity has ended."""
+    def start(self) -> None:
+        """Start to play the graph once; its last play has ended."""
         for task in self._first:
             task.enqueue_firings(1)
+
+    def wait(self) -> None:
+        """Wait, from within an actor, until its last activity has ended."""
         self._ended.acquire()
 
     @staticmethod

@@ -38,21 +38,34 @@ class PlacedJob:
         self._routes: dict[tuple[Rank, Rank], tuple[list[simgrid.Link], float]] = {}
 
     def fold(self) -> Fold:
-        """Return the smallest fold that changes nothing."""
+        """Return a small fold that changes nothing.
+
+        One plays for all where nothing else is on the links of its ring. Else it takes two: each
+        sends to the other, so that a rank has its neighbour's messages on its way in.
+        """
         pattern = self._pattern
         whole = Fold.whole(pattern)
-        one = Fold((0,), (0,))
-        if self._is_even(whole, one):
-            return one
-        replica = Fold((0,), whole.positions)
-        return replica if self._is_even(whole, replica) else whole
+        if not self._is_even(whole):
+            return whole
+        tensor, others = (
+            {link for kind in kinds for link in self._load(kind, whole)}
+            for kinds in (("tensor",), ("context", "forward", "backward", "gradient"))
+        )
+        positions = 1 if tensor.isdisjoint(others) else 2
+        replicas = 1 + any(pattern.hidden_gradient_bytes)
+        return Fold(
+            whole.replicas[: max(replicas, pattern.context)], whole.positions[:positions], True
+        )
 
     def narrow(self, passes: Fold, sync: Fold) -> None:
         """Leave messages that are played the share of their links that they have among all."""
         whole = Fold.whole(self._pattern)
         ratios: dict[str, float] = {}
-        for kind in _MESSAGES:
-            fold = sync if kind == "gradient" else passes
+        folds = [(kind, passes) for kind in _MESSAGES if kind != "gradient"]
+        folds.append(("gradient", sync))
+        if any(self._pattern.hidden_gradient_bytes):
+            folds.append(("gradient", passes))
+        for kind, fold in folds:
             full, played = self._load(kind, whole), self._load(kind, fold)
             for name, count in played.items():
                 ratios[name] = max(ratios.get(name, 1.0), full[name] / count)
@@ -62,8 +75,8 @@ class PlacedJob:
                 if ratio > 1.0:
                     link.set_bandwidth(link.bandwidth / ratio)
 
-    def _is_even(self, whole: Fold, fold: Fold) -> bool:
-        """Return whether everybody sees what those see who are played for them."""
+    def _is_even(self, whole: Fold) -> bool:
+        """Return whether all replicas and positions see the same of the platform."""
         speeds = {host.speed for host in self._hosts.values()}
         if len(speeds) > 1:
             return False
@@ -73,8 +86,6 @@ class PlacedJob:
             seen: dict[tuple[int, ...], set[tuple[float, float]]] = {}
             for here, there in self._messages(kind, whole):
                 place = (here.replica, here.stage) if kind == "gradient" else (here.stage,)
-                if len(fold.positions) > 1:
-                    place = (*place, here.position)
                 links, latency_s = self._route(here, there)
                 share = min(
                     (link.bandwidth / (1 if _is_fat(link) else load[link.name]) for link in links),
@@ -97,39 +108,34 @@ class PlacedJob:
     def _messages(self, kind: str, fold: Fold) -> Iterator[tuple[Rank, Rank]]:
         """Yield sender and receiver of all messages of a kind."""
         pattern = self._pattern
-        sizes = {
-            "tensor": pattern.tensor,
-            "context": pattern.context,
-            "forward": pattern.pipeline,
-            "backward": pattern.pipeline,
-            "gradient": pattern.data,
+        receivers = {
+            "tensor": (pattern.tensor, fold.next_position),
+            "context": (pattern.context, fold.next_context),
+            "gradient": (pattern.data, fold.next_replica),
+            "forward": (pattern.pipeline, _next_stage),
+            "backward": (pattern.pipeline, _stage_before),
         }
-        if sizes[kind] == 1:
+        size, receiver = receivers[kind]
+        if size == 1:
             return
         for replica in fold.replicas:
             for stage in range(pattern.pipeline):
                 for position in fold.positions:
-                    yield (
-                        Rank(replica, stage, position),
-                        self._receiver(kind, replica, stage, position),
-                    )
-
-    def _receiver(self, kind: str, replica: int, stage: int, position: int) -> Rank:
-        pattern = self._pattern
-        if kind == "tensor":
-            return Rank(replica, stage, (position + 1) % pattern.tensor)
-        if kind == "context":
-            first = replica - replica % pattern.context
-            return Rank(first + (replica + 1 - first) % pattern.context, stage, position)
-        if kind == "gradient":
-            return Rank((replica + 1) % pattern.data, stage, position)
-        step = 1 if kind == "forward" else -1
-        return Rank(replica, (stage + step) % pattern.pipeline, position)
+                    here = Rank(replica, stage, position)
+                    yield here, receiver(here, pattern)
 
     def _route(self, here: Rank, there: Rank) -> tuple[list[simgrid.Link], float]:
         if (here, there) not in self._routes:
             self._routes[here, there] = self._hosts[here].route_to(self._hosts[there])
         return self._routes[here, there]
+
+
+def _next_stage(rank: Rank, pattern: StepPattern) -> Rank:
+    return Rank(rank.replica, (rank.stage + 1) % pattern.pipeline, rank.position)
+
+
+def _stage_before(rank: Rank, pattern: StepPattern) -> Rank:
+    return Rank(rank.replica, (rank.stage - 1) % pattern.pipeline, rank.position)
 
 
 def _is_fat(link: simgrid.Link) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from faultline.simulator.durations import SyncTime
 from faultline.simulator.pattern.activity_graph import (
     Fold,
     Rank,
@@ -73,6 +74,11 @@ class StepTime:
         """The whole step."""
         return self.passes_s + self.sync_s
 
+    def sync_time(self, replicas: int) -> SyncTime:
+        """Return what follows the passes by the replicas that are left of so many."""
+        share = (replicas - 1) / replicas
+        return SyncTime(self.data_parallel_s / share if share else 0.0, self.optimizer_s)
+
 
 def time_step(
     platform: Path, hosts: Hosts, pattern: StepPattern, *, folds: bool = True
@@ -119,7 +125,8 @@ def _time_step(platform: Path, hosts: Hosts, pattern: StepPattern, folds: bool) 
         for graph in (*graphs, sync_graph(pattern, synced)):
             player = GraphPlayer(graph, cluster.host, watched)
             begun_s = simgrid.Engine.clock
-            player.play()
+            player.start()
+            player.wait()
             seconds.append((simgrid.Engine.clock - begun_s, player.spans))
             activities += len(player)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from faultline.simulator.collectives.schedule import Fidelity
+from faultline.simulator.pattern.placed_step import PlacedStep
 
 Readers = Literal["one-group", "every-group"]
 """Who reads a checkpoint from the storage: one group, which passes it on, or all at once."""
@@ -33,6 +34,8 @@ class Traffic:
         Who reads a checkpoint from the storage.
     checkpoint_bytes : float or None
         Bytes of a checkpoint that each GPU host writes and loads; None for as many as of gradients.
+    step : PlacedStep or None
+        What every rank does in a step, where the job says that.
     """
 
     hosts: Sequence[Sequence[str]]
@@ -44,6 +47,7 @@ class Traffic:
     fidelity: Fidelity = "flow"
     readers: Readers = "one-group"
     checkpoint_bytes: float | None = None
+    step: PlacedStep | None = None
 
     @property
     def checkpoint_bytes_per_rank(self) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log
+from math import inf, log
 
 _MIB = 2**20
 
@@ -172,21 +172,20 @@ Matrix products: XLA's measured table in 16 bits, 29 shapes within 5 % on averag
 """
 
 
-def flat_kernels(speed_flop_per_s: float, memory_bytes_per_s: float) -> Kernels:
-    """Return kernels of a GPU of which only the specification is known.
+FLAT = Kernels(
+    speed_flop_per_s=1.0,
+    matmul=AffineMatmul(1.0, inf, 0.0),
+    memory_bytes_per_s=inf,
+    attention_flop_per_s=1.0,
+    attention_backward_flop_per_s=1.0,
+    scale_up_share=H100.scale_up_share,
+    scale_out_share=H100.scale_out_share,
+)
+"""Any GPU of which only the speed is known.
 
-    Every computation runs at its speed, and rings reach H100's shares of their links.
-    """
-    return Kernels(
-        speed_flop_per_s,
-        AffineMatmul(speed_flop_per_s, float("inf"), 0.0),
-        memory_bytes_per_s,
-        speed_flop_per_s,
-        speed_flop_per_s,
-        H100.scale_up_share,
-        H100.scale_out_share,
-    )
+It computes its FLOP at that speed and moves nothing through memory; rings reach H100's shares of
+their links.
+"""
 
-
-KNOWN_KERNELS: Mapping[str, Kernels] = {"a100": A100, "h100": H100}
-"""Kinds of GPU whose kernels are published, by name."""
+KNOWN_KERNELS: Mapping[str, Kernels] = {"flat": FLAT, "a100": A100, "h100": H100}
+"""Kinds of GPU, by name."""

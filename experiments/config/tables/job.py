@@ -55,8 +55,8 @@ class JobTable(Table):
     )
     compute_s: float = key(
         10.0,
-        "Time a group computes one shard type (one stack); follows from model.name "
-        "where that names a model.",
+        "Time a group computes one shard type (one stack); unset, where model.name names a "
+        "model: what its passes take on the platform.",
         "choice: a round number; state yours, or a model",
         "s",
         above=(0, 1e9),
@@ -135,8 +135,9 @@ class ModelTable(Table):
 
     name: ModelName = key(
         "stated",
-        "Which model; job.compute_s, job.parameter_bytes, job.gpus, job.gpus_per_group "
-        "and protection.state_bytes follow from it and the platform's GPUs.",
+        "Which model; job.parameter_bytes, job.gpus, job.gpus_per_group and "
+        "protection.state_bytes follow from it, and the times of a step from playing it on the "
+        "platform.",
         "choice: studies state their times",
         choices={
             "stated": "none: the numbers of [job] hold as they are",
@@ -179,17 +180,64 @@ class ModelTable(Table):
         between=(1, 10**6),
         only_with=_MODELLED,
     )
+    context: int = key(
+        1,
+        "Ranks that share the tokens of a sequence; a group has so many times the GPUs.",
+        "choice",
+        "1",
+        between=(1, 1000),
+        only_with=_MODELLED,
+    )
+    kernels: Literal["flat", "a100", "h100"] = key(
+        "flat",
+        "What the GPUs reach in matrix products, attention and memory-bound kernels.",
+        "choice: counts FLOP only; state your GPU where its rates are known",
+        choices={
+            "flat": "matrix products at the GPU's speed whatever their size, nothing else",
+            "a100": "A100 80 GB: cuBLAS by size, FlashAttention-2, memory traffic",
+            "h100": "H100 80 GB: XLA's table of matrix products, FlashAttention-2, memory traffic",
+        },
+        only_with=_MODELLED,
+    )
     compute_efficiency: float = key(
         0.5,
-        "Share of a GPU's peak that matrix products reach.",
-        "assumption of a usual size",
+        "Share of what model.kernels say that the job's software reaches.",
+        "assumption of a usual size for flat",
         "1",
-        above=(0, 1),
+        above=(0, 1.5),
+        only_with=_MODELLED,
+    )
+    sequence_parallel: bool = key(
+        True,
+        "Whether what lies outside of tensor parallelism is spread over its ranks, too.",
+        "choice: Korthikanti et al. 2022, arXiv 2205.05198",
+        only_with=_MODELLED,
+    )
+    fused_attention: bool = key(
+        True,
+        "Whether scores of attention stay on the chip, and masked ones are left out.",
+        "choice: FlashAttention-2, arXiv 2307.08691",
         only_with=_MODELLED,
     )
     tensor_overlap: float = key(
         0.0,
-        "Share of the tensor-parallel collectives that hides behind compute.",
+        "Share of tensor- and context-parallel messages that hides behind compute.",
+        "assumption: none",
+        "1",
+        between=(0, 1),
+        only_with=_MODELLED,
+    )
+    pipeline_overlap: float = key(
+        0.0,
+        "Share of a message between stages that hides behind compute.",
+        "assumption: none",
+        "1",
+        between=(0, 1),
+        only_with=_MODELLED,
+    )
+    gradient_overlap: float = key(
+        0.0,
+        "Share of gradients and weights between groups that hides behind the last micro-batch.",
         "assumption: none",
         "1",
         between=(0, 1),
@@ -197,7 +245,7 @@ class ModelTable(Table):
     )
     recompute: Literal["none", "selective", "full"] = key(
         "selective",
-        "What the backward pass computes again, for the memory of a GPU.",
+        "What the backward pass computes again.",
         "choice: Korthikanti et al. 2022, arXiv 2205.05198",
         choices={
             "none": "nothing",
@@ -208,8 +256,7 @@ class ModelTable(Table):
     )
     shard_optimizer: bool = key(
         True,
-        "Whether groups share the optimizer's state among them (ZeRO stage 1), for the "
-        "memory of a GPU.",
+        "Whether groups share the optimizer's state among them (ZeRO stage 1).",
         "choice",
         only_with=_MODELLED,
     )

@@ -1,0 +1,61 @@
+"""How long a step of a job takes that trains a model: SimGrid plays it on the platform."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from faultline.experiments.config.clusters import platform_at
+from faultline.experiments.config.model_numbers import parallel_job
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.job.platform_files import explaining_aborts, platform_file
+from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.probe_cache import cached
+from faultline.simulator.simgrid_engine.step_timing import StepTime, time_step
+
+# Raise it when the same step would be played otherwise.
+_PLAY_VERSION = 1
+
+
+def is_played(scenario: Scenario) -> bool:
+    """Return whether a scenario's step is played: it names a model, and states no time for it."""
+    return scenario.model.name != "stated" and "compute_s" not in scenario.job.model_fields_set
+
+
+def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
+    """Return the step of a scenario that names a model, on the GPUs of its platform in order."""
+    job = parallel_job(scenario.model, scenario.job.groups)
+    return PlacedStep.in_order(job.pattern(), platform_at(path).gpu_names)
+
+
+def step_time_of(scenario: Scenario) -> StepTime | None:
+    """Return the time of an undisturbed step, from the cache if it is there.
+
+    None where the scenario states it.
+
+    Raises
+    ------
+    UserError, PlatformError
+        If there is no such platform, or it is broken.
+    """
+    if not is_played(scenario):
+        return None
+    path = platform_file(scenario)
+    status = path.stat()
+    return _step_time(path, status.st_mtime_ns, placed_step(scenario, path))
+
+
+@lru_cache(maxsize=64)
+def _step_time(path: Path, _changed_ns: int, step: PlacedStep) -> StepTime:
+    def believable(stored: dict[str, Any]) -> StepTime:
+        if set(stored) != {one.name for one in fields(StepTime)}:
+            raise ValueError("is of another version")
+        if not all(value >= 0.0 for value in stored.values()):
+            raise ValueError("has a time that is none")
+        return StepTime(**stored)
+
+    asked = [_PLAY_VERSION, repr(step)]
+    with explaining_aborts(path):
+        return cached(path, asked, lambda: time_step(path, step.hosts, step.pattern), believable)

@@ -1,0 +1,95 @@
+"""Steps that nothing disturbs, played by all ranks: computations on GPUs, messages on every link.
+
+SimGrid aborts where a host goes down that a task is on. When hosts go down is known ahead, so a
+step is played like this only if no failure can fall into it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import simgrid
+from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph, sync_graph
+from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.step_pattern import StepPattern
+from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
+
+_KEPT = 4
+"""Sets of members for which the exchange of gradients is kept; each is a task a GPU."""
+
+
+class QuietSteps:
+    """The ranks of a job at their work.
+
+    Parameters
+    ----------
+    step : PlacedStep
+        What they do, and where.
+    """
+
+    def __init__(self, step: PlacedStep) -> None:
+        self._pattern = step.pattern
+        self._hosts = {
+            Rank(replica, stage, position): simgrid.Host.by_name(name)
+            for replica, stages in enumerate(step.hosts)
+            for stage, names in enumerate(stages)
+            for position, name in enumerate(names)
+        }
+        self._passes: dict[int, GraphPlayer] = {}
+        self._syncs: OrderedDict[tuple[int, ...], GraphPlayer] = OrderedDict()
+        self.activities = 0
+
+    def passes(self, groups: Sequence[int], times: int) -> None:
+        """Let groups take their micro-batches so many times; from within an actor."""
+        for _ in range(times):
+            players = [self._passes_of(group) for group in groups]
+            for player in players:
+                player.start()
+            for player in players:
+                player.wait()
+            self.activities += sum(map(len, players))
+
+    def sync(self, groups: Sequence[int]) -> None:
+        """Let groups exchange their gradients and step their optimizers; from within an actor."""
+        members = tuple(groups)
+        player = self._syncs.pop(members, None) or self._sync_of(members)
+        self._syncs[members] = player
+        if len(self._syncs) > _KEPT:
+            self._syncs.popitem(last=False)
+        player.start()
+        player.wait()
+        self.activities += len(player)
+
+    def _passes_of(self, group: int) -> GraphPlayer:
+        if group not in self._passes:
+            context = self._pattern.context
+            replicas = tuple(range(group * context, (group + 1) * context))
+            fold = Fold(replicas, tuple(range(self._pattern.tensor)))
+            graph = passes_graph(self._pattern, fold)
+            self._passes[group] = GraphPlayer(graph, self._hosts.__getitem__)
+        return self._passes[group]
+
+    def _sync_of(self, groups: tuple[int, ...]) -> GraphPlayer:
+        """Return the exchange between the replicas of some groups, numbered anew among them."""
+        context = self._pattern.context
+        replicas = [group * context + place for group in groups for place in range(context)]
+        pattern = _of_replicas(self._pattern, len(replicas))
+
+        def host_of(rank: Rank) -> simgrid.Host:
+            return self._hosts[replace(rank, replica=replicas[rank.replica])]
+
+        return GraphPlayer(sync_graph(pattern, Fold.whole(pattern)), host_of)
+
+
+def _of_replicas(pattern: StepPattern, replicas: int) -> StepPattern:
+    """Return the pattern of fewer replicas: rings over n move (n - 1)/n of what they reduce."""
+    if replicas == pattern.data:
+        return pattern
+    share = (replicas - 1) / replicas * pattern.data / (pattern.data - 1)
+    return replace(
+        pattern,
+        data=replicas,
+        gradient_bytes=tuple(share * size for size in pattern.gradient_bytes),
+    )

@@ -1,0 +1,164 @@
+"""A job that names a model takes its step from the platform's XML, in both engines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import scenario_from
+from faultline.experiments.config.toml_text import parse_toml
+from faultline.experiments.job.filled import filled_in
+from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.runs.single_run import run, run_question
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.simgrid_engine.step_timing import StepTime
+
+JOB = """
+[job]
+groups = 2
+steps = 6
+[model]
+name = "llama3-8b"
+pipeline = 2
+tensor = 4
+micro_batches = 4
+kernels = "h100"
+compute_efficiency = 0.7
+shard_optimizer = false
+[strategy]
+name = "checkpoint"
+[failures]
+distribution = "exponential"
+mtbf_s = 1e9
+[checkpoint]
+interval_steps = 2
+write_s = 2.0
+[restart]
+duration_s = 5.0
+"""
+
+Edit = Callable[[str], str]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two servers of eight GPUs beneath leaves of their own: replicas meet in the core."""
+    return servers_in(tmp_path_factory.mktemp("two"), 2)
+
+
+@pytest.fixture(scope="module")
+def four_servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return servers_in(tmp_path_factory.mktemp("four"), 4)
+
+
+def servers_in(folder: Path, count: int) -> Path:
+    path = folder / "servers.xml"
+    write_xml(load_preset("hgx-h100", domains=count, domains_per_leaf=1), path)
+    return path
+
+
+def scenario_on(path: Path, edit: Edit = lambda xml: xml, **keys: object) -> Scenario:
+    edited = path.parent / f"edited-{abs(hash(edit))}.xml"
+    edited.write_text(edit(path.read_text()))
+    tables, _ = parse_toml(JOB)
+    scenario = scenario_from({**tables, "platform": {"file": str(edited)}}, "a test")
+    return scenario.with_(keys) if keys else scenario
+
+
+def step_on(path: Path, edit: Edit = lambda xml: xml) -> StepTime:
+    step = resolve(scenario_on(path, edit)).step
+    assert step is not None
+    return step
+
+
+def slower(pattern: str, attribute: str, factor: float) -> Edit:
+    """Return an edit that divides what a kind of host or link can do."""
+
+    def edit(xml: str) -> str:
+        def divided(match: re.Match[str]) -> str:
+            return f"{match[1]}{float(match[2]) / factor:g}{match[3]}"
+
+        edited, count = re.subn(rf'(id="{pattern}[^>]*{attribute}=")([\d.]+)([^"]*")', divided, xml)
+        assert count, "nothing was edited"
+        return edited
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "part", "factor"),
+    [
+        (slower("gpu-", "speed", 2), "compute_s", 2.0),
+        (slower("nvlink-", "bandwidth", 10), "tensor_s", 10.0),
+        (slower("nic-", "bandwidth", 4), "data_parallel_s", 4.0),
+        (slower("up_leaf", "bandwidth", 16), "data_parallel_s", 16.0),
+    ],
+    ids=["GPUs at half speed", "NVLink at a tenth", "adapters at a quarter", "a core of a 16th"],
+)
+def test_each_edit_shows_in_the_part_it_should(
+    servers: Path, edit: Edit, part: str, factor: float
+) -> None:
+    before, after = step_on(servers), step_on(servers, edit)
+    assert getattr(after, part) == pytest.approx(factor * getattr(before, part), rel=0.01)
+    for other in ("compute_s", "tensor_s", "data_parallel_s"):
+        if other != part:
+            assert getattr(after, other) == pytest.approx(getattr(before, other), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [lambda xml: xml, slower("gpu-000003", "speed", 2), slower("nic-000009", "bandwidth", 8)],
+    ids=["even", "one slow GPU", "one slow adapter"],
+)
+def test_both_engines_agree_on_every_platform(servers: Path, edit: Edit) -> None:
+    """A replica that is slow slows all: nothing is refused because it is uneven."""
+    scenario = scenario_on(servers, edit)
+    replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-9)
+    assert replayed["step_s"] == pytest.approx(
+        sum(value for name, value in replayed.items() if re.fullmatch("step_[a-z_]+_s", name))
+    )
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "spare", "replication"])
+@pytest.mark.parametrize("seed", range(3))
+def test_engines_agree_where_groups_fail_at_any_moment(
+    four_servers: Path, scheme: str, seed: int
+) -> None:
+    keys = {
+        "job.groups": 4,
+        "strategy.name": scheme,
+        "strategy.redundancy": 1 if scheme == "checkpoint" else 2,
+        "failures.mtbf_s": 12.0,
+        "job.steps": 40,
+    }
+    scenario = scenario_on(four_servers, **keys)
+    replayed, played = run(scenario, seed, "replay"), run(scenario, seed, "simgrid")
+    assert replayed["failures"] > 1
+    assert played["failures"] == replayed["failures"]
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+
+
+def test_what_was_filled_in_asks_the_same(servers: Path) -> None:
+    question = resolve(scenario_on(servers))
+    again = resolve(filled_in(question))
+    assert again.step == question.step
+    assert _time_s(again) == _time_s(question)
+
+
+def test_a_stated_time_holds_beside_a_model(servers: Path) -> None:
+    question = resolve(scenario_on(servers, **{"job.compute_s": 3.0}))
+    assert (question.step, question.scenario.job.compute_s) == (None, 3.0)
+
+
+def _time_s(question: ResolvedJob) -> float:
+    return float(run_question(question, 0)["time_s"])
