@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Literal
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
@@ -32,8 +33,11 @@ from faultline.strategies.checkpoint_policies import (
 from faultline.strategies.closed_forms.prediction import Prediction
 from faultline.strategies.registry import strategy_class
 
+Source = Literal["stated", "derived", "measured"]
+
 __all__ = [
     "ResolvedJob",
+    "Source",
     "durations_of",
     "is_measured",
     "open_job",
@@ -82,6 +86,18 @@ class ResolvedJob:
         """Time of a step without redundancy, failures, jitter and checkpoints, in seconds."""
         job = self.scenario.job
         return job.compute_s + self.durations.all_reduce_s(job.groups)
+
+    @property
+    def sources(self) -> dict[str, Source]:
+        """Where the time of each phase comes from: stated, derived, or measured by SimGrid."""
+        scenario = self.scenario
+        played = self.step is not None
+        return {
+            "compute": "measured" if played else "stated",
+            "all_reduce": "measured" if scenario.all_reduce.time == "measured" else "stated",
+            "checkpoint": "measured" if scenario.checkpoint.write == "measured" else "stated",
+            "restart": "stated" if scenario.restart.time == "stated" else "derived",
+        }
 
     def costs(self) -> Costs:
         """Return what closed forms need to know of the job, with checkpoints on storage."""

@@ -165,6 +165,15 @@ def _step(part: str, meaning: str) -> Column:
     )
 
 
+def _source(phase: str, words: str) -> Column:
+    return _text(
+        f"{phase}_source",
+        f"time of {words}",
+        f"where the time of {words} comes from: stated, derived, or measured by SimGrid",
+        lambda run: run.job.sources[phase],
+    )
+
+
 def _share(name: str, meaning: str, value: Callable[[PlayedRun], float]) -> Column:
     percent: dict[str, Any] = {"shown_unit": "%", "scale": 100.0, "share": True}
     return Column(name, "number", name, meaning, "higher", value=value, **percent)
@@ -253,6 +262,10 @@ _DEFINED = (
     _step("bubble", "waiting for other stages"),
     _step("data_parallel", "gradients and weights between groups"),
     _step("optimizer", "the optimizer"),
+    _source("compute", "compute"),
+    _source("all_reduce", "the all-reduce"),
+    _source("checkpoint", "a checkpoint"),
+    _source("restart", "a restart"),
     _text(
         "protection",
         "protection",

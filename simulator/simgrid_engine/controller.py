@@ -24,7 +24,7 @@ from faultline.simulator.phases import (
 from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-from faultline.simulator.simgrid_engine.quiet_steps import QuietSteps
+from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
     Died,
@@ -75,7 +75,7 @@ class SimgridEngine:
         )
         self._arrived: set[int] = set()
         self._all_reduces = 0
-        self._quiet_steps = QuietSteps(traffic.step) if traffic.step else None
+        self._played_steps = PlayedSteps(traffic.step) if traffic.step else None
         self._writing_until_s = 0.0
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
@@ -92,7 +92,7 @@ class SimgridEngine:
     @property
     def activities(self) -> int:
         """Activities started so far: computations, messages, waits."""
-        played = self._quiet_steps.activities if self._quiet_steps else 0
+        played = self._played_steps.activities if self._played_steps else 0
         return self._activities[0] + played
 
     def execute(self, phase: Phase) -> Outcome:
@@ -100,10 +100,10 @@ class SimgridEngine:
         return self._play[type(phase)](phase)
 
     def _compute(self, phase: Compute) -> Outcome:
-        if self._quiet_steps and self._is_regular(phase):
+        if self._played_steps and self._is_regular(phase):
             times = phase.stacks * phase.stack_size
             if self._is_quiet(phase.members, times * self._job.work.compute_s):
-                self._quiet_steps.passes(phase.members, times)
+                self._played_steps.passes(phase.members, times)
                 self._arrived = set(phase.members)
                 return Outcome(simgrid.Engine.clock)
         down = self.failure_injector.down
@@ -162,8 +162,8 @@ class SimgridEngine:
         start_s = simgrid.Engine.clock
         whole_s = self._job.durations.all_reduce_s(len(members))
         absent = self._absent(members, fails_within)
-        if self._quiet_steps and not absent and self._is_quiet(members, whole_s):
-            self._quiet_steps.sync(members)
+        if self._played_steps and not absent and self._is_quiet(members, whole_s):
+            self._played_steps.sync(members)
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
             shows_s = start_s + rules.watchdog_s
@@ -171,7 +171,7 @@ class SimgridEngine:
             shows_s = start_s + whole_s * rules.failed_all_reduce_fraction
         else:
             shows_s = start_s + whole_s
-        if self._traffic.all_reduce and not self._quiet_steps:
+        if self._traffic.all_reduce and not self._played_steps:
             if not self._reduce_by_messages(members, bool(absent), shows_s):
                 return Outcome(simgrid.Engine.clock, tuple(members))
         else:

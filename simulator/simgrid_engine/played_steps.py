@@ -20,7 +20,7 @@ _KEPT = 4
 """Sets of members for which the exchange of gradients is kept; each is a task a GPU."""
 
 
-class QuietSteps:
+class PlayedSteps:
     """The ranks of a job at their work.
 
     Parameters
