@@ -7,13 +7,15 @@ from math import log, sqrt
 import numpy as np
 from faultline.simulator.random_streams import Purpose, stream
 from numpy.typing import NDArray
-from scipy.special import ndtri_exp, xlogy
+from scipy.special import cython_special, ndtri_exp, xlogy
 
 _BLOCK = 1024
 # A normal variate beyond this many standard deviations has a probability of 1e-19: never, here.
 _NEVER_SIGMAS = 9.0
 # Stands for a uniform number of 0, which has no logarithm; the next one is four times as large.
 _LEAST_UNIFORM = 2.0**-54
+# Without an array around it the same function is three times as fast.
+_ndtri_exp_of_one = cython_special.ndtri_exp
 
 
 class ComputeTimes:
@@ -81,7 +83,7 @@ class ComputeTimes:
             place = self._place_in_block()
             exponent = 1.0 / groups * log(self._uniform_block.item(place))
             self.drawn += 1
-            largest = min(float(ndtri_exp(exponent)), _NEVER_SIGMAS)
+            largest = min(_ndtri_exp_of_one(exponent), _NEVER_SIGMAS)
             return self._unit_s * (stacks + self._jitter * sqrt(stacks) * largest)
         factors = 1.0 + self._jitter * self._normals.standard_normal((groups, stacks))
         return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())

@@ -61,7 +61,7 @@ class ReplayEngine:
             work.compute_s, work.compute_jitter, work.minimum_factor, job.seed
         )
         self._ahead_s = np.empty(0)
-        self._ahead_of: tuple[int, int, float] | None = None
+        self._ahead_of: Compute | None = None
         self._ahead_from = 0
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._play: dict[type, Callable[[Any], Outcome]] = {
@@ -82,10 +82,10 @@ class ReplayEngine:
         return self._play[type(phase)](phase)
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
-        now_s, steps = self.now_s, 0
+        now_s, steps, pace = self.now_s, 0, self._pace
         if self._down or self._busy_until_s:
             return Outcome(now_s)
-        (_, at_most, until_s), compute, pace = phase[1:], phase.compute, self._pace
+        compute, _, at_most, until_s = phase
         groups, stacks = len(compute.members), compute.stacks
         size = compute.stack_size * compute.pace
         whole_s = self._job.durations.all_reduce_s(groups)
@@ -96,13 +96,13 @@ class ReplayEngine:
         reducing_s = whole_s if self._fails_in_all_reduce else 0.0
         nominal_s = pace.nominal_s(stacks) * size + whole_s
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
-            left, ahead = at_most - steps, (failure_s - now_s) / nominal_s
-            if left < _MANY_STEPS or ahead < _MANY_STEPS or not pace.draws_ahead:
+            left, likely = at_most - steps, (failure_s - now_s) / nominal_s
+            if left < _MANY_STEPS or likely < _MANY_STEPS or not pace.draws_ahead:
                 now_s += size * pace.slowest_s(groups, stacks)
                 now_s += whole_s
                 steps += 1
                 continue
-            ends_s = self._ends_ahead(groups, stacks, size, ahead, whole_s, now_s, left)
+            ends_s = self._ends_ahead(compute, now_s, left, likely)
             quiet, last_s = len(ends_s) // 2, ends_s.item(-3)
             if last_s >= until_s or last_s + computing_s + reducing_s >= failure_s:
                 starts_s = ends_s[:-1:2]
@@ -116,29 +116,24 @@ class ReplayEngine:
         return Outcome(now_s, steps=steps, all_reduce_s=steps * whole_s)
 
     def _ends_ahead(
-        self,
-        groups: int,
-        stacks: int,
-        size: float,
-        likely: float,
-        whole_s: float,
-        now_s: float,
-        at_most: int,
+        self, compute: Compute, now_s: float, at_most: int, likely: float
     ) -> NDArray[np.float64]:
-        """Return now, and the ends of compute and of all-reduce of some of the next steps.
+        """Return now, then the end of compute and of all-reduce of some of the next steps.
 
-        They are added up in the order of time, as one step after the other does: to the same sums.
+        Times are added up in their order, as one step after the other does: to the same sums.
         """
-        place = self._pace.drawn - self._ahead_from
-        if self._ahead_of != (groups, stacks, size) or 2 * place + 1 >= len(self._ahead_s):
-            times_s = self._pace.slowest_ahead_s(groups, stacks, likely)
-            self._ahead_s = np.full(2 * len(times_s) + 1, whole_s)
-            np.multiply(times_s, size, out=self._ahead_s[1::2])
-            self._ahead_of, self._ahead_from, place = (groups, stacks, size), self._pace.drawn, 0
-        # Where the last step ended, the next one begins.
-        self._ahead_s[2 * place] = now_s
+        place = 2 * (self._pace.drawn - self._ahead_from)
+        if compute is not self._ahead_of or place + 1 >= len(self._ahead_s):
+            groups, size = len(compute.members), compute.stack_size * compute.pace
+            slowest_s = self._pace.slowest_ahead_s(groups, compute.stacks, likely)
+            self._ahead_of, self._ahead_from, place = compute, self._pace.drawn, 0
+            whole_s = self._job.durations.all_reduce_s(groups)
+            self._ahead_s = np.full(2 * len(slowest_s) + 1, whole_s)
+            np.multiply(slowest_s, size, out=self._ahead_s[1::2])
+        # The end of the step before is where the next one begins.
+        self._ahead_s[place] = now_s
         ends_s: NDArray[np.float64] = np.add.accumulate(
-            self._ahead_s[2 * place : 2 * (place + at_most) + 1]
+            self._ahead_s[place : place + 2 * at_most + 1]
         )
         return ends_s
 

@@ -88,7 +88,7 @@ class Training:
         """Return the generator of phases; it ends when the job is done or out of time."""
         work, progress = self.work, self.progress
         limit_s = self._limit_s
-        seconds, hits = progress.seconds, self._hits
+        hits = self._hits
         holds_last_step = self._memory.holds_last_step
         play = StepPhases(self._plan, work)
         while (
@@ -105,7 +105,12 @@ class Training:
             if quiet is not None:
                 outcome = yield quiet
                 if outcome.steps:
-                    self._book(play, outcome)
+                    compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s
+                    self._computed(play, outcome.steps, compute_s)
+                    self._reduced(outcome.all_reduce_s)
+                    progress.now_s = outcome.now_s
+                    progress.completed_steps += outcome.steps
+                    progress.completed_batches += outcome.steps * play.share
                     yield from self._save_what_is_due(play.down)
                     if outcome.steps == quiet.at_most or outcome.now_s >= quiet.until_s:
                         continue
@@ -113,12 +118,7 @@ class Training:
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
-            seconds["compute"] += play.useful_s
-            seconds["redundancy"] += play.redundancy_s
-            seconds["degraded"] += play.degraded_s
-            seconds["waiting"] += outcome.now_s - progress.now_s - play.nominal_s
-            progress.played_steps += 1
-            progress.stack_computations += play.types
+            self._computed(play, 1, outcome.now_s - progress.now_s)
             if reduced.missing:
                 progress.now_s = outcome.now_s
                 if not (yield from self._repair(reduced)):
@@ -162,21 +162,6 @@ class Training:
             return None
         return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s)
 
-    def _book(self, play: StepPhases, outcome: Outcome) -> None:
-        """Book quiet steps."""
-        progress, seconds, steps = self.progress, self.progress.seconds, outcome.steps
-        compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s
-        seconds["compute"] += steps * play.useful_s
-        seconds["redundancy"] += steps * play.redundancy_s
-        seconds["degraded"] += steps * play.degraded_s
-        seconds["waiting"] += compute_s - steps * play.nominal_s
-        self._reduced(outcome.all_reduce_s)
-        progress.now_s = outcome.now_s
-        progress.played_steps += steps
-        progress.stack_computations += steps * play.types
-        progress.completed_steps += steps
-        progress.completed_batches += steps * play.share
-
     def _save_what_is_due(self, down: int) -> Generator[Phase, Outcome, None]:
         """Take snapshots and write a checkpoint at the end of a step, as far as they are due."""
         progress, done = self.progress, self._done()
@@ -215,6 +200,16 @@ class Training:
             now_s,
             progress.ledger.mark(),
         )
+
+    def _computed(self, play: StepPhases, steps: int, duration_s: float) -> None:
+        """Book the compute of steps, whatever comes of them."""
+        progress, seconds = self.progress, self.progress.seconds
+        seconds["compute"] += steps * play.useful_s
+        seconds["redundancy"] += steps * play.redundancy_s
+        seconds["degraded"] += steps * play.degraded_s
+        seconds["waiting"] += duration_s - steps * play.nominal_s
+        progress.played_steps += steps
+        progress.stack_computations += steps * play.types
 
     def _reduced(self, duration_s: float) -> None:
         """Book a good all-reduce: useful as far as it is of a full batch."""
