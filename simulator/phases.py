@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from faultline.simulator.failures.failure import Failure
 
@@ -35,6 +36,30 @@ class Compute:
     stack_size: int = 1
     patch: Mapping[int, int] | None = None
     pace: float = 1.0
+
+
+class QuietSteps(NamedTuple):
+    """Steps in a row in which nothing happens, as many as there are; may be none.
+
+    The engine ends before the first step into which a failure may fall, and need not find any
+    quiet at all: a step that it leaves is played by its phases.
+
+    Attributes
+    ----------
+    compute : Compute
+        What each of the steps computes.
+    all_reduce : AllReduce
+        What ends each of them.
+    at_most : int
+        Steps until the job has something else to do.
+    until_s : float
+        No step begins at that simulated time or later, in seconds.
+    """
+
+    compute: Compute
+    all_reduce: AllReduce
+    at_most: int
+    until_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +163,18 @@ class Rejoin:
     groups: tuple[int, ...]
 
 
-Phase = Compute | AllReduce | Inquiry | Reconfigure | Save | Stall | Restart | Load | Rejoin
+Phase = (
+    Compute
+    | AllReduce
+    | QuietSteps
+    | Inquiry
+    | Reconfigure
+    | Save
+    | Stall
+    | Restart
+    | Load
+    | Rejoin
+)
 
 
 @dataclass(slots=True)
@@ -158,9 +194,15 @@ class Outcome:
         Inquiry: the failure of each group. Reconfigure, Restart: the failures since the last time
         one of them, in no order, where the job asks. Those of groups that were down already are
         left out.
+    steps : int
+        QuietSteps: how many were played.
+    all_reduce_s : float
+        QuietSteps: the seconds of all their all-reduces.
     """
 
     now_s: float
     missing: tuple[int, ...] = ()
     failures: tuple[tuple[float, int], ...] = ()
     struck: Sequence[Failure] = ()
+    steps: int = 0
+    all_reduce_s: float = 0.0

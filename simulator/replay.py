@@ -3,17 +3,19 @@
 It draws only what can change the outcome. Nobody asks for the pace of each of N groups: the phase
 ends with the slowest, and the largest of n independent, equally distributed times is one draw, the
 n-th root of a uniform number put through the inverse distribution. Only groups whose failure may
-fall into the phase get times of their own, since it matters how far they came.
+fall into the phase get times of their own, since it matters how far they came. Steps into which
+no failure can fall are played together, so that a run costs by its failures and checkpoints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
-from math import sqrt
-from statistics import NormalDist
+from math import inf
 from typing import Any
 
+import numpy as np
+from faultline.simulator.compute_times import ComputeTimes
 from faultline.simulator.job import Job
 from faultline.simulator.phases import (
     AllReduce,
@@ -22,18 +24,17 @@ from faultline.simulator.phases import (
     Load,
     Outcome,
     Phase,
+    QuietSteps,
     Reconfigure,
     Rejoin,
     Restart,
     Save,
     Stall,
 )
-from faultline.simulator.random_streams import Purpose, stream
+from numpy.typing import NDArray
 
-_BLOCK = 1024
-# A normal variate beyond this many standard deviations has a probability of 1e-19: never, here.
-_NEVER_SIGMAS = 9.0
-_normal_quantile = NormalDist().inv_cdf
+# From so many steps on arrays are faster than one step after the other.
+_MANY_STEPS = 8
 
 
 class ReplayEngine:
@@ -56,11 +57,17 @@ class ReplayEngine:
         self._down: set[int] = set()
         self._dropped: set[int] = set()
         self._busy_until_s: dict[int, float] = {}
-        self._pace = _Pace(work.compute_s, work.compute_jitter, work.minimum_factor, job.seed)
+        self._pace = ComputeTimes(
+            work.compute_s, work.compute_jitter, work.minimum_factor, job.seed
+        )
+        self._ahead_s = np.empty(0)
+        self._ahead_of: Compute | None = None
+        self._ahead_from = 0
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
+            QuietSteps: self._quiet_steps,
             Inquiry: self._inquire,
             Reconfigure: self._reconfigure,
             Save: self._save,
@@ -73,6 +80,62 @@ class ReplayEngine:
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
         return self._play[type(phase)](phase)
+
+    def _quiet_steps(self, phase: QuietSteps) -> Outcome:
+        now_s, steps, pace = self.now_s, 0, self._pace
+        if self._down or self._busy_until_s:
+            return Outcome(now_s)
+        compute, _, at_most, until_s = phase
+        groups, stacks = len(compute.members), compute.stacks
+        size = compute.stack_size * compute.pace
+        whole_s = self._job.durations.all_reduce_s(groups)
+        failure_s = self._upcoming[0][0] if self._upcoming else inf
+        # A failure that comes this long after a step began does not touch its compute; and, where
+        # all-reduces fail, with the second time on top nothing of it.
+        computing_s = pace.longest_s(stacks) * size
+        reducing_s = whole_s if self._fails_in_all_reduce else 0.0
+        nominal_s = pace.nominal_s(stacks) * size + whole_s
+        while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
+            left, likely = at_most - steps, (failure_s - now_s) / nominal_s
+            if left < _MANY_STEPS or likely < _MANY_STEPS or not pace.draws_ahead:
+                now_s += size * pace.slowest_s(groups, stacks)
+                now_s += whole_s
+                steps += 1
+                continue
+            ends_s = self._ends_ahead(compute, now_s, left, likely)
+            quiet, last_s = len(ends_s) // 2, ends_s.item(-3)
+            if last_s >= until_s or last_s + computing_s + reducing_s >= failure_s:
+                starts_s = ends_s[:-1:2]
+                in_time = starts_s.searchsorted(until_s)
+                unharmed = (starts_s + computing_s + reducing_s).searchsorted(failure_s)
+                quiet = int(min(in_time, unharmed))
+            pace.pass_over(quiet)
+            now_s = ends_s.item(2 * quiet)
+            steps += quiet
+        self.now_s = now_s
+        return Outcome(now_s, steps=steps, all_reduce_s=steps * whole_s)
+
+    def _ends_ahead(
+        self, compute: Compute, now_s: float, at_most: int, likely: float
+    ) -> NDArray[np.float64]:
+        """Return now, then the end of compute and of all-reduce of some of the next steps.
+
+        Times are added up in their order, as one step after the other does: to the same sums.
+        """
+        place = 2 * (self._pace.drawn - self._ahead_from)
+        if compute is not self._ahead_of or place + 1 >= len(self._ahead_s):
+            groups, size = len(compute.members), compute.stack_size * compute.pace
+            slowest_s = self._pace.slowest_ahead_s(groups, compute.stacks, likely)
+            self._ahead_of, self._ahead_from, place = compute, self._pace.drawn, 0
+            whole_s = self._job.durations.all_reduce_s(groups)
+            self._ahead_s = np.full(2 * len(slowest_s) + 1, whole_s)
+            np.multiply(slowest_s, size, out=self._ahead_s[1::2])
+        # The end of the step before is where the next one begins.
+        self._ahead_s[place] = now_s
+        ends_s: NDArray[np.float64] = np.add.accumulate(
+            self._ahead_s[place : place + 2 * at_most + 1]
+        )
+        return ends_s
 
     def _compute(self, phase: Compute) -> Outcome:
         start_s, patch = self.now_s, phase.patch
@@ -244,53 +307,6 @@ class ReplayEngine:
     def _watch(self, groups: Iterable[int]) -> None:
         self._upcoming = [(self._next_failure_s[group], group) for group in groups]
         heapify(self._upcoming)
-
-
-class _Pace:
-    """Draws compute times: `stacks` factors N(1, jitter^2), none below a minimum, times a unit."""
-
-    def __init__(self, unit_s: float, jitter: float, minimum_factor: float, seed: int) -> None:
-        self._unit_s = unit_s
-        self._jitter = jitter
-        self._minimum = minimum_factor
-        # The minimum is out of reach of the variates where it lies this far below 1.
-        self._closed_form = jitter * _NEVER_SIGMAS < 1.0 - minimum_factor
-        self._normals = stream(seed, Purpose.COMPUTE_JITTER, 0)
-        self._uniforms = stream(seed, Purpose.COMPUTE_JITTER, 1)
-        self._block: list[float] = []
-        self._normal_block: list[float] = []
-
-    def longest_s(self, stacks: int) -> float:
-        """Return a bound that no draw exceeds."""
-        return self._unit_s * (stacks + _NEVER_SIGMAS * self._jitter * sqrt(stacks))
-
-    def own_s(self, stacks: int) -> float:
-        """Draw the time of one group."""
-        if self._jitter == 0.0 or stacks == 0:
-            return self._unit_s * stacks
-        if self._closed_form:
-            # The sum of normal variates is one, too.
-            return self._unit_s * (stacks + self._jitter * sqrt(stacks) * self._normal())
-        factors = 1.0 + self._jitter * self._normals.standard_normal(stacks)
-        return self._unit_s * float(factors.clip(min=self._minimum).sum())
-
-    def slowest_s(self, groups: int, stacks: int) -> float:
-        """Draw the time of the slowest of some groups."""
-        if self._jitter == 0.0:
-            return self._unit_s * stacks
-        if self._closed_form:
-            if not self._block:
-                self._block = self._uniforms.random(_BLOCK).tolist()
-            quantile = (self._block.pop() or 2.0**-54) ** (1.0 / groups)
-            largest = _normal_quantile(quantile) if quantile < 1.0 else _NEVER_SIGMAS
-            return self._unit_s * (stacks + self._jitter * sqrt(stacks) * largest)
-        factors = 1.0 + self._jitter * self._normals.standard_normal((groups, stacks))
-        return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
-
-    def _normal(self) -> float:
-        if not self._normal_block:
-            self._normal_block = self._normals.standard_normal(_BLOCK).tolist()
-        return self._normal_block.pop()
 
 
 def _groups_by_stacks(

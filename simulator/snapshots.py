@@ -87,6 +87,15 @@ class Shelf:
                 return False
         return policy.due(steps, now_s - self._last_s, now_s, down)
 
+    def not_due_before(self, steps: int, now_s: float, down: int) -> tuple[float, float]:
+        """Return the steps and the time, in seconds, below both of which none is due."""
+        assert self.tier.policy is not None
+        unsaved_s = now_s - self._last_s
+        due = self.tier.policy.not_due_before(steps, unsaved_s, now_s, down)
+        whole_s = self._coming.at_s + self.tier.lag_s if self._coming is not None else 0.0
+        # Before the last one is whole none is due, however many steps are done.
+        return due if due[1] >= whole_s else (inf, whole_s)
+
     def put(self, saved: Saved) -> None:
         """Take a snapshot; it is whole a lag later."""
         self._coming, self._last_s = saved, saved.at_s

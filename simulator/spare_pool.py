@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
+from math import inf
 
 
 class SparePool:
@@ -37,9 +38,14 @@ class SparePool:
         for _ in range(groups):
             heappush(self._ready_s, now_s + self._repair_s)
 
+    @property
+    def next_ready_s(self) -> float:
+        """When there is hardware for a group, in seconds; infinite if none is under repair."""
+        return self._ready_s[0] if self._ready_s else inf
+
     def has_ready(self, now_s: float) -> bool:
         """Whether there is hardware for a group at `now_s`, in seconds."""
-        return bool(self._ready_s) and self._ready_s[0] <= now_s
+        return self.next_ready_s <= now_s
 
     def collect(self, down: Sequence[int], now_s: float) -> tuple[int, ...]:
         """Return those of the positions `down` that can be filled at `now_s`; they count as filled.

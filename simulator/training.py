@@ -7,6 +7,7 @@ nor SimGrid: it yields phases and is sent back what became of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from math import ceil, inf
 
 from faultline.simulator.contract import Contract
 from faultline.simulator.hit_list import HitList
@@ -19,6 +20,7 @@ from faultline.simulator.phases import (
     Load,
     Outcome,
     Phase,
+    QuietSteps,
     Reconfigure,
     Rejoin,
     Restart,
@@ -31,6 +33,8 @@ from faultline.simulator.spare_pool import SparePool
 from faultline.simulator.step_phases import StepPhases
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Continue, Strategy, WipeOut
+
+_ROUNDING = 1e-9
 
 TrainingLoop = Generator[Phase, Outcome, None]
 
@@ -78,12 +82,13 @@ class Training:
         self._hits = HitList(strategy, work)
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
         self._restarts_since_save = 0
+        self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
 
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
         work, progress = self.work, self.progress
-        limit_s = work.time_limit_s if work.time_limit_s is not None else float("inf")
-        seconds, hits = progress.seconds, self._hits
+        limit_s = self._limit_s
+        hits = self._hits
         holds_last_step = self._memory.holds_last_step
         play = StepPhases(self._plan, work)
         while (
@@ -96,16 +101,24 @@ class Training:
             if self._plan is not self.strategy.plan():
                 self._plan = self._contract.replanned()
                 play = StepPhases(self._plan, work)
+            quiet = self._quiet_steps(play)
+            if quiet is not None:
+                outcome = yield quiet
+                if outcome.steps:
+                    compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s
+                    self._computed(play, outcome.steps, compute_s)
+                    self._reduced(outcome.all_reduce_s)
+                    progress.now_s = outcome.now_s
+                    progress.completed_steps += outcome.steps
+                    progress.completed_batches += outcome.steps * play.share
+                    yield from self._save_what_is_due(play.down)
+                    if outcome.steps == quiet.at_most or outcome.now_s >= quiet.until_s:
+                        continue
             outcome = yield play.compute
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
-            seconds["compute"] += play.useful_s
-            seconds["redundancy"] += play.redundancy_s
-            seconds["degraded"] += play.degraded_s
-            seconds["waiting"] += outcome.now_s - progress.now_s - play.nominal_s
-            progress.played_steps += 1
-            progress.stack_computations += play.types
+            self._computed(play, 1, outcome.now_s - progress.now_s)
             if reduced.missing:
                 progress.now_s = outcome.now_s
                 if not (yield from self._repair(reduced)):
@@ -124,6 +137,30 @@ class Training:
             if self._record:
                 self._log(EventKind.STEP, stacks=self._plan.stacks)
             yield from self._save_what_is_due(play.down)
+
+    def _quiet_steps(self, play: StepPhases) -> QuietSteps | None:
+        """Return the steps that the job could do now without a look at them; None if there are none.
+
+        It wants to see the end of each step that is recorded, and of those that were saved already.
+        """
+        progress, memory = self.progress, self._memory
+        now_s, done, down = progress.now_s, progress.completed_steps, play.down
+        if self._record or done < self._loaded.steps:
+            return None
+        due_step, until_s = self.work.checkpoint_policy.not_due_before(
+            done, now_s - self._unsaved_since_s, now_s, down
+        )
+        for shelf in memory.shelves:
+            shelf_step, shelf_s = shelf.not_due_before(done, now_s, down)
+            due_step, until_s = min(due_step, shelf_step), min(until_s, shelf_s)
+        if down and memory.holds_last_step and self.rules.rejoin == "at-checkpoint":
+            # After each step groups may come back.
+            until_s = min(until_s, self._spares.next_ready_s)
+        until_s = min(until_s, self._limit_s, self._hits.next_repair_s)
+        at_most = min(due_step - done, self._steps_left(play.share))
+        if at_most < 1 or until_s <= now_s:
+            return None
+        return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s)
 
     def _save_what_is_due(self, down: int) -> Generator[Phase, Outcome, None]:
         """Take snapshots and write a checkpoint at the end of a step, as far as they are due."""
@@ -147,7 +184,11 @@ class Training:
 
     def _done(self) -> bool:
         # Shares of a batch add up to whole ones but for rounding.
-        return self.progress.completed_batches >= self.work.steps - 1e-9
+        return self.progress.completed_batches >= self.work.steps - _ROUNDING
+
+    def _steps_left(self, share: float) -> int:
+        """Return how many steps of a share of a batch it takes until the job is done."""
+        return ceil((self.work.steps - _ROUNDING - self.progress.completed_batches) / share)
 
     def _state(self, now_s: float) -> Saved:
         """Return what there is to save at this moment."""
@@ -159,6 +200,16 @@ class Training:
             now_s,
             progress.ledger.mark(),
         )
+
+    def _computed(self, play: StepPhases, steps: int, duration_s: float) -> None:
+        """Book the compute of steps, whatever comes of them."""
+        progress, seconds = self.progress, self.progress.seconds
+        seconds["compute"] += steps * play.useful_s
+        seconds["redundancy"] += steps * play.redundancy_s
+        seconds["degraded"] += steps * play.degraded_s
+        seconds["waiting"] += duration_s - steps * play.nominal_s
+        progress.played_steps += steps
+        progress.stack_computations += steps * play.types
 
     def _reduced(self, duration_s: float) -> None:
         """Book a good all-reduce: useful as far as it is of a full batch."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from faultline.strategies.checkpoint_period import best_period_s
+
+_A_MOMENT_EARLY = 1.0 - 1e-12
 
 
 class CheckpointPolicy(Protocol):
@@ -27,6 +30,22 @@ class CheckpointPolicy(Protocol):
         """
         ...
 
+    def not_due_before(
+        self, completed_steps: int, unsaved_s: float, now_s: float, down: int
+    ) -> tuple[float, float]:
+        """Return how long nobody has to ask: while steps and time are both below what it returns.
+
+        The parameters are those of `due`. The job is at work meanwhile, and as many groups are
+        down.
+
+        Returns
+        -------
+        float, float
+            Completed steps, and time since the job began in seconds; infinite where there is no
+            bound.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class EverySteps:
@@ -37,6 +56,11 @@ class EverySteps:
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
         return completed_steps % self.interval_steps == 0
 
+    def not_due_before(
+        self, completed_steps: int, unsaved_s: float, now_s: float, down: int
+    ) -> tuple[float, float]:
+        return (completed_steps // self.interval_steps + 1) * self.interval_steps, inf
+
 
 @dataclass(frozen=True, slots=True)
 class Never:
@@ -45,11 +69,25 @@ class Never:
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
         return False
 
+    def not_due_before(
+        self, completed_steps: int, unsaved_s: float, now_s: float, down: int
+    ) -> tuple[float, float]:
+        return inf, inf
+
 
 class FailureRate(Protocol):
-    """Failures of one group per second, at a time since the job began in seconds."""
+    """Failures of one group per second, by the time since the job began; piece by piece constant.
 
-    def __call__(self, now_s: float) -> float: ...
+    Times are in seconds.
+    """
+
+    def __call__(self, now_s: float) -> float:
+        """Return the rate at a time."""
+        ...
+
+    def holds_until_s(self, now_s: float) -> float:
+        """Return when the rate of a time ends; infinite if it never changes any more."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +123,19 @@ class FollowingHazard:
     forces_restart: tuple[float, ...]
 
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
+        return unsaved_s >= self._worth_saving_s(now_s, down)
+
+    def not_due_before(
+        self, completed_steps: int, unsaved_s: float, now_s: float, down: int
+    ) -> tuple[float, float]:
+        # A moment early, so that rounding never makes it late.
+        due_s = (now_s - unsaved_s + self._worth_saving_s(now_s, down)) * _A_MOMENT_EARLY
+        return inf, min(due_s, self.rate.holds_until_s(now_s))
+
+    def _worth_saving_s(self, now_s: float, down: int) -> float:
+        """Return how much unsaved work makes a checkpoint due, in seconds."""
         probability = self.forces_restart[min(down, len(self.forces_restart) - 1)]
         hazard = (self.groups - down) * self.rate(now_s) * probability
         if hazard <= 0.0:
-            return False
-        work_s = best_period_s(self.save_s, 1.0 / hazard, self.restart_s) - self.save_s
-        return unsaved_s >= work_s
+            return inf
+        return best_period_s(self.save_s, 1.0 / hazard, self.restart_s) - self.save_s

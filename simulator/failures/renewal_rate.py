@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from faultline.simulator.failures.distributions import Distribution
@@ -30,6 +31,11 @@ class GroupFailureRate:
     def __call__(self, now_s: float) -> float:
         """Return the failures per second at a time since the beginning, in seconds."""
         return self.rates_per_s[bisect_right(self.ends_s, now_s)]
+
+    def holds_until_s(self, now_s: float) -> float:
+        """Return when the interval of a time ends, in seconds; infinite for the last."""
+        ends_s, interval = self.ends_s, bisect_right(self.ends_s, now_s)
+        return ends_s[interval] if interval < len(ends_s) else inf
 
 
 def constant_rate(rate_per_s: float) -> GroupFailureRate:

@@ -15,6 +15,7 @@ from faultline.simulator.phases import (
     Load,
     Outcome,
     Phase,
+    QuietSteps,
     Reconfigure,
     Rejoin,
     Restart,
@@ -80,6 +81,7 @@ class SimgridEngine:
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
+            QuietSteps: self._quiet_steps,
             Inquiry: self._inquire,
             Reconfigure: self._reconfigure,
             Save: self._save,
@@ -98,6 +100,10 @@ class SimgridEngine:
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
         return self._play[type(phase)](phase)
+
+    def _quiet_steps(self, phase: QuietSteps) -> Outcome:
+        """Leave all steps to their phases: what happens in them is what is simulated here."""
+        return Outcome(simgrid.Engine.clock)
 
     def _compute(self, phase: Compute) -> Outcome:
         if self._played_steps and self._is_regular(phase):

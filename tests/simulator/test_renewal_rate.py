@@ -38,6 +38,17 @@ def test_exponential_is_constant() -> None:
     assert constant_rate(0.25)(1e9) == 0.25
 
 
+def test_a_rate_holds_until_the_next_one_begins() -> None:
+    rate = renewal_rate(Weibull(0.78, MEAN_S))
+    begins_s, changes = 0.0, 0
+    while (ends_s := rate.holds_until_s(begins_s)) < np.inf:
+        assert rate(begins_s) == rate(float(np.nextafter(ends_s, 0.0)))
+        changes += rate(begins_s) != rate(ends_s)
+        begins_s = ends_s
+    assert changes > 300
+    assert constant_rate(0.25).holds_until_s(0.0) == np.inf
+
+
 def test_an_erlang_process_has_its_closed_form() -> None:
     rate = renewal_rate(Erlang())
     a = 2 / MEAN_S

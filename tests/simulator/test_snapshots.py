@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
 from faultline.simulator.badput import Ledger
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
+from faultline.simulator.failures.renewal_rate import constant_rate
 from faultline.simulator.job import Work
 from faultline.simulator.memory import Memory
 from faultline.simulator.snapshots import Losses, Saved, Shelf
-from faultline.strategies.checkpoint_policies import EverySteps, Never
+from faultline.strategies.checkpoint_period import best_period_s
+from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard, Never
 from faultline.strategies.in_memory.node_groups import NodeGroups
 from faultline.strategies.protection.tier import Durable, LoadTimes, Recovery, Tier
 
@@ -211,3 +214,23 @@ def test_survivors_hold_the_state_of_the_last_step() -> None:
     assert memory.shelves == []
     assert found(memory, failure(185.0, 0)) == (9, 10.0)
     assert found(memory_of(tier(policy=None)), failure(185.0, 0, "job")) == (1, None)
+
+
+def test_nobody_has_to_ask_for_a_snapshot_before_it_may_be_due() -> None:
+    shelf = Shelf(tier(lag_s=5.0))
+    assert shelf.not_due_before(0, 0.0, 0) == (2, inf)
+    shelf.put(saved(2, 20.0))
+    assert shelf.not_due_before(2, 20.0, 0) == (4, inf)
+
+
+def test_nobody_has_to_ask_for_a_snapshot_before_the_last_one_is_whole() -> None:
+    """Worth taking again 10 s after the last one, but only one at a time is taken."""
+    policy = FollowingHazard(1.0, 0.0, 1, constant_rate(1 / 50.0), (1.0,))
+    worth_s = best_period_s(1.0, 50.0, 0.0) - 1.0
+    assert worth_s == pytest.approx(10.0, abs=0.1)
+    shelf = Shelf(tier(lag_s=30.0, policy=policy))
+    assert shelf.not_due_before(0, 0.0, 0) == (inf, pytest.approx(worth_s))
+    shelf.put(saved(2, 20.0))
+    assert shelf.not_due_before(2, 20.0, 0) == (inf, 50.0)
+    assert not shelf.due(4, 49.9, 0)
+    assert shelf.due(5, 50.0, 0)

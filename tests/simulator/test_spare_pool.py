@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 def test_spares_first_then_repaired_groups_in_the_order_of_their_failures() -> None:
     shop = SparePool(1, 100.0)
     shop.bring(2, 10.0)
+    assert shop.next_ready_s == 0.0
     assert shop.collect([7, 3], 20.0) == (7,)
+    assert shop.next_ready_s == 110.0
     assert shop.collect([3], 109.0) == ()
     assert shop.collect([3], 110.0) == (3,)
 

@@ -20,6 +20,7 @@ from faultline.simulator.phases import (
     Load,
     Outcome,
     Phase,
+    QuietSteps,
     Reconfigure,
     Restart,
     Save,
@@ -42,7 +43,8 @@ Missing = Sequence[int]
 class ScriptedEngine:
     """Answers the n-th all-reduce (and the n-th save) with the n-th entry of a list.
 
-    An entry names the members that are missing; after the last entry nobody is missing any more.
+    An entry names the members that are missing; after the last entry nobody is missing any more. No step is
+    quiet.
     """
 
     def __init__(
@@ -72,7 +74,8 @@ class ScriptedEngine:
             return 10.0 * stacks * phase.stack_size
         if isinstance(phase, Save):
             return 0.0 if missing or not phase.waits else 5.0
-        return {AllReduce: 2.0, Reconfigure: 1.0, Restart: 100.0, Load: 3.0}[type(phase)]
+        times_s = {AllReduce: 2.0, QuietSteps: 0.0, Reconfigure: 1.0, Restart: 100.0, Load: 3.0}
+        return times_s[type(phase)]
 
 
 def log_and_progress(

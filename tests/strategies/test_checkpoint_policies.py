@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import pytest
 from faultline.strategies.checkpoint_period import best_period_s
-from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard
+from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard, Never
 from faultline.strategies.registry import build_strategy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,9 @@ class Steady:
     def __call__(self, now_s: float) -> float:
         return self.per_s
 
+    def holds_until_s(self, now_s: float) -> float:
+        return inf
+
 
 @dataclass(frozen=True)
 class Fading:
@@ -30,6 +34,9 @@ class Fading:
 
     def __call__(self, now_s: float) -> float:
         return self.per_s if now_s < 86_400.0 else self.per_s / 100
+
+    def holds_until_s(self, now_s: float) -> float:
+        return 86_400.0 if now_s < 86_400.0 else inf
 
 
 def first_due_s(policy: FollowingHazard, down: int, now_s: float = 0.0) -> float:
@@ -122,3 +129,41 @@ def test_with_the_law_of_a_scheme_it_saves_sooner_the_more_groups_are_down(
 def test_it_follows_a_rate_that_falls() -> None:
     policy = FollowingHazard(58.8, 3600.0, 200, Fading(1e-6), (1.0,))
     assert first_due_s(policy, 0, now_s=0.0) < first_due_s(policy, 0, now_s=1e6) / 5
+
+
+@given(interval=st.integers(1, 50), done=st.integers(0, 1000))
+def test_every_so_many_steps_nobody_has_to_ask_before_the_next_is_due(
+    interval: int, done: int
+) -> None:
+    policy = EverySteps(interval)
+    step, time_s = policy.not_due_before(done, 10.0, 1e6, 0)
+    due = next(step for step in range(done + 1, done + 51) if policy.due(step, 10.0, 1e6, 0))
+    assert (step, time_s) == (due, inf)
+
+
+def test_who_never_saves_is_never_asked() -> None:
+    assert Never().not_due_before(7, 1e9, 1e9, 0) == (inf, inf)
+
+
+@given(
+    group_mtbf_s=st.floats(1e4, 1e8),
+    now_s=st.floats(0, 2e5),
+    unsaved=st.floats(0, 1),
+    later=st.lists(st.floats(0, 1), min_size=10, max_size=10),
+    down=st.integers(0, 3),
+)
+def test_following_the_hazard_nobody_has_to_ask_before_the_work_is_worth_it(
+    group_mtbf_s: float, now_s: float, unsaved: float, later: list[float], down: int
+) -> None:
+    """Never too late, and no sooner than by a rounding error or where the rate changes."""
+    policy = FollowingHazard(50.0, 3600.0, 200, Fading(1 / group_mtbf_s), (0.0, 0.1, 0.7))
+    saved_s = now_s * unsaved
+    step, until_s = policy.not_due_before(1, now_s - saved_s, now_s, down)
+    assert step == inf
+    end_s = min(until_s, 1e9)
+    for share in later:
+        moment_s = now_s + share * (end_s - now_s)
+        if now_s < moment_s < end_s:
+            assert not policy.due(1, moment_s - saved_s, moment_s, down)
+    if now_s < until_s < inf and until_s != 86_400.0:
+        assert policy.due(1, until_s * (1 + 1e-9) - saved_s, until_s * (1 + 1e-9), down)

@@ -1,4 +1,4 @@
-"""The replay engine draws the slowest of n groups at once: the same as drawing all n of them."""
+"""The slowest of n groups is one draw, and is distributed as if all n of them were drawn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from faultline.simulator.replay import _Pace
+from faultline.simulator.compute_times import ComputeTimes
 from scipy import stats
 
 # Chance alone yields a smaller p-value once in a thousand seeds; the seeds are fixed.
@@ -25,8 +25,8 @@ def explicit_maxima(
 @pytest.mark.parametrize("groups", [1, 2, 24, 200, 1000])
 @pytest.mark.parametrize("stacks", [1, 3])
 def test_one_draw_is_distributed_as_the_explicit_maximum(groups: int, stacks: int) -> None:
-    pace = _Pace(64.0, 0.05, 0.1, seed=groups + stacks)
-    drawn = [pace.slowest_s(groups, stacks) for _ in range(4000)]
+    times = ComputeTimes(64.0, 0.05, 0.1, seed=groups + stacks)
+    drawn = [times.slowest_s(groups, stacks) for _ in range(4000)]
     explicit = explicit_maxima(groups, stacks, 0.05, 0.1, 4000)
     assert stats.ks_2samp(drawn, explicit).pvalue > SIGNIFICANCE
 
@@ -34,8 +34,8 @@ def test_one_draw_is_distributed_as_the_explicit_maximum(groups: int, stacks: in
 @pytest.mark.parametrize("groups", [1, 200])
 def test_one_draw_is_distributed_as_the_theory_says(groups: int) -> None:
     """The largest of n standard normal variates is below x with probability Phi(x)^n."""
-    pace = _Pace(64.0, 0.05, 0.1, seed=7)
-    standardised = [(pace.slowest_s(groups, 4) / 64.0 - 4.0) / 0.05 / 2.0 for _ in range(20_000)]
+    times = ComputeTimes(64.0, 0.05, 0.1, seed=7)
+    standardised = [(times.slowest_s(groups, 4) / 64.0 - 4.0) / 0.05 / 2.0 for _ in range(20_000)]
     test = stats.kstest(standardised, lambda x: stats.norm.cdf(x) ** groups)
     assert test.pvalue > SIGNIFICANCE
 
@@ -43,36 +43,62 @@ def test_one_draw_is_distributed_as_the_theory_says(groups: int) -> None:
 @pytest.mark.parametrize("jitter", [0.3, 1.0])
 def test_large_jitter_is_cut_off_at_the_minimum(jitter: float) -> None:
     """Here the minimum is within reach, and both ways of drawing respect it."""
-    pace = _Pace(64.0, jitter, 0.1, seed=3)
-    alone = [pace.own_s(1) for _ in range(4000)]
+    times = ComputeTimes(64.0, jitter, 0.1, seed=3)
+    alone = [times.own_s(1) for _ in range(4000)]
     assert min(alone) == pytest.approx(6.4)
-    slowest = [pace.slowest_s(3, 2) for _ in range(4000)]
+    slowest = [times.slowest_s(3, 2) for _ in range(4000)]
     explicit = explicit_maxima(3, 2, jitter, 0.1, 4000)
     assert stats.ks_2samp(slowest, explicit).pvalue > SIGNIFICANCE
 
 
 @pytest.mark.parametrize("stacks", [1, 4])
 def test_one_group_s_own_time_is_normal_with_the_stated_spread(stacks: int) -> None:
-    pace = _Pace(64.0, 0.05, 0.1, seed=5)
-    own = [pace.own_s(stacks) for _ in range(10_000)]
+    times = ComputeTimes(64.0, 0.05, 0.1, seed=5)
+    own = [times.own_s(stacks) for _ in range(10_000)]
     reference = stats.norm(64.0 * stacks, 64.0 * 0.05 * sqrt(stacks))
     assert stats.kstest(own, reference.cdf).pvalue > SIGNIFICANCE
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.05, 0.3])
 def test_no_draw_exceeds_the_bound(jitter: float) -> None:
-    pace = _Pace(64.0, jitter, 0.1, seed=6)
-    bound = pace.longest_s(2)
-    assert all(pace.own_s(2) <= bound and pace.slowest_s(500, 2) <= bound for _ in range(3000))
+    times = ComputeTimes(64.0, jitter, 0.1, seed=6)
+    bound = times.longest_s(2)
+    assert all(times.own_s(2) <= bound and times.slowest_s(500, 2) <= bound for _ in range(3000))
 
 
 def test_without_jitter_everybody_takes_the_stated_time() -> None:
-    pace = _Pace(64.0, 0.0, 0.1, seed=1)
-    assert pace.own_s(3) == pace.slowest_s(200, 3) == pace.longest_s(3) == 192.0
+    times = ComputeTimes(64.0, 0.0, 0.1, seed=1)
+    assert times.own_s(3) == times.slowest_s(200, 3) == times.longest_s(3) == 192.0
+
+
+@pytest.mark.parametrize(("groups", "stacks"), [(1, 1), (24, 3), (1000, 2)])
+def test_draws_told_ahead_are_those_that_are_made(groups: int, stacks: int) -> None:
+    """To the last bit, however few of them are passed over, and over several blocks."""
+    made = ComputeTimes(64.0, 0.05, 0.1, seed=2)
+    told = ComputeTimes(64.0, 0.05, 0.1, seed=2)
+    assert made.draws_ahead
+    drawn = [made.slowest_s(groups, stacks) for _ in range(5000)]
+    heard: list[float] = []
+    while len(heard) < len(drawn):
+        ahead_s = told.slowest_ahead_s(groups, stacks, wanted=300.0)[:211]
+        told.pass_over(len(ahead_s))
+        heard += [*ahead_s.tolist(), told.slowest_s(groups, stacks)]
+        assert told.drawn == len(heard)
+    assert heard[: len(drawn)] == drawn
+
+
+def test_without_jitter_all_that_is_told_ahead_is_the_stated_time() -> None:
+    times = ComputeTimes(64.0, 0.0, 0.1, seed=2)
+    assert times.draws_ahead
+    assert set(times.slowest_ahead_s(200, 3, wanted=float("inf")).tolist()) == {192.0}
+
+
+def test_where_the_minimum_is_within_reach_nothing_is_told_ahead() -> None:
+    assert not ComputeTimes(64.0, 0.3, 0.1, seed=2).draws_ahead
 
 
 def test_the_slowest_of_200_takes_a_seventh_longer() -> None:
     """E[max of 200 standard normals] = 2.746, times 0.05; the standard error of 4,000 draws."""
-    pace = _Pace(1.0, 0.05, 0.1, seed=8)
-    drawn = np.array([pace.slowest_s(200, 1) for _ in range(4000)])
+    times = ComputeTimes(1.0, 0.05, 0.1, seed=8)
+    drawn = np.array([times.slowest_s(200, 1) for _ in range(4000)])
     assert abs(drawn.mean() - (1 + 0.05 * 2.746)) < 4 * drawn.std() / sqrt(4000) + 1e-4

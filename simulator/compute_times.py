@@ -1,0 +1,135 @@
+"""Draws how long groups compute: each by itself, or the slowest of many in one draw."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+import numpy as np
+from faultline.simulator.random_streams import Purpose, stream
+from numpy.typing import NDArray
+from scipy.special import cython_special, ndtri_exp, xlogy
+
+_BLOCK = 1024
+# A normal variate beyond this many standard deviations has a probability of 1e-19: never, here.
+_NEVER_SIGMAS = 9.0
+# Stands for a uniform number of 0, which has no logarithm; the next one is four times as large.
+_LEAST_UNIFORM = 2.0**-54
+# Without an array around it the same function is three times as fast.
+_ndtri_exp_of_one = cython_special.ndtri_exp
+
+
+class ComputeTimes:
+    """Draws compute times: `stacks` factors N(1, jitter^2), none below a minimum, times a unit.
+
+    The largest of n independent standard normal variates is below x with probability Phi(x)^n, so
+    one uniform number u yields it: as the x at which log Phi(x) = log(u) / n.
+
+    Parameters
+    ----------
+    unit_s : float
+        Seconds to compute one shard type at a factor of 1.
+    jitter : float
+        Standard deviation of the factor.
+    minimum_factor : float
+        The factor is never below this.
+    seed : int
+        Seed of the run.
+
+    Attributes
+    ----------
+    draws_ahead : bool
+        Whether `slowest_ahead_s` can tell times before it is known how many of them are needed.
+    drawn : int
+        How many of these were drawn so far; without jitter there is nothing to draw.
+    """
+
+    def __init__(self, unit_s: float, jitter: float, minimum_factor: float, seed: int) -> None:
+        self._unit_s = unit_s
+        self._jitter = jitter
+        self._minimum = minimum_factor
+        # The minimum is out of reach of the variates where it lies this far below 1.
+        self._closed_form = jitter * _NEVER_SIGMAS < 1.0 - minimum_factor
+        self.draws_ahead = jitter == 0.0 or self._closed_form
+        self._normals = stream(seed, Purpose.COMPUTE_JITTER, 0)
+        self._uniforms = stream(seed, Purpose.COMPUTE_JITTER, 1)
+        self._normal_block: list[float] = []
+        self._uniform_block = np.empty(0)
+        self._block_begin = -_BLOCK
+        self.drawn = 0
+
+    def nominal_s(self, stacks: int) -> float:
+        """Return the time where all factors are 1."""
+        return self._unit_s * stacks
+
+    def longest_s(self, stacks: int) -> float:
+        """Return a bound that no draw exceeds."""
+        return self._unit_s * (stacks + _NEVER_SIGMAS * self._jitter * sqrt(stacks))
+
+    def own_s(self, stacks: int) -> float:
+        """Draw the time of one group."""
+        if self._jitter == 0.0 or stacks == 0:
+            return self._unit_s * stacks
+        if self._closed_form:
+            # The sum of normal variates is one, too.
+            return self._unit_s * (stacks + self._jitter * sqrt(stacks) * self._normal())
+        factors = 1.0 + self._jitter * self._normals.standard_normal(stacks)
+        return self._unit_s * float(factors.clip(min=self._minimum).sum())
+
+    def slowest_s(self, groups: int, stacks: int) -> float:
+        """Draw the time of the slowest of some groups."""
+        if self._jitter == 0.0:
+            return self._unit_s * stacks
+        if self._closed_form:
+            place = self._place_in_block()
+            exponent = 1.0 / groups * log(self._uniform_block.item(place))
+            self.drawn += 1
+            largest = min(_ndtri_exp_of_one(exponent), _NEVER_SIGMAS)
+            return self._unit_s * (stacks + self._jitter * sqrt(stacks) * largest)
+        factors = 1.0 + self._jitter * self._normals.standard_normal((groups, stacks))
+        return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
+
+    def slowest_ahead_s(self, groups: int, stacks: int, wanted: float) -> NDArray[np.float64]:
+        """Tell what `slowest_s` will draw next, without drawing it; only if `draws_ahead`.
+
+        Parameters
+        ----------
+        groups, stacks : int
+            As for `slowest_s`.
+        wanted : float
+            How many draws are likely to be made.
+
+        Returns
+        -------
+        array of float
+            Some of the next draws in their order, at least one, in seconds.
+        """
+        if self._jitter == 0.0:
+            return np.full(int(min(wanted + 1, _BLOCK)), self._unit_s * stacks)
+        place = self._place_in_block()
+        end = int(min(place + wanted + 1, _BLOCK))
+        exponents = xlogy(1.0 / groups, self._uniform_block[place:end])
+        largest = np.minimum(ndtri_exp(exponents), _NEVER_SIGMAS)
+        ahead_s: NDArray[np.float64] = self._unit_s * (
+            stacks + self._jitter * sqrt(stacks) * largest
+        )
+        return ahead_s
+
+    def pass_over(self, draws: int) -> None:
+        """Count the first of those told ahead as drawn."""
+        if self._jitter > 0.0:
+            self.drawn += draws
+
+    def _place_in_block(self) -> int:
+        """Return where the next uniform number is."""
+        place = self.drawn - self._block_begin
+        if place < _BLOCK:
+            return place
+        block = self._uniforms.random(_BLOCK)[::-1]
+        self._uniform_block = np.maximum(block, _LEAST_UNIFORM)
+        self._block_begin = self.drawn
+        return 0
+
+    def _normal(self) -> float:
+        if not self._normal_block:
+            self._normal_block = self._normals.standard_normal(_BLOCK).tolist()
+        return self._normal_block.pop()
