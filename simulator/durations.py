@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +67,13 @@ class SyncTime:
 
 
 AllReduceTime = ConstantTime | RingTime | SyncTime
+
+
+class MemberTimes(Protocol):
+    """What a step takes where it depends on which groups take part, and not only on how many."""
+
+    def passes_s(self, members: Sequence[int]) -> float:
+        """Return the time until the slowest member has computed one shard type, in seconds."""
+
+    def sync_s(self, members: Sequence[int]) -> float:
+        """Return the time of the members' all-reduce, in seconds."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
-from faultline.simulator.durations import AllReduceTime
+from faultline.simulator.durations import AllReduceTime, MemberTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
@@ -54,6 +55,8 @@ class Work:
         Where snapshots are kept that are taken in the background, the fastest to load first.
     layout : JobLayout or None
         Which hosts the groups are on; needed where there are tiers.
+    member_times : MemberTimes or None
+        What a step of some groups takes on a platform that treats them unequally.
     """
 
     groups: int
@@ -68,6 +71,13 @@ class Work:
     repair_s: float = 0.0
     tiers: tuple[Tier, ...] = ()
     layout: JobLayout | None = None
+    member_times: MemberTimes | None = field(default=None, compare=False)
+
+    def pace_of(self, members: Sequence[int]) -> float:
+        """Return how long members compute, over `compute_s`."""
+        if self.member_times is None or not members:
+            return 1.0
+        return self.member_times.passes_s(members) / self.compute_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +177,11 @@ class Job:
     durations: Durations
     failures: FailureModel
     seed: int
+
+    def all_reduce_s(self, members: Sequence[int]) -> float:
+        """Return the time of an all-reduce of members, in seconds."""
+        exact = self.work.member_times
+        return self.durations.all_reduce_s(len(members)) if exact is None else exact.sync_s(members)
 
     def load_s(self, members: int) -> float:
         """Return the time to load a checkpoint from storage into so many groups, in seconds."""

@@ -44,12 +44,13 @@ class StepPhases:
     )
 
     def __init__(self, plan: StepPlan, work: Work) -> None:
-        self.compute = Compute(plan.members, plan.stacks, plan.stack_size, None, plan.pace)
+        pace = plan.pace * work.pace_of(plan.members)
+        self.compute = Compute(plan.members, plan.stacks, plan.stack_size, None, pace)
         self.all_reduce = AllReduce(plan.members)
         self.share = plan.batch_share
         self.types = plan.stacks * plan.stack_size
         unhurt_s = self.types * work.compute_s
-        self.nominal_s = unhurt_s * plan.pace
+        self.nominal_s = unhurt_s * pace
         self.useful_s = work.compute_s * plan.batch_share
         self.redundancy_s = unhurt_s - work.compute_s
         self.degraded_s = (self.nominal_s - unhurt_s) + (work.compute_s - self.useful_s)

@@ -261,7 +261,13 @@ class Training:
                 stacks=plan.stacks,
                 moved_types=verdict.moved_types,
             )
-        outcome = yield Compute(plan.members, 0, plan.stack_size, verdict.patch, plan.pace)
+        outcome = yield Compute(
+            plan.members,
+            0,
+            plan.stack_size,
+            verdict.patch,
+            plan.pace * self.work.pace_of(plan.members),
+        )
         self._spend("patch_compute", outcome)
 
     def _save(self) -> Generator[Phase, Outcome, bool]:

@@ -18,7 +18,7 @@ from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.predictions import predict_settings
 from faultline.experiments.job.protect import protect
 from faultline.experiments.job.protected import Protected
-from faultline.experiments.job.step_times import step_time_of
+from faultline.experiments.job.step_times import member_times, step_time_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.simulator.simgrid_engine.step_timing import StepTime
@@ -166,6 +166,7 @@ class ResolvedJob:
             self.scenario.rejoin.repair_s,
             self.protected.tiers(due),
             job_layout(self.scenario),
+            member_times(self.scenario, self.step),
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,46 @@ def step_time_of(scenario: Scenario) -> StepTime | None:
     if not is_played(scenario):
         return None
     path = platform_file(scenario)
-    status = path.stat()
-    return _step_time(path, status.st_mtime_ns, placed_step(scenario, path))
+    return _step_time(path, path.stat().st_mtime_ns, placed_step(scenario, path))
 
 
-@lru_cache(maxsize=64)
+@dataclass(frozen=True)
+class PlayedMemberTimes:
+    """What a step takes by the groups that take part: each set of them is played once.
+
+    Attributes
+    ----------
+    platform : Path
+        Platform XML.
+    step : PlacedStep
+        The step of all groups.
+    """
+
+    platform: Path
+    step: PlacedStep
+
+    def passes_s(self, members: Sequence[int]) -> float:
+        """Return the time until the slowest member has computed its micro-batches, in seconds."""
+        return self._of(members).passes_s
+
+    def sync_s(self, members: Sequence[int]) -> float:
+        """Return the time of what follows, in seconds."""
+        return self._of(members).sync_s
+
+    def _of(self, members: Sequence[int]) -> StepTime:
+        changed_ns = self.platform.stat().st_mtime_ns
+        return _step_time(self.platform, changed_ns, self.step.of_groups(sorted(members)))
+
+
+def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes | None:
+    """Return what a step of some groups takes; None where it depends on their number alone."""
+    if step is None or step.is_even:
+        return None
+    path = platform_file(scenario)
+    return PlayedMemberTimes(path, placed_step(scenario, path))
+
+
+@lru_cache(maxsize=4096)
 def _step_time(path: Path, _changed_ns: int, step: PlacedStep) -> StepTime:
     def believable(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:

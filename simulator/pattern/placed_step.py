@@ -38,8 +38,13 @@ class PlacedStep:
             for _ in range(self.pattern.data)
         )
 
-    def of_group(self, group: int) -> tuple[str, ...]:
-        """Return the hosts of a group: of the replicas that share their sequences."""
+    def of_groups(self, groups: Sequence[int]) -> PlacedStep:
+        """Return the step of some groups: each is the replicas that share their sequences."""
         pattern = self.pattern
         size = pattern.context * pattern.pipeline * pattern.tensor
-        return self.names[group * size : (group + 1) * size]
+        return PlacedStep(
+            pattern.of_replicas(len(groups) * pattern.context),
+            tuple(
+                name for group in groups for name in self.names[group * size : (group + 1) * size]
+            ),
+        )

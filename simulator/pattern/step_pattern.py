@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +72,15 @@ class StepPattern:
     def virtual_stages(self) -> int:
         """Parts of the model on each stage."""
         return len(self.parts) // self.pipeline
+
+    def of_replicas(self, replicas: int) -> StepPattern:
+        """Return the step of fewer replicas: rings over n move (n - 1)/n of what they reduce."""
+        if replicas == self.data:
+            return self
+        share = (replicas - 1) / replicas * self.data / (self.data - 1)
+        return replace(
+            self,
+            data=replicas,
+            hidden_gradient_bytes=tuple(share * size for size in self.hidden_gradient_bytes),
+            gradient_bytes=tuple(share * size for size in self.gradient_bytes),
+        )

@@ -108,7 +108,7 @@ class SimgridEngine:
     def _compute(self, phase: Compute) -> Outcome:
         if self._played_steps and self._is_regular(phase):
             times = phase.stacks * phase.stack_size
-            if self._is_quiet(phase.members, times * self._job.work.compute_s):
+            if self._is_quiet(phase.members, times * phase.pace * self._job.work.compute_s):
                 self._played_steps.passes(phase.members, times)
                 self._arrived = set(phase.members)
                 return Outcome(simgrid.Engine.clock)
@@ -129,7 +129,12 @@ class SimgridEngine:
 
     def _is_regular(self, phase: Compute) -> bool:
         """Return whether every member takes whole micro-batches at the nominal pace."""
-        return phase.patch is None and phase.pace == 1.0 and not self._job.work.compute_jitter
+        work = self._job.work
+        return (
+            phase.patch is None
+            and not work.compute_jitter
+            and phase.pace == work.pace_of(phase.members)
+        )
 
     def _is_quiet(self, members: Sequence[int], duration_s: float) -> bool:
         """Return whether nothing disturbs members for so long: no failure, no write beside them."""
@@ -166,7 +171,7 @@ class SimgridEngine:
         rules, members = self._job.rules, phase.members
         fails_within = rules.failure_in_all_reduce == "fails-it"
         start_s = simgrid.Engine.clock
-        whole_s = self._job.durations.all_reduce_s(len(members))
+        whole_s = self._job.all_reduce_s(members)
         absent = self._absent(members, fails_within)
         if self._played_steps and not absent and self._is_quiet(members, whole_s):
             self._played_steps.sync(members)

@@ -57,6 +57,37 @@ class PlacedJob:
             whole.replicas[: max(replicas, pattern.context)], whole.positions[:positions], True
         )
 
+    def busiest(self, fold: Fold) -> Rank:
+        """Return the rank that computes longest, of those that are played."""
+        pattern = self._pattern
+        flop = [
+            sum(
+                part.forward_flop + part.backward_flop
+                for part in pattern.parts[stage :: pattern.pipeline]
+            )
+            for stage in range(pattern.pipeline)
+        ]
+        ranks = (
+            Rank(replica, stage, position)
+            for replica in fold.replicas
+            for stage in range(pattern.pipeline)
+            for position in fold.positions
+        )
+        return max(ranks, key=lambda rank: flop[rank.stage] / self._hosts[rank].speed)
+
+    def treats_replicas_alike(self) -> bool:
+        """Return whether replicas see the same of the platform, among themselves and between them.
+
+        Between them what counts is the share of the narrowest link: latencies are small beside it.
+        """
+        whole = Fold.whole(self._pattern)
+        load = self._load("gradient", whole)
+        shares = {
+            _rounded(self._share(links, load))
+            for links, _ in (self._route(*pair) for pair in self._messages("gradient", whole))
+        }
+        return len(shares) < 2 and self._is_even(whole)
+
     def narrow(self, passes: Fold, sync: Fold) -> None:
         """Leave messages that are played the share of their links that they have among all."""
         whole = Fold.whole(self._pattern)
@@ -87,14 +118,19 @@ class PlacedJob:
             for here, there in self._messages(kind, whole):
                 place = (here.replica, here.stage) if kind == "gradient" else (here.stage,)
                 links, latency_s = self._route(here, there)
-                share = min(
-                    (link.bandwidth / (1 if _is_fat(link) else load[link.name]) for link in links),
-                    default=0.0,
-                )
-                seen.setdefault(place, set()).add((_rounded(share), _rounded(latency_s)))
+                share = _rounded(self._share(links, load))
+                seen.setdefault(place, set()).add((share, _rounded(latency_s)))
             if any(len(each) > 1 for each in seen.values()):
                 return False
         return True
+
+    @staticmethod
+    def _share(links: Sequence[simgrid.Link], load: Counter[str]) -> float:
+        """Return what a message gets of the narrowest link on its way, in bytes/s."""
+        return min(
+            (link.bandwidth / (1 if _is_fat(link) else load[link.name]) for link in links),
+            default=0.0,
+        )
 
     def _load(self, kind: str, fold: Fold) -> Counter[str]:
         """Return how many messages of a kind each link carries at once."""

@@ -13,7 +13,6 @@ from dataclasses import replace
 import simgrid
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph, sync_graph
 from faultline.simulator.pattern.placed_step import PlacedStep
-from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
 
 _KEPT = 4
@@ -75,21 +74,9 @@ class PlayedSteps:
         """Return the exchange between the replicas of some groups, numbered anew among them."""
         context = self._pattern.context
         replicas = [group * context + place for group in groups for place in range(context)]
-        pattern = _of_replicas(self._pattern, len(replicas))
+        pattern = self._pattern.of_replicas(len(replicas))
 
         def host_of(rank: Rank) -> simgrid.Host:
             return self._hosts[replace(rank, replica=replicas[rank.replica])]
 
         return GraphPlayer(sync_graph(pattern, Fold.whole(pattern)), host_of)
-
-
-def _of_replicas(pattern: StepPattern, replicas: int) -> StepPattern:
-    """Return the pattern of fewer replicas: rings over n move (n - 1)/n of what they reduce."""
-    if replicas == pattern.data:
-        return pattern
-    share = (replicas - 1) / replicas * pattern.data / (pattern.data - 1)
-    return replace(
-        pattern,
-        data=replicas,
-        gradient_bytes=tuple(share * size for size in pattern.gradient_bytes),
-    )

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from faultline.simulator.durations import SyncTime
 from faultline.simulator.pattern.activity_graph import (
     Fold,
-    Rank,
     passes_graph,
     sync_graph,
 )
@@ -48,6 +47,8 @@ class StepTime:
         The optimizer's step.
     activities : int
         Computations and messages that were played to find out.
+    is_even : bool
+        Whether the platform treats all replicas alike, so that it does not matter which take part.
     """
 
     compute_s: float
@@ -58,6 +59,7 @@ class StepTime:
     data_parallel_s: float
     optimizer_s: float
     activities: int
+    is_even: bool
 
     @property
     def passes_s(self) -> float:
@@ -111,7 +113,8 @@ def _time_step(platform: Path, hosts: Hosts, pattern: StepPattern, folds: bool) 
     cluster = PlacedJob(hosts, pattern)
     whole = Fold.whole(pattern)
     fold = cluster.fold() if folds else whole
-    watched = Rank(fold.replicas[0], _busiest_stage(pattern), fold.positions[0])
+    watched = cluster.busiest(fold)
+    is_even = cluster.treats_replicas_alike()
     synced = Fold(whole.replicas, fold.positions)
     if fold != whole:
         cluster.narrow(fold, synced)
@@ -149,6 +152,7 @@ def _time_step(platform: Path, hosts: Hosts, pattern: StepPattern, folds: bool) 
         sync_s - optimizer_s,
         optimizer_s,
         activities,
+        is_even,
     )
 
 
@@ -162,16 +166,6 @@ def _parts(duration_s: float, spans: Iterable[Span]) -> dict[str, float]:
 
 def _total(spans: Iterable[Span], kind: str) -> float:
     return sum(span.ended_s - span.begun_s for span in spans if span.kind == kind)
-
-
-def _busiest_stage(pattern: StepPattern) -> int:
-    """Return the stage that computes most."""
-
-    def flop(stage: int) -> float:
-        parts = pattern.parts[stage :: pattern.pipeline]
-        return sum(part.forward_flop + part.backward_flop for part in parts)
-
-    return max(range(pattern.pipeline), key=flop)
 
 
 def _played_micro_batches(pattern: StepPattern) -> tuple[int, ...]:

@@ -148,6 +148,34 @@ def test_engines_agree_where_groups_fail_at_any_moment(
     assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [slower("gpu-000003", "speed", 2), slower("nic-00000[0-7]", "bandwidth", 8)],
+    ids=["a slow GPU", "slow adapters"],
+)
+def test_engines_agree_where_the_slow_group_dies(four_servers: Path, edit: Edit) -> None:
+    """Steps are faster from then on: replay has to ask which groups are left."""
+    keys = {
+        "job.groups": 4,
+        "strategy.name": "spare",
+        "strategy.redundancy": 2,
+        "failures.mtbf_s": 8.0,
+        "job.steps": 30,
+    }
+    scenario = scenario_on(four_servers, edit, **keys)
+    replayed, played = run(scenario, 1, "replay"), run(scenario, 1, "simgrid")
+    assert replayed["failures"] > 1
+    assert played["failures"] == replayed["failures"]
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+    question = resolve(scenario)
+    assert question.step is not None
+    assert not question.step.is_even
+    times = question.job(0).work.member_times
+    assert times is not None
+    without = times.passes_s((1, 2, 3)) + times.sync_s((1, 2, 3))
+    assert without < 0.9 * question.step.step_s
+
+
 def test_what_was_filled_in_asks_the_same(servers: Path) -> None:
     question = resolve(scenario_on(servers))
     again = resolve(filled_in(question))
