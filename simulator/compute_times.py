@@ -11,7 +11,7 @@ from scipy.special import cython_special, ndtri_exp, xlogy
 
 _BLOCK = 1024
 # A normal variate beyond this many standard deviations has a probability of 1e-19: never, here.
-_NEVER_SIGMAS = 9.0
+NEVER_SIGMAS = 9.0
 # Stands for a uniform number of 0, which has no logarithm; the next one is four times as large.
 _LEAST_UNIFORM = 2.0**-54
 # Without an array around it the same function is three times as fast.
@@ -48,7 +48,7 @@ class ComputeTimes:
         self._jitter = jitter
         self._minimum = minimum_factor
         # The minimum is out of reach of the variates where it lies this far below 1.
-        self._closed_form = jitter * _NEVER_SIGMAS < 1.0 - minimum_factor
+        self._closed_form = jitter * NEVER_SIGMAS < 1.0 - minimum_factor
         self.draws_ahead = jitter == 0.0 or self._closed_form
         self._normals = stream(seed, Purpose.COMPUTE_JITTER, 0)
         self._uniforms = stream(seed, Purpose.COMPUTE_JITTER, 1)
@@ -63,7 +63,7 @@ class ComputeTimes:
 
     def longest_s(self, stacks: int) -> float:
         """Return a bound that no draw exceeds."""
-        return self._unit_s * (stacks + _NEVER_SIGMAS * self._jitter * sqrt(stacks))
+        return self._unit_s * (stacks + NEVER_SIGMAS * self._jitter * sqrt(stacks))
 
     def own_s(self, stacks: int) -> float:
         """Draw the time of one group."""
@@ -83,7 +83,7 @@ class ComputeTimes:
             place = self._place_in_block()
             exponent = 1.0 / groups * log(self._uniform_block.item(place))
             self.drawn += 1
-            largest = min(_ndtri_exp_of_one(exponent), _NEVER_SIGMAS)
+            largest = min(_ndtri_exp_of_one(exponent), NEVER_SIGMAS)
             return self._unit_s * (stacks + self._jitter * sqrt(stacks) * largest)
         factors = 1.0 + self._jitter * self._normals.standard_normal((groups, stacks))
         return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
@@ -108,7 +108,7 @@ class ComputeTimes:
         place = self._place_in_block()
         end = int(min(place + wanted + 1, _BLOCK))
         exponents = xlogy(1.0 / groups, self._uniform_block[place:end])
-        largest = np.minimum(ndtri_exp(exponents), _NEVER_SIGMAS)
+        largest = np.minimum(ndtri_exp(exponents), NEVER_SIGMAS)
         ahead_s: NDArray[np.float64] = self._unit_s * (
             stacks + self._jitter * sqrt(stacks) * largest
         )

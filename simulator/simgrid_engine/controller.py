@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf
+from math import inf, sqrt
 from typing import Any
 
 import simgrid
+from faultline.simulator.compute_times import NEVER_SIGMAS
 from faultline.simulator.job import Job
 from faultline.simulator.phases import (
     AllReduce,
@@ -61,7 +62,7 @@ class SimgridEngine:
         self._traffic = traffic
         self._news: Channel[News] = Channel()
         self._activities = [0]
-        paces = [
+        self._paces = paces = [
             Pace(group, work.compute_jitter, work.minimum_factor, job.seed)
             for group in range(work.groups)
         ]
@@ -78,6 +79,7 @@ class SimgridEngine:
         self._all_reduces = 0
         self._played_steps = PlayedSteps(traffic.step) if traffic.step else None
         self._writing_until_s = 0.0
+        self._writing: dict[int, Order] = {}
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -124,8 +126,46 @@ class SimgridEngine:
                 for group, stacks in phase.patch.items()
             }
         idle = {group for group in phase.members if group not in orders and group not in down}
-        self._arrived = idle | self._carry_out(orders)
+        # Ranks work for groups that may fail meanwhile, or are not free yet; the others compute.
+        at_risk = self._at_risk(orders)
+        computations = simgrid.ActivitySet()
+        for group, order in orders.items():
+            if group not in at_risk:
+                computations.push(self._computation(group, order))
+        self._arrived = idle | self._carry_out({group: orders[group] for group in at_risk})
+        self._arrived |= orders.keys() - at_risk
+        if not computations.empty():
+            computations.wait_all()
         return Outcome(simgrid.Engine.clock)
+
+    def _at_risk(self, orders: Mapping[int, ComputeOrder]) -> set[int]:
+        """Return the groups whose ranks may not live, or be free, to carry out an order."""
+        work, now_s = self._job.work, simgrid.Engine.clock
+        next_failure_s, down = self.clocks.next_failure_s, self.failure_injector.down
+
+        def longest_s(order: ComputeOrder) -> float:
+            variates = NEVER_SIGMAS * work.compute_jitter * sqrt(order.stacks)
+            return work.compute_s * order.stack_size * (order.stacks + variates)
+
+        return {
+            group
+            for group, order in orders.items()
+            if group in down
+            or group in self._writing
+            or next_failure_s[group] <= now_s + longest_s(order) * (1 + 1e-9)
+        }
+
+    def _computation(self, group: int, order: ComputeOrder) -> simgrid.Exec:
+        """Start what a group computes, on its rank's host."""
+        host = simgrid.Host.by_name(self._traffic.hosts[group][0])
+        pace = self._paces[group]
+        stacks = sum(pace.factor() for _ in range(order.stacks))
+        seconds = self._job.work.compute_s * order.stack_size * stacks
+        computation = simgrid.this_actor.exec_init(seconds * host.speed)
+        computation.host = host
+        computation.start()
+        self._activities[0] += 1
+        return computation
 
     def _is_regular(self, phase: Compute) -> bool:
         """Return whether every member takes whole micro-batches at the nominal pace."""
@@ -158,8 +198,11 @@ class SimgridEngine:
             news = self._news.get()
             if isinstance(news, Died):
                 # One that has been brought up since is not meant.
+                self._writing.pop(news.group, None)
                 if news.group in self.failure_injector.down:
                     waiting.discard(news.group)
+            elif isinstance(news, Report) and news.order is self._writing.get(news.group):
+                del self._writing[news.group]
             elif isinstance(news, Report) and news.order is orders.get(news.group):
                 waiting.discard(news.group)
                 # Who dies at the moment of its report has not arrived.
@@ -186,10 +229,7 @@ class SimgridEngine:
             if not self._reduce_by_messages(members, bool(absent), shows_s):
                 return Outcome(simgrid.Engine.clock, tuple(members))
         else:
-            duration_s = (shows_s - start_s) if absent else whole_s
-            down = self.failure_injector.down
-            present = [group for group in members if group not in down]
-            self._carry_out({group: SleepOrder(duration_s) for group in present})
+            self._sleep_until(shows_s if absent else start_s + whole_s)
         if fails_within:
             absent = self._absent(members, fails_within)
         if absent:
@@ -262,7 +302,6 @@ class SimgridEngine:
 
     def _stall(self, phase: Stall) -> Outcome:
         start_s = simgrid.Engine.clock
-        self._carry_out({group: SleepOrder(phase.duration_s) for group in phase.members})
         self._sleep_until(start_s + phase.duration_s)
         return Outcome(simgrid.Engine.clock)
 
@@ -278,6 +317,7 @@ class SimgridEngine:
         )
         if not phase.waits:
             self.failure_injector.ranks[writer].orders.put(order)
+            self._writing[writer] = order
             # Beside other messages it may take longer than alone.
             self._writing_until_s = start_s + 2 * save_s
             return Outcome(start_s)
@@ -297,6 +337,7 @@ class SimgridEngine:
             if isinstance(news, Ready):
                 up.add(news.group)
         self._arrived.clear()
+        self._writing.clear()
         failures = self.failure_injector.end_restart()
         return Outcome(simgrid.Engine.clock, (), failures, self.clocks.collect(phase.asks))
 
