@@ -8,14 +8,11 @@ two flows can meet on one link while another is idle.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from faultline.platforms import xml_names
-from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec import ClusterSpec, ScaleOut
 from faultline.platforms.topology import GpuPlace, gpu_places
-
-ChooseSpine = Callable[[GpuPlace | None, GpuPlace | None], int]
-"""The number of the spine between two GPUs; None stands for the storage."""
 
 
 def hashed(source: str, destination: str, choices: int, seed: int = 0) -> int:
@@ -35,31 +32,56 @@ def spine_routes(spec: ClusterSpec) -> Iterator[tuple[GpuPlace | None, GpuPlace 
     Flows inside a domain take NVLink, those below one leaf switch turn there.
     """
     places = list(gpu_places(spec))
-    choose = _choice(spec, places)
+    choice = SpineChoice(spec.scale_out, places)
     for source in places:
         for destination in places:
-            if source.domain != destination.domain and source.leaf != destination.leaf:
-                yield source, destination, choose(source, destination)
-        yield source, None, choose(source, None)
-        yield None, source, choose(None, source)
+            if passes_spines(source, destination):
+                yield source, destination, choice.of(source, destination)
+        yield source, None, choice.of(source, None)
+        yield None, source, choice.of(None, source)
 
 
-def _choice(spec: ClusterSpec, places: Sequence[GpuPlace]) -> ChooseSpine:
-    left = spec.scale_out.spines_left
-    seed = spec.scale_out.routing_seed or 0
-    # Leaf switch by leaf switch, so that neighbours below one are spread in turn on any rail.
-    by_leaf = sorted(places, key=lambda place: (place.leaf, place.index))
-    numbers = {place.index: number for number, place in enumerate(by_leaf)}
+def passes_spines(source: GpuPlace, destination: GpuPlace) -> bool:
+    """Tell whether flows between two GPUs leave both their domain and their leaf switch."""
+    return source.domain != destination.domain and source.leaf != destination.leaf
 
-    def by_hash(source: GpuPlace | None, destination: GpuPlace | None) -> int:
-        return left[hashed(_name(source), _name(destination), len(left), seed)]
 
-    def by_destination(source: GpuPlace | None, destination: GpuPlace | None) -> int:
-        # The storage is many servers: the client decides for both directions.
-        gpu = destination or source
-        return left[(numbers[gpu.index] if gpu else 0) % len(left)]
+class SpineChoice:
+    """Chooses the spine of each flow among those left, as the fabric's `routing` says.
 
-    return by_destination if spec.scale_out.routing == "d-mod-k" else by_hash
+    Parameters
+    ----------
+    out
+        The fabric; its routing is ``"ecmp"`` or ``"d-mod-k"``.
+    places
+        All GPUs.
+    """
+
+    def __init__(self, out: ScaleOut, places: Iterable[GpuPlace]) -> None:
+        self._out = out
+        self._left = out.spines_left
+        # Leaf switch by leaf switch, so that neighbours below one are spread in turn on any rail.
+        by_leaf = sorted(places, key=lambda place: (place.leaf, place.index))
+        self._numbers = {place.index: number for number, place in enumerate(by_leaf)}
+
+    def of(self, source: GpuPlace | None, destination: GpuPlace | None, connection: int = 0) -> int:
+        """Return the number of the spine.
+
+        Parameters
+        ----------
+        source, destination
+            The two ends; None is the storage.
+        connection
+            Which of several connections between the two, whose hashes differ: as RDMA over several
+            queue pairs has them. A platform has one.
+        """
+        if self._out.routing == "d-mod-k":
+            # The storage is many servers: there the client decides for both directions.
+            gpu = destination or source
+            return self._left[(self._numbers[gpu.index] if gpu else 0) % len(self._left)]
+        name = _name(source) if connection == 0 else f"{_name(source)}#{connection}"
+        seed = self._out.routing_seed or 0
+        return self._left[hashed(name, _name(destination), len(self._left), seed)]
 
 
 def _name(place: GpuPlace | None) -> str:
