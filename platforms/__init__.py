@@ -15,6 +15,7 @@ from faultline.platforms.fabric import (
 )
 from faultline.platforms.failure_domains import FailureDomain, failure_domains
 from faultline.platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
+from faultline.platforms.outages import Outage, outages
 from faultline.platforms.platform_data import GpuHost, Link, LinkClass, Platform, Route
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.rail_plane import rail_plane
@@ -37,6 +38,7 @@ __all__ = [
     "Link",
     "LinkClass",
     "Loaded",
+    "Outage",
     "Platform",
     "PlatformError",
     "Route",
@@ -49,6 +51,7 @@ __all__ = [
     "load_in_simgrid",
     "load_preset",
     "load_spec",
+    "outages",
     "parse_spec",
     "play_flows",
     "preset_names",

@@ -1,0 +1,188 @@
+"""Who is cut off when a component fails, and who goes on with less of the network.
+
+In a rail-optimised fabric a leaf switch serves one GPU of every server below it. Without it these
+GPUs still reach the network: over NVLink, and a neighbour's adapter on another rail, as NCCL's PXN
+passes traffic on. So the servers are slowed, and nobody is cut off.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from faultline.platforms import xml_names
+from faultline.platforms.fabric import switch_levels
+from faultline.platforms.failure_domains import VITAL_LINKS, FailureDomain
+from faultline.platforms.platform_data import Platform
+
+_Node = tuple[str, str]
+"""What it is ("point", or a link's direction and end), and its name."""
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    _Graph = nx.DiGraph[_Node]
+
+_WHOLE: frozenset[str] = frozenset({"gpu", "host", "domain", "rack"})
+"""Levels of components that are made of GPUs."""
+
+_EVERYBODY: _Node = ("source", "")
+_OUTSIDE: _Node = ("sink", "")
+
+
+@dataclass(frozen=True)
+class Outage:
+    """What a failed component leaves of a platform. Data: no engine slows a job by it yet.
+
+    Attributes
+    ----------
+    component
+        The name of the `FailureDomain`.
+    cut_off
+        GPU hosts that are down, have lost their NVLink domain or their host, or have no way to the
+        top layer of the network, not even over NVLink and a neighbour's adapter. A group that has
+        one of them cannot go on.
+    bandwidth_left
+        Share of the network bandwidth that a GPU keeps if all send at once, between 0 and 1, for
+        every server that goes on with less, by its number. Counted is what the cables carry, spread
+        as well as can be: hashed flows may get less.
+    """
+
+    component: str
+    cut_off: tuple[str, ...]
+    bandwidth_left: Mapping[int, float]
+
+
+def outages(platform: Platform, components: Iterable[FailureDomain]) -> Iterator[Outage]:
+    """Yield what each of some components of a platform leaves of it when it fails alone.
+
+    The GPUs of a scale-up domain share all its adapters, as NVLink lets them. Of what a switch has
+    upwards each domain has the share of its adapters below the switch.
+    """
+    ways = _Ways(platform)
+    for component in components:
+        yield ways.without(component)
+
+
+class _Ways:
+    """The ways of each scale-up domain to the top layer of the network."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._levels = switch_levels(platform)
+        self._top = max(self._levels.values(), default=0)
+        self._shares = self._shares_of_switches()
+        self._graphs = {domain: self._graph(domain) for domain in platform.domains}
+        self._reaching = {domain: _reaching(graph) for domain, graph in self._graphs.items()}
+        self._before = {domain: _largest_flow(graph) for domain, graph in self._graphs.items()}
+        self._domains_at: dict[str, set[int]] = {}
+        for domain, graph in self._graphs.items():
+            for _, name in graph:
+                self._domains_at.setdefault(name, set()).add(domain)
+
+    def without(self, component: FailureDomain) -> Outage:
+        """Return what is left without a component."""
+        down = set(component.gpus) if _takes_its_gpus(component) else set()
+        gone = {component.name, *component.links, *down}
+        cut_off = set(down)
+        left: dict[int, float] = {}
+        touched = set().union(*(self._domains_at.get(name, ()) for name in gone))
+        for domain in sorted(touched):
+            gpus = self._platform.domains[domain]
+            remains = self._graphs[domain].copy()
+            remains.remove_nodes_from([node for node in remains if node[1] in gone])
+            reached = [gpu for gpu in gpus if gpu.name in self._reaching[domain]]
+            reaching = _reaching(remains)
+            still = [gpu for gpu in reached if gpu.name in reaching]
+            cut_off.update(gpu.name for gpu in reached if gpu.name not in reaching)
+            if not still:
+                continue
+            share = _largest_flow(remains) / self._before[domain] * len(reached) / len(still)
+            if share < 1 - 1e-9:
+                left.update((gpu.domain if gpu.host < 0 else gpu.host, share) for gpu in still)
+        return Outage(component.name, tuple(sorted(cut_off)), left)
+
+    def _graph(self, domain: int) -> _Graph:
+        """Return the cables from the GPUs of a domain upwards, and NVLink among them."""
+        import networkx as nx
+
+        graph: _Graph = nx.DiGraph()
+        names = {gpu.name for gpu in self._platform.domains[domain]}
+        graph.add_node(_OUTSIDE)
+        for name in names:
+            graph.add_edge(_EVERYBODY, ("point", name))
+        seen, stack = set(names), list(names)
+        while stack:
+            here = stack.pop()
+            level = self._levels.get(here, 0)
+            if level == self._top:
+                graph.add_edge(("point", here), _OUTSIDE)
+            share = self._shares[here][domain] if level else 1.0
+            for neighbour, cable in self._platform.edges.get(here, ()):
+                is_nvlink = xml_names.link_class(neighbour) == xml_names.NVSWITCH
+                to_gpu = neighbour in names
+                if not (is_nvlink or to_gpu or self._levels.get(neighbour, 0) > level):
+                    continue
+                if to_gpu and level:
+                    continue
+                # A link has a capacity each way; all cables that share it meet in its node.
+                way = "in" if to_gpu else "out"
+                ends: list[_Node] = [("point", here)]
+                for link in cable:
+                    width = self._platform.links[link].bandwidth_bytes_per_s * share
+                    graph.add_edge(
+                        (f"{way}, near end", link), (f"{way}, far end", link), capacity=width
+                    )
+                    ends += [(f"{way}, near end", link), (f"{way}, far end", link)]
+                ends.append(("point", neighbour))
+                graph.add_edges_from(zip(ends[::2], ends[1::2], strict=True))
+                if neighbour not in seen:
+                    seen.add(neighbour)
+                    stack.append(neighbour)
+        return graph
+
+    def _shares_of_switches(self) -> dict[str, dict[int, float]]:
+        """Return each domain's share of the adapters below each switch that it reaches."""
+        domain_of = {gpu.name: gpu.domain for gpu in self._platform.gpus}
+        ports: dict[str, dict[str, int]] = {switch: {} for switch in self._levels}
+        for gpu, domain in domain_of.items():
+            for neighbour, cable in self._platform.edges.get(gpu, ()):
+                if neighbour in ports:
+                    ports[neighbour][cable[-1]] = domain
+        for switch in sorted(self._levels, key=self._levels.__getitem__):
+            for above, _ in self._platform.edges.get(switch, ()):
+                if self._levels.get(above, 0) > self._levels[switch]:
+                    ports[above].update(ports[switch])
+        shares: dict[str, dict[int, float]] = {}
+        for switch, below in ports.items():
+            widths: Counter[int] = Counter()
+            for port, domain in below.items():
+                widths[domain] += self._platform.links[port].bandwidth_bytes_per_s
+            whole = sum(widths.values())
+            shares[switch] = {domain: width / whole for domain, width in widths.items()}
+        return shares
+
+
+def _takes_its_gpus(component: FailureDomain) -> bool:
+    """Tell whether the GPUs of a component are down with it, whatever other ways they have."""
+    kind = xml_names.link_class(component.name)
+    return (
+        component.level in _WHOLE
+        or (component.level == "switch" and kind == xml_names.NVSWITCH)
+        # Without PCIe a GPU has lost its host, and not only the way to its adapter.
+        or (component.level == "link" and kind in {*VITAL_LINKS, "pcie"})
+    )
+
+
+def _reaching(graph: _Graph) -> set[str]:
+    import networkx as nx
+
+    return {name for _, name in nx.ancestors(graph, _OUTSIDE)}
+
+
+def _largest_flow(graph: _Graph) -> float:
+    import networkx as nx
+
+    return float(nx.maximum_flow_value(graph, _EVERYBODY, _OUTSIDE))
