@@ -7,14 +7,14 @@ passes traffic on. So the servers are slowed, and nobody is cut off.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from faultline.platforms import xml_names
 from faultline.platforms.fabric import switch_levels
-from faultline.platforms.failure_domains import VITAL_LINKS, FailureDomain
+from faultline.platforms.failure_domains import VITAL_LINKS, FailureDomain, failure_domains
 from faultline.platforms.platform_data import Platform
 
 _Node = tuple[str, str]
@@ -22,8 +22,6 @@ _Node = tuple[str, str]
 
 if TYPE_CHECKING:
     import networkx as nx
-
-    _Graph = nx.DiGraph[_Node]
 
 _WHOLE: frozenset[str] = frozenset({"gpu", "host", "domain", "rack"})
 """Levels of components that are made of GPUs."""
@@ -66,6 +64,28 @@ def outages(platform: Platform, components: Iterable[FailureDomain]) -> Iterator
         yield ways.without(component)
 
 
+def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
+    """Return how many GPUs a failed leaf switch cuts off; 0 where all have another way.
+
+    None where leaf switches are unlike one another, or those that one cuts off are not neighbours:
+    GPUs are cut off in runs of this many, in their order, the last run maybe shorter.
+    """
+    levels = switch_levels(platform)
+    ways = _Ways(platform)
+    numbers = {name: number for number, name in enumerate(platform.gpu_names)}
+    runs = [
+        sorted(numbers[name] for name in ways.cut_off(component))
+        for component in failure_domains(platform)
+        if levels.get(component.name) == 1
+    ]
+    if not any(runs):
+        return 0
+    size = max(map(len, runs))
+    starts = range(0, len(numbers), size)
+    expected = [list(range(start, min(start + size, len(numbers)))) for start in starts]
+    return size if sorted(runs) == expected else None
+
+
 class _Ways:
     """The ways of each scale-up domain to the top layer of the network."""
 
@@ -75,8 +95,9 @@ class _Ways:
         self._top = max(self._levels.values(), default=0)
         self._shares = self._shares_of_switches()
         self._graphs = {domain: self._graph(domain) for domain in platform.domains}
-        self._reaching = {domain: _reaching(graph) for domain, graph in self._graphs.items()}
-        self._before = {domain: _largest_flow(graph) for domain, graph in self._graphs.items()}
+        gpus = set(platform.gpu_names)
+        self._reaching = {domain: _reaching(graph) & gpus for domain, graph in self._graphs.items()}
+        self._before = cache(lambda domain: _largest_flow(self._graphs[domain]))
         self._domains_at: dict[str, set[int]] = {}
         for domain, graph in self._graphs.items():
             for _, name in graph:
@@ -84,31 +105,47 @@ class _Ways:
 
     def without(self, component: FailureDomain) -> Outage:
         """Return what is left without a component."""
-        down = set(component.gpus) if _takes_its_gpus(component) else set()
-        gone = {component.name, *component.links, *down}
-        cut_off = set(down)
+        cut_off: set[str] = set()
         left: dict[int, float] = {}
-        touched = set().union(*(self._domains_at.get(name, ()) for name in gone))
-        for domain in sorted(touched):
+        for domain, remains, still in self._remaining(component):
             gpus = self._platform.domains[domain]
-            remains = self._graphs[domain].copy()
-            remains.remove_nodes_from([node for node in remains if node[1] in gone])
-            reached = [gpu for gpu in gpus if gpu.name in self._reaching[domain]]
-            reaching = _reaching(remains)
-            still = [gpu for gpu in reached if gpu.name in reaching]
-            cut_off.update(gpu.name for gpu in reached if gpu.name not in reaching)
+            cut_off |= self._reaching[domain] - still
             if not still:
                 continue
-            share = _largest_flow(remains) / self._before[domain] * len(reached) / len(still)
+            before = self._before(domain) / len(self._reaching[domain])
+            share = _largest_flow(remains) / len(still) / before
             if share < 1 - 1e-9:
-                left.update((gpu.domain if gpu.host < 0 else gpu.host, share) for gpu in still)
+                servers = (
+                    gpu.domain if gpu.host < 0 else gpu.host for gpu in gpus if gpu.name in still
+                )
+                left.update(dict.fromkeys(servers, share))
         return Outage(component.name, tuple(sorted(cut_off)), left)
 
-    def _graph(self, domain: int) -> _Graph:
+    def cut_off(self, component: FailureDomain) -> set[str]:
+        """Return the GPU hosts that are cut off without a component."""
+        return {
+            name
+            for domain, _, still in self._remaining(component)
+            for name in self._reaching[domain] - still
+        }
+
+    def _remaining(
+        self, component: FailureDomain
+    ) -> Iterator[tuple[int, nx.DiGraph[_Node], set[str]]]:
+        """Yield the domains that a component touches, what is left of their ways, and for whom."""
+        gone = {component.name, *component.links}
+        if _takes_its_gpus(component):
+            gone.update(component.gpus)
+        for domain in sorted(set().union(*(self._domains_at.get(name, ()) for name in gone))):
+            remains = self._graphs[domain].copy()
+            remains.remove_nodes_from([node for node in remains if node[1] in gone])
+            yield domain, remains, _reaching(remains) & self._reaching[domain]
+
+    def _graph(self, domain: int) -> nx.DiGraph[_Node]:
         """Return the cables from the GPUs of a domain upwards, and NVLink among them."""
         import networkx as nx
 
-        graph: _Graph = nx.DiGraph()
+        graph: nx.DiGraph[_Node] = nx.DiGraph()
         names = {gpu.name for gpu in self._platform.domains[domain]}
         graph.add_node(_OUTSIDE)
         for name in names:
@@ -157,9 +194,10 @@ class _Ways:
                     ports[above].update(ports[switch])
         shares: dict[str, dict[int, float]] = {}
         for switch, below in ports.items():
-            widths: Counter[int] = Counter()
+            widths: dict[int, float] = {}
             for port, domain in below.items():
-                widths[domain] += self._platform.links[port].bandwidth_bytes_per_s
+                width = self._platform.links[port].bandwidth_bytes_per_s
+                widths[domain] = widths.get(domain, 0.0) + width
             whole = sum(widths.values())
             shares[switch] = {domain: width / whole for domain, width in widths.items()}
         return shares
@@ -176,13 +214,13 @@ def _takes_its_gpus(component: FailureDomain) -> bool:
     )
 
 
-def _reaching(graph: _Graph) -> set[str]:
+def _reaching(graph: nx.DiGraph[_Node]) -> set[str]:
     import networkx as nx
 
     return {name for _, name in nx.ancestors(graph, _OUTSIDE)}
 
 
-def _largest_flow(graph: _Graph) -> float:
+def _largest_flow(graph: nx.DiGraph[_Node]) -> float:
     import networkx as nx
 
     return float(nx.maximum_flow_value(graph, _EVERYBODY, _OUTSIDE))

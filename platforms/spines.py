@@ -79,10 +79,11 @@ class SpineChoice:
             # The storage is many servers: there the client decides for both directions.
             gpu = destination or source
             return self._left[(self._numbers[gpu.index] if gpu else 0) % len(self._left)]
-        name = _name(source) if connection == 0 else f"{_name(source)}#{connection}"
+        name = host_name(source) if connection == 0 else f"{host_name(source)}#{connection}"
         seed = self._out.routing_seed or 0
-        return self._left[hashed(name, _name(destination), len(self._left), seed)]
+        return self._left[hashed(name, host_name(destination), len(self._left), seed)]
 
 
-def _name(place: GpuPlace | None) -> str:
+def host_name(place: GpuPlace | None) -> str:
+    """Return the name of an end of a flow; None is the storage."""
     return place.name if place else xml_names.STORAGE_HOST

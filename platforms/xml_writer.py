@@ -34,7 +34,7 @@ from faultline.platforms import topology, xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_properties import spec_properties
-from faultline.platforms.spines import spine_routes
+from faultline.platforms.spines import host_name, spine_routes
 from faultline.platforms.units import SPEED, format_quantity
 from faultline.platforms.xml_elements import flow_route, host, link, prop, route
 
@@ -268,18 +268,15 @@ class _Fabric:
             spine = xml_names.spine(number)
             ways_up, ways_down = from_storage, to_storage
             if source:
-                up = [*self._way_to_leaf(source), xml_names.spine_link(source.leaf, spine)]
-                ways_up = [(name, "UP") for name in up]
+                ways_up = [(name, "UP") for name in self._way_to_spine(source, spine)]
             if destination:
-                down = [
-                    *self._way_to_leaf(destination),
-                    xml_names.spine_link(destination.leaf, spine),
-                ]
-                ways_down = [(name, "DOWN") for name in reversed(down)]
-            ends = (
-                place.name if place else xml_names.STORAGE_HOST for place in (source, destination)
-            )
+                down = reversed(self._way_to_spine(destination, spine))
+                ways_down = [(name, "DOWN") for name in down]
+            ends = host_name(source), host_name(destination)
             self.routes.append(flow_route(*ends, [*ways_up, *ways_down]))
+
+    def _way_to_spine(self, place: topology.GpuPlace, spine: str) -> list[str]:
+        return [*self._way_to_leaf(place), xml_names.spine_link(place.leaf, spine)]
 
     def _router(self, name: str) -> None:
         ET.SubElement(self.zone, "router", id=name)

@@ -14,6 +14,7 @@ from faultline.platforms import (
     Outage,
     Platform,
     failure_domains,
+    gpus_cut_off_by_a_leaf_switch,
     load_preset,
     outages,
     read_platform,
@@ -70,6 +71,40 @@ def test_without_nvlink_nothing_takes_over(write: Write) -> None:
     found = by_name(read_platform(write(spec)), ("leaf-00001-00", "nic-000000"))
     assert found["leaf-00001-00"].cut_off == gpus(2, 3)
     assert found["nic-000000"].cut_off == gpus(0)
+
+
+def test_what_a_leaf_switch_cuts_off_as_a_number(write: Write) -> None:
+    def cut_off(**overrides: Any) -> int | None:
+        spec = load_preset("hgx-h100", **{"domains": 5, "domains_per_leaf": 2, **overrides})
+        return gpus_cut_off_by_a_leaf_switch(read_platform(write(spec)))
+
+    assert cut_off() == 0
+    assert cut_off(rail_optimised=False) == 16
+    assert cut_off(rail_optimised=False, domains=4, domains_per_leaf=4) == 32
+    assert cut_off(gpus_per_domain=1) == 2
+    # One adapter for all GPUs of a server: there is no neighbour to take over.
+    assert cut_off(gpus_per_nic=8) == 16
+
+
+def test_leaf_switches_that_are_unlike_have_no_number(write: Write) -> None:
+    """An edited file: a GPU of the first server has a second adapter, on the other leaf switch."""
+    path = write(load_preset("hgx-h100", domains=2, domains_per_leaf=1, rail_optimised=False))
+    text = path.read_text(encoding="utf-8")
+    for before, added in (
+        ("<link id=", '<link id="nic-second" bandwidth="50GBps" latency="1us"/>'),
+        (
+            "<route ",
+            '<route src="gpu-000003" dst="leaf-00001"><link_ctn id="nic-second"/></route>',
+        ),
+    ):
+        text = text.replace(before, added + before, 1)
+    path.write_text(text, encoding="utf-8")
+    found = by_name(read_platform(path), ("leaf-00000", "leaf-00001"))
+    # One of nine adapters below the other switch: 400/9 GB/s of 400 and 400/9.
+    assert found["leaf-00000"].cut_off == ()
+    assert found["leaf-00000"].bandwidth_left == pytest.approx({0: 1 / 10})
+    assert found["leaf-00001"].cut_off == gpus(*range(8, 16))
+    assert gpus_cut_off_by_a_leaf_switch(read_platform(path)) is None
 
 
 def test_a_lost_spine_takes_its_share_of_everybody(write: Write) -> None:
@@ -174,9 +209,8 @@ def test_bandwidth_left_against_one_flow_of_all(name: str, write: Write) -> None
     assert slowed > 0
 
 
-def test_a_second_way_up_keeps_the_servers_of_a_leaf_switch(write: Write) -> None:
-    """An edited file: half as wide as the trunk, by one more switch between leaf and core."""
-    path = write(load_preset("hgx-h100", domains=2, domains_per_leaf=1, rail_optimised=False))
+def _add_second_way_up(path: Path) -> None:
+    """Give one leaf switch a way half as wide as its trunk, by one more switch to the core."""
     second = "".join(
         f'<link id="{name}" bandwidth="200GBps" latency="1us" sharing_policy="SPLITDUPLEX"/>'
         for name in ("second-0", "third-0")
@@ -196,6 +230,11 @@ def test_a_second_way_up_keeps_the_servers_of_a_leaf_switch(write: Write) -> Non
     ):
         text = text.replace(before, added + before, 1)
     path.write_text(text, encoding="utf-8")
+
+
+def test_a_second_way_up_keeps_the_servers_of_a_leaf_switch(write: Write) -> None:
+    path = write(load_preset("hgx-h100", domains=2, domains_per_leaf=1, rail_optimised=False))
+    _add_second_way_up(path)
     (outage,) = by_name(read_platform(path), ("up_leaf-00000",)).values()
     # Eight adapters of 50 GB/s have 200 GB/s upwards instead of what they can take.
     assert outage == Outage("up_leaf-00000", (), {0: 0.5})

@@ -59,7 +59,8 @@ def test_the_hash_is_the_documented_one_for_good() -> None:
     """The same number by b2sum: printf '0:gpu-000000>gpu-000008' | b2sum -l 64."""
     assert hashed("gpu-000000", "gpu-000008", 1 << 64) == int("bb1decd1a30f735c", 16)
     assert hashed("a", "b", 7) == hashed("a", "b", 1 << 64) % 7
-    ways = {hashed(*ends, 1 << 64, seed) for ends in ("ab", "ba", "bc") for seed in (0, 1)}
+    ends = (("a", "b"), ("b", "a"), ("b", "c"))
+    ways = {hashed(near, far, 1 << 64, seed) for near, far in ends for seed in (0, 1)}
     assert len(ways) == 6
 
 
