@@ -7,14 +7,14 @@ passes traffic on. So the servers are slowed, and nobody is cut off.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from faultline.platforms import xml_names
 from faultline.platforms.fabric import switch_levels
-from faultline.platforms.failure_domains import VITAL_LINKS, FailureDomain, failure_domains
+from faultline.platforms.failure_domains import VITAL_LINKS, FailureDomain
 from faultline.platforms.platform_data import Platform
 
 _Node = tuple[str, str]
@@ -74,9 +74,9 @@ def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
     ways = _Ways(platform)
     numbers = {name: number for number, name in enumerate(platform.gpu_names)}
     runs = [
-        sorted(numbers[name] for name in ways.cut_off(component))
-        for component in failure_domains(platform)
-        if levels.get(component.name) == 1
+        sorted(numbers[name] for name in ways.cut_off({switch}))
+        for switch, level in levels.items()
+        if level == 1
     ]
     if not any(runs):
         return 0
@@ -97,7 +97,7 @@ class _Ways:
         self._graphs = {domain: self._graph(domain) for domain in platform.domains}
         gpus = set(platform.gpu_names)
         self._reaching = {domain: _reaching(graph) & gpus for domain, graph in self._graphs.items()}
-        self._before = cache(lambda domain: _largest_flow(self._graphs[domain]))
+        self._before = cache(self._flow_of_all)
         self._domains_at: dict[str, set[int]] = {}
         for domain, graph in self._graphs.items():
             for _, name in graph:
@@ -105,41 +105,34 @@ class _Ways:
 
     def without(self, component: FailureDomain) -> Outage:
         """Return what is left without a component."""
-        cut_off: set[str] = set()
+        gone = _gone_with(component)
         left: dict[int, float] = {}
-        for domain, remains, still in self._remaining(component):
-            gpus = self._platform.domains[domain]
-            cut_off |= self._reaching[domain] - still
+        for domain, still in self._reaching_without(gone):
             if not still:
                 continue
             before = self._before(domain) / len(self._reaching[domain])
-            share = _largest_flow(remains) / len(still) / before
+            share = _largest_flow(self._graphs[domain], gone) / len(still) / before
             if share < 1 - 1e-9:
-                servers = (
-                    gpu.domain if gpu.host < 0 else gpu.host for gpu in gpus if gpu.name in still
-                )
-                left.update(dict.fromkeys(servers, share))
-        return Outage(component.name, tuple(sorted(cut_off)), left)
+                gpus = (gpu for gpu in self._platform.domains[domain] if gpu.name in still)
+                left.update((gpu.domain if gpu.host < 0 else gpu.host, share) for gpu in gpus)
+        return Outage(component.name, tuple(sorted(self.cut_off(gone))), left)
 
-    def cut_off(self, component: FailureDomain) -> set[str]:
-        """Return the GPU hosts that are cut off without a component."""
+    def _flow_of_all(self, domain: int) -> float:
+        return _largest_flow(self._graphs[domain])
+
+    def cut_off(self, gone: Collection[str]) -> set[str]:
+        """Return the GPU hosts that are cut off without some hosts, switches and links."""
         return {
             name
-            for domain, _, still in self._remaining(component)
+            for domain, still in self._reaching_without(gone)
             for name in self._reaching[domain] - still
         }
 
-    def _remaining(
-        self, component: FailureDomain
-    ) -> Iterator[tuple[int, nx.DiGraph[_Node], set[str]]]:
-        """Yield the domains that a component touches, what is left of their ways, and for whom."""
-        gone = {component.name, *component.links}
-        if _takes_its_gpus(component):
-            gone.update(component.gpus)
+    def _reaching_without(self, gone: Collection[str]) -> Iterator[tuple[int, set[str]]]:
+        """Yield the domains that have ways over what is gone, and their GPUs with a way left."""
         for domain in sorted(set().union(*(self._domains_at.get(name, ()) for name in gone))):
-            remains = self._graphs[domain].copy()
-            remains.remove_nodes_from([node for node in remains if node[1] in gone])
-            yield domain, remains, _reaching(remains) & self._reaching[domain]
+            reaching = _reaching(self._graphs[domain], gone)
+            yield domain, reaching & self._reaching[domain]
 
     def _graph(self, domain: int) -> nx.DiGraph[_Node]:
         """Return the cables from the GPUs of a domain upwards, and NVLink among them."""
@@ -203,24 +196,36 @@ class _Ways:
         return shares
 
 
-def _takes_its_gpus(component: FailureDomain) -> bool:
-    """Tell whether the GPUs of a component are down with it, whatever other ways they have."""
+def _gone_with(component: FailureDomain) -> set[str]:
+    """Return the hosts, switches and links that fail with a component.
+
+    Some take their GPUs along, whatever other ways these have.
+    """
     kind = xml_names.link_class(component.name)
-    return (
+    gone = {component.name, *component.links}
+    if (
         component.level in _WHOLE
         or (component.level == "switch" and kind == xml_names.NVSWITCH)
         # Without PCIe a GPU has lost its host, and not only the way to its adapter.
         or (component.level == "link" and kind in {*VITAL_LINKS, "pcie"})
-    )
+    ):
+        gone.update(component.gpus)
+    return gone
 
 
-def _reaching(graph: nx.DiGraph[_Node]) -> set[str]:
+def _reaching(graph: nx.DiGraph[_Node], gone: Collection[str] = ()) -> set[str]:
+    """Return the names of all that lead to the top layer."""
+    seen, stack = {_OUTSIDE}, [_OUTSIDE]
+    while stack:
+        for node in graph.pred[stack.pop()]:
+            if node not in seen and node[1] not in gone:
+                seen.add(node)
+                stack.append(node)
+    return {name for _, name in seen}
+
+
+def _largest_flow(graph: nx.DiGraph[_Node], gone: Collection[str] = ()) -> float:
     import networkx as nx
 
-    return {name for _, name in nx.ancestors(graph, _OUTSIDE)}
-
-
-def _largest_flow(graph: nx.DiGraph[_Node]) -> float:
-    import networkx as nx
-
-    return float(nx.maximum_flow_value(graph, _EVERYBODY, _OUTSIDE))
+    left = graph.subgraph([node for node in graph if node[1] not in gone])
+    return float(nx.maximum_flow_value(left, _EVERYBODY, _OUTSIDE))
