@@ -53,7 +53,6 @@ def cluster(**overrides: Any) -> ClusterSpec:
 @pytest.mark.parametrize(
     "overrides",
     [
-        {},
         {"failed_spines": [2]},
         {"rail_optimised": False, "spines": 8},
         {"gpus_per_nic": 2, "oversubscription": [1]},
@@ -76,7 +75,7 @@ def test_ring_times_against_simgrid(overrides: dict[str, Any], write: Write) -> 
         return max(play_flows(write(cluster(**overrides, **routing)), flows)) - 2.3e-6
 
     adaptive_s = seconds()
-    for seed in range(3):
+    for seed in range(2):
         hashed_s = seconds(routing="ecmp", routing_seed=seed)
         assert rings.slowdown("ecmp", seed) == pytest.approx(hashed_s / adaptive_s, rel=1e-6)
     by_destination_s = seconds(routing="d-mod-k")
