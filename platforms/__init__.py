@@ -15,6 +15,7 @@ from faultline.platforms.fabric import (
 )
 from faultline.platforms.failure_domains import FailureDomain, failure_domains
 from faultline.platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
+from faultline.platforms.outages import Outage, gpus_cut_off_by_a_leaf_switch, outages
 from faultline.platforms.platform_data import GpuHost, Link, LinkClass, Platform, Route
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.rail_plane import rail_plane
@@ -37,6 +38,7 @@ __all__ = [
     "Link",
     "LinkClass",
     "Loaded",
+    "Outage",
     "Platform",
     "PlatformError",
     "Route",
@@ -46,9 +48,11 @@ __all__ = [
     "engine_arguments",
     "fabric_layers",
     "failure_domains",
+    "gpus_cut_off_by_a_leaf_switch",
     "load_in_simgrid",
     "load_preset",
     "load_spec",
+    "outages",
     "parse_spec",
     "play_flows",
     "preset_names",

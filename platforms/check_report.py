@@ -66,6 +66,7 @@ def check_report(path: str | Path) -> dict[str, Any]:
             for layer in fabric_layers(platform)
         ],
         "bisection": _bisection(platform),
+        "flow_routes": sum(map(len, platform.flow_routes.values())) or None,
         "storage": _storage(platform),
         "simgrid": {
             "hosts": loaded.hosts,

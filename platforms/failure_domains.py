@@ -15,7 +15,7 @@ Level = Literal["gpu", "host", "domain", "rack", "switch", "link"]
 # The crossbar of an NVSwitch fails with its switch.
 _NO_LINKS = {xml_names.MANAGEMENT, xml_names.NVSWITCH}
 
-_VITAL = {"nvlink", "hostlink", "hostmemory"}
+VITAL_LINKS = {"nvlink", "hostlink", "hostmemory"}
 """Links that no network path needs, and yet no job can do without."""
 
 
@@ -46,9 +46,13 @@ class FailureDomain:
 def failure_domains(platform: Platform) -> tuple[FailureDomain, ...]:
     """Return every GPU, host, scale-up domain, rack, switch and link of a platform.
 
-    All uplinks of a switch are one trunk in a platform, and the spines of a layer are one switch.
-    Their failures are those of the whole: a single cable or spine of many takes some bandwidth and
-    cuts nobody off. A file that names no racks has none here. The management network does not fail.
+    With adaptive routing all uplinks of a switch are one trunk in a platform, and the spines of a
+    layer are one switch. Their failures are those of the whole: a single cable or spine of many
+    takes some bandwidth and cuts nobody off. A file that names no racks has none here. The
+    management network does not fail.
+
+    Cut off here is who loses its own adapter's way. `platforms.outages` counts the way over NVLink
+    and a neighbour's adapter, too, and says what bandwidth is left.
     """
     return tuple(_Components(platform).all())
 
@@ -110,7 +114,7 @@ class _Components:
 
     def _single(self, name: str, level: Level, links: tuple[str, ...]) -> FailureDomain:
         gpus = set(self.cut_off.get(name, ()))
-        if xml_names.link_class(name) in _VITAL:
+        if xml_names.link_class(name) in VITAL_LINKS:
             gpus.update(self._gpus_at([name]))
         return FailureDomain(name, level, tuple(sorted(gpus)), links)
 

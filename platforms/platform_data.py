@@ -89,6 +89,8 @@ class Platform:
     properties: Mapping[str, str]
     edges: Mapping[str, tuple[Hop, ...]] = field(repr=False)
     """From each host or switch, the neighbours and the links of the cable to them."""
+    flow_routes: Mapping[str, tuple[Hop, ...]] = field(repr=False, default_factory=dict)
+    """From each host, the hosts to which flows take a stated way over cables of switches."""
     roles: Mapping[str, str] = field(repr=False, default_factory=dict)
     """Role of every host: ``gpu``, ``memory``, ``disk``, ``storage``, ``controller``."""
 
@@ -170,9 +172,10 @@ class Platform:
             cost, here = heapq.heappop(queue)
             if here == destination:
                 return self._walk(before, source, destination)
-            if cost > costs[here]:
+            # Nothing that begins here can still be shorter than the way that is known.
+            if cost > costs[here] or cost + 1 >= costs.get(destination, cost + 2):
                 continue
-            for neighbour, cable in self.edges[here]:
+            for neighbour, cable in (*self.edges[here], *self.flow_routes.get(here, ())):
                 if cost + len(cable) < costs.get(neighbour, 1 << 60):
                     costs[neighbour] = cost + len(cable)
                     before[neighbour] = (here, cable)

@@ -7,7 +7,7 @@ A `ClusterSpec` is read from TOML by `load_spec`. In the file every quantity is 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from faultline.platforms import spec_rules
 from faultline.platforms.nvlink import with_generation
@@ -83,9 +83,13 @@ class ScaleOut(Table):
     leaf switch k of the set. Fewer `rails` than adapters in a domain are dealt in turn: with 4
     rails and 18 hosts of 4 GPUs in a domain, GPU k of every host is on rail k.
 
-    The spine layer is one switch in the platform, and the uplinks of a switch are one trunk whose
-    bandwidth is the sum of the NICs below it over its oversubscription: ideal spraying, as adaptive
-    routing gives.
+    With `routing` ``"adaptive"``, the default, the spine layer is one switch in the platform, and
+    the uplinks of a switch are one trunk whose bandwidth is the sum of the NICs below it over its
+    oversubscription: ideal spraying. With ``"ecmp"`` and ``"d-mod-k"`` each of the `spines` is a
+    switch, to which every leaf switch has a link of that bandwidth over `spines`, and each flow
+    keeps to one of them (`platforms.spines`): by a hash with `routing_seed` (0 by default) of its
+    two ends, or by the number of its destination. `failed_spines`, counted from 0, are gone: flows
+    choose among those left, a trunk is so much narrower.
 
     A hop has its `link_latency`, a switch its `switch_latency`; a trunk carries both, a NIC link
     carries half a switch, so that a path counts each switch once.
@@ -97,8 +101,22 @@ class ScaleOut(Table):
     oversubscription: tuple[Ratio, ...]
     rail_optimised: StrictBool
     rails: Count | None = None
+    routing: Literal["adaptive", "ecmp", "d-mod-k"] | None = None
+    spines: Count | None = None
+    failed_spines: tuple[StrictInt, ...] | None = None
+    routing_seed: StrictInt | None = None
     link_latency_s: Latency = Field(alias="link_latency")
     switch_latency_s: Latency = Field(alias="switch_latency")
+
+    @property
+    def keeps_flows_on_one_spine(self) -> bool:
+        """Tell whether spines are switches of their own, each flow passing one of them."""
+        return self.routing in ("ecmp", "d-mod-k")
+
+    @property
+    def spines_left(self) -> tuple[int, ...]:
+        """Numbers of the spines that have not failed; empty where the spec counts none."""
+        return tuple(set(range(self.spines or 0)) - set(self.failed_spines or ()))
 
 
 class Host(Table):

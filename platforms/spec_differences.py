@@ -142,7 +142,12 @@ def _values(
 
 def _cables(platform: Platform, expected: Platform) -> list[Difference]:
     has, should = (
-        {(name, *hop) for name, hops in one.edges.items() for hop in hops}
+        {
+            (name, *hop)
+            for routes in (one.edges, one.flow_routes)
+            for name, hops in routes.items()
+            for hop in hops
+        }
         for one in (platform, expected)
     )
     told = []

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from faultline.platforms import xml_names
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import spec_from_mapping
 
-_LISTS = {"scale_out.oversubscription"}
+_LISTS: dict[str, Callable[[str], float]] = {
+    "scale_out.oversubscription": float,
+    "scale_out.failed_spines": int,
+}
 _BOOLEANS = {"scale_out.rail_optimised", "host.doors"}
 _WHOLE = {
     "scale_up.domains",
@@ -22,6 +25,8 @@ _WHOLE = {
     "scale_out.domains_per_leaf",
     "scale_out.leaves_per_pod",
     "scale_out.rails",
+    "scale_out.spines",
+    "scale_out.routing_seed",
     "plane.cluster_gpus",
 }
 
@@ -71,7 +76,7 @@ def _value(key: str, text: str) -> object:
     """Turn text back into what stood in the TOML file; what fits nothing stays, to be refused."""
     try:
         if key in _LISTS:
-            return [float(item) for item in text.split()]
+            return [_LISTS[key](item) for item in text.split()]
         if key in _WHOLE:
             return int(text)
     except ValueError:

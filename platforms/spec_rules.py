@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _MOST_GPUS = 200_000
 """More GPU hosts fill the memory: their file alone is over 250 MB."""
 
+_MOST_GPUS_WITH_ROUTES = 256
+"""Where each pair of GPUs has a route of its own: their file is 25 MB, and grows as the square."""
+
 
 def check(spec: ClusterSpec) -> None:
     """Check a spec whose keys are right each for itself.
@@ -32,6 +35,7 @@ def check(spec: ClusterSpec) -> None:
     _domain(spec)
     _adapters(spec)
     _levels(spec)
+    _spines(spec)
 
 
 def _plane(spec: ClusterSpec, cluster_gpus: int) -> None:
@@ -121,4 +125,32 @@ def _levels(spec: ClusterSpec) -> None:
         raise KeyedError(
             "scale_out.leaves_per_pod",
             "has no meaning with 2 levels: remove it or write levels = 3",
+        )
+
+
+def _spines(spec: ClusterSpec) -> None:
+    out = spec.scale_out
+    if out.spines is None:
+        if out.keeps_flows_on_one_spine:
+            raise KeyedError("scale_out.spines", f'is missing: routing = "{out.routing}" needs it')
+        if out.failed_spines is not None:
+            raise KeyedError("scale_out.spines", "is missing: scale_out.failed_spines counts them")
+    elif out.levels == 3:
+        raise KeyedError("scale_out.spines", "has no meaning with 3 levels: write levels = 2")
+    for failed in out.failed_spines or ():
+        if not 0 <= failed < (out.spines or 0):
+            raise KeyedError(
+                "scale_out.failed_spines",
+                f"{failed} is no spine: there are 0 to {(out.spines or 0) - 1}",
+            )
+    if out.spines is not None and not out.spines_left:
+        raise KeyedError("scale_out.failed_spines", "are all spines: nothing would get through")
+    if out.routing_seed is not None and out.routing != "ecmp":
+        raise KeyedError("scale_out.routing_seed", 'has no meaning without routing = "ecmp"')
+    if out.keeps_flows_on_one_spine and spec.gpus > _MOST_GPUS_WITH_ROUTES:
+        raise KeyedError(
+            "scale_out.routing",
+            f'"{out.routing}" writes a route for each pair of GPUs, for {_MOST_GPUS_WITH_ROUTES} '
+            f"GPU hosts at most, and there are {spec.gpus}: simulate one rail plane, or write "
+            'routing = "adaptive"',
         )

@@ -68,11 +68,19 @@ def gpu_places(spec: ClusterSpec) -> Iterator[GpuPlace]:
             )
 
 
+def top_switches(spec: ClusterSpec) -> list[str]:
+    """Return the switches of the top layer: the core, or each spine where flows keep to one."""
+    if spec.scale_out.keeps_flows_on_one_spine:
+        return [xml_names.spine(number) for number in spec.scale_out.spines_left]
+    return [xml_names.TOP_SWITCH]
+
+
 def trunks(spec: ClusterSpec) -> list[Trunk]:
     """Return the trunks of all switches, leaf switches first.
 
     A trunk is as wide as the NICs that are below its switch, divided by the oversubscriptions up to
-    there: a layer passes upwards what it got from below, over k.
+    there: a layer passes upwards what it got from below, over k. Where spines are switches of their
+    own, it is split into a link to each of them. Either way, a failed spine takes its share along.
     """
     out = spec.scale_out
     three_levels = out.levels == 3
@@ -88,6 +96,15 @@ def trunks(spec: ClusterSpec) -> list[Trunk]:
     for leaf, nics in nics_below_leaf.items():
         pod = leaf_pod[leaf]
         width = len(nics) * nic / out.oversubscription[0]
+        if out.keeps_flows_on_one_spine:
+            width /= out.spines or 1
+            found += [
+                Trunk(xml_names.spine_link(leaf, spine), leaf, spine, width)
+                for spine in top_switches(spec)
+            ]
+            continue
+        if out.failed_spines:
+            width *= len(out.spines_left) / (out.spines or 1)
         above = f"pod-{pod:05d}" if three_levels else xml_names.TOP_SWITCH
         found.append(Trunk(f"up_{leaf}", leaf, above, width))
         into_pod[pod] = into_pod.get(pod, 0.0) + width

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
 
@@ -50,5 +50,18 @@ def route(
     for name in cable:
         container = ET.SubElement(element, "link_ctn", id=name)
         if direction and name not in undirected:
+            container.set("direction", direction)
+    return element
+
+
+def flow_route(source: str, destination: str, ways: Iterable[tuple[str, str]]) -> ET.Element:
+    """Return what flows from one host to another pass: links in order, each with its direction.
+
+    The direction of a link that has none is empty.
+    """
+    element = ET.Element("route", src=source, dst=destination, symmetrical="NO")
+    for name, direction in ways:
+        container = ET.SubElement(element, "link_ctn", id=name)
+        if direction:
             container.set("direction", direction)
     return element

@@ -54,6 +54,16 @@ def leaf(group: int, rail: int | None) -> str:
     return f"leaf-{group:05d}" if rail is None else f"leaf-{group:05d}-{rail:02d}"
 
 
+def spine(number: int) -> str:
+    """Return the name of a spine switch, where spines are switches of their own."""
+    return f"spine-{number:02d}"
+
+
+def spine_link(leaf: str, spine: str) -> str:
+    """Return the name of the link between a leaf switch and a spine, of class ``up_leaf``."""
+    return f"up_{leaf}_{spine}"
+
+
 def link_class(name: str) -> str:
     """Return the class of a link or the kind of a switch by its name."""
     return name.split("-", 1)[0]

@@ -1,7 +1,8 @@
 """Read a platform file without SimGrid, and find what is wrong in it beforehand.
 
 SimGrid ends the whole process at many mistakes, and at some it never ends. What `write_xml` writes,
-edited or not, is understood here in full: zones of hosts, routers, links and one-cable routes.
+edited or not, is understood here in full: zones of hosts, routers, links, cables, and routes over
+cables of switches.
 `check_in_simgrid` then asks SimGrid itself.
 """
 
@@ -87,6 +88,7 @@ class _Reader:
         hosts = set(self.roles)
         gpu_names = {gpu.name for gpu in self.gpus}
         routes = RouteReader(self.where, self.root, self.links, hosts, gpu_names)
+        edges, flow_routes = routes.edges()
         platform = Platform(
             path=Path(self.where),
             gpus=tuple(sorted(self.gpus, key=lambda gpu: gpu.name)),
@@ -95,7 +97,8 @@ class _Reader:
             storage=self._host_of_role("storage"),
             controller=self._host_of_role("controller"),
             properties=self._properties(root_zone),
-            edges=routes.edges(),
+            edges=edges,
+            flow_routes=flow_routes,
             roles=self.roles,
         )
         # Properties that make no sense show now and not in the middle of a run.

@@ -10,6 +10,7 @@ from faultline.platforms.xml_tree import Element
 
 _DIRECTIONS = ("UP", "DOWN", "NONE")
 _Graph = dict[str, list[str]]
+_Hops = dict[str, tuple[Hop, ...]]
 
 
 class RouteReader:
@@ -31,8 +32,11 @@ class RouteReader:
         self._edges: dict[str, list[Hop]] = {}
         self._lines: dict[tuple[str, str], int] = {}
 
-    def edges(self) -> dict[str, tuple[Hop, ...]]:
-        """Return the neighbours of every host and router with the cables to them.
+    def edges(self) -> tuple[_Hops, _Hops]:
+        """Return the neighbours of every host and router with the cables to them, and flow routes.
+
+        A route between two hosts all of whose links are on cables of switches is no cable of its
+        own: it says which of them the flows between the two take.
 
         Raises
         ------
@@ -42,7 +46,22 @@ class RouteReader:
         for zone in self.root.all("zone"):
             self._zone(zone)
         self._zone_routes()
-        return {name: tuple(hops) for name, hops in self._edges.items()}
+        at_switches = {
+            link
+            for name, hops in self._edges.items()
+            for neighbour, cable in hops
+            if not {name, neighbour} <= self.hosts
+            for link in cable
+        }
+        cables: dict[str, list[Hop]] = {name: [] for name in self._edges}
+        flow_routes: dict[str, list[Hop]] = {}
+        for name, hops in self._edges.items():
+            for hop in hops:
+                if {name, hop[0]} <= self.hosts and at_switches.issuperset(hop[1]):
+                    flow_routes.setdefault(name, []).append(hop)
+                else:
+                    cables[name].append(hop)
+        return _fixed(cables), _fixed(flow_routes)
 
     def _place(self, element: Element) -> str:
         return f"{self.where}:{element.line}"
@@ -155,6 +174,10 @@ class RouteReader:
                         f"{nearest(name, known)}",
                         self._place(route),
                     )
+
+
+def _fixed(hops_of: Mapping[str, list[Hop]]) -> _Hops:
+    return {name: tuple(hops) for name, hops in hops_of.items()}
 
 
 def _reachable(graph: _Graph, start: str) -> set[str]:

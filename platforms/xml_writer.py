@@ -34,8 +34,9 @@ from faultline.platforms import topology, xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_properties import spec_properties
+from faultline.platforms.spines import host_name, spine_routes
 from faultline.platforms.units import SPEED, format_quantity
-from faultline.platforms.xml_elements import host, link, prop, route
+from faultline.platforms.xml_elements import flow_route, host, link, prop, route
 
 _HEADER = """<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
@@ -106,6 +107,7 @@ class _Fabric:
     def __init__(self, spec: ClusterSpec) -> None:
         self.spec = spec
         self.places = list(topology.gpu_places(spec))
+        self.top = topology.top_switches(spec)
         self.zone = ET.Element("zone", id=xml_names.FABRIC_ZONE, routing="DijkstraCache")
         self.links: list[ET.Element] = []
         self.routes: list[ET.Element] = []
@@ -116,6 +118,7 @@ class _Fabric:
         self._add_disks()
         self._add_storage()
         self._add_management_ports()
+        self._add_spine_routes()
         self.zone.extend(self.links)
         self.zone.extend(self.routes)
 
@@ -159,19 +162,20 @@ class _Fabric:
         nic_latency_s = nic.latency_s + out.switch_latency_s / 2
         nic_bandwidth = topology.nic_bandwidth_bytes_per_s(self.spec)
         for place in self.places:
-            cable = [f"nic-{place.nic:06d}"]
+            cable = self._way_to_leaf(place)
             if nic.pcie_bandwidth_bytes_per_s is not None:
-                cable.insert(0, f"pcie-{place.index:06d}")
                 self._link(cable[0], nic.pcie_bandwidth_bytes_per_s, nic.pcie_latency_s)
             if place.index % nic.gpus_per_nic == 0:
                 self._link(cable[-1], nic_bandwidth, nic_latency_s)
             self.routes.append(route(place.name, place.leaf, cable, "UP"))
-        for trunk in topology.trunks(self.spec):
-            self._router(trunk.below)
+        trunks = topology.trunks(self.spec)
+        below = dict.fromkeys(trunk.below for trunk in trunks)
+        for switch in (*below, *self.top):
+            self._router(switch)
+        for trunk in trunks:
             latency_s = out.link_latency_s + out.switch_latency_s
             self._link(trunk.name, trunk.bandwidth_bytes_per_s, latency_s)
             self.routes.append(route(trunk.below, trunk.above, [trunk.name], "UP"))
-        self._router(xml_names.TOP_SWITCH)
 
     def _add_host_memory(self) -> None:
         memory = self.spec.host
@@ -210,12 +214,15 @@ class _Fabric:
                     route(*ends, cable, direction, symmetrical=False, undirected=[shared])
                 )
 
+    def _way_to_leaf(self, place: topology.GpuPlace) -> list[str]:
+        return [*self._way_to_host(place.index), f"nic-{place.nic:06d}"]
+
     def _way_to_host(self, index: int) -> list[str]:
         return [f"pcie-{index:06d}"] if self.spec.nic.pcie_bandwidth_bytes_per_s else []
 
     def _add_storage(self) -> None:
         storage = self.spec.storage
-        name, top = xml_names.STORAGE_HOST, xml_names.TOP_SWITCH
+        name = xml_names.STORAGE_HOST
         host(self.zone, name, "1Gf", {xml_names.ROLE_PROPERTY: "storage"})
         latency_s = storage.latency_s + self.spec.scale_out.switch_latency_s / 2
         # A plane gets its part of what the whole cluster shares.
@@ -224,13 +231,13 @@ class _Fabric:
         self._link(
             "storage-write", storage.write_bandwidth_bytes_per_s / planes, latency_s, "SHARED"
         )
-        client: list[str] = []
+        client = self._storage_client()
         if storage.client_bandwidth_bytes_per_s is not None:
             # A fat pipe limits every transfer for itself.
-            client = ["storage-client"]
             self._link(client[0], storage.client_bandwidth_bytes_per_s, 0.0, "FATPIPE")
-        self._one_way(name, top, *client, "storage-read")
-        self._one_way(top, name, "storage-write", *client)
+        for top in self.top:
+            self._one_way(name, top, *client, "storage-read")
+            self._one_way(top, name, "storage-write", *client)
 
     def _add_management_ports(self) -> None:
         self._router(_TO_MANAGEMENT)
@@ -241,6 +248,35 @@ class _Fabric:
             self._one_way(place.name, _TO_MANAGEMENT, _MANAGEMENT_LINK)
             self._one_way(_FROM_MANAGEMENT, place.name, _MANAGEMENT_LINK)
         self._one_way(_TO_MANAGEMENT, _FROM_MANAGEMENT, *[_DETOUR_LINK] * _DETOUR_LENGTH)
+
+    def _storage_client(self) -> list[str]:
+        capped = self.spec.storage.client_bandwidth_bytes_per_s is not None
+        return ["storage-client"] if capped else []
+
+    def _add_spine_routes(self) -> None:
+        """Say of each pair of hosts which spine their flows pass, where each keeps to one.
+
+        SimGrid has a route as long as this over any spine. It takes this one, as it knows it
+        before all that leads past a switch, and changes it only for one of fewer links.
+        """
+        if not self.spec.scale_out.keeps_flows_on_one_spine:
+            return
+        client = self._storage_client()
+        from_storage = [(name, "") for name in (*client, "storage-read")]
+        to_storage = [(name, "") for name in ("storage-write", *client)]
+        for source, destination, number in spine_routes(self.spec):
+            spine = xml_names.spine(number)
+            ways_up, ways_down = from_storage, to_storage
+            if source:
+                ways_up = [(name, "UP") for name in self._way_to_spine(source, spine)]
+            if destination:
+                down = reversed(self._way_to_spine(destination, spine))
+                ways_down = [(name, "DOWN") for name in down]
+            ends = host_name(source), host_name(destination)
+            self.routes.append(flow_route(*ends, [*ways_up, *ways_down]))
+
+    def _way_to_spine(self, place: topology.GpuPlace, spine: str) -> list[str]:
+        return [*self._way_to_leaf(place), xml_names.spine_link(place.leaf, spine)]
 
     def _router(self, name: str) -> None:
         ET.SubElement(self.zone, "router", id=name)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.check_report import check_report
+from faultline.platforms.collisions import hashing_cost
 from faultline.platforms.errors import nearest
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.rail_plane import rail_plane
@@ -78,6 +81,33 @@ def execute_draw(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def execute_collisions(arguments: argparse.Namespace) -> int:
+    """Say what it costs an all-reduce that flows are hashed onto spines."""
+    spec = _spec(arguments.spec, read_settings(arguments.settings))
+    cost = hashing_cost(spec, arguments.groups, arguments.seeds)
+    if arguments.json:
+        print(json.dumps(asdict(cost), allow_nan=False))
+        return 0
+    table = Table(
+        title=f"{spec.name}: all-reduce of {arguments.groups} groups, rings on all rails at once",
+        title_justify="left",
+    )
+    for heading in ("routing", "connections a pair", "time / adaptive", "least seed", "worst seed"):
+        table.add_column(heading, justify="left" if heading == "routing" else "right")
+    table.add_row("adaptive", "", "1.00")
+    table.add_row("d-mod-k", "", f"{cost.d_mod_k:.2f}")
+    for connections, slowdowns in cost.ecmp.items():
+        values = (median(slowdowns), min(slowdowns), max(slowdowns))
+        table.add_row("ecmp", str(connections), *(f"{value:.2f}" for value in values))
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        f"{cost.leaf_flows} flows hashed on the {cost.leaf_links} links of one leaf switch: the "
+        f"busiest is expected to have {cost.busiest_over_mean:.2f} times the mean"
+    )
+    return 0
+
+
 def execute_list(_arguments: argparse.Namespace) -> int:
     """List what comes with Faultline."""
     for name in preset_names():
@@ -133,6 +163,8 @@ def _report_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
         )
     else:
         rows.append(("bisection", "none: there is one domain"))
+    if report["flow_routes"]:
+        rows.append(("routing", f"{report['flow_routes']:,} pairs of hosts keep to one spine each"))
     rows.append(("storage", _storage_text(report["storage"])))
     simgrid = report["simgrid"]
     memory_mb = simgrid["peak_memory_bytes"] / 1e6

@@ -11,7 +11,7 @@ from faultline.experiments.config.mix_file import load_mix, shipped_mixes
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.trace_file import parse_timestamp, read_trace
-from faultline.experiments.job.platform_files import spec_of
+from faultline.experiments.job.platform_files import cut_off_with_a_switch, spec_of
 from faultline.simulator.failures.distributions import Exponential, Weibull
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.failures.mix import CauseMix
@@ -84,6 +84,8 @@ def job_layout(scenario: Scenario) -> JobLayout:
 
     What the scenario does not state comes from the spec of its platform, and where that has none,
     or is a rail plane without hosts, from HGX servers in racks of two as Llama 3 was trained on.
+    For a mix of causes, the cables of a platform XML say which GPUs a leaf switch cuts off; a trace
+    names switches that did take GPUs down.
     """
     table, job = scenario.failures, scenario.job
     host, domain, switch = GPUS_PER_HOST, GPUS_PER_DOMAIN, GPUS_PER_SWITCH
@@ -91,12 +93,15 @@ def job_layout(scenario: Scenario) -> JobLayout:
     if spec is not None and spec.plane is None:
         host, domain = spec.gpus_per_host, spec.scale_up.gpus_per_domain
         switch = spec.scale_out.domains_per_leaf * domain
+        if table.model == "mix" and table.gpus_per_switch is None:
+            by_cables = cut_off_with_a_switch(scenario.platform.file)
+            switch = switch if by_cables is None else by_cables
     return JobLayout(
         job.groups,
         job.gpus_of_group,
         table.gpus_per_host or host,
         table.gpus_per_domain or domain,
-        table.gpus_per_switch or switch,
+        switch if table.gpus_per_switch is None else table.gpus_per_switch,
     )
 
 
@@ -125,7 +130,14 @@ def _independent_groups(
 
 def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
     table = scenario.failures
-    mix = CauseMix(load_mix(table.mix or "llama3").causes(), layout)
+    causes = load_mix(table.mix or "llama3").causes()
+    striking = tuple(cause for cause in causes if layout.gpus_per_component(cause.level) > 0)
+    if not striking:
+        raise UserError(
+            f"failures.mix = {table.mix!r}: it strikes switches only, and by the cables of the "
+            "platform none cuts a GPU off; set failures.gpus_per_switch to how many it takes down"
+        )
+    mix = CauseMix(striking, layout)
     if table.rate == "mtbf":
         return mix.rescaled(stated_mtbf_s(scenario))
     if not 1e-3 <= mix.mtbf_s <= 1e15:
@@ -139,6 +151,11 @@ def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
 def _trace(table: FailuresTable, layout: JobLayout) -> Trace:
     if table.trace is None:
         raise UserError('failures.model = "trace": needs failures.trace, the path of a CSV file')
+    if table.gpus_per_switch == 0:
+        raise UserError(
+            "failures.gpus_per_switch = 0: a trace is of switches that did take GPUs down; state "
+            "how many, or leave the key out"
+        )
     path = Path(table.trace)
     try:
         start = None if table.trace_start is None else parse_timestamp(table.trace_start)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from faultline.experiments.config.clusters import cluster_file, platform_at, spec_of_cluster
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_in_simgrid
@@ -61,6 +63,23 @@ def spec_of(scenario: Scenario) -> ClusterSpec | None:
         If there is no such platform, or it is broken.
     """
     return spec_of_cluster(scenario.platform.file)
+
+
+def cut_off_with_a_switch(name: str) -> int | None:
+    """Return how many GPUs a leaf switch cuts off by the cables of a platform XML.
+
+    0 where all have another way, None where leaf switches are unlike one another, or the name is
+    that of a shipped cluster, whose cables are only those of its spec.
+    """
+    if name in preset_names():
+        return None
+    path = cluster_file(name)
+    return _cut_off_in_file(path, _stamp(path))
+
+
+@lru_cache(maxsize=8)
+def _cut_off_in_file(path: Path, _stamp: tuple[int, int, int] | None) -> int | None:
+    return gpus_cut_off_by_a_leaf_switch(platform_at(path))
 
 
 @contextmanager

@@ -74,7 +74,8 @@ class JobLayout:
     gpus_per_group : int
         GPUs g of a group.
     gpus_per_host, gpus_per_domain, gpus_per_switch : int
-        GPUs of a host, of a scale-up domain, and those that a switch connects.
+        GPUs of a host, of a scale-up domain, and those that a switch connects; 0 of a switch where
+        no GPU is cut off without it.
     """
 
     groups: int

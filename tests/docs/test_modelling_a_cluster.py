@@ -26,7 +26,7 @@ def test_every_command_of_the_page_works(
     (spec,) = blocks("toml")
     Path("our-cluster.toml").write_text(spec, encoding="utf-8")
     commands = [line for block in blocks("sh") for line in block.splitlines()]
-    assert len(commands) == 8
+    assert len(commands) == 12
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "faultline"
@@ -35,6 +35,10 @@ def test_every_command_of_the_page_works(
     assert "128 GPUs" in printed.out
     assert "oversubscribed 2:1" in printed.out
     assert "the file is as its spec says" in printed.out
+    promised = re.findall(r"^ecmp .*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(promised) == 3
+    for line in promised:
+        assert line.split() in [re.findall(r"[\w.-]+", row) for row in printed.out.splitlines()]
     assert Path("our-cluster.png").read_bytes().startswith(b"\x89PNG")
     (code,) = blocks("python")
     exec(code, {})

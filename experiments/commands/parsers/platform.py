@@ -10,6 +10,7 @@ from faultline.experiments.commands.parsers.arguments import (
     add_json,
     add_output,
     add_settings,
+    positive,
     shipped,
     subcommands,
 )
@@ -49,6 +50,7 @@ def platform(commands: Any) -> None:
     add("list", help="list the clusters that come with Faultline")
     _add_probe(add)
     _add_break(add)
+    _add_collisions(add)
 
 
 def _presets() -> str:
@@ -108,6 +110,27 @@ def _add_break(add: Any) -> None:
         help="when ranks give up waiting (default: 600s)",
     )
     parser.set_defaults(execute="collective:execute_break")
+
+
+def _add_collisions(add: Any) -> None:
+    parser: ArgumentParser = add(
+        "collisions",
+        help="tell what hashing flows onto spines costs an all-reduce",
+        description="Compare routing by hash (ECMP, over several seeds) and by destination "
+        "(D-mod-k) with adaptive routing: how much longer the all-reduce of a job takes. Groups "
+        "take GPUs in order, and GPU k of every group sends to GPU k of the next, all at once.",
+        epilog="example: faultline platform collisions hgx-h100 --set domains=64 "
+        "--set domains_per_leaf=16 --set spines=16 --groups 4",
+    )
+    parser.add_argument("spec", metavar="SPEC", help=f"a TOML file, or one of: {_presets()}")
+    add_settings(parser, "change one key of the spec, dotted or short; may be given more than once")
+    parser.add_argument(
+        "--groups", type=positive, required=True, metavar="N", help="how many groups the job has"
+    )
+    parser.add_argument(
+        "--seeds", type=positive, default=20, metavar="N", help="seeds of the hash (default: 20)"
+    )
+    add_json(parser, "print one JSON object")
 
 
 def _add_collective(parser: ArgumentParser) -> None:

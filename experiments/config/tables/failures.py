@@ -151,12 +151,13 @@ class FailuresTable(Table):
     )
     gpus_per_switch: int | None = key(
         None,
-        "GPUs that lose the network with a switch; unset: those below one leaf (or "
-        "one set of rails) of the platform, or 16.",
-        "derived: the platform's spec; where it has no domains, two hosts under the switch of "
-        "a rack (Grattafiori et al. 2024, Llama 3, arXiv 2407.21783)",
+        "GPUs that lose the network with a switch, 0 if all have another way, over NVLink and a "
+        "neighbour's adapter; unset: by the cables of a platform XML for a mix; else those below "
+        "one leaf (or one set of rails) of the platform, or 16.",
+        "derived: the platform's cables or spec; where it has no domains, two hosts under the "
+        "switch of a rack (Grattafiori et al. 2024, Llama 3, arXiv 2407.21783)",
         "1",
-        between=(1, 10**9),
+        between=(0, 10**9),
         only_with={"failures.model": ("mix", "trace")},
     )
 

@@ -104,6 +104,42 @@ class TestGenerate:
         assert f"{output}: cannot be written: No such file or directory" in told
 
 
+class TestSpines:
+    SPINES = ("--set", "domains=4", "--set", "domains_per_leaf=1", "--set", "spines=8")
+
+    def test_check_knows_the_spines_and_the_ways_of_flows(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "hashed.xml"
+        arguments = ["hgx-h100", *self.SPINES, "--set", "routing=ecmp", "-o", str(path)]
+        assert main(["platform", "generate", *arguments]) == 0
+        capsys.readouterr()
+        assert main(["platform", "check", str(path), "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["switches"] == {"leaf": 32, "nvswitch": 4, "spine": 8}
+        # 32 GPUs to the 24 of other domains, to the storage and back.
+        assert report["flow_routes"] == 32 * (24 + 2)
+        assert report["differs_from_spec"] == []
+        assert main(["platform", "check", str(path)]) == 0
+        assert "832 pairs of hosts keep to one spine each" in capsys.readouterr().out
+
+    def test_collisions(self, capsys: pytest.CaptureFixture[str]) -> None:
+        words = ["collisions", "hgx-h100", *self.SPINES, "--set", "domains=16"]
+        words += ["--set", "domains_per_leaf=4", "--set", "spines=4", "--groups", "4"]
+        assert main(["platform", *words, "--seeds", "5", "--json"]) == 0
+        cost = json.loads(capsys.readouterr().out)
+        assert (cost["leaf_flows"], cost["leaf_links"], cost["d_mod_k"]) == (4, 4, 1.0)
+        assert [len(slowdowns) for slowdowns in cost["ecmp"].values()] == [5, 5, 5]
+        assert main(["platform", *words]) == 0
+        printed = capsys.readouterr().out
+        assert "4 flows hashed on the 4 links of one leaf switch" in printed
+        assert f"{cost['busiest_over_mean']:.2f} times the mean" in " ".join(printed.split())
+
+    def test_collisions_that_cannot_be(self, capsys: pytest.CaptureFixture[str]) -> None:
+        told = refused(capsys, "collisions", "hgx-h100", *self.SPINES, "--groups", 5)
+        assert "hgx-h100: 5 groups do not divide its 32 GPUs" in told
+
+
 class TestCheck:
     def test_json_is_in_si_units(self, platform: Path, capsys: pytest.CaptureFixture[str]) -> None:
         capsys.readouterr()

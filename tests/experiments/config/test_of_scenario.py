@@ -19,7 +19,8 @@ from faultline.experiments.runs.single_run import run, scenario_hash
 from faultline.platforms import load_preset, write_xml
 from faultline.simulator.failures.distributions import Weibull
 from faultline.simulator.failures.failure import JobLayout
-from faultline.simulator.failures.models import IndependentGroups
+from faultline.simulator.failures.mix import CauseMix
+from faultline.simulator.failures.models import IndependentGroups, SharedFailures
 from faultline.simulator.failures.victims import ComponentChoice
 
 MIX = ["failures.model=mix", "job.groups=200"]
@@ -122,6 +123,59 @@ def test_hosts_domains_and_switches_come_from_the_platform(tmp_path: Path) -> No
     write_xml(load_preset("gb200-nvl72", domains=2, domains_per_leaf=1), path)
     own = job_layout(load_scenario("spare-sound", [f'platform.file="{path}"']))
     assert (own.gpus_per_host, own.gpus_per_domain, own.gpus_per_switch) == (4, 72, 72)
+
+
+def test_a_mix_strikes_whom_the_cables_cut_off(tmp_path: Path) -> None:
+    """A leaf switch of one rail cuts nobody off, one of whole servers all of its sixteen GPUs."""
+    rails, plain = tmp_path / "rails.xml", tmp_path / "plain.xml"
+    for path, rail_optimised in ((rails, True), (plain, False)):
+        spec = load_preset("hgx-h100", domains=4, domains_per_leaf=2, rail_optimised=rail_optimised)
+        write_xml(spec, path)
+
+    def mix_on(file: object, *more: str) -> CauseMix:
+        settings = ["job.groups=4", "job.gpus=32", "failures.model=mix", f'platform.file="{file}"']
+        settings.append("failures.rate=model")
+        model = failure_model(load_scenario("spare-sound", [*settings, *more]))
+        assert isinstance(model, SharedFailures)
+        assert isinstance(model.sequence, CauseMix)
+        return model.sequence
+
+    by_switch = mix_on(plain)
+    layout = by_switch.layout
+    assert (layout.gpus_per_host, layout.gpus_per_domain, layout.gpus_per_switch) == (8, 8, 16)
+    batch = next(by_switch.batches(seed=1)) + next(by_switch.batches(seed=2))
+    struck = {one.groups for one in batch if one.level == "switch"}
+    assert struck == {range(2), range(2, 4)}
+    without = mix_on(rails)
+    assert without.layout.gpus_per_switch == 0
+    assert set(by_switch.causes) - set(without.causes) == {"switch-or-cable"}
+    assert {one.level for one in next(without.batches(seed=1))} == {"gpu", "host"}
+    # What interrupts the job is rarer by what strikes switches: 35 of 419 interruptions.
+    assert without.mtbf_s == pytest.approx(by_switch.mtbf_s * 419 / 384)
+    # A shipped cluster by its name has no cables but those of its spec.
+    assert mix_on("hgx-h100").layout.gpus_per_switch == 256
+    assert mix_on(rails, "failures.gpus_per_switch=16") == by_switch
+
+
+def test_a_trace_is_of_switches_that_did_take_gpus_down(trace: str) -> None:
+    told = refused(
+        "failures.model=trace", f'failures.trace="{trace}"', "failures.gpus_per_switch=0"
+    )
+    assert told.startswith("failures.gpus_per_switch = 0: a trace is of switches that did take")
+
+
+def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None:
+    mix = tmp_path / "switches.toml"
+    mix.write_text(
+        'source = "our log"\n[[cause]]\nname = "cable"\nlevel = "switch"\nkind = "network"\n'
+        "per_1000_node_days = 0.2\n",
+        encoding="utf-8",
+    )
+    platform = tmp_path / "rails.xml"
+    write_xml(load_preset("hgx-h100", domains=2), platform)
+    settings = [f'platform.file="{platform}"', "failures.model=mix", f'failures.mix="{mix}"']
+    with pytest.raises(UserError, match=r"strikes switches only, .* set failures.gpus_per_switch"):
+        failure_model(load_scenario("spare-sound", settings))
 
 
 @pytest.mark.parametrize(

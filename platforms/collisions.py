@@ -1,0 +1,222 @@
+"""What it costs an all-reduce that flows are hashed onto spines instead of being sprayed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, inf, lgamma, log
+
+import numpy as np
+import numpy.typing as npt
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spines import SpineChoice, passes_spines
+from faultline.platforms.topology import gpu_places, nic_bandwidth_bytes_per_s, trunks
+
+_Series = npt.NDArray[np.float64]
+
+
+CONNECTIONS = (1, 4, 16)
+"""Over how many connections a pair of GPUs may send: Llama 3 was trained with sixteen."""
+
+
+@dataclass(frozen=True)
+class HashingCost:
+    """What hashing costs the all-reduce of a job.
+
+    Attributes
+    ----------
+    leaf_flows, leaf_links
+        The most flows that one leaf switch sends to the spines, and its links to them.
+    busiest_over_mean
+        Expected load of the busiest of these links over the mean, by `busiest_over_mean`.
+    d_mod_k
+        How many times as long the all-reduce takes as with adaptive routing if the destination
+        chooses the spine.
+    ecmp
+        The same by hash, for each number of connections a pair: a value a seed, in their order.
+    """
+
+    leaf_flows: int
+    leaf_links: int
+    busiest_over_mean: float
+    d_mod_k: float
+    ecmp: dict[int, list[float]]
+
+
+def hashing_cost(spec: ClusterSpec, groups: int, seeds: int) -> HashingCost:
+    """Return what hashing costs the all-reduce of a number of groups, with the seeds from 0 on.
+
+    Raises
+    ------
+    PlatformError
+        The groups do not divide the GPUs, no flow passes a spine, or the spec counts no spines.
+    """
+    rings = Rings(spec, groups)
+    flows, links = rings.most_flows_of_a_leaf, len(spec.scale_out.spines_left)
+    if not flows:
+        raise PlatformError(
+            f"the rings of {groups} groups pass no spine: they stay below leaf switches", spec.name
+        )
+    return HashingCost(
+        flows,
+        links,
+        busiest_over_mean(flows, links),
+        rings.slowdown("d-mod-k"),
+        {
+            connections: [rings.slowdown("ecmp", seed, connections) for seed in range(seeds)]
+            for connections in CONNECTIONS
+        },
+    )
+
+
+def busiest_over_mean(flows: int, links: int) -> float:
+    """Return the expected load of the busiest link over the mean, with flows hashed at random.
+
+    Exact: given their sum, independent Poisson numbers are multinomial, so the probability that no
+    link has more than m flows is a coefficient of the n-th power of the Poisson distribution cut
+    off above m.
+
+    Parameters
+    ----------
+    flows, links
+        How many equal flows choose how many links, each on its own and all links alike.
+
+    Examples
+    --------
+    >>> round(busiest_over_mean(1000, 16), 3)
+    1.23
+    """
+    mean = flows / links
+    numbers = np.arange(flows + 1)
+    factorials = np.array([lgamma(number + 1) for number in numbers])
+    poisson = np.exp(numbers * log(mean) - mean - factorials)
+    of_all = exp(flows * log(flows) - flows - factorials[flows])
+    expected = 0.0
+    # E max = sum over m of P(max > m); below the mean, some link always has more.
+    for most in range(flows):
+        none_above = 0.0
+        if most * links >= flows:
+            none_above = _power(poisson[: most + 1], links, flows)[flows] / of_all
+        expected += 1.0 - none_above
+        if none_above > 1.0 - 1e-12:
+            break
+    return float(expected / mean)
+
+
+class Rings:
+    """The rings of an all-reduce over groups: GPU k of every group with GPU k of the next, at once.
+
+    Groups take GPUs in order. All flows are equal and begin together, so those over the link with
+    the most of them for its bandwidth end last: max-min fairness gives nobody less than them.
+
+    Parameters
+    ----------
+    spec
+        The cluster, which counts its spines.
+    groups
+        How many groups there are.
+
+    Raises
+    ------
+    PlatformError
+        The groups do not divide the GPUs, or the spec counts no spines.
+    """
+
+    def __init__(self, spec: ClusterSpec, groups: int) -> None:
+        if spec.scale_out.spines is None:
+            raise PlatformError("scale_out.spines is missing: say how many there are", spec.name)
+        if groups < 2 or spec.gpus % groups:
+            raise PlatformError(
+                f"{groups} groups do not divide its {spec.gpus} GPUs, or are less than two",
+                spec.name,
+            )
+        self._spec = spec
+        self._places = list(gpu_places(spec))
+        shift = spec.gpus // groups
+        self._pairs = [
+            (place, self._places[(place.index + shift) % spec.gpus]) for place in self._places
+        ]
+        self._widths = {
+            trunk.below: trunk.bandwidth_bytes_per_s for trunk in trunks(self._routed("adaptive"))
+        }
+
+    @property
+    def most_flows_of_a_leaf(self) -> int:
+        """How many GPUs below one leaf switch send over the spines, where they are most."""
+        sources = Counter(pair[0].leaf for pair in self._pairs if passes_spines(*pair))
+        return max(sources.values(), default=0)
+
+    def slowdown(self, routing: str, seed: int | None = None, connections: int = 1) -> float:
+        """Return how many times as long the rings take as with adaptive routing.
+
+        Parameters
+        ----------
+        routing
+            ``"ecmp"`` or ``"d-mod-k"``.
+        seed
+            Of the hash.
+        connections
+            Over how many connections, each hashed for itself, a pair of GPUs splits its bytes.
+        """
+        out = self._routed(routing, seed).scale_out
+        choice = SpineChoice(out, self._places)
+        flows: Counter[tuple[str, str, int]] = Counter()
+        for source, destination in self._pairs:
+            if passes_spines(source, destination):
+                for connection in range(connections):
+                    spine = choice.of(source, destination, connection)
+                    flows["up", source.leaf, spine] += 1
+                    flows["down", destination.leaf, spine] += 1
+        left = len(out.spines_left)
+        busiest = max(
+            (
+                count / connections / (self._widths[leaf] / left)
+                for (_, leaf, _), count in flows.items()
+            ),
+            default=0.0,
+        )
+        elsewhere = self._seconds_per_byte_at_ends
+        return max(elsewhere, busiest) / max(elsewhere, self._seconds_per_byte_in_trunks)
+
+    def _routed(self, routing: str, seed: int | None = None) -> ClusterSpec:
+        """Return the spec with another routing: nothing is written, so its size is no matter."""
+        out = self._spec.scale_out.model_copy(update={"routing": routing, "routing_seed": seed})
+        return self._spec.model_copy(update={"scale_out": out})
+
+    @cached_property
+    def _seconds_per_byte_in_trunks(self) -> float:
+        """What adaptive routing needs for a byte of each pair: all uplinks of a leaf are one."""
+        flows: Counter[tuple[str, str]] = Counter()
+        for source, destination in self._pairs:
+            if passes_spines(source, destination):
+                flows["up", source.leaf] += 1
+                flows["down", destination.leaf] += 1
+        return max((count / self._widths[leaf] for (_, leaf), count in flows.items()), default=0.0)
+
+    @cached_property
+    def _seconds_per_byte_at_ends(self) -> float:
+        """What NVLink, PCIe and adapters need for a byte of each pair."""
+        nic, up = self._spec.nic, self._spec.scale_up
+        adapters: Counter[tuple[str, int]] = Counter()
+        slowest = 0.0
+        for source, destination in self._pairs:
+            if source.domain == destination.domain:
+                slowest = max(slowest, 1 / (up.bandwidth_bytes_per_s or 1.0))
+                continue
+            slowest = max(slowest, 1 / (nic.pcie_bandwidth_bytes_per_s or inf))
+            adapters["out", source.nic] += 1
+            adapters["in", destination.nic] += 1
+        width = nic_bandwidth_bytes_per_s(self._spec)
+        return max(slowest, max(adapters.values(), default=0) / width)
+
+
+def _power(series: _Series, exponent: int, degree: int) -> _Series:
+    """Return a power of a series up to a degree, by squaring."""
+    found = np.ones(1)
+    for bit in f"{exponent:b}":
+        found = np.convolve(found, found)[: degree + 1]
+        if bit == "1":
+            found = np.convolve(found, series)[: degree + 1]
+    return found

@@ -1,0 +1,231 @@
+"""Who is cut off when a component fails, and who goes on with less of the network.
+
+In a rail-optimised fabric a leaf switch serves one GPU of every server below it. Without it these
+GPUs still reach the network: over NVLink, and a neighbour's adapter on another rail, as NCCL's PXN
+passes traffic on. So the servers are slowed, and nobody is cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from faultline.platforms import xml_names
+from faultline.platforms.fabric import switch_levels
+from faultline.platforms.failure_domains import VITAL_LINKS, FailureDomain
+from faultline.platforms.platform_data import Platform
+
+_Node = tuple[str, str]
+"""What it is ("point", or a link's direction and end), and its name."""
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+_WHOLE: frozenset[str] = frozenset({"gpu", "host", "domain", "rack"})
+"""Levels of components that are made of GPUs."""
+
+_EVERYBODY: _Node = ("source", "")
+_OUTSIDE: _Node = ("sink", "")
+
+
+@dataclass(frozen=True)
+class Outage:
+    """What a failed component leaves of a platform. Data: no engine slows a job by it yet.
+
+    Attributes
+    ----------
+    component
+        The name of the `FailureDomain`.
+    cut_off
+        GPU hosts that are down, have lost their NVLink domain or their host, or have no way to the
+        top layer of the network, not even over NVLink and a neighbour's adapter. A group that has
+        one of them cannot go on.
+    bandwidth_left
+        Share of the network bandwidth that a GPU keeps if all send at once, between 0 and 1, for
+        every server that goes on with less, by its number. Counted is what the cables carry, spread
+        as well as can be: hashed flows may get less.
+    """
+
+    component: str
+    cut_off: tuple[str, ...]
+    bandwidth_left: Mapping[int, float]
+
+
+def outages(platform: Platform, components: Iterable[FailureDomain]) -> Iterator[Outage]:
+    """Yield what each of some components of a platform leaves of it when it fails alone.
+
+    The GPUs of a scale-up domain share all its adapters, as NVLink lets them. Of what a switch has
+    upwards each domain has the share of its adapters below the switch.
+    """
+    ways = _Ways(platform)
+    for component in components:
+        yield ways.without(component)
+
+
+def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
+    """Return how many GPUs a failed leaf switch cuts off; 0 where all have another way.
+
+    None where leaf switches are unlike one another, or those that one cuts off are not neighbours:
+    GPUs are cut off in runs of this many, in their order, the last run maybe shorter.
+    """
+    levels = switch_levels(platform)
+    ways = _Ways(platform)
+    numbers = {name: number for number, name in enumerate(platform.gpu_names)}
+    runs = [
+        sorted(numbers[name] for name in ways.cut_off({switch}))
+        for switch, level in levels.items()
+        if level == 1
+    ]
+    if not any(runs):
+        return 0
+    size = max(map(len, runs))
+    starts = range(0, len(numbers), size)
+    expected = [list(range(start, min(start + size, len(numbers)))) for start in starts]
+    return size if sorted(runs) == expected else None
+
+
+class _Ways:
+    """The ways of each scale-up domain to the top layer of the network."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._levels = switch_levels(platform)
+        self._top = max(self._levels.values(), default=0)
+        self._shares = self._shares_of_switches()
+        self._graphs = {domain: self._graph(domain) for domain in platform.domains}
+        gpus = set(platform.gpu_names)
+        self._reaching = {domain: _reaching(graph) & gpus for domain, graph in self._graphs.items()}
+        self._before = cache(self._flow_of_all)
+        self._domains_at: dict[str, set[int]] = {}
+        for domain, graph in self._graphs.items():
+            for _, name in graph:
+                self._domains_at.setdefault(name, set()).add(domain)
+
+    def without(self, component: FailureDomain) -> Outage:
+        """Return what is left without a component."""
+        gone = _gone_with(component)
+        left: dict[int, float] = {}
+        for domain, still in self._reaching_without(gone):
+            if not still:
+                continue
+            before = self._before(domain) / len(self._reaching[domain])
+            share = _largest_flow(self._graphs[domain], gone) / len(still) / before
+            if share < 1 - 1e-9:
+                gpus = (gpu for gpu in self._platform.domains[domain] if gpu.name in still)
+                left.update((gpu.domain if gpu.host < 0 else gpu.host, share) for gpu in gpus)
+        return Outage(component.name, tuple(sorted(self.cut_off(gone))), left)
+
+    def _flow_of_all(self, domain: int) -> float:
+        return _largest_flow(self._graphs[domain])
+
+    def cut_off(self, gone: Collection[str]) -> set[str]:
+        """Return the GPU hosts that are cut off without some hosts, switches and links."""
+        return {
+            name
+            for domain, still in self._reaching_without(gone)
+            for name in self._reaching[domain] - still
+        }
+
+    def _reaching_without(self, gone: Collection[str]) -> Iterator[tuple[int, set[str]]]:
+        """Yield the domains that have ways over what is gone, and their GPUs with a way left."""
+        for domain in sorted(set().union(*(self._domains_at.get(name, ()) for name in gone))):
+            reaching = _reaching(self._graphs[domain], gone)
+            yield domain, reaching & self._reaching[domain]
+
+    def _graph(self, domain: int) -> nx.DiGraph[_Node]:
+        """Return the cables from the GPUs of a domain upwards, and NVLink among them."""
+        import networkx as nx
+
+        graph: nx.DiGraph[_Node] = nx.DiGraph()
+        names = {gpu.name for gpu in self._platform.domains[domain]}
+        graph.add_node(_OUTSIDE)
+        for name in names:
+            graph.add_edge(_EVERYBODY, ("point", name))
+        seen, stack = set(names), list(names)
+        while stack:
+            here = stack.pop()
+            level = self._levels.get(here, 0)
+            if level == self._top:
+                graph.add_edge(("point", here), _OUTSIDE)
+            share = self._shares[here][domain] if level else 1.0
+            for neighbour, cable in self._platform.edges.get(here, ()):
+                is_nvlink = xml_names.link_class(neighbour) == xml_names.NVSWITCH
+                to_gpu = neighbour in names
+                if not (is_nvlink or to_gpu or self._levels.get(neighbour, 0) > level):
+                    continue
+                if to_gpu and level:
+                    continue
+                # A link has a capacity each way; all cables that share it meet in its node.
+                way = "in" if to_gpu else "out"
+                ends: list[_Node] = [("point", here)]
+                for link in cable:
+                    width = self._platform.links[link].bandwidth_bytes_per_s * share
+                    graph.add_edge(
+                        (f"{way}, near end", link), (f"{way}, far end", link), capacity=width
+                    )
+                    ends += [(f"{way}, near end", link), (f"{way}, far end", link)]
+                ends.append(("point", neighbour))
+                graph.add_edges_from(zip(ends[::2], ends[1::2], strict=True))
+                if neighbour not in seen:
+                    seen.add(neighbour)
+                    stack.append(neighbour)
+        return graph
+
+    def _shares_of_switches(self) -> dict[str, dict[int, float]]:
+        """Return each domain's share of the adapters below each switch that it reaches."""
+        domain_of = {gpu.name: gpu.domain for gpu in self._platform.gpus}
+        ports: dict[str, dict[str, int]] = {switch: {} for switch in self._levels}
+        for gpu, domain in domain_of.items():
+            for neighbour, cable in self._platform.edges.get(gpu, ()):
+                if neighbour in ports:
+                    ports[neighbour][cable[-1]] = domain
+        for switch in sorted(self._levels, key=self._levels.__getitem__):
+            for above, _ in self._platform.edges.get(switch, ()):
+                if self._levels.get(above, 0) > self._levels[switch]:
+                    ports[above].update(ports[switch])
+        shares: dict[str, dict[int, float]] = {}
+        for switch, below in ports.items():
+            widths: dict[int, float] = {}
+            for port, domain in below.items():
+                width = self._platform.links[port].bandwidth_bytes_per_s
+                widths[domain] = widths.get(domain, 0.0) + width
+            whole = sum(widths.values())
+            shares[switch] = {domain: width / whole for domain, width in widths.items()}
+        return shares
+
+
+def _gone_with(component: FailureDomain) -> set[str]:
+    """Return the hosts, switches and links that fail with a component.
+
+    Some take their GPUs along, whatever other ways these have.
+    """
+    kind = xml_names.link_class(component.name)
+    gone = {component.name, *component.links}
+    if (
+        component.level in _WHOLE
+        or (component.level == "switch" and kind == xml_names.NVSWITCH)
+        # Without PCIe a GPU has lost its host, and not only the way to its adapter.
+        or (component.level == "link" and kind in {*VITAL_LINKS, "pcie"})
+    ):
+        gone.update(component.gpus)
+    return gone
+
+
+def _reaching(graph: nx.DiGraph[_Node], gone: Collection[str] = ()) -> set[str]:
+    """Return the names of all that lead to the top layer."""
+    seen, stack = {_OUTSIDE}, [_OUTSIDE]
+    while stack:
+        for node in graph.pred[stack.pop()]:
+            if node not in seen and node[1] not in gone:
+                seen.add(node)
+                stack.append(node)
+    return {name for _, name in seen}
+
+
+def _largest_flow(graph: nx.DiGraph[_Node], gone: Collection[str] = ()) -> float:
+    import networkx as nx
+
+    left = graph.subgraph([node for node in graph if node[1] not in gone])
+    return float(nx.maximum_flow_value(left, _EVERYBODY, _OUTSIDE))

@@ -1,0 +1,240 @@
+"""Who is cut off and who is slowed: by hand, and against connectivity and flow in networkx."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from faultline.platforms import (
+    ClusterSpec,
+    FailureDomain,
+    Outage,
+    Platform,
+    failure_domains,
+    gpus_cut_off_by_a_leaf_switch,
+    load_preset,
+    outages,
+    read_platform,
+)
+
+Write = Callable[[ClusterSpec], Path]
+
+FABRICS: dict[str, dict[str, Any]] = {
+    "rails": {},
+    "plain": {"rail_optimised": False},
+    "oversubscribed": {"oversubscription": [2]},
+    "spines": {"routing": "ecmp", "spines": 4},
+    "two hosts a domain": {"host.gpus_per_host": 2},
+    "shared adapters": {"gpus_per_nic": 2},
+    "pods": {"levels": 3, "leaves_per_pod": 1, "oversubscription": [1, 1]},
+}
+
+
+def fabric(name: str) -> ClusterSpec:
+    """Four domains of four GPUs, two domains a set of leaf switches."""
+    overrides = {"domains": 4, "gpus_per_domain": 4, "domains_per_leaf": 2, **FABRICS[name]}
+    return load_preset("hgx-h100", **overrides)
+
+
+def by_name(platform: Platform, names: Iterable[str]) -> dict[str, Outage]:
+    known = {component.name: component for component in failure_domains(platform)}
+    found = outages(platform, [known[name] for name in names])
+    return {outage.component: outage for outage in found}
+
+
+def gpus(*numbers: int) -> tuple[str, ...]:
+    return tuple(f"gpu-{number:06d}" for number in numbers)
+
+
+def test_a_rail_that_is_lost_slows_and_does_not_kill(write: Write) -> None:
+    platform = read_platform(write(fabric("rails")))
+    found = by_name(platform, ("leaf-00000-01", "up_leaf-00000-01", "nic-000001", "core"))
+    for name in ("leaf-00000-01", "up_leaf-00000-01"):
+        assert found[name] == Outage(name, (), {0: 0.75, 1: 0.75})
+    assert found["nic-000001"] == Outage("nic-000001", (), {0: 0.75})
+    assert found["core"] == Outage("core", gpus(*range(16)), {})
+
+
+def test_a_leaf_switch_of_whole_servers_cuts_them_off(write: Write) -> None:
+    platform = read_platform(write(fabric("plain")))
+    found = by_name(platform, ("leaf-00000", "leaf-00001", "nic-000001"))
+    assert found["leaf-00000"] == Outage("leaf-00000", gpus(*range(8)), {})
+    assert found["leaf-00001"].cut_off == gpus(*range(8, 16))
+    assert found["nic-000001"].bandwidth_left == {0: 0.75}
+
+
+def test_without_nvlink_nothing_takes_over(write: Write) -> None:
+    spec = load_preset("hgx-h100", domains=4, gpus_per_domain=1, domains_per_leaf=2)
+    found = by_name(read_platform(write(spec)), ("leaf-00001-00", "nic-000000"))
+    assert found["leaf-00001-00"].cut_off == gpus(2, 3)
+    assert found["nic-000000"].cut_off == gpus(0)
+
+
+def test_what_a_leaf_switch_cuts_off_as_a_number(write: Write) -> None:
+    def cut_off(**overrides: Any) -> int | None:
+        spec = load_preset("hgx-h100", **{"domains": 5, "domains_per_leaf": 2, **overrides})
+        return gpus_cut_off_by_a_leaf_switch(read_platform(write(spec)))
+
+    assert cut_off() == 0
+    assert cut_off(rail_optimised=False) == 16
+    assert cut_off(rail_optimised=False, domains=4, domains_per_leaf=4) == 32
+    assert cut_off(gpus_per_domain=1) == 2
+    # One adapter for all GPUs of a server: there is no neighbour to take over.
+    assert cut_off(gpus_per_nic=8) == 16
+
+
+def test_leaf_switches_that_are_unlike_have_no_number(write: Write) -> None:
+    """An edited file: a GPU of the first server has a second adapter, on the other leaf switch."""
+    path = write(load_preset("hgx-h100", domains=2, domains_per_leaf=1, rail_optimised=False))
+    text = path.read_text(encoding="utf-8")
+    for before, added in (
+        ("<link id=", '<link id="nic-second" bandwidth="50GBps" latency="1us"/>'),
+        (
+            "<route ",
+            '<route src="gpu-000003" dst="leaf-00001"><link_ctn id="nic-second"/></route>',
+        ),
+    ):
+        text = text.replace(before, added + before, 1)
+    path.write_text(text, encoding="utf-8")
+    found = by_name(read_platform(path), ("leaf-00000", "leaf-00001"))
+    # One of nine adapters below the other switch: 400/9 GB/s of 400 and 400/9.
+    assert found["leaf-00000"].cut_off == ()
+    assert found["leaf-00000"].bandwidth_left == pytest.approx({0: 1 / 10})
+    assert found["leaf-00001"].cut_off == gpus(*range(8, 16))
+    assert gpus_cut_off_by_a_leaf_switch(read_platform(path)) is None
+
+
+def test_a_lost_spine_takes_its_share_of_everybody(write: Write) -> None:
+    platform = read_platform(write(fabric("spines")))
+    found = by_name(platform, ("spine-02", "up_leaf-00001-03_spine-00"))
+    assert found["spine-02"] == Outage("spine-02", (), dict.fromkeys(range(4), 0.75))
+    # One of four links of one of the four leaf switches of the second set.
+    link = found["up_leaf-00001-03_spine-00"]
+    assert link.bandwidth_left == pytest.approx({2: 15 / 16, 3: 15 / 16})
+    assert link.cut_off == ()
+
+
+def test_what_takes_its_gpus_down(write: Write) -> None:
+    platform = read_platform(write(fabric("two hosts a domain")))
+    names = ("gpu-000001", "host-00003", "domain-00001", "rack-00000", "nvswitch-00002")
+    found = by_name(platform, (*names, "pcie-000005", "nvlink-000005", "storage-read"))
+    assert found["gpu-000001"] == Outage("gpu-000001", gpus(1), {})
+    assert found["host-00003"] == Outage("host-00003", gpus(6, 7), {})
+    assert found["domain-00001"] == Outage("domain-00001", gpus(4, 5, 6, 7), {})
+    assert found["rack-00000"].cut_off == gpus(*range(16))
+    assert found["nvswitch-00002"].cut_off == gpus(8, 9, 10, 11)
+    assert found["pcie-000005"].cut_off == found["nvlink-000005"].cut_off == gpus(5)
+    assert found["storage-read"] == Outage("storage-read", (), {})
+    # The other server of the domain has its adapters used, too.
+    (slowed,) = by_name(platform, ("nic-000000",)).values()
+    assert slowed.bandwidth_left == {0: 0.75, 1: 0.75}
+
+
+def network_components(platform: Platform) -> list[FailureDomain]:
+    return [
+        component
+        for component in failure_domains(platform)
+        if component.name.startswith(("leaf", "core", "spine", "pod", "up_", "nic"))
+    ]
+
+
+def remaining(platform: Platform, component: FailureDomain | None) -> nx.DiGraph[str]:
+    """Every cable of the platform as one edge, without what has failed or is no network."""
+    gone = {component.name, *component.links} if component else set()
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(platform.gpu_names)
+    for source, hops in platform.edges.items():
+        for end, cable in hops:
+            names = {source, end, *cable}
+            if names & gone or any(name.startswith(("management", "storage")) for name in names):
+                continue
+            width = min(platform.links[link].bandwidth_bytes_per_s for link in cable)
+            graph.add_edge(source, end, capacity=width)
+    return graph
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_cut_off_is_who_cannot_reach_the_top(name: str, write: Write) -> None:
+    platform = read_platform(write(fabric(name)))
+    components = network_components(platform)
+    for component, outage in zip(components, outages(platform, components), strict=True):
+        graph = remaining(platform, component)
+        cut_off = set()
+        for inside in platform.domains.values():
+            own = {gpu.name for gpu in inside}
+            alone = graph.subgraph(set(graph) - set(platform.gpu_names) | own)
+            reached = {one: nx.descendants(alone, one) for one in own}
+            tops = ("core", "spine")
+            cut_off |= {one for one in own if not any(n.startswith(tops) for n in reached[one])}
+        assert set(outage.cut_off) == cut_off, component.name
+
+
+@pytest.mark.parametrize("name", [name for name in FABRICS if name != "shared adapters"])
+def test_bandwidth_left_against_one_flow_of_all(name: str, write: Write) -> None:
+    """All domains send at once to the top: what the shares add up to is the largest flow.
+
+    Where switches are oversubscribed, others may fill what a lost adapter leaves, which the shares
+    do not count. Shared adapters would need a node for the link.
+    """
+    platform = read_platform(write(fabric(name)))
+
+    def largest_flow(component: FailureDomain | None) -> float:
+        graph = remaining(platform, component)
+        for gpu in platform.gpu_names:
+            graph.add_edge("source", gpu)
+        for switch in [node for node in graph if node.startswith(("core", "spine"))]:
+            graph.remove_edges_from(list(graph.out_edges(switch)))
+            graph.add_edge(switch, "sink")
+        graph.add_node("sink")
+        return float(nx.maximum_flow_value(graph, "source", "sink"))
+
+    whole = largest_flow(None)
+    components = network_components(platform)
+    slowed = 0
+    for component, outage in zip(components, outages(platform, components), strict=True):
+        host_share = [
+            outage.bandwidth_left.get(gpu.host, 1.0)
+            for gpu in platform.gpus
+            if gpu.name not in outage.cut_off
+        ]
+        counted = sum(host_share) / len(platform.gpus) * whole
+        if component.name.startswith("nic") and name == "oversubscribed":
+            assert counted < largest_flow(component), component.name
+        else:
+            assert counted == pytest.approx(largest_flow(component)), component.name
+        slowed += bool(outage.bandwidth_left)
+    assert slowed > 0
+
+
+def _add_second_way_up(path: Path) -> None:
+    """Give one leaf switch a way half as wide as its trunk, by one more switch to the core."""
+    second = "".join(
+        f'<link id="{name}" bandwidth="200GBps" latency="1us" sharing_policy="SPLITDUPLEX"/>'
+        for name in ("second-0", "third-0")
+    )
+    routes = "".join(
+        f'<route src="{below}" dst="{above}"><link_ctn id="{link}" direction="UP"/></route>'
+        for below, above, link in (
+            ("leaf-00000", "extra", "second-0"),
+            ("extra", "core", "third-0"),
+        )
+    )
+    text = path.read_text(encoding="utf-8")
+    for before, added in (
+        ("<link id=", second),
+        ('<router id="core"', '<router id="extra" />'),
+        ("<route ", routes),
+    ):
+        text = text.replace(before, added + before, 1)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_a_second_way_up_keeps_the_servers_of_a_leaf_switch(write: Write) -> None:
+    path = write(load_preset("hgx-h100", domains=2, domains_per_leaf=1, rail_optimised=False))
+    _add_second_way_up(path)
+    (outage,) = by_name(read_platform(path), ("up_leaf-00000",)).values()
+    # Eight adapters of 50 GB/s have 200 GB/s upwards instead of what they can take.
+    assert outage == Outage("up_leaf-00000", (), {0: 0.5})

@@ -1,0 +1,292 @@
+"""Spines that are switches of their own, and flows that keep to one of them."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faultline.platforms import (
+    ClusterSpec,
+    PlatformError,
+    bisection,
+    check_in_simgrid,
+    engine_arguments,
+    fabric_layers,
+    load_preset,
+    play_flows,
+    rail_plane,
+    read_platform,
+    spec_differences,
+    storage_rates,
+)
+from faultline.platforms.spines import hashed
+from faultline.platforms.xml_writer import xml_text
+from faultline.simulator.simgrid_engine.process import in_own_process
+
+Write = Callable[[ClusterSpec], Path]
+Flow = tuple[str, str, float]
+
+
+def hashing(**overrides: Any) -> ClusterSpec:
+    """Four domains of four GPUs, eight leaf switches of two adapters, four spines of 25 GB/s."""
+    return load_preset(
+        "hgx-h100",
+        **{
+            "domains": 4,
+            "gpus_per_domain": 4,
+            "domains_per_leaf": 2,
+            "routing": "ecmp",
+            "spines": 4,
+            **overrides,
+        },
+    )
+
+
+def spine_of(platform_path: Path, source: str, destination: str) -> str | None:
+    links = read_platform(platform_path).route(source, destination).links
+    found = {link.name.rpartition("_")[2] for link in links if link.link_class == "up_leaf"}
+    assert len(found) <= 1
+    return found.pop() if found else None
+
+
+def test_the_hash_is_the_documented_one_for_good() -> None:
+    """The same number by b2sum: printf '0:gpu-000000>gpu-000008' | b2sum -l 64."""
+    assert hashed("gpu-000000", "gpu-000008", 1 << 64) == int("bb1decd1a30f735c", 16)
+    assert hashed("a", "b", 7) == hashed("a", "b", 1 << 64) % 7
+    ends = (("a", "b"), ("b", "a"), ("b", "c"))
+    ways = {hashed(near, far, 1 << 64, seed) for near, far in ends for seed in (0, 1)}
+    assert len(ways) == 6
+
+
+def test_each_leaf_switch_has_its_uplink_split_among_the_spines(write: Write) -> None:
+    platform = read_platform(write(hashing()))
+    leaf, spine = fabric_layers(platform)
+    assert (leaf.switches, leaf.oversubscription) == (8, (1.0, 1.0))
+    assert (spine.name, spine.switches) == ("spine", 4)
+    assert spine.down_bytes_per_s == leaf.up_bytes_per_s == 16 * 50e9
+    assert platform.links["up_leaf-00000-01_spine-02"].bandwidth_bytes_per_s == 100e9 / 4
+    width = bisection(platform)
+    assert width is not None
+    assert width.bandwidth_bytes_per_s == width.full_bytes_per_s == 8 * 50e9
+    adaptive = read_platform(write(hashing(routing="adaptive")))
+    assert storage_rates(platform) == storage_rates(adaptive)
+    assert adaptive.flow_routes == {}
+    assert spec_differences(platform) == []
+
+
+def _routes_in_simgrid(path: str, pairs: list[tuple[str, str]]) -> list[list[str]]:
+    import simgrid
+
+    engine = simgrid.Engine(["test", "--log=root.thres:error", *engine_arguments()])
+    engine.load_platform(path)
+    engine.netzone_root.seal()
+    host = simgrid.Host.by_name
+    return [[link.name for link in host(a).route_to(host(b))[0]] for a, b in pairs]
+
+
+@pytest.mark.parametrize("routing", ["ecmp", "d-mod-k"])
+def test_simgrid_takes_the_spine_that_the_file_says(routing: str, write: Write) -> None:
+    """Every pair of hosts, doors to memory and disks and the storage among them."""
+    spec = hashing(routing=routing, **{"host.doors": True, "failed_spines": [1]})
+    path = write(spec)
+    platform = read_platform(path)
+    assert platform.spec == spec
+    pairs = list(permutations(sorted(set(platform.roles) - {"controller"}), 2))
+    for (source, destination), links in zip(
+        pairs, in_own_process(_routes_in_simgrid, str(path), pairs), strict=True
+    ):
+        # SimGrid lists the links of a hop backwards.
+        plain = sorted(re.sub("_(UP|DOWN)$", "", name) for name in links)
+        assert plain == sorted(link.name for link in platform.route(source, destination).links)
+        assert not any(name.endswith("spine-01") for name in plain)
+
+
+def test_flows_on_one_spine_share_its_link_and_others_do_not(write: Write) -> None:
+    """Two flows between two leaf switches, by each seed: 25 GB/s each, or half of it."""
+    latency_s = 2.3e-6
+    met: Counter[bool] = Counter()
+    for seed in range(8):
+        path = write(hashing(routing_seed=seed))
+        flows = [("gpu-000000", "gpu-000008", 1e9), ("gpu-000004", "gpu-000012", 1e9)]
+        collide = len({spine_of(path, *flow[:2]) for flow in flows}) == 1
+        met[collide] += 1
+        expected_s = latency_s + 1e9 / 25e9 * (2 if collide else 1)
+        assert play_flows(path, flows) == pytest.approx([expected_s] * 2, rel=1e-6)
+    assert set(met) == {True, False}
+
+
+def test_lost_spines_leave_the_choice_among_the_others(write: Write) -> None:
+    whole = read_platform(write(hashing()))
+    path = write(hashing(failed_spines=[3, 0]))
+    left = read_platform(path)
+    assert [name for name in left.switches if name.startswith("spine")] == ["spine-01", "spine-02"]
+    assert {name for name in whole.links if "spine-01" in name or "spine-02" in name} == {
+        name for name in left.links if "spine" in name
+    }
+    used = Counter(
+        link.name.rpartition("_")[2]
+        for hops in left.flow_routes.values()
+        for _, cable in hops
+        for link in map(left.links.__getitem__, cable)
+        if link.link_class == "up_leaf"
+    )
+    # A GPU has 12 in other domains, one of them below its leaf switch: two links to each of the
+    # other 11, and one to the storage and back from it.
+    assert sum(used.values()) == 16 * (2 * 11 + 2)
+    assert min(used.values()) > 0.35 * sum(used.values())
+    assert check_in_simgrid(path) is None
+    assert spec_differences(left) == []
+
+
+def test_an_adaptive_trunk_loses_the_share_of_a_lost_spine(write: Write) -> None:
+    platform = read_platform(write(hashing(routing="adaptive", failed_spines=[2])))
+    assert platform.links["up_leaf-00000-00"].bandwidth_bytes_per_s == 0.75 * 100e9
+
+
+def test_a_spec_that_says_nothing_of_spines_keeps_its_bytes() -> None:
+    assert "spine" not in xml_text(load_preset("hgx-h100", domains=2))
+    assert "routing" not in xml_text(load_preset("hgx-h100", domains=2)).replace("routing=", "")
+
+
+def test_destinations_below_one_leaf_switch_are_spread_on_each_rail(write: Write) -> None:
+    """16 domains on two sets of leaf switches: the eight adapters of a rail take spines in turn."""
+    spec = load_preset(
+        "hgx-h100",
+        domains=16,
+        gpus_per_domain=2,
+        domains_per_leaf=8,
+        **{"spines": 4, "routing": "d-mod-k"},
+    )
+    platform = read_platform(write(spec))
+    plane = read_platform(write(rail_plane(spec)))
+    for rail in range(2):
+        used = [
+            platform.route(f"gpu-{rail:06d}", f"gpu-{16 + 2 * domain + rail:06d}")
+            .links[2]
+            .name[-8:]
+            for domain in range(8)
+        ]
+        assert used == [f"spine-{domain % 4:02d}" for domain in range(8)]
+        assert used == [
+            plane.route("gpu-000000", f"gpu-{8 + domain:06d}").links[2].name[-8:]
+            for domain in range(8)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"spines": None}, 'scale_out.spines is missing: routing = "ecmp" needs it'),
+        ({"routing": "flowlet"}, "scale_out.routing: 'flowlet' is wrong: input should be"),
+        (
+            {"levels": 3, "leaves_per_pod": 2, "oversubscription": [1, 1]},
+            "scale_out.spines has no meaning with 3 levels",
+        ),
+        ({"failed_spines": [4]}, "scale_out.failed_spines: 4 is no spine: there are 0 to 3"),
+        ({"failed_spines": [-1]}, "scale_out.failed_spines: -1 is no spine"),
+        (
+            {"failed_spines": [3, 1, 2, 0]},
+            "scale_out.failed_spines: are all spines: nothing would get through",
+        ),
+        (
+            {"routing": None, "spines": None, "failed_spines": [0]},
+            "scale_out.spines is missing: scale_out.failed_spines counts them",
+        ),
+        (
+            {"routing": "d-mod-k", "routing_seed": 1},
+            'scale_out.routing_seed has no meaning without routing = "ecmp"',
+        ),
+        (
+            {"domains": 65},
+            'scale_out.routing: "ecmp" writes a route for each pair of GPUs, for 256 GPU hosts at '
+            "most, and there are 260: simulate one rail plane",
+        ),
+    ],
+)
+def test_specs_that_cannot_be(overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(PlatformError, match=re.escape(message)):
+        hashing(**overrides)
+
+
+_FAT_TREE = """<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+ <zone id="around" routing="Full">
+  <cluster id="tree" prefix="gpu-" suffix="" radical="0-{last}" speed="1Gf" bw="50GBps" lat="1us"
+   topology="FAT_TREE" topo_parameters="2;{below},{leaves};1,{spines};1,1"/>
+ </zone>
+</platform>
+"""
+
+
+def _permutation_seconds(
+    path: str, name: str, permutations_to_play: list[list[int]]
+) -> list[list[float]]:
+    """Play permutations of 1 GB flows, a thousand seconds apart; return how long each took."""
+    import simgrid
+
+    engine = simgrid.Engine(["test", "--log=root.thres:error", *engine_arguments()])
+    engine.load_platform(path)
+    seconds = [[0.0] * len(to) for to in permutations_to_play]
+
+    def play(host: simgrid.Host, source: int) -> None:
+        for number, to in enumerate(permutations_to_play):
+            simgrid.this_actor.sleep_until(1000.0 * number)
+            if to[source] != source:
+                end = simgrid.Host.by_name(name.format(to[source]))
+                simgrid.Comm.sendto_async(host, end, 1_000_000_000).wait()
+                seconds[number][source] = simgrid.Engine.clock - 1000.0 * number
+
+    for source in range(len(permutations_to_play[0])):
+        host = simgrid.Host.by_name(name.format(source))
+        host.add_actor(f"source-{source}", play, host, source)
+    engine.run()
+    return seconds
+
+
+@pytest.mark.parametrize(
+    ("leaves", "below", "spines"), [(4, 4, 4), (3, 6, 3), (4, 4, 2), (2, 4, 3)]
+)
+def test_against_the_fat_tree_of_simgrid(
+    leaves: int, below: int, spines: int, write: Write, tmp_path: Path
+) -> None:
+    """Permutations and a ring, flow by flow, on SimGrid's zone with its own D-mod-k routing."""
+    spec = load_preset(
+        "hgx-h100",
+        domains=leaves * below,
+        gpus_per_domain=1,
+        domains_per_leaf=below,
+        rail_optimised=False,
+        oversubscription=[max(1.0, below / spines)],
+        routing="d-mod-k",
+        spines=spines,
+        **{
+            "link_latency": "1us",
+            "scale_out.switch_latency": "0s",
+            "nic.latency": "1us",
+            "pcie_bandwidth": "1000GB/s",
+            "pcie_latency": "0s",
+        },
+    )
+    ours = write(spec)
+    theirs = tmp_path / "tree.xml"
+    count = leaves * below
+    content = _FAT_TREE.format(last=count - 1, below=below, leaves=leaves, spines=spines)
+    theirs.write_text(content, encoding="utf-8")
+    draw = random.Random(20_260)
+    shuffled = [draw.sample(range(count), count) for _ in range(4)]
+    shifts = [[(k + by) % count for k in range(count)] for by in range(1, count)]
+    mine, simgrids = (
+        in_own_process(_permutation_seconds, str(path), name, [*shifts, *shuffled])
+        for path, name in ((ours, "gpu-{:06d}"), (theirs, "gpu-{}"))
+    )
+    for my_seconds, their_seconds in zip(mine, simgrids, strict=True):
+        assert my_seconds == pytest.approx(their_seconds, rel=1e-6)
+    # A tree without collisions would not prove much.
+    assert any(max(seconds) > 1.5 * sorted(seconds)[1] for seconds in mine)
