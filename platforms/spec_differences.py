@@ -12,11 +12,12 @@ from faultline.platforms.xml_names import link_class
 from faultline.platforms.xml_reader import platform_from_xml
 from faultline.platforms.xml_writer import xml_text
 
-Effect = Literal["network", "scale-up", "none"]
-"""What a difference changes in the measured phases of a job (all-reduce, checkpoint, load).
+Effect = Literal["network", "scale-up", "compute", "none"]
+"""What a difference changes in the measured phases of a job (step, all-reduce, checkpoint, load).
 
 It is on the ways between scale-up domains and to the storage ("network"); on those inside a domain,
-which only groups that share one take ("scale-up"); or on none, as no measured phase computes.
+which tensor parallelism takes and groups that share one ("scale-up"); at a GPU ("compute"); or at
+nothing that is measured.
 """
 
 
@@ -45,8 +46,11 @@ def spec_differences(platform: Platform) -> list[Difference] | None:
         *_counts("switch", platform.switches, expected.switches, effects),
         *_counts("link", platform.links, expected.links, effects),
         *_values(_links(platform), _links(expected), _LINK_VALUES, effects),
-        # Compute takes what the job says, and routes follow cables: neither speed nor place counts.
-        *_values(_gpus(platform), _gpus(expected), _GPU_VALUES, {}),
+        *_values(
+            _gpus(platform), _gpus(expected), _SPEED, dict.fromkeys(platform.gpu_names, "compute")
+        ),
+        # Routes follow cables: what a GPU is said to be part of does not count.
+        *_values(_gpus(platform), _gpus(expected), _PLACE, {}),
         *_cables(platform, expected),
     ]
 
@@ -60,14 +64,16 @@ _LINK_VALUES: Mapping[str, Callable[[Link], str]] = {
     "latency": lambda link: format_quantity(link.latency_s, TIME),
     "sharing": lambda link: link.sharing,
 }
-_GPU_VALUES: Mapping[str, Callable[[GpuHost], str]] = {
+_SPEED: Mapping[str, Callable[[GpuHost], str]] = {
     "speed": lambda gpu: format_quantity(gpu.speed_flop_per_s, SPEED),
+}
+_PLACE: Mapping[str, Callable[[GpuHost], str]] = {
     "domain": lambda gpu: str(gpu.domain),
     "host": lambda gpu: str(gpu.host),
     "rack": lambda gpu: str(gpu.rack),
     "leaf": lambda gpu: gpu.leaf,
 }
-_ORDER: tuple[Effect, ...] = ("network", "scale-up", "none")
+_ORDER: tuple[Effect, ...] = ("network", "scale-up", "compute", "none")
 
 
 def _links(platform: Platform) -> Mapping[str, Link]:

@@ -24,11 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 _EFFECTS = {
-    "network": "these count for a job's measured all-reduce, checkpoint and load:",
-    "scale-up": "these count there only where groups share a scale-up domain:",
-    "none": "these change no time of a run (compute takes job.compute_s on any GPU):",
+    "network": "these count for the steps of a [model], measured all-reduce, checkpoint and load:",
+    "scale-up": "these count for the tensor parallelism of a [model], and where groups share them:",
+    "compute": "these count for the compute of a [model]; job.compute_s holds on any GPU:",
+    "none": "these change no time of a run:",
 }
-_SPEC_ONLY = "protection.times and [model] take the numbers of the spec, whatever the links say"
+_SPEC_ONLY = "protection.times, and a [model] for its memory, take the spec, whatever the XML says"
 
 
 def execute_generate(arguments: argparse.Namespace) -> int:

@@ -102,7 +102,7 @@ def test_differences_of_all_kinds(write: Write) -> None:
             "nvlink-000000: bandwidth is 300GB/s, the spec says 450GB/s (16 of 16 nvlink differ)",
             "scale-up",
         ),
-        ("gpu-000003: speed is 500TFLOP/s, the spec says 989TFLOP/s", "none"),
+        ("gpu-000003: speed is 500TFLOP/s, the spec says 989TFLOP/s", "compute"),
         ("route core to leaf-extra over extra-0 (and 1 more) is not in the spec", "network"),
     ]
 

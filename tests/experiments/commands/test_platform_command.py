@@ -174,21 +174,21 @@ class TestCheck:
     def test_it_says_which_edits_count(
         self, platform: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """A job waits for adapters; for a GPU's speed it does not, and seldom for NVLink."""
+        """All jobs wait for adapters; those that name a model for NVLink and GPUs as well."""
         self.edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
         self.edit(platform, r'(<host id="gpu-000000" speed=)"989Tf"', r'\1"1Tf"')
         self.edit(platform, r'(id="nvlink-000001" bandwidth=)"450GBps"', r'\1"1GBps"')
         assert main(["platform", "check", str(platform)]) == 0
         printed = capsys.readouterr().out
-        said = ("count for", "count there", "no time", "nic-000003", "gpu-", "nvlink-000")
+        said = ("steps of", "tensor", "compute of", "no time", "nic-000003", "gpu-", "nvlink-000")
         told = [word for line in printed.splitlines() for word in said if word in line]
-        assert told == ["count for", "nic-000003", "count there", "nvlink-000", "no time", "gpu-"]
+        assert told == ["steps of", "nic-000003", "tensor", "nvlink-000", "compute of", "gpu-"]
         assert main(["platform", "check", str(platform), "--json"]) == 0
         report = json.loads(capsys.readouterr().out)
         assert [one["effect"] for one in report["differs_from_spec"]] == [
             "network",
             "scale-up",
-            "none",
+            "compute",
         ]
 
     def test_one_domain_and_no_storage(
