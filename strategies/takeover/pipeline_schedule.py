@@ -152,15 +152,6 @@ def approximate_iteration(costs: Sequence[float], micro_batches: int) -> float:
     return (micro_batches - 1) * max(costs) + sum(costs)
 
 
-def job_iteration(pipelines: Sequence[float], all_reduce_s: float) -> float:
-    """Return the seconds of an iteration of data-parallel pipelines: the slowest holds the others.
-
-    Gradients of a stage are added up over all pipelines, so the all-reduce begins when the last
-    pipeline is through.
-    """
-    return max(pipelines) + all_reduce_s
-
-
 class _Stage:
     """A stage on its way through its passes."""
 

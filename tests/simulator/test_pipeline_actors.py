@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from faultline.platforms import load_preset, read_platform, write_xml
-from faultline.simulator.simgrid_engine.pipeline_actors import PipelineTraffic, play_pipeline
 from faultline.strategies.takeover.node_costs import measured_costs
 from faultline.strategies.takeover.pipeline_schedule import Order, Transfers, pipeline_timeline
 from faultline.strategies.takeover.stage_work import proportional_work
+
+from tests.simulator.pipeline_actors import PipelineTraffic, play_pipeline
 
 MICRO_BATCHES = 8
 ACTIVATION_BYTES = 67.1e6

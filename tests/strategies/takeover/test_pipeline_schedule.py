@@ -11,7 +11,6 @@ from faultline.strategies.takeover.pipeline_schedule import (
     Order,
     Transfers,
     approximate_iteration,
-    job_iteration,
     pipeline_timeline,
     stage_order,
 )
@@ -192,10 +191,6 @@ def test_a_stage_does_each_pass_once_forward_before_backward(
     steps = stage_order(stage % stages, stages, count, order)
     assert len(steps) == len(set(steps)) == 2 * count
     assert all(steps.index(("forward", n)) < steps.index(("backward", n)) for n in range(count))
-
-
-def test_the_slowest_pipeline_holds_the_all_reduce() -> None:
-    assert job_iteration([3.0, 5.0, 4.0], 0.5) == 5.5
 
 
 @pytest.mark.parametrize("bad", [-1.0, -inf, float("nan")])
