@@ -101,19 +101,8 @@ class Training:
             if self._plan is not self.strategy.plan():
                 self._plan = self._contract.replanned()
                 play = StepPhases(self._plan, work)
-            quiet = self._quiet_steps(play)
-            if quiet is not None:
-                outcome = yield quiet
-                if outcome.steps:
-                    compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s
-                    self._computed(play, outcome.steps, compute_s)
-                    self._reduced(outcome.all_reduce_s)
-                    progress.now_s = outcome.now_s
-                    progress.completed_steps += outcome.steps
-                    progress.completed_batches += outcome.steps * play.share
-                    yield from self._save_what_is_due(play.down)
-                    if outcome.steps == quiet.at_most or outcome.now_s >= quiet.until_s:
-                        continue
+            if (yield from self._play_quiet_steps(play)):
+                continue
             outcome = yield play.compute
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
@@ -138,10 +127,27 @@ class Training:
                 self._log(EventKind.STEP, stacks=self._plan.stacks)
             yield from self._save_what_is_due(play.down)
 
-    def _quiet_steps(self, play: StepPhases) -> QuietSteps | None:
-        """Return the steps that the job could do now without a look at them; None if there are none.
+    def _play_quiet_steps(self, play: StepPhases) -> Generator[Phase, Outcome, bool]:
+        """Play the steps in a row in which nothing happens; False where a failure may come next."""
+        progress, quiet = self.progress, self._unobserved_steps(play)
+        if quiet is None:
+            return False
+        outcome = yield quiet
+        if not outcome.steps:
+            return False
+        compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s
+        self._computed(play, outcome.steps, compute_s)
+        self._reduced(outcome.all_reduce_s)
+        progress.now_s = outcome.now_s
+        progress.completed_steps += outcome.steps
+        progress.completed_batches += outcome.steps * play.share
+        yield from self._save_what_is_due(play.down)
+        return outcome.steps == quiet.at_most or outcome.now_s >= quiet.until_s
 
-        It wants to see the end of each step that is recorded, and of those that were saved already.
+    def _unobserved_steps(self, play: StepPhases) -> QuietSteps | None:
+        """Return the next steps that the job can do without a look at each; None without any.
+
+        It looks at the end of each step that is recorded, and of one that was saved already.
         """
         progress, memory = self.progress, self._memory
         now_s, done, down = progress.now_s, progress.completed_steps, play.down
