@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import sqrt
 
 import numpy as np
 from faultline.simulator.random_streams import Purpose, stream
@@ -53,7 +53,8 @@ class ComputeTimes:
         self._normals = stream(seed, Purpose.COMPUTE_JITTER, 0)
         self._uniforms = stream(seed, Purpose.COMPUTE_JITTER, 1)
         self._normal_block: list[float] = []
-        self._uniform_block = np.empty(0)
+        self._log_block = np.empty(0)
+        self._logs: list[float] = []
         self._block_begin = -_BLOCK
         self.drawn = 0
 
@@ -81,9 +82,8 @@ class ComputeTimes:
             return self._unit_s * stacks
         if self._closed_form:
             place = self._place_in_block()
-            exponent = 1.0 / groups * log(self._uniform_block.item(place))
             self.drawn += 1
-            largest = min(_ndtri_exp_of_one(exponent), _NEVER_SIGMAS)
+            largest = min(_ndtri_exp_of_one(1.0 / groups * self._logs[place]), _NEVER_SIGMAS)
             return self._unit_s * (stacks + self._jitter * sqrt(stacks) * largest)
         factors = 1.0 + self._jitter * self._normals.standard_normal((groups, stacks))
         return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
@@ -107,8 +107,7 @@ class ComputeTimes:
             return np.full(int(min(wanted + 1, _BLOCK)), self._unit_s * stacks)
         place = self._place_in_block()
         end = int(min(place + wanted + 1, _BLOCK))
-        exponents = xlogy(1.0 / groups, self._uniform_block[place:end])
-        largest = np.minimum(ndtri_exp(exponents), _NEVER_SIGMAS)
+        largest = np.minimum(ndtri_exp(1.0 / groups * self._log_block[place:end]), _NEVER_SIGMAS)
         ahead_s: NDArray[np.float64] = self._unit_s * (
             stacks + self._jitter * sqrt(stacks) * largest
         )
@@ -120,12 +119,14 @@ class ComputeTimes:
             self.drawn += draws
 
     def _place_in_block(self) -> int:
-        """Return where the next uniform number is."""
+        """Return where the logarithm of the next uniform number is."""
         place = self.drawn - self._block_begin
         if place < _BLOCK:
             return place
-        block = self._uniforms.random(_BLOCK)[::-1]
-        self._uniform_block = np.maximum(block, _LEAST_UNIFORM)
+        uniforms = np.maximum(self._uniforms.random(_BLOCK)[::-1], _LEAST_UNIFORM)
+        # By the C library: numpy's own logarithm depends on the CPU in its last digit.
+        self._log_block = xlogy(1.0, uniforms)
+        self._logs = self._log_block.tolist()
         self._block_begin = self.drawn
         return 0
 

@@ -82,6 +82,7 @@ class Training:
         self._hits = HitList(strategy, work)
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
         self._restarts_since_save = 0
+        self._disturbed = False
         self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
 
     def loop(self) -> TrainingLoop:
@@ -101,8 +102,9 @@ class Training:
             if self._plan is not self.strategy.plan():
                 self._plan = self._contract.replanned()
                 play = StepPhases(self._plan, work)
-            if (yield from self._play_quiet_steps(play)):
+            if not self._disturbed and (yield from self._play_quiet_steps(play)):
                 continue
+            self._disturbed = False
             outcome = yield play.compute
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
@@ -237,6 +239,8 @@ class Training:
             verdict = self._contract.verdict(outcome.missing)
             if isinstance(verdict, WipeOut):
                 return False
+            # Whoever stays though missing is missed again.
+            self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
             plan = self.strategy.plan()
             self._spares.bring(len(verdict.dropped), progress.now_s)
             reconfigured = yield Reconfigure(
@@ -281,7 +285,8 @@ class Training:
             outcome = yield Save(members, writer, waits)
             self._spend("checkpoint", outcome)
             if not outcome.missing:
-                saved = True
+                # Who writes while the others go on is late for the next step.
+                saved, self._disturbed = True, not waits
                 progress.checkpoints += 1
                 self._saved = self._state(progress.now_s)
                 self._unsaved_since_s = progress.now_s
