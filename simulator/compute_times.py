@@ -125,8 +125,8 @@ class ComputeTimes:
             return place
         uniforms = np.maximum(self._uniforms.random(_BLOCK)[::-1], _LEAST_UNIFORM)
         # By the C library: numpy's own logarithm depends on the CPU in its last digit.
-        self._log_block = xlogy(1.0, uniforms)
-        self._logs = self._log_block.tolist()
+        self._logs = xlogy(1.0, uniforms).tolist()
+        self._log_block = np.array(self._logs)
         self._block_begin = self.drawn
         return 0
 
