@@ -12,7 +12,7 @@ from scipy.special import cython_special, ndtri_exp, xlogy
 _BLOCK = 1024
 # A normal variate beyond this many standard deviations has a probability of 1e-19: never, here.
 _NEVER_SIGMAS = 9.0
-# Stands for a uniform number of 0, which has no logarithm; the next one is four times as large.
+# Stands for a uniform number of 0, which has no logarithm: half the least of the others.
 _LEAST_UNIFORM = 2.0**-54
 # Without an array around it the same function is three times as fast.
 _ndtri_exp_of_one = cython_special.ndtri_exp
@@ -53,8 +53,7 @@ class ComputeTimes:
         self._normals = stream(seed, Purpose.COMPUTE_JITTER, 0)
         self._uniforms = stream(seed, Purpose.COMPUTE_JITTER, 1)
         self._normal_block: list[float] = []
-        self._log_block = np.empty(0)
-        self._logs: list[float] = []
+        self._logs = np.empty(0)
         self._block_begin = -_BLOCK
         self.drawn = 0
 
@@ -83,7 +82,7 @@ class ComputeTimes:
         if self._closed_form:
             place = self._place_in_block()
             self.drawn += 1
-            largest = min(_ndtri_exp_of_one(1.0 / groups * self._logs[place]), _NEVER_SIGMAS)
+            largest = min(_ndtri_exp_of_one(1.0 / groups * self._logs.item(place)), _NEVER_SIGMAS)
             return self._unit_s * (stacks + self._jitter * sqrt(stacks) * largest)
         factors = 1.0 + self._jitter * self._normals.standard_normal((groups, stacks))
         return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
@@ -107,7 +106,7 @@ class ComputeTimes:
             return np.full(int(min(wanted + 1, _BLOCK)), self._unit_s * stacks)
         place = self._place_in_block()
         end = int(min(place + wanted + 1, _BLOCK))
-        largest = np.minimum(ndtri_exp(1.0 / groups * self._log_block[place:end]), _NEVER_SIGMAS)
+        largest = np.minimum(ndtri_exp(1.0 / groups * self._logs[place:end]), _NEVER_SIGMAS)
         ahead_s: NDArray[np.float64] = self._unit_s * (
             stacks + self._jitter * sqrt(stacks) * largest
         )
@@ -125,8 +124,7 @@ class ComputeTimes:
             return place
         uniforms = np.maximum(self._uniforms.random(_BLOCK)[::-1], _LEAST_UNIFORM)
         # By the C library: numpy's own logarithm depends on the CPU in its last digit.
-        self._logs = xlogy(1.0, uniforms).tolist()
-        self._log_block = np.array(self._logs)
+        self._logs = np.asarray(xlogy(1.0, uniforms), dtype=np.float64)
         self._block_begin = self.drawn
         return 0
 

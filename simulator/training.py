@@ -88,13 +88,12 @@ class Training:
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
         work, progress = self.work, self.progress
-        limit_s = self._limit_s
         hits = self._hits
         holds_last_step = self._memory.holds_last_step
         play = StepPhases(self._plan, work)
         while (
             not self._done()
-            and progress.now_s < limit_s
+            and progress.now_s < self._limit_s
             and self._restarts_since_save < work.give_up_after_restarts
         ):
             if hits.next_repair_s <= progress.now_s:
@@ -165,7 +164,8 @@ class Training:
             # After each step groups may come back.
             until_s = min(until_s, self._spares.next_ready_s)
         until_s = min(until_s, self._limit_s, self._hits.next_repair_s)
-        at_most = min(due_step - done, self._steps_left(play.share))
+        batches_left = self.work.steps - _ROUNDING - progress.completed_batches
+        at_most = min(due_step - done, ceil(batches_left / play.share))
         if at_most < 1 or until_s <= now_s:
             return None
         return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s)
@@ -193,10 +193,6 @@ class Training:
     def _done(self) -> bool:
         # Shares of a batch add up to whole ones but for rounding.
         return self.progress.completed_batches >= self.work.steps - _ROUNDING
-
-    def _steps_left(self, share: float) -> int:
-        """Return how many steps of a share of a batch it takes until the job is done."""
-        return ceil((self.work.steps - _ROUNDING - self.progress.completed_batches) / share)
 
     def _state(self, now_s: float) -> Saved:
         """Return what there is to save at this moment."""
