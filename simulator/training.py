@@ -152,7 +152,7 @@ class Training:
         """
         progress, memory = self.progress, self._memory
         now_s, done, down = progress.now_s, progress.completed_steps, play.down
-        if self._record or done < self._loaded.steps:
+        if self._record or done < self._loaded.steps or not play.compute.members:
             return None
         due_step, until_s = self.work.checkpoint_policy.not_due_before(
             done, now_s - self._unsaved_since_s, now_s, down
