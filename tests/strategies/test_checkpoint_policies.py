@@ -175,3 +175,11 @@ def test_following_the_hazard_nobody_has_to_ask_before_the_work_is_worth_it(
             assert not policy.due(1, moment_s - saved_s, moment_s, down)
     if now_s < until_s < inf and until_s != 86_400.0:
         assert policy.due(1, until_s * (1 + 1e-9) - saved_s, until_s * (1 + 1e-9), down)
+
+
+def test_a_rate_that_rises_makes_work_worth_saving_at_once() -> None:
+    """Saved at 80,000 s; it would be worth 7,096 s of work, from a day on 927 s."""
+    policy = FollowingHazard(50.0, 3600.0, 200, Changing(1e-8, 100.0), (1.0,))
+    assert not policy.due(1, 6399.0, 86_399.0, 0)
+    assert policy.due(1, 6400.0, 86_400.0, 0)
+    assert policy.not_due_before(1, 0.0, 80_000.0, 0) == (inf, 86_400.0)
