@@ -7,6 +7,8 @@ checkpoint to "repeated".
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 USEFUL = ("compute", "all_reduce")
 """Each shard type computed once at nominal pace, and the all-reduce that commits the step."""
 
@@ -49,8 +51,10 @@ MEANINGS = {
 """The causes in words, for tables and legends."""
 
 
-Mark = dict[str, float]
+Mark = tuple[float, ...]
 """What stood under the causes that a restart may take back, at some moment."""
+
+_of_steps = itemgetter(*_STEP)
 
 
 class Ledger:
@@ -67,10 +71,11 @@ class Ledger:
 
     def mark(self) -> Mark:
         """Return what to hand to `take_back` later: everything done so far is kept then."""
-        return {cause: self.seconds[cause] for cause in _STEP}
+        marked: Mark = _of_steps(self.seconds)
+        return marked
 
     def take_back(self, mark: Mark) -> None:
         """All steps since a mark, and the one under way, are to be done again."""
-        for cause in _STEP:
-            self.seconds["repeated"] += self.seconds[cause] - mark[cause]
-            self.seconds[cause] = mark[cause]
+        for cause, kept_s in zip(_STEP, mark, strict=True):
+            self.seconds["repeated"] += self.seconds[cause] - kept_s
+            self.seconds[cause] = kept_s

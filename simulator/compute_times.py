@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import sqrt
 
 import numpy as np
 from faultline.simulator.random_streams import Purpose, stream
@@ -12,7 +12,7 @@ from scipy.special import cython_special, ndtri_exp, xlogy
 _BLOCK = 1024
 # A normal variate beyond this many standard deviations has a probability of 1e-19: never, here.
 NEVER_SIGMAS = 9.0
-# Stands for a uniform number of 0, which has no logarithm; the next one is four times as large.
+# Stands for a uniform number of 0, which has no logarithm: half the least of the others.
 _LEAST_UNIFORM = 2.0**-54
 # Without an array around it the same function is three times as fast.
 _ndtri_exp_of_one = cython_special.ndtri_exp
@@ -53,7 +53,7 @@ class ComputeTimes:
         self._normals = stream(seed, Purpose.COMPUTE_JITTER, 0)
         self._uniforms = stream(seed, Purpose.COMPUTE_JITTER, 1)
         self._normal_block: list[float] = []
-        self._uniform_block = np.empty(0)
+        self._logs = np.empty(0)
         self._block_begin = -_BLOCK
         self.drawn = 0
 
@@ -81,9 +81,8 @@ class ComputeTimes:
             return self._unit_s * stacks
         if self._closed_form:
             place = self._place_in_block()
-            exponent = 1.0 / groups * log(self._uniform_block.item(place))
             self.drawn += 1
-            largest = min(_ndtri_exp_of_one(exponent), NEVER_SIGMAS)
+            largest = min(_ndtri_exp_of_one(1.0 / groups * self._logs.item(place)), NEVER_SIGMAS)
             return self._unit_s * (stacks + self._jitter * sqrt(stacks) * largest)
         factors = 1.0 + self._jitter * self._normals.standard_normal((groups, stacks))
         return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
@@ -107,8 +106,7 @@ class ComputeTimes:
             return np.full(int(min(wanted + 1, _BLOCK)), self._unit_s * stacks)
         place = self._place_in_block()
         end = int(min(place + wanted + 1, _BLOCK))
-        exponents = xlogy(1.0 / groups, self._uniform_block[place:end])
-        largest = np.minimum(ndtri_exp(exponents), NEVER_SIGMAS)
+        largest = np.minimum(ndtri_exp(1.0 / groups * self._logs[place:end]), NEVER_SIGMAS)
         ahead_s: NDArray[np.float64] = self._unit_s * (
             stacks + self._jitter * sqrt(stacks) * largest
         )
@@ -120,12 +118,13 @@ class ComputeTimes:
             self.drawn += draws
 
     def _place_in_block(self) -> int:
-        """Return where the next uniform number is."""
+        """Return where the logarithm of the next uniform number is."""
         place = self.drawn - self._block_begin
         if place < _BLOCK:
             return place
-        block = self._uniforms.random(_BLOCK)[::-1]
-        self._uniform_block = np.maximum(block, _LEAST_UNIFORM)
+        uniforms = np.maximum(self._uniforms.random(_BLOCK)[::-1], _LEAST_UNIFORM)
+        # By the C library: numpy's own logarithm depends on the CPU in its last digit.
+        self._logs = np.asarray(xlogy(1.0, uniforms), dtype=np.float64)
         self._block_begin = self.drawn
         return 0
 

@@ -144,11 +144,12 @@ class ReplayEngine:
             most_stacks, computing = phase.stacks, len(phase.members) - len(self._down)
         else:
             most_stacks, computing = max(patch.values()), 0
-        latest_s = max((start_s, *self._busy_until_s.values()))
+        busy_until_s = self._busy_until_s
+        latest_s = max(start_s, *busy_until_s.values()) if busy_until_s else start_s
         latest_s += self._pace.longest_s(most_stacks) * size
         end_s = start_s
         apart: dict[int, int] = {}
-        if self._busy_until_s or (self._upcoming and self._upcoming[0][0] <= latest_s):
+        if busy_until_s or (self._upcoming and self._upcoming[0][0] <= latest_s):
             end_s, apart = self._compute_at_risk(phase, latest_s)
         if patch is None:
             if computing > len(apart):

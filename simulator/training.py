@@ -82,18 +82,18 @@ class Training:
         self._hits = HitList(strategy, work)
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
         self._restarts_since_save = 0
+        self._disturbed = False
         self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
 
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
         work, progress = self.work, self.progress
-        limit_s = self._limit_s
         hits = self._hits
         holds_last_step = self._memory.holds_last_step
         play = StepPhases(self._plan, work)
         while (
             not self._done()
-            and progress.now_s < limit_s
+            and progress.now_s < self._limit_s
             and self._restarts_since_save < work.give_up_after_restarts
         ):
             if hits.next_repair_s <= progress.now_s:
@@ -101,19 +101,9 @@ class Training:
             if self._plan is not self.strategy.plan():
                 self._plan = self._contract.replanned()
                 play = StepPhases(self._plan, work)
-            quiet = self._quiet_steps(play)
-            if quiet is not None:
-                outcome = yield quiet
-                if outcome.steps:
-                    compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s
-                    self._computed(play, outcome.steps, compute_s)
-                    self._reduced(outcome.all_reduce_s)
-                    progress.now_s = outcome.now_s
-                    progress.completed_steps += outcome.steps
-                    progress.completed_batches += outcome.steps * play.share
-                    yield from self._save_what_is_due(play.down)
-                    if outcome.steps == quiet.at_most or outcome.now_s >= quiet.until_s:
-                        continue
+            if not self._disturbed and (yield from self._play_quiet_steps(play)):
+                continue
+            self._disturbed = False
             outcome = yield play.compute
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
@@ -138,14 +128,31 @@ class Training:
                 self._log(EventKind.STEP, stacks=self._plan.stacks)
             yield from self._save_what_is_due(play.down)
 
-    def _quiet_steps(self, play: StepPhases) -> QuietSteps | None:
-        """Return the steps that the job could do now without a look at them; None if there are none.
+    def _play_quiet_steps(self, play: StepPhases) -> Generator[Phase, Outcome, bool]:
+        """Play the steps in a row in which nothing happens; False where a failure may come next."""
+        progress, quiet = self.progress, self._unobserved_steps(play)
+        if quiet is None:
+            return False
+        outcome = yield quiet
+        if not outcome.steps:
+            return False
+        compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s
+        self._computed(play, outcome.steps, compute_s)
+        self._reduced(outcome.all_reduce_s)
+        progress.now_s = outcome.now_s
+        progress.completed_steps += outcome.steps
+        progress.completed_batches += outcome.steps * play.share
+        yield from self._save_what_is_due(play.down)
+        return outcome.steps == quiet.at_most or outcome.now_s >= quiet.until_s
 
-        It wants to see the end of each step that is recorded, and of those that were saved already.
+    def _unobserved_steps(self, play: StepPhases) -> QuietSteps | None:
+        """Return the next steps that the job can do without a look at each; None without any.
+
+        It looks at the end of each step that is recorded, and of one that was saved already.
         """
         progress, memory = self.progress, self._memory
         now_s, done, down = progress.now_s, progress.completed_steps, play.down
-        if self._record or done < self._loaded.steps:
+        if self._record or done < self._loaded.steps or not play.compute.members:
             return None
         due_step, until_s = self.work.checkpoint_policy.not_due_before(
             done, now_s - self._unsaved_since_s, now_s, down
@@ -157,7 +164,8 @@ class Training:
             # After each step groups may come back.
             until_s = min(until_s, self._spares.next_ready_s)
         until_s = min(until_s, self._limit_s, self._hits.next_repair_s)
-        at_most = min(due_step - done, self._steps_left(play.share))
+        batches_left = self.work.steps - _ROUNDING - progress.completed_batches
+        at_most = min(due_step - done, ceil(batches_left / play.share))
         if at_most < 1 or until_s <= now_s:
             return None
         return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s)
@@ -185,10 +193,6 @@ class Training:
     def _done(self) -> bool:
         # Shares of a batch add up to whole ones but for rounding.
         return self.progress.completed_batches >= self.work.steps - _ROUNDING
-
-    def _steps_left(self, share: float) -> int:
-        """Return how many steps of a share of a batch it takes until the job is done."""
-        return ceil((self.work.steps - _ROUNDING - self.progress.completed_batches) / share)
 
     def _state(self, now_s: float) -> Saved:
         """Return what there is to save at this moment."""
@@ -231,6 +235,8 @@ class Training:
             verdict = self._contract.verdict(outcome.missing)
             if isinstance(verdict, WipeOut):
                 return False
+            # Whoever stays though missing is missed again.
+            self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
             plan = self.strategy.plan()
             self._spares.bring(len(verdict.dropped), progress.now_s)
             reconfigured = yield Reconfigure(
@@ -281,7 +287,8 @@ class Training:
             outcome = yield Save(members, writer, waits)
             self._spend("checkpoint", outcome)
             if not outcome.missing:
-                saved = True
+                # Who writes while the others go on is late for the next step.
+                saved, self._disturbed = True, not waits
                 progress.checkpoints += 1
                 self._saved = self._state(progress.now_s)
                 self._unsaved_since_s = progress.now_s

@@ -32,6 +32,11 @@ PUBLISHED_SIMULATOR_S = {
 _TARGET_S = {("spare", 9, 200): 0.5, ("spare", 9, 1000): 1.0}
 _TARGET_MB = 200.0
 
+# A run costs by its failures, not by its steps: mean time between failures, in seconds, and target
+# by steps. SPARe, N = 200.
+RARE_SECTION = "replay engine, rare failures"
+_RARE = {10_000: (18_000.0, 0.01), 1_000_000: (140_000.0, 0.2)}
+
 
 def replay_cases(quick: bool) -> list[Case]:
     """Return a case for each published time; if quick, for the smallest of each scheme."""
@@ -39,6 +44,31 @@ def replay_cases(quick: bool) -> list[Case]:
         Case(SECTION, _title(*cell), partial(_measure, *cell))
         for cell in PUBLISHED_SIMULATOR_S
         if not quick or cell[2] == 200
+    ]
+
+
+def rare_failure_cases(quick: bool) -> list[Case]:
+    """Return cases in which few of many steps meet a failure; if quick, the shortest."""
+    return [
+        Case(RARE_SECTION, f"{steps:,} steps", partial(_measure_rare, steps))
+        for steps in (list(_RARE)[:1] if quick else _RARE)
+    ]
+
+
+def _measure_rare(steps: int) -> list[Measurement]:
+    mtbf_s, target_s = _RARE[steps]
+    settings = {"job.steps": steps, "failures.mtbf_s": mtbf_s}
+    answer = measured(time_replay, "spare-study", settings, _SEEDS)
+    failures, seconds = median(answer["failures"]), answer["seconds"]
+    return [
+        Measurement(
+            RARE_SECTION,
+            f"{steps:,} steps, {failures:,} failures",
+            median(seconds),
+            "s",
+            minimum=min(seconds),
+            target=target_s,
+        )
     ]
 
 
@@ -73,11 +103,12 @@ def _measure(scheme: str, redundancy: int, groups: int) -> list[Measurement]:
 
 
 def time_replay(scenario: str, settings: Mapping[str, object] | list[str], seeds: int) -> Answer:
-    """Play a scenario with some seeds; returns the seconds of each, after imports."""
-    seconds = []
+    """Play a scenario with some seeds; returns seconds after imports and failures of each."""
+    seconds, failures = [], []
     for seed in range(seeds):
         question = resolve(load_scenario(scenario, settings))
         started = perf_counter()
-        run_question(question, seed)
+        record = run_question(question, seed)
         seconds.append(perf_counter() - started)
-    return {"seconds": seconds}
+        failures.append(record["failures"])
+    return {"seconds": seconds, "failures": failures}

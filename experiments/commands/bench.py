@@ -39,12 +39,13 @@ def _cases(quick: bool) -> list[Case]:
     from faultline.experiments.benchmarks.collective_speed import collective_cases
     from faultline.experiments.benchmarks.matching_speed import matching_cases
     from faultline.experiments.benchmarks.platform_speed import platform_cases
-    from faultline.experiments.benchmarks.replay_speed import replay_cases
+    from faultline.experiments.benchmarks.replay_speed import rare_failure_cases, replay_cases
     from faultline.experiments.benchmarks.simgrid_speed import simgrid_cases
     from faultline.experiments.benchmarks.sweep_speed import sweep_cases
 
     return [
         *replay_cases(quick),
+        *rare_failure_cases(quick),
         *matching_cases(quick),
         *simgrid_cases(quick),
         *platform_cases(quick),

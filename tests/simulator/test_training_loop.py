@@ -43,8 +43,8 @@ Missing = Sequence[int]
 class ScriptedEngine:
     """Answers the n-th all-reduce (and the n-th save) with the n-th entry of a list.
 
-    An entry names the members that are missing; after the last entry nobody is missing any more. No step is
-    quiet.
+    An entry names the members that are missing; after the last entry nobody is missing any more.
+    No step is quiet.
     """
 
     def __init__(

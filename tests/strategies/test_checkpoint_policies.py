@@ -27,13 +27,14 @@ class Steady:
 
 
 @dataclass(frozen=True)
-class Fading:
-    """A rate that falls off after a day."""
+class Changing:
+    """A rate that falls off after a day, or rises."""
 
     per_s: float
+    factor: float = 0.01
 
     def __call__(self, now_s: float) -> float:
-        return self.per_s if now_s < 86_400.0 else self.per_s / 100
+        return self.per_s if now_s < 86_400.0 else self.per_s * self.factor
 
     def holds_until_s(self, now_s: float) -> float:
         return 86_400.0 if now_s < 86_400.0 else inf
@@ -127,7 +128,7 @@ def test_with_the_law_of_a_scheme_it_saves_sooner_the_more_groups_are_down(
 
 
 def test_it_follows_a_rate_that_falls() -> None:
-    policy = FollowingHazard(58.8, 3600.0, 200, Fading(1e-6), (1.0,))
+    policy = FollowingHazard(58.8, 3600.0, 200, Changing(1e-6), (1.0,))
     assert first_due_s(policy, 0, now_s=0.0) < first_due_s(policy, 0, now_s=1e6) / 5
 
 
@@ -151,12 +152,19 @@ def test_who_never_saves_is_never_asked() -> None:
     unsaved=st.floats(0, 1),
     later=st.lists(st.floats(0, 1), min_size=10, max_size=10),
     down=st.integers(0, 3),
+    factor=st.sampled_from([0.01, 100.0]),
 )
 def test_following_the_hazard_nobody_has_to_ask_before_the_work_is_worth_it(
-    group_mtbf_s: float, now_s: float, unsaved: float, later: list[float], down: int
+    group_mtbf_s: float,
+    now_s: float,
+    unsaved: float,
+    later: list[float],
+    down: int,
+    factor: float,
 ) -> None:
     """Never too late, and no sooner than by a rounding error or where the rate changes."""
-    policy = FollowingHazard(50.0, 3600.0, 200, Fading(1 / group_mtbf_s), (0.0, 0.1, 0.7))
+    rate = Changing(1 / group_mtbf_s, factor)
+    policy = FollowingHazard(50.0, 3600.0, 200, rate, (0.0, 0.1, 0.7))
     saved_s = now_s * unsaved
     step, until_s = policy.not_due_before(1, now_s - saved_s, now_s, down)
     assert step == inf
@@ -167,3 +175,11 @@ def test_following_the_hazard_nobody_has_to_ask_before_the_work_is_worth_it(
             assert not policy.due(1, moment_s - saved_s, moment_s, down)
     if now_s < until_s < inf and until_s != 86_400.0:
         assert policy.due(1, until_s * (1 + 1e-9) - saved_s, until_s * (1 + 1e-9), down)
+
+
+def test_a_rate_that_rises_makes_work_worth_saving_at_once() -> None:
+    """Saved at 80,000 s; it would be worth 7,096 s of work, from a day on 927 s."""
+    policy = FollowingHazard(50.0, 3600.0, 200, Changing(1e-8, 100.0), (1.0,))
+    assert not policy.due(1, 6399.0, 86_399.0, 0)
+    assert policy.due(1, 6400.0, 86_400.0, 0)
+    assert policy.not_due_before(1, 0.0, 80_000.0, 0) == (inf, 86_400.0)

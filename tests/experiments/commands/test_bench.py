@@ -17,6 +17,7 @@ from faultline.experiments.benchmarks.measurement import Case, Measurement
 from faultline.experiments.benchmarks.platform_speed import platform_cases
 from faultline.experiments.benchmarks.replay_speed import (
     PUBLISHED_SIMULATOR_S,
+    rare_failure_cases,
     replay_cases,
     time_replay,
 )
@@ -39,7 +40,7 @@ def test_a_quick_bench_from_the_shell() -> None:
     )
     assert child.stderr == ""
     rows = json.loads(child.stdout)["rows"]
-    assert len({row["section"] for row in rows}) == 6
+    assert len({row["section"] for row in rows}) == 7
     for row in rows:
         assert row["measured"] > 0
         assert row["error"] == ""
@@ -80,7 +81,14 @@ def test_the_table_for_people(
 
 def test_the_whole_bench_covers_every_published_time() -> None:
     assert len(replay_cases(quick=False)) == len(PUBLISHED_SIMULATOR_S)
-    for cases in (replay_cases, matching_cases, simgrid_cases, platform_cases, sweep_cases):
+    for cases in (
+        replay_cases,
+        rare_failure_cases,
+        matching_cases,
+        simgrid_cases,
+        platform_cases,
+        sweep_cases,
+    ):
         assert 0 < len(cases(True)) <= len(cases(False))
 
 
@@ -89,7 +97,7 @@ def test_the_peak_is_that_of_the_child_alone() -> None:
     ballast = bytearray(os.urandom(1)) * 300_000_000
     answer = measured(time_replay, "spare-study", ["job.groups=24", "job.steps=10"], 1)
     assert len(ballast) / 1e6 > answer["peak_mb"] > 10
-    assert len(answer["seconds"]) == 1
+    assert len(answer["seconds"]) == len(answer["failures"]) == 1
 
 
 def test_a_failed_measurement_is_told_in_one_line() -> None:
