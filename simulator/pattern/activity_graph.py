@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from faultline.simulator.pattern.pipeline_schedule import Pass, stage_passes
 from faultline.simulator.pattern.step_pattern import StepPattern
@@ -17,8 +17,7 @@ from faultline.simulator.pattern.step_pattern import StepPattern
 Kind = Literal["compute", "tensor", "context", "pipeline", "gradient", "optimizer", "meeting"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Rank:
+class Rank(NamedTuple):
     """Where a rank is in the job's layout."""
 
     replica: int
@@ -26,8 +25,7 @@ class Rank:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(NamedTuple):
     """A computation at a rank, or a message to `peer`.
 
     Attributes

@@ -36,6 +36,7 @@ class PlacedJob:
         }
         self.host = self._hosts.__getitem__
         self._routes: dict[tuple[Rank, Rank], tuple[list[simgrid.Link], float]] = {}
+        self._narrowed: list[tuple[simgrid.Link, float]] = []
 
     def fold(self) -> Fold:
         """Return the smallest fold that changes nothing."""
@@ -60,7 +61,14 @@ class PlacedJob:
             for link in links:
                 ratio = ratios.pop(link.name, 1.0)
                 if ratio > 1.0:
+                    self._narrowed.append((link, link.bandwidth))
                     link.set_bandwidth(link.bandwidth / ratio)
+
+    def widen(self) -> None:
+        """Give links that were narrowed their bandwidth back."""
+        while self._narrowed:
+            link, bandwidth = self._narrowed.pop()
+            link.set_bandwidth(bandwidth)
 
     def _is_even(self, whole: Fold, fold: Fold) -> bool:
         """Return whether everybody sees what those see who are played for them."""

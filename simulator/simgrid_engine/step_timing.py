@@ -9,10 +9,11 @@ on the way, everybody plays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from faultline.simulator.pattern.activity_graph import (
     Fold,
@@ -24,8 +25,11 @@ from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.simgrid_engine.process import in_own_process
 
 if TYPE_CHECKING:
+    import simgrid
     from faultline.simulator.simgrid_engine.graph_player import Span
     from faultline.simulator.simgrid_engine.placed_job import Hosts
+
+Result = TypeVar("Result")
 
 _DRAWN_OUT_ROUNDS = 4
 """Rounds of micro-batches, one a stage each, that are played of a longer step: two more rounds than
@@ -74,6 +78,10 @@ class StepTime:
         return self.passes_s + self.sync_s
 
 
+Timer = Callable[["Hosts", StepPattern], StepTime]
+"""Times a step that GPU hosts play; by replica, stage and position."""
+
+
 def time_step(
     platform: Path, hosts: Hosts, pattern: StepPattern, *, folds: bool = True
 ) -> StepTime:
@@ -90,18 +98,42 @@ def time_step(
     folds : bool
         Whether equal ranks may stand for each other.
     """
-    return in_own_process(_time_step, platform, hosts, pattern, folds)
+    return with_timer(platform, partial(_one_step, hosts, pattern), folds=folds)
 
 
-def _time_step(platform: Path, hosts: Hosts, pattern: StepPattern, folds: bool) -> StepTime:
-    import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
-    from faultline.simulator.simgrid_engine.placed_job import PlacedJob
+def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool = True) -> Result:
+    """Return what a plan comes to that times steps, all on one platform in a process of its own.
+
+    Parameters
+    ----------
+    platform : Path
+        Platform XML.
+    plan : callable
+        Is given a `Timer`; of a module, so that another process finds it.
+    folds : bool
+        Whether equal ranks may stand for each other.
+    """
+    return in_own_process(_with_timer, platform, plan, folds)
+
+
+def _one_step(hosts: Hosts, pattern: StepPattern, timer: Timer) -> StepTime:
+    return timer(hosts, pattern)
+
+
+def _with_timer(platform: Path, plan: Callable[[Timer], Result], folds: bool) -> Result:
+    from faultline.simulator.simgrid_engine.loading import load_engine
 
     engine = load_engine(platform)
     engine.netzone_root.seal()
+    return plan(partial(_time_step, engine, folds))
+
+
+def _time_step(
+    engine: simgrid.Engine, folds: bool, hosts: Hosts, pattern: StepPattern
+) -> StepTime:
+    from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
+    from faultline.simulator.simgrid_engine.placed_job import PlacedJob
+
     cluster = PlacedJob(hosts, pattern)
     whole = Fold.whole(pattern)
     fold = cluster.fold() if folds else whole
@@ -112,19 +144,12 @@ def _time_step(platform: Path, hosts: Hosts, pattern: StepPattern, folds: bool) 
     played = _played_micro_batches(pattern) if fold != whole else (pattern.micro_batches,)
     seconds: list[tuple[float, list[Span]]] = []
     activities = 0
-
-    def play() -> None:
-        nonlocal activities
-        graphs = [passes_graph(replace(pattern, micro_batches=each), fold) for each in played]
-        for graph in (*graphs, sync_graph(pattern, synced)):
-            player = GraphPlayer(graph, cluster.host, watched)
-            begun_s = simgrid.Engine.clock
-            player.play()
-            seconds.append((simgrid.Engine.clock - begun_s, player.spans))
-            activities += len(player)
-
-    actor_on(CONTROLLER_HOST, "timer", play)
-    run_to_the_end(engine)
+    graphs = [passes_graph(replace(pattern, micro_batches=each), fold) for each in played]
+    for graph in (*graphs, sync_graph(pattern, synced)):
+        player = GraphPlayer(graph, cluster.host, watched)
+        seconds.append((player.play_alone(engine), player.spans))
+        activities += len(player)
+    cluster.widen()
     *passes, (sync_s, sync_spans) = seconds
     parts = [_parts(duration_s, spans) for duration_s, spans in passes]
     # Every further round of micro-batches adds what the last one has added.

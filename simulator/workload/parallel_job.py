@@ -276,13 +276,8 @@ class ParallelJob:
         return forward * exposed, backward * exposed
 
     def _ring_bytes(self, size_bytes: float, passes: int) -> float:
-        """Return what a collective puts on a GPU's link: the more the less of it a ring reaches.
-
-        `passes` is 2 for an all-reduce, 1 for a reduce-scatter or an all-gather.
-        """
-        tensor, share = self.layout.tensor, self.kernels.scale_up_share
-        sent = passes * (tensor - 1) / tensor * size_bytes
-        return max(sent, share.points[0][0]) / share(sent)
+        """Return what a collective of a stage's ranks puts on a GPU's link."""
+        return self.kernels.ring_bytes(size_bytes, self.layout.tensor, passes)
 
     def _context_bytes(self) -> float:
         """Return what a rank sends of a layer's keys and values, forward."""
