@@ -164,7 +164,7 @@ def _time_step(
         kinds["context"],
         kinds["pipeline"],
         kinds["bubble"],
-        sync_s - optimizer_s,
+        kinds["gradient"] + sync_s - optimizer_s,
         optimizer_s,
         activities,
     )
@@ -174,6 +174,10 @@ def _parts(duration_s: float, spans: Iterable[Span]) -> dict[str, float]:
     """Return the seconds of the passes by kind; what is left over is the bubble."""
     kept = list(spans)
     parts = {kind: _total(kept, kind) for kind in ("compute", "tensor", "context", "pipeline")}
+    # What was to hide behind the passes, and lasts longer than they do.
+    ends_s = {span.kind: span.ended_s for span in sorted(kept, key=lambda span: span.ended_s)}
+    last_s = max(ended_s for kind, ended_s in ends_s.items() if kind != "gradient")
+    parts["gradient"] = max(0.0, ends_s.get("gradient", 0.0) - last_s)
     parts["bubble"] = duration_s - sum(parts.values())
     return parts
 

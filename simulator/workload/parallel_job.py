@@ -134,7 +134,8 @@ class ParallelJob:
         tokens = self._tokens
         sent = _BYTES * tokens * self.model.hidden / layout.tensor
         share = self.kernels.scale_out_share
-        whole = [self._gradient_bytes(each) / share for each in numbers]
+        gradients, weights = ([each / share for each in kind] for kind in self._ring_sizes(numbers))
+        hidden = self.gradient_overlap
         shards = layout.data if self.shard_optimizer else 1
         return StepPattern(
             data=layout.data,
@@ -145,8 +146,11 @@ class ParallelJob:
             parts=parts,
             send_bytes=sent / share,
             send_blocks=1.0 - self.pipeline_overlap,
-            hidden_gradient_bytes=tuple(each * self.gradient_overlap for each in whole),
-            gradient_bytes=tuple(each * (1 - self.gradient_overlap) for each in whole),
+            hidden_gradient_bytes=tuple(hidden * each for each in gradients),
+            hidden_weight_bytes=tuple(hidden * each for each in weights),
+            gradient_bytes=tuple(
+                (1 - hidden) * sum(each) for each in zip(gradients, weights, strict=True)
+            ),
             optimizer_flop=tuple(
                 self._flop(_OPTIMIZER_TRAFFIC * each / shards / self.kernels.memory_bytes_per_s)
                 for each in numbers
@@ -176,11 +180,12 @@ class ParallelJob:
         """Return seconds of an undisturbed GPU as the computation a host of that speed is given."""
         return seconds * self.kernels.speed_flop_per_s
 
-    def _gradient_bytes(self, numbers: float) -> float:
-        """Return what a rank sends to keep replicas equal: ring collectives of its weights."""
+    def _ring_sizes(self, numbers: tuple[float, ...]) -> tuple[list[float], list[float]]:
+        """Return what a rank of each stage sends of gradients and of weights to other replicas."""
         data = self.layout.data
-        each = 4 * numbers + _BYTES * numbers if self.shard_optimizer else 2 * _BYTES * numbers
-        return (data - 1) / data * each
+        for_gradients, for_weights = (4.0, _BYTES) if self.shard_optimizer else (2 * _BYTES, 0.0)
+        sent = [(data - 1) / data * each for each in numbers]
+        return [for_gradients * each for each in sent], [for_weights * each for each in sent]
 
     def _part(self, layers: int, *, first: bool, last: bool) -> PartWork:
         forward_s, backward_s = self._layer_s()

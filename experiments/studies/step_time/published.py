@@ -411,7 +411,7 @@ def _bridge() -> Iterator[Case]:
     # The same vendor's software in 8 bits on the same GPU: MLPerf's efficiency has to do.
     yield Case(
         "A8 H100 405B",
-        "mlperf",
+        "megatron-bridge-h100",
         LLAMA3_405B,
         Layout(16, 8, 8, 8),
         1536,
@@ -436,7 +436,7 @@ def _torchtitan() -> Iterator[Case]:
     for name, parts, rate in (("1F1B", 1, 100.0), ("interleaved", 2, 128.0)):
         yield Case(
             f"A8 torchtitan 405B {name}",
-            "torchtitan",
+            "torchtitan-fp8",
             LLAMA3_405B,
             Layout(8, 8, 8, parts),
             64,

@@ -84,6 +84,7 @@ class Window:
             data=self.layout.data,
             context=min(job.context, self.layout.data),
             hidden_gradient_bytes=tuple(map(ring, pattern.hidden_gradient_bytes)),
+            hidden_weight_bytes=tuple(map(ring, pattern.hidden_weight_bytes)),
             gradient_bytes=tuple(map(ring, pattern.gradient_bytes)),
         )
 
