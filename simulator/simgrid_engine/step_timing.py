@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_DRAWN_OUT_ROUNDS = 4
-"""Rounds of micro-batches, one a stage each, that are played of a longer step: two more rounds than
-fill and drain a pipeline show what every further one adds."""
+_DRAWN_OUT_ROUNDS = 3
+"""Rounds of micro-batches, one a stage each, that are played of a longer step: one more round than
+fills and drains a pipeline shows what every further one adds."""
 
 
 @dataclass(frozen=True, slots=True)

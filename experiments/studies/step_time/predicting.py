@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,7 @@ TimeJob = Callable[[ParallelJob], StepTime]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Cases of one stack that are played in one process.
+    """Cases that share an efficiency, and are played in one process.
 
     Attributes
     ----------
@@ -38,16 +38,40 @@ class Group:
     fitted : Case
         The row that the efficiency is fitted on.
     efficiencies : mapping
-        Efficiency by parts of a stage, where it is known already.
+        Efficiency by parts of a stage of the fitted row, where it is known already.
+    sweeps : bool
+        Whether every number of parts of a stage is played where nobody says, or the extremes only.
     """
 
     cases: tuple[Case, ...]
     fitted: Case
-    efficiencies: Mapping[int, float]
+    efficiencies: Mapping[int, float] = field(default_factory=dict)
+    sweeps: bool = True
+
+    def parts(self, case: Case) -> tuple[int, ...]:
+        """Return which numbers of parts a stage of a case may have, the likeliest first."""
+        others = case.virtual_choices
+        return (case.layout.virtual_stages, *(others if self.sweeps else others[:1]))
 
 
-def play(group: Group) -> tuple[dict[int, float], pd.DataFrame]:
-    """Return the efficiencies of a group, and a row a case and number of parts of a stage."""
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What became of a group.
+
+    Attributes
+    ----------
+    efficiencies : dict
+        Efficiency by parts of a stage of the fitted row.
+    rows : DataFrame
+        A row a case and number of parts of a stage.
+    """
+
+    efficiencies: dict[int, float]
+    rows: pd.DataFrame
+
+
+def play(group: Group) -> Predicted:
+    """Fit a group's efficiency if it is not known, and play its cases."""
     kind = group.fitted.software.cluster
     size = gpus_per_domain(kind)
     everything = group.cases if group.efficiencies else (group.fitted, *group.cases)
@@ -57,19 +81,19 @@ def play(group: Group) -> tuple[dict[int, float], pd.DataFrame]:
         return with_timer(platform, partial(_play, group, platform))
 
 
-def _play(group: Group, platform: Path, timer: Timer) -> tuple[dict[int, float], pd.DataFrame]:
+def _play(group: Group, platform: Path, timer: Timer) -> Predicted:
     time_job = WindowTimer(platform, timer)
     fitted = group.fitted
     efficiencies = dict(group.efficiencies)
     if not efficiencies:
-        for parts in _all_parts(fitted):
+        for parts in group.parts(fitted):
             efficiencies[parts] = fit(fitted, parts, time_job)
     usual = efficiencies[fitted.layout.virtual_stages]
     rows: list[dict[str, Any]] = []
     for case in group.cases:
         alike = case.model.layers == fitted.model.layers
         alike = alike and case.layout.pipeline == fitted.layout.pipeline
-        for parts in _all_parts(case):
+        for parts in group.parts(case):
             # Where the fitted row has the same choice, it is made once for both.
             efficiency = efficiencies.get(parts, usual) if alike else usual
             time = time_job(case.job(efficiency, parts))
@@ -83,11 +107,7 @@ def _play(group: Group, platform: Path, timer: Timer) -> tuple[dict[int, float],
                     **asdict(time),
                 }
             )
-    return efficiencies, pd.DataFrame(rows)
-
-
-def _all_parts(case: Case) -> Sequence[int]:
-    return (case.layout.virtual_stages, *case.virtual_choices)
+    return Predicted(efficiencies, pd.DataFrame(rows))
 
 
 def fit(case: Case, parts: int, time_job: TimeJob) -> float:

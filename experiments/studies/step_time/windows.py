@@ -52,6 +52,8 @@ class Window:
         The replicas that are played.
     domains : int
         Scale-up domains they need.
+    slots : int
+        Replicas of which a stage shares a domain.
     """
 
     layout: Layout
@@ -103,12 +105,16 @@ class WindowTimer:
     def __init__(self, platform: Path, timer: Timer) -> None:
         self._platform, self._timer = read_platform(platform), timer
         self._domain_gpus = min(map(len, self._platform.domains.values()))
+        self._known: dict[StepPattern, StepTime] = {}
 
     def __call__(self, job: ParallelJob) -> StepTime:
         """Return how long a step takes."""
         window = Window.of(job.layout, self._domain_gpus)
-        hosts = place_on_platform(window.layout, self._platform)
-        return self._timer(hosts, window.pattern(job))
+        pattern = window.pattern(job)
+        if pattern not in self._known:
+            hosts = place_on_platform(window.layout, self._platform)
+            self._known[pattern] = self._timer(hosts, pattern)
+        return self._known[pattern]
 
 
 def write_platform(name: str, domains: int, directory: Path) -> Path:
