@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,8 @@ _TOLERANCE = 1e-4
 """Of a fitted step time."""
 _MOST_STEPS = 12
 
-TimeJob = Callable[[ParallelJob], StepTime]
+TimeJob = Callable[[ParallelJob, float], StepTime]
+"""Times a job of which one stage computes longer by a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def _play(group: Group, platform: Path, timer: Timer) -> Predicted:
         for parts in group.parts(case):
             # Where the fitted row has the same choice, it is made once for both.
             efficiency = efficiencies.get(parts, usual) if alike else usual
-            time = time_job(case.job(efficiency, parts))
+            time = expected_step(case, case.job(efficiency, parts), time_job)
             rows.append(
                 {
                     "case": case.label,
@@ -110,6 +111,25 @@ def _play(group: Group, platform: Path, timer: Timer) -> Predicted:
     return Predicted(efficiencies, pd.DataFrame(rows))
 
 
+def expected_step(case: Case, job: ParallelJob, time_job: TimeJob) -> StepTime:
+    """Return a step's mean time over clusters of which some hosts are slow, if they are.
+
+    All wait for a slow stage, and two are no worse than one: what counts is the chance that none of
+    the job's hosts is slow.
+    """
+    stack = case.software
+    sound = time_job(job, 0.0)
+    if not stack.slow_hosts:
+        return sound
+    slow = time_job(job, stack.slowdown)
+    none = (1.0 - stack.slow_hosts) ** (case.gpus / gpus_per_domain(stack.cluster))
+    mean = {
+        part: none * without + (1.0 - none) * asdict(slow)[part]
+        for part, without in asdict(sound).items()
+    }
+    return replace(sound, **mean)
+
+
 def fit(case: Case, parts: int, time_job: TimeJob) -> float:
     """Return the efficiency at which a played step takes as long as published.
 
@@ -120,7 +140,7 @@ def fit(case: Case, parts: int, time_job: TimeJob) -> float:
     target_s = case.in_unit(value, unit)
 
     def missed_s(inverse: float) -> float:
-        return time_job(case.job(1.0 / inverse, parts)).step_s - target_s
+        return expected_step(case, case.job(1.0 / inverse, parts), time_job).step_s - target_s
 
     before, inverse = 1.0, 1.3
     missed_before_s, missed = missed_s(before), missed_s(inverse)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import ClassVar
 
 import pandas as pd
@@ -21,6 +22,10 @@ from faultline.experiments.studies.step_time.published import Case, cases
 
 _DEEP = 16
 """Stages of a pipeline above which a row is played for itself: it takes as long as many others."""
+
+def _by_size(case: Case) -> tuple[str, int]:
+    return case.software.fitted_on, case.layout.pipeline
+
 
 class StepTimeStudy(Study):
     """Step times of published runs, from kernels, links and one efficiency a software."""
@@ -49,10 +54,11 @@ class StepTimeStudy(Study):
             zip(fitted, stage.calls("rows of a software", play, groups), strict=True)
         )
         deep = [
-            Group((case,), fitted[label], known[label].efficiencies, sweeps=False)
-            for case in every
-            if case.layout.pipeline > _DEEP
-            for label in (case.software.fitted_on,)
+            Group(tuple(alike), fitted[label], known[label].efficiencies)
+            for (label, _), alike in groupby(
+                sorted((case for case in every if case.layout.pipeline > _DEEP), key=_by_size),
+                key=_by_size,
+            )
         ]
         found = [*known.values(), *stage.calls("deep pipelines", play, deep)]
         with stage.step("collectives"):

@@ -107,14 +107,29 @@ class WindowTimer:
         self._domain_gpus = min(map(len, self._platform.domains.values()))
         self._known: dict[StepPattern, StepTime] = {}
 
-    def __call__(self, job: ParallelJob) -> StepTime:
-        """Return how long a step takes."""
+    def __call__(self, job: ParallelJob, slowdown: float = 0.0) -> StepTime:
+        """Return how long a step takes if its middle stage computes longer by a part."""
         window = Window.of(job.layout, self._domain_gpus)
-        pattern = window.pattern(job)
+        pattern = _with_slow_stage(window.pattern(job), slowdown)
         if pattern not in self._known:
             hosts = place_on_platform(window.layout, self._platform)
             self._known[pattern] = self._timer(hosts, pattern)
         return self._known[pattern]
+
+
+def _with_slow_stage(pattern: StepPattern, slowdown: float) -> StepPattern:
+    stage = pattern.pipeline // 2
+    parts = tuple(
+        replace(
+            part,
+            forward_flop=(1.0 + slowdown) * part.forward_flop,
+            backward_flop=(1.0 + slowdown) * part.backward_flop,
+        )
+        if number % pattern.pipeline == stage
+        else part
+        for number, part in enumerate(pattern.parts)
+    )
+    return replace(pattern, parts=parts)
 
 
 def write_platform(name: str, domains: int, directory: Path) -> Path:
