@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from faultline.simulator.pattern.activity_graph import (
+    ActivityGraph,
     Fold,
     Rank,
     passes_graph,
@@ -27,14 +28,15 @@ from faultline.simulator.simgrid_engine.process import in_own_process
 if TYPE_CHECKING:
     import simgrid
     from faultline.simulator.simgrid_engine.graph_player import Span
-    from faultline.simulator.simgrid_engine.placed_job import Hosts
+    from faultline.simulator.simgrid_engine.placed_job import Hosts, PlacedJob
 
 Result = TypeVar("Result")
 
-_DRAWN_OUT_ROUNDS = 2
+_DRAWN_OUT_ROUNDS = 3
 """Rounds of micro-batches, one a stage each, that are played of a longer step, besides what is left
-over: one round fills and drains a pipeline, and the next shows what every further one adds. Where
-sends overlap, passes may take turns over several rounds: then a step is off by up to 1e-4."""
+over: two fill and drain a pipeline, also one with a slow stage, and the next shows what every
+further one adds. Where sends overlap, passes may take turns over several rounds: then a step is off
+by up to 1e-4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,49 +128,70 @@ def _with_timer(platform: Path, plan: Callable[[Timer], Result], folds: bool) ->
 
     engine = load_engine(platform)
     engine.netzone_root.seal()
-    return plan(partial(_time_step, engine, folds))
+    return plan(_StepTimer(engine, folds))
 
 
-def _time_step(
-    engine: simgrid.Engine, folds: bool, hosts: Hosts, pattern: StepPattern
-) -> StepTime:
-    from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
-    from faultline.simulator.simgrid_engine.placed_job import PlacedJob
+class _StepTimer:
+    """Times steps on an engine's platform; passes that were played before are remembered."""
 
-    cluster = PlacedJob(hosts, pattern)
-    whole = Fold.whole(pattern)
-    fold = cluster.fold() if folds else whole
-    watched = Rank(fold.replicas[0], _busiest_stage(pattern), fold.positions[0])
-    synced = Fold(whole.replicas, fold.positions)
-    if fold != whole:
-        cluster.narrow(fold, synced)
-    played = _played_micro_batches(pattern) if fold != whole else (pattern.micro_batches,)
-    seconds: list[tuple[float, list[Span]]] = []
-    activities = 0
-    graphs = [passes_graph(replace(pattern, micro_batches=each), fold) for each in played]
-    for graph in (*graphs, sync_graph(pattern, synced)):
+    def __init__(self, engine: simgrid.Engine, folds: bool) -> None:
+        self._engine, self._folds = engine, folds
+        self._known: dict[tuple[object, ...], tuple[dict[str, float], int]] = {}
+
+    def __call__(self, hosts: Hosts, pattern: StepPattern) -> StepTime:
+        """Play the passes of a step, or what they follow from, and what comes behind them."""
+        from faultline.simulator.simgrid_engine.placed_job import PlacedJob
+
+        cluster = PlacedJob(hosts, pattern)
+        whole = Fold.whole(pattern)
+        fold = cluster.fold() if self._folds else whole
+        synced = Fold(whole.replicas, fold.positions)
+        if fold != whole:
+            cluster.narrow(fold, synced)
+        played = _played_micro_batches(pattern) if fold != whole else (pattern.micro_batches,)
+        watched = Rank(fold.replicas[0], _busiest_stage(pattern), fold.positions[0])
+        nothing = (0.0,) * pattern.pipeline
+        passes = []
+        for micro_batches in played:
+            alone = replace(
+                pattern,
+                micro_batches=micro_batches,
+                gradient_bytes=nothing,
+                optimizer_flop=nothing,
+            )
+            key = (alone, fold, tuple(tuple(map(tuple, stages)) for stages in hosts))
+            if key not in self._known:
+                seconds, spans, number = self._play(passes_graph(alone, fold), cluster, watched)
+                self._known[key] = _parts(seconds, spans), number
+            passes.append(self._known[key])
+        sync_s, sync_spans, activities = self._play(sync_graph(pattern, synced), cluster, watched)
+        cluster.widen()
+        *_, (kinds, _) = passes
+        # Every further round of micro-batches adds what the last one has added.
+        rounds = (pattern.micro_batches - played[-1]) / pattern.pipeline
+        if rounds:
+            (before, _), (after, _) = passes
+            kinds = {kind: part + rounds * (part - before[kind]) for kind, part in after.items()}
+        optimizer_s = _total(sync_spans, "optimizer")
+        return StepTime(
+            kinds["compute"],
+            kinds["tensor"],
+            kinds["context"],
+            kinds["pipeline"],
+            kinds["bubble"],
+            kinds["gradient"] + sync_s - optimizer_s,
+            optimizer_s,
+            activities + sum(number for _, number in passes),
+        )
+
+    def _play(
+        self, graph: ActivityGraph, cluster: PlacedJob, watched: Rank
+    ) -> tuple[float, list[Span], int]:
+        """Return the seconds a graph takes, what the watched rank did, and its activities."""
+        from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
+
         player = GraphPlayer(graph, cluster.host, watched)
-        seconds.append((player.play_alone(engine), player.spans))
-        activities += len(player)
-    cluster.widen()
-    *passes, (sync_s, sync_spans) = seconds
-    parts = [_parts(duration_s, spans) for duration_s, spans in passes]
-    # Every further round of micro-batches adds what the last one has added.
-    rounds = (pattern.micro_batches - played[-1]) / pattern.pipeline
-    kinds = parts[-1]
-    if rounds:
-        kinds = {kind: part + rounds * (part - parts[0][kind]) for kind, part in kinds.items()}
-    optimizer_s = _total(sync_spans, "optimizer")
-    return StepTime(
-        kinds["compute"],
-        kinds["tensor"],
-        kinds["context"],
-        kinds["pipeline"],
-        kinds["bubble"],
-        kinds["gradient"] + sync_s - optimizer_s,
-        optimizer_s,
-        activities,
-    )
+        return player.play_alone(self._engine), player.spans, len(player)
 
 
 def _parts(duration_s: float, spans: Iterable[Span]) -> dict[str, float]:

@@ -220,7 +220,9 @@ class ParallelJob:
             (tokens, hidden, model.ffn_hidden / tensor),
         )
         forward_s = sum(self._product_s(m, n, k) for m, n, k in products)
-        backward_s = sum(self._product_s(m, k, n) + self._product_s(n, k, m) for m, n, k in products)
+        backward_s = sum(
+            self._product_s(m, k, n) + self._product_s(n, k, m) for m, n, k in products
+        )
         outside, inside = _FORWARD_TRAFFIC
         spread = tensor if self.sequence_parallel else 1
         traffic_s = (

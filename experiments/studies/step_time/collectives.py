@@ -6,7 +6,7 @@ back what it was given, latencies included; it predicts nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,11 +23,11 @@ from faultline.simulator.workload.layout import Layout, place_on_platform
 
 _MIB = 2**20
 _RANKS = 8
-_KINDS = {"A100": ("hgx-a100", A100), "H100": ("hgx-h100", H100)}
+_KINDS: Mapping[str, tuple[str, Kernels]] = {"A100": ("hgx-a100", A100), "H100": ("hgx-h100", H100)}
 
 # GB/s by MiB: nccl-tests on a server of eight. H100 without reductions in the switch reaches no
 # more than 370, and nobody has published it by size.
-_PUBLISHED = {
+_PUBLISHED: Mapping[str, Mapping[int, float | None]] = {
     "A100": {1: 18, 4: 72, 16: 106, 64: 172, 256: 194, 1024: 229},
     "H100": {1: 67, 4: 135, 16: 237, 64: 362, 256: None, 1024: None},
 }

@@ -168,11 +168,19 @@ _COUNTS: dict[str, Callable[[Transformer], float]] = {
 
 def cases() -> tuple[Case, ...]:
     """Return all rows, in the order of their tables."""
-    return tuple(
-        case
-        for section in (_sc21, _repository, _korthikanti, _llama, _megascale, _core, _mlperf)
-        for case in section()
-    ) + (*_recipes(), *_bridge(), *_torchtitan())
+    sections = (
+        _sc21,
+        _repository,
+        _korthikanti,
+        _llama,
+        _megascale,
+        _core,
+        _mlperf,
+        _recipes,
+        _bridge,
+        _torchtitan,
+    )
+    return tuple(case for section in sections for case in section())
 
 
 def _gpt(
@@ -328,9 +336,7 @@ def _core() -> Iterator[Case]:
         ("177B 4608", 12288, 96, 96, 8, 6, 4608, 1152, None),
     )
     for size, hidden, layers, heads, t, p, gpus, batch, rate in table:
-        model = Transformer(
-            hidden, 4 * hidden, heads, layers, 4096, 131_072, tied_embeddings=False
-        )
+        model = Transformer(hidden, 4 * hidden, heads, layers, 4096, 131_072, tied_embeddings=False)
         *others, most = _divisors(layers // p) if p > 1 else (1,)
         yield Case(
             f"A5 {size}",
@@ -358,9 +364,7 @@ def _mlperf() -> Iterator[Case]:
     for gpus, batch, step_s in table:
         layout = Layout(gpus // 32, 8, 4, 12)
         model = _gpt(12288, 96, 96)
-        yield Case(
-            f"A6 {gpus}", "mlperf", model, layout, batch, (("s", step_s),), eight_bit=True
-        )
+        yield Case(f"A6 {gpus}", "mlperf", model, layout, batch, (("s", step_s),), eight_bit=True)
 
 
 def _recipes() -> Iterator[Case]:

@@ -70,9 +70,7 @@ _MEGATRON_CORE = Stack(
     gradient_overlap=_HIDDEN,
 )
 
-_LATER_H100 = replace(
-    H100, attention_flop_per_s=740e12, attention_backward_flop_per_s=1.6 * 350e12
-)
+_LATER_H100 = replace(H100, attention_flop_per_s=740e12, attention_backward_flop_per_s=1.6 * 350e12)
 """With the attention kernels of late 2024: FlashAttention-3 (Shah et al. 2024, arXiv 2407.08608),
 forward up to 740 TFLOP/s, backward 1.5 to 1.75 times its predecessor."""
 _LATER_GB200 = replace(
@@ -97,8 +95,8 @@ STACKS: Mapping[str, Stack] = {
         "hgx-a100",
         A100,
         "A1 7.5B",
-        "SC21 paper: attention not fused, everything recomputed, gradients overlapped in the models "
-        "without a pipeline only (70 % of them, measured by its authors' peers)",
+        "SC21 paper: attention not fused, everything recomputed, gradients overlapped in models "
+        "without a pipeline only; that 70 % of them hide is an assumption",
         recompute="full",
         sequence_parallel=False,
         fused_attention=False,
@@ -141,8 +139,8 @@ STACKS: Mapping[str, Stack] = {
         "hgx-a100",
         A100,
         "A4 256 MegaScale",
-        "MegaScale paper: overlapped tensor, pipeline and data parallelism, 0.5 % of the hosts 10 % "
-        "slow; share of the overlap assumed, and that slow hosts were not sorted out",
+        "MegaScale paper: overlapped tensor, pipeline and data parallelism, 0.5 % of the hosts "
+        "10 % slow; share of the overlap assumed, and that slow hosts were not sorted out",
         tensor_overlap=_HIDDEN,
         pipeline_overlap=_HIDDEN,
         gradient_overlap=_HIDDEN,

@@ -23,6 +23,7 @@ from faultline.experiments.studies.step_time.published import Case, cases
 _DEEP = 16
 """Stages of a pipeline above which a row is played for itself: it takes as long as many others."""
 
+
 def _by_size(case: Case) -> tuple[str, int]:
     return case.software.fitted_on, case.layout.pipeline
 
@@ -91,5 +92,3 @@ class StepTimeStudy(Study):
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how far predictions are off."""
         return [tables.closing_sentence(results["predictions"])]
-
-__all__ = ["Case", "StepTimeStudy"]

@@ -197,9 +197,9 @@ def closing_sentence(table: pd.DataFrame) -> str:
     """Say how far predictions are off, over all sections."""
     first = table[~table.fitted & table.error.notna()].drop_duplicates("case")
     worst = first.loc[first.error.abs().idxmax()]
+    fits = table["case"][table.fitted].nunique()
     return (
         f"{len(first)} published steps are predicted with a mean error of "
         f"{first.error.abs().mean():.1%}; {(first.error.abs() <= 0.1).sum()} are within 10 %, the "
-        f"worst is {worst.case} ({worst.error:+.1%}). {int(table.fitted.groupby(table['case']).any().sum())} "
-        "more were fitted on."
+        f"worst is {worst.case} ({worst.error:+.1%}). {fits} more were fitted on."
     )
