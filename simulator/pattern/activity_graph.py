@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from faultline.simulator.pattern.pipeline_schedule import Pass, stage_passes
 from faultline.simulator.pattern.step_pattern import StepPattern
 
-Kind = Literal["compute", "tensor", "context", "pipeline", "gradient", "optimizer", "meeting"]
+Kind = Literal[
+    "compute", "tensor", "context", "pipeline", "hidden send", "gradient", "optimizer", "meeting"
+]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Rank:
+class Rank(NamedTuple):
     """Where a rank is in the job's layout."""
 
     replica: int
@@ -26,8 +27,7 @@ class Rank:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(NamedTuple):
     """A computation at a rank, or a message to `peer`.
 
     Attributes
@@ -156,21 +156,16 @@ class _Replica:
         self._replica, self._graph = replica, graph
         self._arrived: dict[tuple[Pass, int], tuple[int, ...]] = {}
         self._free: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._gathered: dict[Rank, tuple[int, ...]] = {}
 
     def write(self) -> None:
         """Write all passes, each once its input is known."""
-        stages = range(self._pattern.pipeline)
-        last = {stage: self._last_pass(stage) for stage in stages}
         for stage, pass_ in self._in_order():
-            self._write(stage, pass_, ends_step=pass_ == last[stage])
+            self._write(stage, pass_)
 
     def _passes(self, stage: int) -> Iterator[Pass]:
         pattern = self._pattern
         return stage_passes(stage, pattern.pipeline, pattern.virtual_stages, pattern.micro_batches)
-
-    def _last_pass(self, stage: int) -> Pass:
-        *_, last = self._passes(stage)
-        return last
 
     def _in_order(self) -> Iterator[tuple[int, Pass]]:
         """Yield passes of all stages, each behind the one that its input comes from."""
@@ -192,7 +187,7 @@ class _Replica:
             return Pass(True, last, pass_.micro_batch)
         return Pass(False, pass_.part + 1, pass_.micro_batch)
 
-    def _write(self, stage: int, pass_: Pass, *, ends_step: bool) -> None:
+    def _write(self, stage: int, pass_: Pass) -> None:
         pattern, graph, fold = self._pattern, self._graph, self._fold
         work = pattern.parts[pass_.part]
         forward = pass_.forward
@@ -205,12 +200,17 @@ class _Replica:
             free = self._free.get((stage, rank.position), ())
             waits_for = (*free, *self._arrived.pop((pass_, rank.position), ()))
             done[rank] = (graph.add(Activity("compute", rank, None, flop), waits_for),)
-            hidden = pattern.hidden_gradient_bytes[stage]
-            if ends_step and pattern.data > 1 and hidden > 0.0:
-                # It has as long as the last pass lasts; nothing waits for it but the step's end.
-                graph.add(
-                    Activity("gradient", rank, fold.next_replica(rank, pattern), hidden), waits_for
-                )
+            hidden = self._hidden_bytes(stage, pass_)
+            if hidden > 0.0:
+                peer = fold.next_replica(rank, pattern)
+                if forward:
+                    # Parts are gathered one after the other; a pass lasts as long as its own.
+                    message = Activity("gradient", rank, peer, hidden)
+                    self._gathered[rank] = (graph.add(message, self._gathered.get(rank, ())),)
+                    done[rank] += self._gathered[rank]
+                else:
+                    # Nothing waits for it but the step's end.
+                    graph.add(Activity("gradient", rank, peer, hidden), waits_for)
         if tensor > 0.0:
             messages = tuple(
                 graph.add(
@@ -226,6 +226,15 @@ class _Replica:
                 done[rank] = (graph.add(message, before),)
         for rank, before in done.items():
             self._free[stage, rank.position] = self._send(rank, pass_, before)
+
+    def _hidden_bytes(self, stage: int, pass_: Pass) -> float:
+        """Return what goes to the next replica behind a pass: weights, or gradients of a part."""
+        pattern = self._pattern
+        hidden = pattern.hidden_weight_bytes if pass_.forward else pattern.hidden_gradient_bytes
+        which = 0 if pass_.forward else pattern.micro_batches - 1
+        if not hidden or pattern.data == 1 or pass_.micro_batch != which:
+            return 0.0
+        return hidden[stage] / pattern.virtual_stages
 
     def _send(self, rank: Rank, pass_: Pass, done: tuple[int, ...]) -> tuple[int, ...]:
         """Send what a pass has come to; return what its rank waits for before the next one."""
@@ -248,6 +257,6 @@ class _Replica:
         arrived = free
         if pattern.send_blocks < 1.0:
             rest = pattern.send_bytes * (1.0 - pattern.send_blocks)
-            arrived = (self._graph.add(Activity("pipeline", rank, peer, rest), free),)
+            arrived = (self._graph.add(Activity("hidden send", rank, peer, rest), free),)
         self._arrived[follows, rank.position] = arrived
         return free

@@ -9,11 +9,10 @@ Megatron-LM, SC21 (arXiv 2104.04473), section 2.2, figure 4: both schedules.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(NamedTuple):
     """A micro-batch through one part of the model, forward or backward."""
 
     forward: bool

@@ -49,11 +49,15 @@ class StepPattern:
     send_blocks : float
         Share of a send during which its sender does nothing else.
     hidden_gradient_bytes : tuple of float
-        By stage: what each rank sends to the next replica while its last micro-batch is computed.
+        By stage: what each rank sends to the next replica while its last micro-batch is computed,
+        an equal part of it for each of the stage's parts of the model.
     gradient_bytes : tuple of float
         The same, behind that.
     optimizer_flop : tuple of float
         By stage: computation of the optimizer.
+    hidden_weight_bytes : tuple of float
+        The same as `hidden_gradient_bytes`, while its first micro-batch is computed: updated
+        weights, without which no second one begins. Nothing if empty.
     """
 
     data: int
@@ -67,6 +71,7 @@ class StepPattern:
     hidden_gradient_bytes: tuple[float, ...]
     gradient_bytes: tuple[float, ...]
     optimizer_flop: tuple[float, ...]
+    hidden_weight_bytes: tuple[float, ...] = ()
 
     @property
     def virtual_stages(self) -> int:
@@ -83,4 +88,5 @@ class StepPattern:
             data=replicas,
             hidden_gradient_bytes=tuple(share * size for size in self.hidden_gradient_bytes),
             gradient_bytes=tuple(share * size for size in self.gradient_bytes),
+            hidden_weight_bytes=tuple(share * size for size in self.hidden_weight_bytes),
         )

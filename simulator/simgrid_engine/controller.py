@@ -110,7 +110,10 @@ class SimgridEngine:
     def _compute(self, phase: Compute) -> Outcome:
         if self._played_steps and self._is_regular(phase):
             times = phase.stacks * phase.stack_size
-            if self._is_quiet(phase.members, times * phase.pace * self._job.work.compute_s):
+            # Gradients that were to hide behind the last pass may last longer than that.
+            longest_s = times * phase.pace * self._job.work.compute_s
+            longest_s += self._job.all_reduce_s(phase.members)
+            if self._is_quiet(phase.members, longest_s):
                 self._played_steps.passes(phase.members, times)
                 self._arrived = set(phase.members)
                 return Outcome(simgrid.Engine.clock)

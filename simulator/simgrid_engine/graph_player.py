@@ -73,6 +73,18 @@ class GraphPlayer:
         """Wait, from within an actor, until its last activity has ended."""
         self._ended.acquire()
 
+    def play_alone(self, engine: simgrid.Engine) -> float:
+        """Play the graph once where there are no actors; return the simulated seconds it takes.
+
+        Built and started from outside of actors, a graph takes a tenth of the time to set up: no
+        call into SimGrid is then a switch between threads.
+        """
+        begun_s = engine.clock
+        for task in self._first:
+            task.enqueue_firings(1)
+        engine.run()
+        return float(engine.clock - begun_s)
+
     @staticmethod
     def _task(number: int, activity: Activity, host_of: HostOf) -> simgrid.Task:
         here = host_of(activity.rank)

@@ -36,6 +36,7 @@ class PlacedJob:
         }
         self.host = self._hosts.__getitem__
         self._routes: dict[tuple[Rank, Rank], tuple[list[simgrid.Link], float]] = {}
+        self._narrowed: list[tuple[simgrid.Link, float]] = []
 
     def fold(self) -> Fold:
         """Return a small fold that changes nothing.
@@ -104,7 +105,14 @@ class PlacedJob:
             for link in links:
                 ratio = ratios.pop(link.name, 1.0)
                 if ratio > 1.0:
+                    self._narrowed.append((link, link.bandwidth))
                     link.set_bandwidth(link.bandwidth / ratio)
+
+    def widen(self) -> None:
+        """Give links that were narrowed their bandwidth back."""
+        while self._narrowed:
+            link, bandwidth = self._narrowed.pop()
+            link.set_bandwidth(bandwidth)
 
     def _is_even(self, whole: Fold) -> bool:
         """Return whether all replicas and positions see the same of the platform."""

@@ -9,14 +9,17 @@ on the way, everybody plays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from faultline.simulator.durations import SyncTime
 from faultline.simulator.pattern.activity_graph import (
+    ActivityGraph,
     Fold,
+    Rank,
     passes_graph,
     sync_graph,
 )
@@ -24,12 +27,17 @@ from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.simgrid_engine.process import in_own_process
 
 if TYPE_CHECKING:
+    import simgrid
     from faultline.simulator.simgrid_engine.graph_player import Span
-    from faultline.simulator.simgrid_engine.placed_job import Hosts
+    from faultline.simulator.simgrid_engine.placed_job import Hosts, PlacedJob
 
-_DRAWN_OUT_ROUNDS = 4
-"""Rounds of micro-batches, one a stage each, that are played of a longer step: two more rounds than
-fill and drain a pipeline show what every further one adds."""
+Result = TypeVar("Result")
+
+_DRAWN_OUT_ROUNDS = 3
+"""Rounds of micro-batches, one a stage each, that are played of a longer step, besides what is left
+over: two fill and drain a pipeline, also one with a slow stage, and the next shows what every
+further one adds. Where sends overlap, passes may take turns over several rounds: then a step is off
+by up to 1e-4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,10 @@ class StepTime:
         return SyncTime(self.data_parallel_s / share if share else 0.0, self.optimizer_s)
 
 
+Timer = Callable[["Hosts", StepPattern], StepTime]
+"""Times a step that GPU hosts play; by replica, stage and position."""
+
+
 def time_step(
     platform: Path, hosts: Hosts, pattern: StepPattern, *, folds: bool = True
 ) -> StepTime:
@@ -98,68 +110,109 @@ def time_step(
     folds : bool
         Whether equal ranks may stand for each other.
     """
-    return in_own_process(_time_step, platform, hosts, pattern, folds)
+    return with_timer(platform, partial(_one_step, hosts, pattern), folds=folds)
 
 
-def _time_step(platform: Path, hosts: Hosts, pattern: StepPattern, folds: bool) -> StepTime:
-    import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
-    from faultline.simulator.simgrid_engine.placed_job import PlacedJob
+def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool = True) -> Result:
+    """Return what a plan comes to that times steps, all on one platform in a process of its own.
+
+    Parameters
+    ----------
+    platform : Path
+        Platform XML.
+    plan : callable
+        Is given a `Timer`; of a module, so that another process finds it.
+    folds : bool
+        Whether equal ranks may stand for each other.
+    """
+    return in_own_process(_with_timer, platform, plan, folds)
+
+
+def _one_step(hosts: Hosts, pattern: StepPattern, timer: Timer) -> StepTime:
+    return timer(hosts, pattern)
+
+
+def _with_timer(platform: Path, plan: Callable[[Timer], Result], folds: bool) -> Result:
+    from faultline.simulator.simgrid_engine.loading import load_engine
 
     engine = load_engine(platform)
     engine.netzone_root.seal()
-    cluster = PlacedJob(hosts, pattern)
-    whole = Fold.whole(pattern)
-    fold = cluster.fold() if folds else whole
-    watched = cluster.busiest(fold)
-    is_even = cluster.treats_replicas_alike()
-    synced = Fold(whole.replicas, fold.positions)
-    if fold != whole:
-        cluster.narrow(fold, synced)
-    played = _played_micro_batches(pattern) if fold != whole else (pattern.micro_batches,)
-    seconds: list[tuple[float, list[Span]]] = []
-    activities = 0
+    return plan(_StepTimer(engine, folds))
 
-    def play() -> None:
-        nonlocal activities
-        graphs = [passes_graph(replace(pattern, micro_batches=each), fold) for each in played]
-        for graph in (*graphs, sync_graph(pattern, synced)):
-            player = GraphPlayer(graph, cluster.host, watched)
-            begun_s = simgrid.Engine.clock
-            player.start()
-            player.wait()
-            seconds.append((simgrid.Engine.clock - begun_s, player.spans))
-            activities += len(player)
 
-    actor_on(CONTROLLER_HOST, "timer", play)
-    run_to_the_end(engine)
-    *passes, (sync_s, sync_spans) = seconds
-    parts = [_parts(duration_s, spans) for duration_s, spans in passes]
-    # Every further round of micro-batches adds what the last one has added.
-    rounds = (pattern.micro_batches - played[-1]) / pattern.pipeline
-    kinds = parts[-1]
-    if rounds:
-        kinds = {kind: part + rounds * (part - parts[0][kind]) for kind, part in kinds.items()}
-    optimizer_s = _total(sync_spans, "optimizer")
-    return StepTime(
-        kinds["compute"],
-        kinds["tensor"],
-        kinds["context"],
-        kinds["pipeline"],
-        kinds["bubble"],
-        sync_s - optimizer_s,
-        optimizer_s,
-        activities,
-        is_even,
-    )
+class _StepTimer:
+    """Times steps on an engine's platform; passes that were played before are remembered."""
+
+    def __init__(self, engine: simgrid.Engine, folds: bool) -> None:
+        self._engine, self._folds = engine, folds
+        self._known: dict[tuple[object, ...], tuple[dict[str, float], int]] = {}
+
+    def __call__(self, hosts: Hosts, pattern: StepPattern) -> StepTime:
+        """Play the passes of a step, or what they follow from, and what comes behind them."""
+        from faultline.simulator.simgrid_engine.placed_job import PlacedJob
+
+        cluster = PlacedJob(hosts, pattern)
+        whole = Fold.whole(pattern)
+        fold = cluster.fold() if self._folds else whole
+        watched = cluster.busiest(fold)
+        is_even = cluster.treats_replicas_alike()
+        synced = Fold(whole.replicas, fold.positions)
+        if fold != whole:
+            cluster.narrow(fold, synced)
+        played = _played_micro_batches(pattern) if fold != whole else (pattern.micro_batches,)
+        nothing = (0.0,) * pattern.pipeline
+        passes = []
+        for micro_batches in played:
+            alone = replace(
+                pattern,
+                micro_batches=micro_batches,
+                gradient_bytes=nothing,
+                optimizer_flop=nothing,
+            )
+            key = (alone, fold, tuple(tuple(map(tuple, stages)) for stages in hosts))
+            if key not in self._known:
+                seconds, spans, number = self._play(passes_graph(alone, fold), cluster, watched)
+                self._known[key] = _parts(seconds, spans), number
+            passes.append(self._known[key])
+        sync_s, sync_spans, activities = self._play(sync_graph(pattern, synced), cluster, watched)
+        cluster.widen()
+        *_, (kinds, _) = passes
+        # Every further round of micro-batches adds what the last one has added.
+        rounds = (pattern.micro_batches - played[-1]) / pattern.pipeline
+        if rounds:
+            (before, _), (after, _) = passes
+            kinds = {kind: part + rounds * (part - before[kind]) for kind, part in after.items()}
+        optimizer_s = _total(sync_spans, "optimizer")
+        return StepTime(
+            kinds["compute"],
+            kinds["tensor"],
+            kinds["context"],
+            kinds["pipeline"],
+            kinds["bubble"],
+            kinds["gradient"] + sync_s - optimizer_s,
+            optimizer_s,
+            activities + sum(number for _, number in passes),
+            is_even,
+        )
+
+    def _play(
+        self, graph: ActivityGraph, cluster: PlacedJob, watched: Rank
+    ) -> tuple[float, list[Span], int]:
+        """Return the seconds a graph takes, what the watched rank did, and its activities."""
+        from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
+
+        player = GraphPlayer(graph, cluster.host, watched)
+        return player.play_alone(self._engine), player.spans, len(player)
 
 
 def _parts(duration_s: float, spans: Iterable[Span]) -> dict[str, float]:
     """Return the seconds of the passes by kind; what is left over is the bubble."""
     kept = list(spans)
     parts = {kind: _total(kept, kind) for kind in ("compute", "tensor", "context", "pipeline")}
+    # What was to hide behind the passes, and lasts longer than they do.
+    ends_s = {span.kind: span.ended_s for span in sorted(kept, key=lambda span: span.ended_s)}
+    last_s = max(ended_s for kind, ended_s in ends_s.items() if kind != "gradient")
+    parts["gradient"] = max(0.0, ends_s.get("gradient", 0.0) - last_s)
     parts["bubble"] = duration_s - sum(parts.values())
     return parts
 
@@ -171,8 +224,7 @@ def _total(spans: Iterable[Span], kind: str) -> float:
 def _played_micro_batches(pattern: StepPattern) -> tuple[int, ...]:
     """Return of which steps, by micro-batches, the time of the step follows."""
     stages = pattern.pipeline
-    if pattern.micro_batches <= _DRAWN_OUT_ROUNDS * stages:
+    last = _DRAWN_OUT_ROUNDS * stages + pattern.micro_batches % stages
+    if pattern.micro_batches <= last:
         return (pattern.micro_batches,)
-    rest = pattern.micro_batches % stages
-    last = (_DRAWN_OUT_ROUNDS - (rest > 0)) * stages + rest
     return (last - stages, last)

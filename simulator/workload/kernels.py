@@ -104,6 +104,8 @@ class Kernels:
         ring of fewer bytes than the first takes as long as that.
     scale_out_share : float
         Share of an adapter's bandwidth that large messages reach.
+    eight_bit_speedup : float
+        Of matrix products in 8 bits over those in 16.
     """
 
     speed_flop_per_s: float
@@ -113,6 +115,16 @@ class Kernels:
     attention_backward_flop_per_s: float
     scale_up_share: Curve
     scale_out_share: float
+    eight_bit_speedup: float = 1.0
+
+    def ring_bytes(self, size_bytes: float, ranks: int, passes: int) -> float:
+        """Return what a collective puts on a GPU's NVLink: the more the less of it a ring reaches.
+
+        `passes` is 2 for an all-reduce, 1 for a reduce-scatter or an all-gather.
+        """
+        sent = passes * (ranks - 1) / ranks * size_bytes
+        share = self.scale_up_share
+        return max(sent, share.points[0][0]) / share(sent)
 
 
 def _ring_share(link_bytes_per_s: float, floor_s: float, bus: Mapping[float, float]) -> Curve:
@@ -163,12 +175,32 @@ H100 = Kernels(
     attention_backward_flop_per_s=350e12,
     scale_up_share=_ring_share(450e9, 15e-6, {1: 67e9, 4: 135e9, 16: 237e9, 64: 361e9}),
     scale_out_share=0.96,
+    eight_bit_speedup=1403 / 795,
 )
 """H100 80 GB SXM.
 
 Matrix products: XLA's measured table in 16 bits, 29 shapes within 5 % on average; FlashAttention-2
 (arXiv 2307.08691); nccl-tests on eight GPUs, reduce-scatter and all-gather (361 to 363 GB/s); 48 of
-50 GB/s for a 400 Gb/s adapter.
+50 GB/s for a 400 Gb/s adapter; best sustained products in 8 and 16 bits (ML engineering handbook).
+"""
+
+GB200 = Kernels(
+    speed_flop_per_s=2500e12,
+    matmul=AffineMatmul(1822e12, 8 / 3.35 * 5.7e12, 6e-6),
+    memory_bytes_per_s=0.85 * 8e12,
+    attention_flop_per_s=1822 / 795 * 350e12,
+    attention_backward_flop_per_s=1822 / 795 * 350e12,
+    scale_up_share=Curve(
+        tuple((size, min(share, 680 / 900)) for size, share in H100.scale_up_share.points)
+    ),
+    scale_out_share=0.96,
+    eight_bit_speedup=3616 / 1822,
+)
+"""A GPU of a GB200 NVL72.
+
+Best sustained matrix products in 16 and 8 bits (ML engineering handbook), 8 TB/s of memory and 900
+GB/s of NVLink each way by specification (NVIDIA), of which rings of 32 GPUs reach 680. What nobody
+has published is scaled from H100: small products by memory bandwidth, attention by products.
 """
 
 
@@ -187,5 +219,5 @@ It computes its FLOP at that speed and moves nothing through memory; rings reach
 their links.
 """
 
-KNOWN_KERNELS: Mapping[str, Kernels] = {"flat": FLAT, "a100": A100, "h100": H100}
+KNOWN_KERNELS: Mapping[str, Kernels] = {"flat": FLAT, "a100": A100, "h100": H100, "gb200": GB200}
 """Kinds of GPU, by name."""

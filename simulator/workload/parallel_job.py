@@ -52,7 +52,7 @@ class ParallelJob:
     kernels : Kernels
         What its kind of GPU reaches.
     compute_efficiency : float
-        Share of that which the job's software reaches in its computations.
+        Share of that which the job's software reaches in matrix products and attention.
     recompute : {"none", "selective", "full"}
         What the backward pass computes again.
     sequence_parallel : bool
@@ -134,7 +134,8 @@ class ParallelJob:
         tokens = self._tokens
         sent = _BYTES * tokens * self.model.hidden / layout.tensor
         share = self.kernels.scale_out_share
-        whole = [self._gradient_bytes(each) / share for each in numbers]
+        gradients, weights = ([each / share for each in kind] for kind in self._ring_sizes(numbers))
+        hidden = self.gradient_overlap
         shards = layout.data if self.shard_optimizer else 1
         return StepPattern(
             data=layout.data,
@@ -145,8 +146,11 @@ class ParallelJob:
             parts=parts,
             send_bytes=sent / share,
             send_blocks=1.0 - self.pipeline_overlap,
-            hidden_gradient_bytes=tuple(each * self.gradient_overlap for each in whole),
-            gradient_bytes=tuple(each * (1 - self.gradient_overlap) for each in whole),
+            hidden_gradient_bytes=tuple(hidden * each for each in gradients),
+            hidden_weight_bytes=tuple(hidden * each for each in weights),
+            gradient_bytes=tuple(
+                (1 - hidden) * sum(each) for each in zip(gradients, weights, strict=True)
+            ),
             optimizer_flop=tuple(
                 self._flop(_OPTIMIZER_TRAFFIC * each / shards / self.kernels.memory_bytes_per_s)
                 for each in numbers
@@ -176,11 +180,12 @@ class ParallelJob:
         """Return seconds of an undisturbed GPU as the computation a host of that speed is given."""
         return seconds * self.kernels.speed_flop_per_s
 
-    def _gradient_bytes(self, numbers: float) -> float:
-        """Return what a rank sends to keep replicas equal: ring collectives of its weights."""
+    def _ring_sizes(self, numbers: tuple[float, ...]) -> tuple[list[float], list[float]]:
+        """Return what a rank of each stage sends of gradients and of weights to other replicas."""
         data = self.layout.data
-        each = 4 * numbers + _BYTES * numbers if self.shard_optimizer else 2 * _BYTES * numbers
-        return (data - 1) / data * each
+        for_gradients, for_weights = (4.0, _BYTES) if self.shard_optimizer else (2 * _BYTES, 0.0)
+        sent = [(data - 1) / data * each for each in numbers]
+        return [for_gradients * each for each in sent], [for_weights * each for each in sent]
 
     def _part(self, layers: int, *, first: bool, last: bool) -> PartWork:
         forward_s, backward_s = self._layer_s()
@@ -194,10 +199,9 @@ class ParallelJob:
             # Each rank has sent its part: the stage that receives them puts them together.
             gather = self._ring_bytes(_BYTES * self._tokens * self.model.hidden, 1)
         keys = self._context_bytes()
-        efficiency = self.compute_efficiency
         return PartWork(
-            forward_flop=self._flop(forward_s / efficiency),
-            backward_flop=self._flop(backward_s / efficiency),
+            forward_flop=self._flop(forward_s),
+            backward_flop=self._flop(backward_s),
             forward_tensor_bytes=layers * forward_tensor + (0.0 if first else gather),
             backward_tensor_bytes=layers * backward_tensor + (0.0 if last else gather),
             forward_context_bytes=layers * keys,
@@ -206,7 +210,7 @@ class ParallelJob:
 
     def _layer_s(self) -> tuple[float, float]:
         """Return the seconds of a layer's passes on one rank, what is computed again included."""
-        model, tensor, matmul = self.model, self.layout.tensor, self.kernels.matmul
+        model, tensor = self.model, self.layout.tensor
         tokens, hidden = self._tokens, model.hidden
         gates = model.ffn_matrices - 1
         products = (
@@ -215,48 +219,53 @@ class ParallelJob:
             (tokens, gates * model.ffn_hidden / tensor, hidden),
             (tokens, hidden, model.ffn_hidden / tensor),
         )
-        forward_s = sum(matmul.seconds(m, n, k) for m, n, k in products)
-        backward_s = sum(matmul.seconds(m, k, n) + matmul.seconds(n, k, m) for m, n, k in products)
+        forward_s = sum(self._product_s(m, n, k) for m, n, k in products)
+        backward_s = sum(
+            self._product_s(m, k, n) + self._product_s(n, k, m) for m, n, k in products
+        )
         outside, inside = _FORWARD_TRAFFIC
         spread = tensor if self.sequence_parallel else 1
         traffic_s = (
             tokens * hidden * (outside / spread + inside / tensor) / self.kernels.memory_bytes_per_s
         )
         core_s, core_backward_s = self._attention_s()
-        forward_s = forward_s / self.matmul_speedup + core_s + traffic_s
-        backward_s = (
-            backward_s / self.matmul_speedup + core_backward_s + _BACKWARD_TRAFFIC * traffic_s
-        )
+        forward_s += core_s + traffic_s
+        backward_s += core_backward_s + _BACKWARD_TRAFFIC * traffic_s
         if self.recompute == "full":
             backward_s += forward_s
         elif self.recompute == "selective" and not self.fused_attention:
             backward_s += core_s
         return forward_s, backward_s
 
+    def _product_s(self, rows: float, columns: float, inner: float) -> float:
+        """Return the seconds of a product with weights."""
+        time_s = self.kernels.matmul.seconds(rows, columns, inner)
+        return time_s / self.matmul_speedup / self.compute_efficiency
+
     def _attention_s(self) -> tuple[float, float]:
         """Return the seconds of attention's scores and what is made of them, both passes."""
         model, kernels = self.model, self.kernels
         tokens, heads = self._tokens, model.heads / self.layout.tensor
         length, width = model.sequence_tokens, model.hidden // model.heads
+        efficiency = self.compute_efficiency
         if self.fused_attention:
             # Half of the scores are masked; the backward pass has five products instead of two.
-            flop = 4.0 * tokens * length * width * heads / 2
+            flop = 4.0 * tokens * length * width * heads / 2 / efficiency
             return (
                 flop / kernels.attention_flop_per_s,
                 2.5 * flop / kernels.attention_backward_flop_per_s,
             )
         batch = self.micro_batch_sequences * heads
         rows = length / self.context
-        products_s = kernels.matmul.seconds(rows, length, width, batch)
-        products_s += kernels.matmul.seconds(rows, width, length, batch)
+        products_s = kernels.matmul.seconds(rows, length, width, batch) / efficiency
+        products_s += kernels.matmul.seconds(rows, width, length, batch) / efficiency
         traffic_s = _SCORES_TRAFFIC * heads * tokens * length / kernels.memory_bytes_per_s
         return products_s + traffic_s, 2 * products_s + _BACKWARD_TRAFFIC * traffic_s
 
     def _output_s(self) -> tuple[float, float]:
         """Return the seconds of logits and loss, forward and backward."""
         rows, columns = self._tokens, self.model.vocabulary / self.layout.tensor
-        product_s = self.kernels.matmul.seconds(rows, columns, self.model.hidden)
-        product_s /= self.matmul_speedup
+        product_s = self._product_s(rows, columns, self.model.hidden)
         traffic_s = _LOGITS_TRAFFIC * rows * columns / self.kernels.memory_bytes_per_s
         return product_s + traffic_s / 2, 2 * product_s + traffic_s / 2
 
@@ -276,13 +285,8 @@ class ParallelJob:
         return forward * exposed, backward * exposed
 
     def _ring_bytes(self, size_bytes: float, passes: int) -> float:
-        """Return what a collective puts on a GPU's link: the more the less of it a ring reaches.
-
-        `passes` is 2 for an all-reduce, 1 for a reduce-scatter or an all-gather.
-        """
-        tensor, share = self.layout.tensor, self.kernels.scale_up_share
-        sent = passes * (tensor - 1) / tensor * size_bytes
-        return max(sent, share.points[0][0]) / share(sent)
+        """Return what a collective of a stage's ranks puts on a GPU's link."""
+        return self.kernels.ring_bytes(size_bytes, self.layout.tensor, passes)
 
     def _context_bytes(self) -> float:
         """Return what a rank sends of a layer's keys and values, forward."""

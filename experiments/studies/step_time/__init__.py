@@ -1,0 +1,1 @@
+"""How long a training step takes: predicted, beside what has been published."""

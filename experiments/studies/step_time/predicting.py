@@ -1,0 +1,154 @@
+"""Fits a stack's efficiency on one row, and predicts the others: every step is played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+from faultline.experiments.studies.step_time.published import Case
+from faultline.experiments.studies.step_time.windows import (
+    Window,
+    WindowTimer,
+    gpus_per_domain,
+    write_platform,
+)
+from faultline.simulator.simgrid_engine.step_timing import StepTime, Timer, with_timer
+from faultline.simulator.workload.parallel_job import ParallelJob
+
+_TOLERANCE = 1e-4
+"""Of a fitted step time."""
+_MOST_STEPS = 12
+
+TimeJob = Callable[[ParallelJob, float], StepTime]
+"""Times a job of which one stage computes longer by a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Cases that share an efficiency, and are played in one process.
+
+    Attributes
+    ----------
+    cases : tuple of Case
+        What is predicted.
+    fitted : Case
+        The row that the efficiency is fitted on.
+    efficiencies : mapping
+        Efficiency by parts of a stage of the fitted row, where it is known already.
+    sweeps : bool
+        Whether every number of parts of a stage is played where nobody says, or the extremes only.
+    """
+
+    cases: tuple[Case, ...]
+    fitted: Case
+    efficiencies: Mapping[int, float] = field(default_factory=dict)
+    sweeps: bool = True
+
+    def parts(self, case: Case) -> tuple[int, ...]:
+        """Return which numbers of parts a stage of a case may have, the likeliest first."""
+        others = case.virtual_choices
+        return (case.layout.virtual_stages, *(others if self.sweeps else others[:1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What became of a group.
+
+    Attributes
+    ----------
+    efficiencies : dict
+        Efficiency by parts of a stage of the fitted row.
+    rows : DataFrame
+        A row a case and number of parts of a stage.
+    """
+
+    efficiencies: dict[int, float]
+    rows: pd.DataFrame
+
+
+def play(group: Group) -> Predicted:
+    """Fit a group's efficiency if it is not known, and play its cases."""
+    kind = group.fitted.software.cluster
+    size = gpus_per_domain(kind)
+    everything = group.cases if group.efficiencies else (group.fitted, *group.cases)
+    domains = max(Window.of(case.layout, size).domains for case in everything)
+    with TemporaryDirectory() as directory:
+        platform = write_platform(kind, max(2, domains), Path(directory))
+        return with_timer(platform, partial(_play, group, platform))
+
+
+def _play(group: Group, platform: Path, timer: Timer) -> Predicted:
+    time_job = WindowTimer(platform, timer)
+    fitted = group.fitted
+    efficiencies = dict(group.efficiencies)
+    if not efficiencies:
+        for parts in group.parts(fitted):
+            efficiencies[parts] = fit(fitted, parts, time_job)
+    usual = efficiencies[fitted.layout.virtual_stages]
+    rows: list[dict[str, Any]] = []
+    for case in group.cases:
+        alike = case.model.layers == fitted.model.layers
+        alike = alike and case.layout.pipeline == fitted.layout.pipeline
+        for parts in group.parts(case):
+            # Where the fitted row has the same choice, it is made once for both.
+            efficiency = efficiencies.get(parts, usual) if alike else usual
+            time = expected_step(case, case.job(efficiency, parts), time_job)
+            rows.append(
+                {
+                    "case": case.label,
+                    "parts": parts,
+                    "stated": parts == case.layout.virtual_stages,
+                    "efficiency": efficiency,
+                    "step_s": time.step_s,
+                    **asdict(time),
+                }
+            )
+    return Predicted(efficiencies, pd.DataFrame(rows))
+
+
+def expected_step(case: Case, job: ParallelJob, time_job: TimeJob) -> StepTime:
+    """Return a step's mean time over clusters of which some hosts are slow, if they are.
+
+    All wait for a slow stage, and two are no worse than one: what counts is the chance that none of
+    the job's hosts is slow.
+    """
+    stack = case.software
+    sound = time_job(job, 0.0)
+    if not stack.slow_hosts:
+        return sound
+    slow = time_job(job, stack.slowdown)
+    none = (1.0 - stack.slow_hosts) ** (case.gpus / gpus_per_domain(stack.cluster))
+    mean = {
+        part: none * without + (1.0 - none) * asdict(slow)[part]
+        for part, without in asdict(sound).items()
+    }
+    return replace(sound, **mean)
+
+
+def fit(case: Case, parts: int, time_job: TimeJob) -> float:
+    """Return the efficiency at which a played step takes as long as published.
+
+    A step's time is nearly a + b / efficiency: secants over its inverse meet it at once.
+    """
+    unit, value = case.outputs[0]
+    assert value is not None, f"{case.label} is not published: nothing to fit on"
+    target_s = case.in_unit(value, unit)
+
+    def missed_s(inverse: float) -> float:
+        return expected_step(case, case.job(1.0 / inverse, parts), time_job).step_s - target_s
+
+    before, inverse = 1.0, 1.3
+    missed_before_s, missed = missed_s(before), missed_s(inverse)
+    for _ in range(_MOST_STEPS):
+        if abs(missed) <= _TOLERANCE * target_s:
+            return 1.0 / inverse
+        slope = (missed - missed_before_s) / (inverse - before)
+        before, missed_before_s = inverse, missed
+        inverse -= missed / slope
+        missed = missed_s(inverse)
+    raise RuntimeError(f"no efficiency explains {case.label}")
