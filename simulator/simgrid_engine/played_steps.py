@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph, sync_graph
@@ -77,6 +76,6 @@ class PlayedSteps:
         pattern = self._pattern.of_replicas(len(replicas))
 
         def host_of(rank: Rank) -> simgrid.Host:
-            return self._hosts[replace(rank, replica=replicas[rank.replica])]
+            return self._hosts[Rank(replicas[rank.replica], rank.stage, rank.position)]
 
         return GraphPlayer(sync_graph(pattern, Fold.whole(pattern)), host_of)

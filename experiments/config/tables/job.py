@@ -188,7 +188,7 @@ class ModelTable(Table):
         between=(1, 1000),
         only_with=_MODELLED,
     )
-    kernels: Literal["flat", "a100", "h100"] = key(
+    kernels: Literal["flat", "a100", "h100", "gb200"] = key(
         "flat",
         "What the GPUs reach in matrix products, attention and memory-bound kernels.",
         "choice: counts FLOP only; state your GPU where its rates are known",
@@ -196,6 +196,7 @@ class ModelTable(Table):
             "flat": "matrix products at the GPU's speed whatever their size, nothing else",
             "a100": "A100 80 GB: cuBLAS by size, FlashAttention-2, memory traffic",
             "h100": "H100 80 GB: XLA's table of matrix products, FlashAttention-2, memory traffic",
+            "gb200": "GB200: best sustained products, what is not published scaled from H100",
         },
         only_with=_MODELLED,
     )
