@@ -100,6 +100,8 @@ def rows_by(
 ) -> Iterator[Row]:
     """Yield a row for each group of a table and each quantity; the group's values are its seeds.
 
+    A quantity that a group has no value of gives no row.
+
     Parameters
     ----------
     frame : DataFrame
@@ -109,23 +111,26 @@ def rows_by(
     quantities : mapping
         Columns that are measured, with their units.
     setting, scheme : str or callable
-        Texts of the row: format strings of the keys, or functions of them as keywords.
+        Texts of the row: format strings of the keys and of ``column``, or functions of these as
+        keywords.
     published : callable, optional
         Returns the published value; called with the measured column, and the keys as keywords.
     names : mapping, optional
         What columns are called in the rows, where that is not their name.
     """
-    for values, mine in frame.groupby(list(keys), sort=False, dropna=False):
-        group = dict(zip(keys, values, strict=True))
+    for found, mine in frame.groupby(list(keys), sort=False, dropna=False):
+        group = dict(zip(keys, found, strict=True))
         for column, unit in quantities.items():
+            if mine[column].isna().all():
+                continue
             known = published(column, **group) if published else None
             name = (names or {}).get(column, column)
-            texts = _text(scheme, group), _text(setting, group)
+            texts = _text(scheme, column, group), _text(setting, column, group)
             yield row_of(name, *texts, known, list(mine[column]), unit)
 
 
-def _text(text: str | Callable[..., str], group: Mapping[str, Any]) -> str:
-    return text.format(**group) if isinstance(text, str) else text(**group)
+def _text(text: str | Callable[..., str], column: str, group: Mapping[str, Any]) -> str:
+    return (text.format if isinstance(text, str) else text)(column=column, **group)
 
 
 class Study(ABC):

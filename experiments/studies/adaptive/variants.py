@@ -21,11 +21,7 @@ SCHEMES = ("spare", "replication")
 REDUNDANCIES = {"spare": range(2, 13), "replication": range(2, 7)}
 BASELINE = "plain"
 METRICS = ("time_to_train_ratio", "gpu_hours_ratio")
-_STATED = {
-    "all_reduce.time": "stated",
-    "checkpoint.write": "stated",
-    "restart.load": "included",
-}
+_STATED = {"all_reduce.time": "stated", "checkpoint.write": "stated", "restart.load": "included"}
 _DYNAMIC = {"checkpoint.policy": "dynamic"}
 _CELL = ["strategy", "groups", "redundancy"]
 _AT = ["strategy", "groups", "variant"]

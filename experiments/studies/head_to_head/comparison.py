@@ -129,19 +129,11 @@ def _matches(options: Options, candidates: tuple[Candidate, ...], ground: Ground
 
 
 def _played(matches: Sequence[Match], options: Options) -> list[dict[str, Any]]:
-    columns = (
-        TextColumn("cells"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = (TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=options.console, transient=True) as progress:
         task = progress.add_task("cells", total=len(matches))
         return play_all(
-            matches,
-            options.directory / "cells",
-            options.workers,
-            lambda: progress.advance(task),
+            matches, options.directory / "cells", options.workers, lambda: progress.advance(task)
         )
 
 

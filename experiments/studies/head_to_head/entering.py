@@ -104,10 +104,7 @@ def play_entered(job: Job, strategy: Strategy, past: Sequence[Failure]) -> tuple
 
 
 def lived_through(
-    strategy: Strategy,
-    past: Sequence[Failure],
-    layout: JobLayout,
-    replaces_s: float | None = None,
+    strategy: Strategy, past: Sequence[Failure], layout: JobLayout, replaces_s: float | None = None
 ) -> Inheritance:
     """Bring a scheme into the state that failures of the past leave it in.
 

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.figures.palette import looks_of_schemes, title_of
+from faultline.experiments.figures.style import CAUSE_LOOKS, figure_style, save_figure
 from faultline.experiments.studies.ntp import published
+from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY
 from faultline.experiments.studies.ntp.setting import GPUS
-from faultline.experiments.studies.ntp.tables import SCHEME_NAMES
-from faultline.experiments.studies.ntp.trace_study import THRESHOLD
+from faultline.experiments.studies.ntp.traces import THRESHOLD
+from faultline.simulator.badput import MEANINGS
+from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
+_LOOKS = looks_of_schemes(scheme.value for scheme in Scheme)
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
-_COLOURS = {"dp-drop": "#D55E00", "ntp": "#0072B2", "ntp-pw": "#009E73"}
-_MARKERS = {"dp-drop": "s", "ntp": "o", "ntp-pw": "D"}
 _DOMAIN_COLOURS = {8: "#E69F00", 16: "#56B4E9", 32: "#009E73", 64: "#0072B2", 72: "#CC79A7"}
 _COURSE_COLOURS = {("5 days", 3): "#D55E00", ("5 days", 1): "#0072B2", ("3 days", 1): "#009E73"}
+_SHOWN = ("degraded", "repeated", "checkpoint", "restart")
+"""Causes that come to more than a hairline; all others are useful, or next to nothing."""
+_HIT_GROUPS = {
+    "die": "hit groups die",
+    "slow": "work on, all wait",
+    "boosted": "work on, more power",
+    "smaller-batch": "work on, smaller batch",
+}
+_HIT_COLOURS = {
+    "die": "#999999",
+    "slow": "#0072B2",
+    "boosted": "#009E73",
+    "smaller-batch": "#E69F00",
+}
+_CONTROL: Any = {"color": "black", "marker": "D", "ls": "none", "ms": 6, "mfc": "white"}
 
 
 def draw_availability(table: pd.DataFrame, path: Path) -> Path:
@@ -65,27 +84,27 @@ def draw_losses(table: pd.DataFrame, path: Path) -> Path:
     means = table.groupby(["scheme", "packed", "failed_fraction"], as_index=False).mean()
     with figure_style():
         figure, (whole, near) = plt.subplots(1, 2, figsize=(10.5, 4.2))
-        for scheme in SCHEME_NAMES:
+        for scheme in _LOOKS:
             for packed in (True, False):
                 mine = means[(means.scheme == scheme) & (means.packed == packed)]
                 for axis in (whole, near) if packed else (whole,):
                     axis.plot(
                         mine.failed_fraction,
                         mine.loss,
-                        color=_COLOURS[scheme],
+                        color=_LOOKS[scheme].colour,
                         linestyle="-" if packed else "--",
-                        label=f"{SCHEME_NAMES[scheme]}, {'packed' if packed else 'not packed'}",
+                        label=f"{_LOOKS[scheme].label}, {'packed' if packed else 'not packed'}",
                     )
                     if packed and axis is near:
                         axis.fill_between(
                             mine.failed_fraction,
                             mine.low,
                             mine.high,
-                            color=_COLOURS[scheme],
+                            color=_LOOKS[scheme].colour,
                             alpha=0.18,
                             linewidth=0,
                         )
-            bound = _hollow("v", 0.004, published.MOST_LOSS[scheme], colour=_COLOURS[scheme])
+            bound = _hollow("v", 0.004, published.MOST_LOSS[scheme], colour=_LOOKS[scheme].colour)
             near.add_line(bound)
         for axis in (whole, near):
             _failed_axis(axis)
@@ -108,12 +127,13 @@ def draw_losses(table: pd.DataFrame, path: Path) -> Path:
         return save_figure(figure, path)
 
 
-def draw_courses(courses: Mapping[tuple[str, int], pd.DataFrame], path: Path) -> Path:
+def draw_courses(courses: pd.DataFrame, path: Path) -> Path:
     """Draw the failed fraction over 15 days: median, 5th to 95th percentile, and one trace."""
+    by_course = courses.groupby(["repair", "rate_factor"])
     with figure_style():
         figure, axis = plt.subplots(figsize=(8.4, 4.4))
         for course, colour in _COURSE_COLOURS.items():
-            table = courses[course]
+            table = by_course.get_group(course)
             repair, factor = course
             axis.fill_between(
                 table.day, table.low, table.high, color=colour, alpha=0.2, linewidth=0
@@ -155,10 +175,10 @@ def draw_spares(table: pd.DataFrame, path: Path) -> Path:
         figure, axis = plt.subplots(figsize=(7.2, 4.2))
         for place, repair in enumerate(repairs):
             mine = plain[plain.repair == repair]
-            for offset, scheme in zip((-0.27, 0.0, 0.27), SCHEME_NAMES, strict=True):
+            for offset, scheme in zip((-0.27, 0.0, 0.27), _LOOKS, strict=True):
                 values = mine[f"replica_spares_{scheme}"]
                 mean, (low, high) = values.mean(), np.percentile(values, (5, 95))
-                axis.bar(place + offset, mean, width=0.25, color=_COLOURS[scheme])
+                axis.bar(place + offset, mean, width=0.25, color=_LOOKS[scheme].colour)
                 axis.vlines(place + offset, low, high, color="black", linewidth=1.2)
                 axis.text(place + offset - 0.02, mean + 0.8, f"{mean:.0f}", ha="right", va="bottom")
                 if repair == "5 days":
@@ -170,8 +190,8 @@ def draw_spares(table: pd.DataFrame, path: Path) -> Path:
         axis.set_ylabel("spare domains of 32 GPUs")
         axis.set_title("Spares that keep the batch through 15 days, in whole replicas")
         handles = [
-            Line2D([], [], color=_COLOURS[scheme], linewidth=6, label=f"{name}, mean")
-            for scheme, name in SCHEME_NAMES.items()
+            Line2D([], [], color=look.colour, linewidth=6, label=f"{look.label}, mean")
+            for look in _LOOKS.values()
         ]
         handles.append(Line2D([], [], color="black", label="5th to 95th percentile"))
         handles.append(_hollow("D", label="published"))
@@ -188,20 +208,20 @@ def draw_blasts(table: pd.DataFrame, path: Path) -> Path:
     )
     with figure_style():
         figure, axis = plt.subplots(figsize=(7.2, 4.2))
-        for scheme, name in SCHEME_NAMES.items():
+        for scheme, look in _LOOKS.items():
             mine = means[means.scheme == scheme]
             axis.plot(
                 mine.blast_radius,
                 mine.loss,
-                color=_COLOURS[scheme],
-                marker=_MARKERS[scheme],
-                label=name,
+                color=look.colour,
+                marker=look.marker,
+                label=look.label,
             )
             axis.fill_between(
                 mine.blast_radius,
                 mine.low,
                 mine.high,
-                color=_COLOURS[scheme],
+                color=look.colour,
                 alpha=0.18,
                 linewidth=0,
             )
@@ -216,6 +236,110 @@ def draw_blasts(table: pd.DataFrame, path: Path) -> Path:
         axis.set_title("Blast radius: 33 failures (bands: 5th to 95th percentile)")
         axis.legend(loc="center left")
         return save_figure(figure, path)
+
+
+def draw_loop(table: pd.DataFrame, named: Callable[[str], str], path: Path) -> Path:
+    """Draw what 15 days of each variant lose, by cause; the goodput stands behind the bars."""
+    shares = pd.DataFrame({cause: table[f"{cause}_s"] / table.time_s for cause in _SHOWN})
+    means = shares.groupby(table.variant, sort=False).mean()
+    goodput = table.groupby("variant", sort=False).goodput.mean()
+    with figure_style():
+        figure, axis = plt.subplots(figsize=(9.0, 4.4))
+        left = pd.Series(0.0, index=means.index)
+        for cause in _SHOWN:
+            look = CAUSE_LOOKS[cause]
+            axis.barh(
+                range(len(means)),
+                means[cause],
+                left=left,
+                color=look.colour,
+                hatch=look.hatch,
+                edgecolor="white",
+                linewidth=0.5,
+                label=MEANINGS[cause],
+            )
+            left += means[cause]
+        for place, variant in enumerate(means.index):
+            axis.text(
+                left[variant] + 0.004,
+                place,
+                f"goodput {goodput[variant]:.1%}",
+                va="center",
+                fontsize=9,
+            )
+        axis.set_yticks(range(len(means)), [named(str(name)) for name in means.index])
+        axis.tick_params(axis="y", length=0)
+        axis.grid(visible=False, axis="y")
+        axis.invert_yaxis()
+        axis.set_xlim(0, float(left.max()) + 0.08)
+        axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axis.set_xlabel("share of 15 days lost")
+        axis.set_title("32,768 GPUs at Llama 3's failure rate, restarts of ten minutes")
+        figure.legend(loc="outside lower center", ncols=4)
+        return save_figure(figure, path)
+
+
+def draw_within(table: pd.DataFrame, path: Path) -> Path:
+    """Draw the time to train with hit groups that die, or work on, at two lengths of a stall."""
+    with figure_style():
+        figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), sharey=True)
+        for axis, scheme in zip(axes, ("spare", "replication"), strict=True):
+            plain = table[table.scheme == scheme]
+            redundancy = int(plain.redundancy.iloc[0])
+            mine = table[table.scheme.isin([scheme, f"{scheme}-ntp"])]
+            mine = mine[mine.redundancy == redundancy]
+            _draw_bars(axis, mine, table[table.redundancy == CONTROL_REDUNDANCY])
+            name = title_of(scheme)
+            same = mine.without_a_restart[mine.hit_groups != "die"].all()
+            note = ": where hit groups work on,\nno more than NTP without a restart" if same else ""
+            axis.set_title(f"{name[0].upper()}{name[1:]}, r = {redundancy}{note}")
+        axes[0].set_ylabel("time to train over ideal")
+        stalls = sorted(table.stall_s[table.stall_s > 0].unique())
+        handles = [
+            *(Patch(color=_HIT_COLOURS[kind], label=label) for kind, label in _HIT_GROUPS.items()),
+            *(
+                Patch(
+                    facecolor="white",
+                    edgecolor="#555555",
+                    hatch="////" if place else "",
+                    label=f"a change of degree stalls all for {stall_s:g} s",
+                )
+                for place, stall_s in enumerate(stalls)
+            ),
+            Line2D([], [], **_CONTROL, label="NTP without a restart: the same with r = 1"),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+        figure.suptitle("600,000 GPUs, a single GPU fails every 300 s, repair in 4 days")
+        return save_figure(figure, path)
+
+
+def _draw_bars(axis: Axes, table: pd.DataFrame, controls: pd.DataFrame) -> None:
+    keys = ["hit_groups", "stall_s"]
+    means = table.groupby(keys, sort=False).time_to_train_ratio.mean()
+    control = controls.groupby(keys, sort=False).time_to_train_ratio.mean()
+    place, places = 0.0, []
+    for hit_groups in _HIT_GROUPS:
+        bars = means[hit_groups]
+        first = place
+        for number, (stall_s, ratio) in enumerate(bars.items()):
+            axis.bar(
+                place,
+                ratio,
+                width=0.9,
+                color=_HIT_COLOURS[hit_groups],
+                hatch="////" if number else "",
+                edgecolor="white",
+            )
+            axis.text(place, ratio + 0.07, f"{ratio:.2f}", ha="center", fontsize=9)
+            if (hit_groups, stall_s) in control:
+                axis.plot(place, control[hit_groups, stall_s], **_CONTROL)
+            place += 1.0
+        places.append((first + place - 1.0) / 2)
+        place += 0.5
+    axis.axhline(1.0, color="black", linestyle=":", linewidth=1.2)
+    axis.set_xticks(places, [name.replace("-", "\n") for name in _HIT_GROUPS])
+    axis.tick_params(axis="x", length=0)
+    axis.grid(visible=False, axis="x")
 
 
 def _failed_axis(axis: Axes) -> None:

@@ -102,10 +102,7 @@ def check_sync(seed: int) -> SyncCheck:
     Whole numbers are added, so that sums are exact.
     """
     schedule = NonuniformAllReduce(
-        members=sum(DEGREES),
-        size_bytes=stage_gradient_bytes(),
-        degrees=DEGREES,
-        elements=ELEMENTS,
+        members=sum(DEGREES), size_bytes=stage_gradient_bytes(), degrees=DEGREES, elements=ELEMENTS
     )
     rng = np.random.Generator(np.random.PCG64(seed))
     gradients = rng.integers(-(2**20), 2**20, (len(DEGREES), ELEMENTS)).astype(np.float64)

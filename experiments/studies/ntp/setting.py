@@ -1,11 +1,13 @@
-"""The job of the study: 480B parameters on 32,768 B200, in scale-up domains of any size."""
+"""The job of the study, 480B parameters on 32,768 B200, and its random streams."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cache
 
+import numpy as np
 from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.workload.iteration import Machine, iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
@@ -129,3 +131,23 @@ def _least_degree(layout: Layout, local_batch: int) -> int:
 @cache
 def _plans(job: StudyJob, scheme: Scheme) -> tuple[ReplicaPlan, ...]:
     return replica_plans(scheme, job.rules)
+
+
+class Purpose(Enum):
+    """What a stream is for; the numbers are part of what a seed means and never change."""
+
+    PLACEMENTS = 1
+    TRACE = 2
+    AVAILABILITY = 3
+    BLASTS = 4
+    FAILING_SPARES = 5
+
+
+_STUDY = 0x4E5450
+"""Keeps these streams apart from those of runs, which have keys of two numbers."""
+
+
+def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
+    """Return a random stream of the study."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(_STUDY, purpose.value, index))
+    return np.random.Generator(np.random.PCG64(sequence))

@@ -12,13 +12,7 @@ from typing import ClassVar
 
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Draw, Results, Row, Study
-from faultline.experiments.studies.reft import (
-    combinations,
-    figures,
-    lifetimes,
-    restarts,
-    snapshots,
-)
+from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
 from faultline.experiments.studies.stage import Stage
 
 _TRIALS, _FULL_TRIALS = 40_000, 400_000

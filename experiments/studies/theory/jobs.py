@@ -132,8 +132,7 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
         "published": published,
         "rule": scheme.best_redundancy(groups, options, costs),
         "objective": min(
-            candidates,
-            key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs),
+            candidates, key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs)
         ),
         "predicted": best,
         "near": f"{near[0]} to {near[-1]}",

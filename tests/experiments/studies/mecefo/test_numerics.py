@@ -37,12 +37,7 @@ from faultline.experiments.studies.mecefo.numerics.training import (
     train,
 )
 from faultline.strategies.takeover.node_costs import measured_costs
-from faultline.strategies.takeover.published_ablation import (
-    FULL,
-    SHAPE_7B,
-    SKIP,
-    SKIP_RECOMPUTE,
-)
+from faultline.strategies.takeover.published_ablation import FULL, SHAPE_7B, SKIP, SKIP_RECOMPUTE
 from faultline.strategies.takeover.techniques import LowRank, Techniques, low_rank_share
 
 TINY = Dimensions(hidden=8, ffn_hidden=12, heads=2, layers=3, sequence_tokens=5, vocabulary=7)

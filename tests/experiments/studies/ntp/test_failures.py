@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.studies.ntp.failure_sets import failed_gpus, random_counts
-from faultline.experiments.studies.ntp.streams import Purpose, stream
+from faultline.experiments.studies.ntp.placements import failed_gpus, random_counts
+from faultline.experiments.studies.ntp.setting import Purpose, stream
 from faultline.experiments.studies.ntp.traces import (
     DAY_S,
     HOUR_S,
@@ -19,10 +19,7 @@ from hypothesis import strategies as st
 
 
 @given(
-    domains=st.integers(1, 40),
-    blocks=st.integers(1, 8),
-    radius=st.integers(1, 4),
-    data=st.data(),
+    domains=st.integers(1, 40), blocks=st.integers(1, 8), radius=st.integers(1, 4), data=st.data()
 )
 def test_every_failure_takes_gpus_of_its_own(
     domains: int, blocks: int, radius: int, data: st.DataObject
@@ -112,7 +109,7 @@ def test_failed_gpus_settle_where_failures_and_repairs_balance() -> None:
     means = []
     for seed in seeds:
         trace = simulate_trace(rules, stream(seed, Purpose.TRACE))
-        means.append(trace.mean_over_time(trace.failed / 400, 0.0))
+        means.append(trace.mean_over_time(trace.failed / 400))
     share = 5 / (5 + 1 / 0.02)
     # The first five days are still filling up: half of their share is missing.
     expected = share * (1 - 2.5 / 400)
@@ -133,7 +130,7 @@ def test_local_peaks_dominate_their_neighbours() -> None:
 def test_a_quiet_trace_is_empty() -> None:
     trace = simulate_trace(TraceRules(1, 1.0, 1e-12), stream(0, Purpose.TRACE))
     assert trace.times_s.size == 0
-    assert trace.mean_over_time(np.zeros(0), 0.25) == 0.25
+    assert trace.mean_over_time(np.zeros(0)) == 0.0
     assert trace.domain_counts(1, 1).shape == (0, 1)
 
 

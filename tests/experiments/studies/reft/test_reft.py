@@ -12,13 +12,7 @@ from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.studies import all_reproductions
-from faultline.experiments.studies.reft import (
-    combinations,
-    figures,
-    lifetimes,
-    restarts,
-    snapshots,
-)
+from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
 from rich.console import Console

@@ -227,8 +227,7 @@ def test_each_shortcut_moves_the_ratio_as_it_was_found_to(
 
 
 @pytest.mark.parametrize(
-    ("scheme", "more", "ratio"),
-    [("spare", ABSORBED, 2.707), ("replication", ABSORBED, 4.407)],
+    ("scheme", "more", "ratio"), [("spare", ABSORBED, 2.707), ("replication", ABSORBED, 4.407)]
 )
 def test_the_restart_rule_is_the_shortcut_that_matters(
     scheme: str, more: tuple[str, ...], ratio: float
