@@ -9,8 +9,10 @@ rest: progress, going on where it was killed, CSV, the screen, JSON. A study's l
     figures(results)         what is drawn, by file name
     shown(results, rows)     what people read on the screen, in its order
     headline(results, rows)  what came out, in a sentence or two
+    records(results, rows)   what programs read as JSON: the rows
 
-A subclass in ``studies/NAME.py`` or ``studies/NAME/study.py`` joins the registry.
+A subclass in ``studies/NAME/study.py`` joins the registry; the docstring of ``studies/NAME`` is its
+summary.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from typing import Any, ClassVar
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.stage import Stage
-from rich.console import Console
 
 Results = dict[str, Any]
 """What a study has played and computed, by name."""
@@ -136,9 +137,9 @@ def _text(text: str | Callable[..., str], column: str, group: Mapping[str, Any])
 class Study(ABC):
     """A published comparison, or a question of our own: see the module's docstring."""
 
-    name: ClassVar[str]
-    summary: ClassVar[str]
     default_seeds: ClassVar[int] = 3
+    float_format: ClassVar[str | None] = None
+    """How numbers are written as CSV; None for all their digits."""
 
     @abstractmethod
     def play(self, stage: Stage) -> Results:
@@ -147,6 +148,10 @@ class Study(ABC):
     @abstractmethod
     def rows(self, results: Results) -> Iterable[Row]:
         """Return every result beside its published value."""
+
+    def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return what programs read: by default the rows."""
+        return [row.as_dict() for row in rows]
 
     def tables(self, results: Results) -> Tables:
         """Return what is written as CSV: by default all results that are tables."""
@@ -163,50 +168,3 @@ class Study(ABC):
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what came out."""
         return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a reproduction is to be run.
-
-    Attributes
-    ----------
-    full : bool
-        Everything that was published, however long it takes.
-    seeds : int
-        Seeds a cell.
-    workers : int or None
-        Worker processes; as many as there are cores if None.
-    directory : Path
-        Where tables and figures go.
-    console : Console
-        Where people read what is going on; not the standard output if that carries JSON.
-    """
-
-    full: bool
-    seeds: int
-    workers: int | None
-    directory: Path
-    console: Console
-
-
-@dataclass(frozen=True, slots=True)
-class Reproduction:
-    """A published comparison that can be played again.
-
-    A module of this package with a `REPRODUCTION` joins the registry.
-
-    Attributes
-    ----------
-    name, summary : str
-        What it is called, and what it is about.
-    reproduce : callable
-        Runs it.
-    default_seeds : int
-        Seeds a cell where none are asked for.
-    """
-
-    name: str
-    summary: str
-    reproduce: Callable[[Options], list[Row]]
-    default_seeds: int = 3

@@ -70,16 +70,22 @@ class Stage:
             return pd.DataFrame(play(points, kept, workers=self.workers, on_done=advance))
 
     def calls(
-        self, title: str, function: Callable[[Argument], Result], arguments: Sequence[Argument]
+        self,
+        title: str,
+        function: Callable[[Argument], Result],
+        arguments: Sequence[Argument],
+        kept_in: str | None = None,
     ) -> list[Result]:
         """Return ``[function(argument) for argument in arguments]``, from all cores.
 
         `function` is one of a module, so that other processes find it; what takes longest is best
-        put last, as that is begun first.
+        put last, as that is begun first. Results that JSON knows may be kept in a folder, by its
+        name: a study that was killed goes on where it was.
         """
         with self.step(title, len(arguments)) as advance:
             tasks: list[Any] = Call.each(function, arguments)
-            return play(tasks, workers=self.workers, on_done=advance)
+            kept = None if kept_in is None else self.directory / kept_in
+            return play(tasks, kept, workers=self.workers, on_done=advance)
 
     @contextmanager
     def step(self, title: str, total: int = 1) -> Iterator[Callable[[], None]]:

@@ -25,8 +25,6 @@ _SHOWN = {"spare": (2, 3, 9), "replication": (2, 3, 4)}
 class AdaptiveStudy(Study):
     """What dynamic checkpoints, returning groups and spares change; nothing of it is published."""
 
-    name = "adaptive"
-    summary = "beyond SPARe: dynamic checkpoints, groups that rejoin, spares"
     default_seeds = 5
 
     def play(self, stage: Stage) -> Results:

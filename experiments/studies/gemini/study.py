@@ -8,7 +8,7 @@ whole scale-up domain, on 16,384 GPUs with the shipped mixes of causes, for GEMI
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
@@ -33,11 +33,6 @@ _ROW_WINDOWS_H = (1, 24)
 
 class GeminiStudy(Study):
     """Recovery from memory, survival through windows of time, and what a failure wastes."""
-
-    name: ClassVar[str] = "gemini"
-    summary: ClassVar[str] = (
-        "checkpoints in peers' memory, and lost scale-up domains (Wang et al. 2023)"
-    )
 
     def play(self, stage: Stage) -> Results:
         """Draw lost machines, lost domains and failures, and compute the closed forms."""

@@ -8,7 +8,6 @@ approximate backward pass come with it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
@@ -28,9 +27,6 @@ _SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS = "high", 2, 36.0
 
 class MecefoStudy(Study):
     """Drops of the throughput, the ablation of one pipeline, and the gradients of a take-over."""
-
-    name: ClassVar[str] = "mecefo"
-    summary: ClassVar[str] = "neighbour take-over, with Bamboo and Oobleck (MeCeFO, NeurIPS 2025)"
 
     def play(self, stage: Stage) -> Results:
         """Play all systems, one course of each over time, and train the small model."""

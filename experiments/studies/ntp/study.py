@@ -50,9 +50,6 @@ _PUBLISHED_AT_RATE = {
 class NtpStudy(Study):
     """Throughput lost to single GPUs, the spares that save it, and both in the training loop."""
 
-    name = "ntp"
-    summary = "nonuniform tensor parallelism on 32K GPUs (Arfeen et al. 2025)"
-
     def play(self, stage: Stage) -> Results:
         """Place failed GPUs, draw traces, sync gradients, and play the training loop."""
         seeds, job = range(stage.seeds), study_job()

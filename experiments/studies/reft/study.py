@@ -8,7 +8,6 @@ beneath SPARe, replication and plain checkpoints, and where restarted jobs find 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
 
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Draw, Results, Row, Study
@@ -25,11 +24,6 @@ _RECOVERY_STEPS, _FULL_RECOVERY_STEPS = 3_000, 30_000
 
 class ReftStudy(Study):
     """What REFT's authors and those of FT-HSDP measured, and what REFT is worth beneath others."""
-
-    name: ClassVar[str] = "reft"
-    summary: ClassVar[str] = (
-        "snapshots in host memory, and beneath other schemes (Wang et al. 2023)"
-    )
 
     def play(self, stage: Stage) -> Results:
         """Draw lifetimes, measure snapshots, count recoveries, and play the combinations."""

@@ -39,9 +39,6 @@ _FABRIC = (
 class SpareStudy(Study):
     """SPARe against replication, and what becomes of both at other failure rates."""
 
-    name = "spare"
-    summary = "SPARe against replication on 600k GPUs (Lee et al. 2026)"
-
     def play(self, stage: Stage) -> Results:
         """Play the cells, the shortcuts, what sound rules lean on, and the failure rates."""
         fabric = [(groups, stage.directory / "platforms") for groups in GROUPS]

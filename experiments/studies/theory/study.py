@@ -34,9 +34,6 @@ class TheoryStudy(Study):
     A `published` value is the paper's closed form or stated accuracy.
     """
 
-    name = "theory"
-    summary = "closed forms beside Monte Carlo and simulated jobs (Lee et al. 2026)"
-
     def play(self, stage: Stage) -> Results:
         """Draw failures, match stacks, run jobs, and work out the closed forms of all that."""
         cells = stage.pick(comparisons.fewer_cells(), comparisons.all_cells())

@@ -13,7 +13,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies import all_studies
 from faultline.experiments.studies.base import row_of
 from faultline.experiments.studies.spare import cells, tables
 from faultline.experiments.studies.spare.cells import (
@@ -37,7 +37,7 @@ ROW_KEYS = ["quantity", "scheme", "setting", "published", "simulated", "low", "h
 
 
 def test_spare_is_registered() -> None:
-    assert "spare" in all_reproductions()
+    assert "spare" in all_studies()
 
 
 def test_unknown_reproduction_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +50,7 @@ def test_unknown_reproduction_is_refused_in_one_line(capsys: pytest.CaptureFixtu
 def test_list_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "list"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == list(all_reproductions())
+    assert [line.split()[0] for line in listed] == list(all_studies())
 
 
 def test_a_row_carries_the_confidence_interval_of_the_mean() -> None:

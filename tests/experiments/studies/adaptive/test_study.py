@@ -13,7 +13,7 @@ from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies import all_studies
 from faultline.experiments.studies.adaptive import study, variants
 from faultline.experiments.studies.adaptive.study import AdaptiveStudy
 from faultline.experiments.studies.adaptive.variants import (
@@ -44,8 +44,8 @@ def results_of(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def test_it_is_registered_with_five_seeds() -> None:
-    assert all_reproductions()["adaptive"].default_seeds == 5
-    assert all_reproductions()["spare"].default_seeds == 3
+    assert all_studies()["adaptive"].default_seeds == 5
+    assert all_studies()["spare"].default_seeds == 3
 
 
 def test_names_are_unique_and_spares_scale_with_the_job() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies import all_studies
 from faultline.experiments.studies.gemini import study, tables
 from faultline.experiments.studies.gemini.setting import CheckpointCosts
 from faultline.experiments.studies.gemini.tables import placement_table, wasted_table
@@ -27,7 +27,7 @@ def windows() -> pd.DataFrame:
 
 
 def test_gemini_is_registered() -> None:
-    assert "gemini" in all_reproductions()
+    assert "gemini" in all_studies()
 
 
 def test_the_published_probabilities(recovered: pd.DataFrame) -> None:

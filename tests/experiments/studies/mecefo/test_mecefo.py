@@ -12,7 +12,7 @@ from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies import all_studies
 from faultline.experiments.studies.mecefo import ablation, figures, study
 from faultline.experiments.studies.mecefo.runs import (
     EXCESS_KEPT,
@@ -60,7 +60,7 @@ def runs() -> pd.DataFrame:
 
 
 def test_it_is_registered() -> None:
-    assert "mecefo" in all_reproductions()
+    assert "mecefo" in all_studies()
 
 
 def test_published_throughputs_and_drops_are_of_one_table() -> None:

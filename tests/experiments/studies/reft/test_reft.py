@@ -11,7 +11,7 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix
-from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies import all_studies
 from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
@@ -19,7 +19,7 @@ from rich.console import Console
 
 
 def test_reft_is_registered() -> None:
-    assert "reft" in all_reproductions()
+    assert "reft" in all_studies()
 
 
 def test_times_to_loss_are_the_published_ones() -> None:

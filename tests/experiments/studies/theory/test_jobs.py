@@ -13,7 +13,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.predictions import predict_redundancies
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies import all_studies
 from faultline.experiments.studies.spare.cells import Cell
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory.comparisons import (
@@ -132,7 +132,7 @@ def test_tables_and_figures_from_small_comparisons(tmp_path: Path) -> None:
 
 
 def test_theory_is_registered() -> None:
-    assert "theory" in all_reproductions()
+    assert "theory" in all_studies()
 
 
 @pytest.mark.slow
