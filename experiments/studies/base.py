@@ -20,20 +20,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.stage import Stage
+from matplotlib.figure import Figure
 
 Results = dict[str, Any]
 """What a study has played and computed, by name."""
 Tables = dict[str, pd.DataFrame]
 """Tables of a study by name; each becomes a CSV file of that name."""
-Draw = Callable[[Path], object]
-"""Draws a figure into a file."""
+Draw = Callable[[], Figure]
+"""Draws a figure, in the style that all have."""
 
 
 @dataclass(frozen=True, slots=True)

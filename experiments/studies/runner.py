@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed, printed
+from faultline.experiments.figures.style import figure_style, save_figure
 from faultline.experiments.studies.base import Study
 from faultline.experiments.studies.stage import Stage
 
@@ -29,8 +30,8 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
         table.to_csv(path, index=False, float_format=study.float_format)
     drawn = []
     for name, draw in study.figures(results).items():
-        draw(stage.directory / name)
-        drawn.append(str(stage.directory / name))
+        with figure_style():
+            drawn.append(str(save_figure(draw(), stage.directory / name)))
     for part in study.shown(results, rows):
         stage.console.print(printed(part) if isinstance(part, Printed) else part)
     stage.console.print(f"Tables: {stage.directory}/*.csv; figures: {', '.join(drawn)}")

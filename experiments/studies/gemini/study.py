@@ -8,6 +8,7 @@ whole scale-up domain, on 16,384 GPUs with the shipped mixes of causes, for GEMI
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -66,8 +67,8 @@ class GeminiStudy(Study):
         """Return the figures of recovery and of survival."""
         windows, curves = results["windows"], results["curves"]
         return {
-            "recovery.png": lambda path: draw_recovery(results["recovery"], path),
-            "survival.png": lambda path: draw_survival(windows, curves, _SHOWN_MIX, path),
+            "recovery.png": partial(draw_recovery, results["recovery"]),
+            "survival.png": partial(draw_survival, windows, curves, _SHOWN_MIX),
         }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.panels import write_notes
-from faultline.experiments.figures.style import figure_style, save_figure
 from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
 from faultline.experiments.studies.head_to_head.playing import NTP_ALONE
 from faultline.experiments.studies.head_to_head.setting import SETTINGS
@@ -19,6 +17,7 @@ from matplotlib import patheffects
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, to_hex, to_rgb
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullFormatter
@@ -137,22 +136,21 @@ def order_of(scheme: str) -> tuple[int, str]:
     return (_ORDER.index(scheme) if scheme in _ORDER else len(_ORDER), scheme)
 
 
-def draw_phase_diagram(table: pd.DataFrame, path: Path) -> Path:
+def draw_phase_diagram(table: pd.DataFrame) -> Figure:
     """Draw both planes, by time and by GPU-hours."""
-    with figure_style():
-        figure, panels = plt.subplots(2, 2, figsize=(13.5, 10.6), layout="constrained")
-        for row, (plane, axis) in enumerate((("restart", _RESTART), ("domains", _DOMAINS))):
-            for panel, name in zip(panels[row], _TITLES, strict=True):
-                region = Region(table, plane, name)
-                draw_phase(panel, region, axis)
-                draw_levels(panel, region, _LEVELS)
-        for panel, title in zip(panels[0], _TITLES.values(), strict=True):
-            panel.set_title(f"Which scheme {title}?", fontsize=14)
-        figure.legend(handles=legend_handles(), loc="outside upper center", ncols=4, fontsize=10)
-        approximate = set(APPROXIMATE) & set(table["scheme"])
-        notes = [*_ABOUT, *([_APPROXIMATE] if approximate else []), *_too_large(table)]
-        write_notes(figure, notes)
-    return save_figure(figure, path)
+    figure, panels = plt.subplots(2, 2, figsize=(13.5, 10.6), layout="constrained")
+    for row, (plane, axis) in enumerate((("restart", _RESTART), ("domains", _DOMAINS))):
+        for panel, name in zip(panels[row], _TITLES, strict=True):
+            region = Region(table, plane, name)
+            draw_phase(panel, region, axis)
+            draw_levels(panel, region, _LEVELS)
+    for panel, title in zip(panels[0], _TITLES.values(), strict=True):
+        panel.set_title(f"Which scheme {title}?", fontsize=14)
+    figure.legend(handles=legend_handles(), loc="outside upper center", ncols=4, fontsize=10)
+    approximate = set(APPROXIMATE) & set(table["scheme"])
+    notes = [*_ABOUT, *([_APPROXIMATE] if approximate else []), *_too_large(table)]
+    write_notes(figure, notes)
+    return figure
 
 
 def _too_large(table: pd.DataFrame) -> list[str]:
@@ -165,34 +163,25 @@ def _too_large(table: pd.DataFrame) -> list[str]:
     return [f"Played as if their states fitted a GPU's memory, in some cells or all: {names}."]
 
 
-def draw_settings(table: pd.DataFrame, path: Path) -> Path:
+def draw_settings(table: pd.DataFrame) -> Figure:
     """Draw the candidates of each setting in the order of their ratios, with 95 % intervals."""
     mine = table[(table["plane"] == "settings") & (table["seeds"] > 0)]
-    with figure_style():
-        figure, panels = plt.subplots(1, len(SETTINGS), figsize=(14.5, 5.4), layout="constrained")
-        for place, (panel, (setting, mtbf_s)) in enumerate(
-            zip(panels, SETTINGS.items(), strict=True)
-        ):
-            ranked = mine[mine["x"] == place].sort_values("ratio", ascending=False)
-            _dots(panel, ranked[np.isfinite(ranked["ratio"])])
-            panel.set_title(f"{setting}: a failure every {_time(mtbf_s)}")
-        panels[1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
-        marks = (("o", "#444444", "time to train"), ("D", "white", "GPU-hours, spares included"))
-        handles = [
-            Line2D(
-                [],
-                [],
-                linestyle="none",
-                marker=mark,
-                markerfacecolor=fill,
-                color="#444444",
-                label=text,
-            )
-            for mark, fill, text in marks
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
-        write_notes(figure, [_APPROXIMATE])
-    return save_figure(figure, path)
+    figure, panels = plt.subplots(1, len(SETTINGS), figsize=(14.5, 5.4), layout="constrained")
+    for place, (panel, (setting, mtbf_s)) in enumerate(zip(panels, SETTINGS.items(), strict=True)):
+        ranked = mine[mine["x"] == place].sort_values("ratio", ascending=False)
+        _dots(panel, ranked[np.isfinite(ranked["ratio"])])
+        panel.set_title(f"{setting}: a failure every {_time(mtbf_s)}")
+    panels[1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
+    marks = (("o", "#444444", "time to train"), ("D", "white", "GPU-hours, spares included"))
+    handles = [
+        Line2D(
+            [], [], linestyle="none", marker=mark, markerfacecolor=fill, color="#444444", label=text
+        )
+        for mark, fill, text in marks
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    write_notes(figure, [_APPROXIMATE])
+    return figure
 
 
 def _dots(panel: Axes, ranked: pd.DataFrame) -> None:

@@ -8,6 +8,7 @@ approximate backward pass come with it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
@@ -57,11 +58,9 @@ class MecefoStudy(Study):
         """Return the figures of drops, courses and gradients; of training if all is asked for."""
         drops = list(runs.drop_rows(results["runs"]))
         drawn: dict[str, Draw] = {
-            "drops.png": lambda path: figures.draw_drops(drops, path),
-            "courses.png": lambda path: figures.draw_courses(
-                results["courses"], _SHOWN_SCENARIO, path
-            ),
-            "gradients.png": lambda path: figures.draw_gradient_error(results["gradients"], path),
+            "drops.png": partial(figures.draw_drops, drops),
+            "courses.png": partial(figures.draw_courses, results["courses"], _SHOWN_SCENARIO),
+            "gradients.png": partial(figures.draw_gradient_error, results["gradients"]),
         }
         if results["full"]:
             drawn["training.png"] = figures.draw_training_courses

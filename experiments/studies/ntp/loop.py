@@ -20,13 +20,7 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.ntp.gradient_sync import resharding_table
 from faultline.experiments.studies.ntp.placements import lost_shares
 from faultline.experiments.studies.ntp.setting import B200, PIPELINE_STAGES, StudyJob, study_job
-from faultline.experiments.studies.ntp.traces import (
-    DAY_S,
-    Trace,
-    TraceRules,
-    trace_rules,
-    traces,
-)
+from faultline.experiments.studies.ntp.traces import DAY_S, Trace, TraceRules, trace_rules, traces
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.failures.failure import Failure, Kind
 from faultline.simulator.workload.iteration import iteration_time

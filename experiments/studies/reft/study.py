@@ -8,6 +8,7 @@ beneath SPARe, replication and plain checkpoints, and where restarted jobs find 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Draw, Results, Row, Study
@@ -69,12 +70,10 @@ class ReftStudy(Study):
         """Return the figures of lifetimes, savings, stalls, combinations and redundancies."""
         return {
             "loss.png": figures.draw_loss_over_time,
-            "saving.png": lambda path: figures.draw_saving(results["saving"], path),
-            "stalls.png": lambda path: figures.draw_stalls(results["stalls"], path),
-            "combinations.png": lambda path: figures.draw_combinations(
-                results["combinations"], path
-            ),
-            "redundancies.png": lambda path: figures.draw_scan(results["redundancies"], path),
+            "saving.png": partial(figures.draw_saving, results["saving"]),
+            "stalls.png": partial(figures.draw_stalls, results["stalls"]),
+            "combinations.png": partial(figures.draw_combinations, results["combinations"]),
+            "redundancies.png": partial(figures.draw_scan, results["redundancies"]),
         }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:

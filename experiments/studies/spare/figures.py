@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import seaborn as sns
 from faultline.experiments.figures.panels import write_title
-from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks
+from faultline.experiments.figures.style import scheme_looks
 from faultline.experiments.studies.spare.cells import SCHEMES
 from faultline.experiments.studies.spare.published import GROUPS, headline, trials
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
@@ -33,7 +33,7 @@ PUBLISHED: dict[str, Any] = {
 """How published values lie on top of ours."""
 
 
-def draw_curves(runs: pd.DataFrame, rules: str, distribution: str, path: Path) -> Path:
+def draw_curves(runs: pd.DataFrame, rules: str, distribution: str) -> Figure:
     """Draw ratio, availability and mean stacks over redundancy, a column an N.
 
     Bands span the seeds; published values lie on top as hollow diamonds (rules of the study and
@@ -41,20 +41,19 @@ def draw_curves(runs: pd.DataFrame, rules: str, distribution: str, path: Path) -
     """
     chosen = runs[(runs.rules == rules) & (runs.distribution == distribution)]
     with_published = rules == "spare-study" and distribution == "weibull"
-    with figure_style():
-        figure, axes = plt.subplots(3, len(GROUPS), figsize=(10.5, 8.4), sharex="col", sharey="row")
-        for column, groups in enumerate(GROUPS):
-            for row, quantity in enumerate(_QUANTITIES):
-                axis = axes[row][column]
-                _draw_quantity(axis, chosen[chosen.groups == groups], quantity)
-                if with_published:
-                    _draw_published(axis, groups, quantity)
-                _label(axis, row, column, quantity, groups)
-        figure.legend(handles=_legend_entries(with_published), loc="outside lower center", ncols=3)
-        failures = distribution.capitalize() if distribution == "weibull" else distribution
-        title = f"Redundancy against time, {RULES_NAMES[rules]}, {failures} failures every 300 s"
-        write_title(figure, title)
-        return save_figure(figure, path)
+    figure, axes = plt.subplots(3, len(GROUPS), figsize=(10.5, 8.4), sharex="col", sharey="row")
+    for column, groups in enumerate(GROUPS):
+        for row, quantity in enumerate(_QUANTITIES):
+            axis = axes[row][column]
+            _draw_quantity(axis, chosen[chosen.groups == groups], quantity)
+            if with_published:
+                _draw_published(axis, groups, quantity)
+            _label(axis, row, column, quantity, groups)
+    figure.legend(handles=_legend_entries(with_published), loc="outside lower center", ncols=3)
+    failures = distribution.capitalize() if distribution == "weibull" else distribution
+    title = f"Redundancy against time, {RULES_NAMES[rules]}, {failures} failures every 300 s"
+    write_title(figure, title)
+    return figure
 
 
 def _draw_quantity(axis: Axes, runs: pd.DataFrame, quantity: str) -> None:
@@ -106,7 +105,7 @@ def _legend_entries(with_published: bool) -> list[Line2D]:
     return entries
 
 
-def draw_headline(table: pd.DataFrame, path: Path) -> Path:
+def draw_headline(table: pd.DataFrame) -> Figure:
     """Draw the headline: ratio of both schemes, published, simulated, and under sound rules.
 
     `table` has a row a scheme and N with the columns ``published``, ``study`` and ``sound``.
@@ -117,26 +116,25 @@ def draw_headline(table: pd.DataFrame, path: Path) -> Path:
         "sound": "simulated, sound rules",
     }
     highest = float(table[list(kinds)].max().max())
-    with figure_style():
-        figure, axes = plt.subplots(1, len(GROUPS), figsize=(10.5, 3.6), sharey=True)
-        for axis, groups in zip(axes, GROUPS, strict=True):
-            mine = table[table.groups == groups].set_index("scheme")
-            for place, kind in enumerate(kinds):
-                values = mine[kind]
-                for offset, scheme in zip((-0.19, 0.19), SCHEMES, strict=True):
-                    at, value = place + offset, float(values[scheme])
-                    pale = 0.45 if kind == "published" else 1.0
-                    axis.bar(at, value, width=0.36, color=_LOOKS[scheme].colour, alpha=pale)
-                    axis.text(at, value, f"{value:.2f}", ha="center", va="bottom")
-                less = 1 - values["spare"] / values["replication"]
-                above = values["spare"] + 0.085 * highest
-                axis.text(place + 0.19, above, f"−{less:.0%}", ha="center", fontweight="bold")
-            names = [name.replace(", ", ",\n") for name in kinds.values()]
-            axis.set_xticks(range(len(kinds)), names)
-            axis.tick_params(axis="x", labelsize=8, length=0)
-            axis.set_title(f"N = {groups} groups")
-        axes[0].set_ylabel("time-to-train ratio")
-        axes[0].set_ylim(0, highest * 1.1)
-        handles = [Patch(color=look.colour, label=look.label) for look in _LOOKS.values()]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
-        return save_figure(figure, path)
+    figure, axes = plt.subplots(1, len(GROUPS), figsize=(10.5, 3.6), sharey=True)
+    for axis, groups in zip(axes, GROUPS, strict=True):
+        mine = table[table.groups == groups].set_index("scheme")
+        for place, kind in enumerate(kinds):
+            values = mine[kind]
+            for offset, scheme in zip((-0.19, 0.19), SCHEMES, strict=True):
+                at, value = place + offset, float(values[scheme])
+                pale = 0.45 if kind == "published" else 1.0
+                axis.bar(at, value, width=0.36, color=_LOOKS[scheme].colour, alpha=pale)
+                axis.text(at, value, f"{value:.2f}", ha="center", va="bottom")
+            less = 1 - values["spare"] / values["replication"]
+            above = values["spare"] + 0.085 * highest
+            axis.text(place + 0.19, above, f"−{less:.0%}", ha="center", fontweight="bold")
+        names = [name.replace(", ", ",\n") for name in kinds.values()]
+        axis.set_xticks(range(len(kinds)), names)
+        axis.tick_params(axis="x", labelsize=8, length=0)
+        axis.set_title(f"N = {groups} groups")
+    axes[0].set_ylabel("time-to-train ratio")
+    axes[0].set_ylim(0, highest * 1.1)
+    handles = [Patch(color=look.colour, label=look.label) for look in _LOOKS.values()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure

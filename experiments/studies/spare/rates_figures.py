@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.panels import write_title
-from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks
+from faultline.experiments.figures.style import scheme_looks
 from faultline.experiments.studies.base import Draw
 from faultline.experiments.studies.spare.figures import PUBLISHED, RULES_NAMES
 from faultline.experiments.studies.spare.published import GROUPS
@@ -21,6 +20,7 @@ from faultline.experiments.studies.spare.rates import (
 )
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, PercentFormatter
 
@@ -51,9 +51,7 @@ def figures(curves: pd.DataFrame, crossings: pd.DataFrame) -> dict[str, Draw]:
     }
 
 
-def draw_overview(
-    curves: pd.DataFrame, crossings: pd.DataFrame, path: Path, groups: int = 200
-) -> Path:
+def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame, groups: int = 200) -> Figure:
     """Draw who trains soonest at which failure rate: one job, sound rules, Weibull failures.
 
     Parameters
@@ -63,71 +61,69 @@ def draw_overview(
     """
     mine = _part(curves, "spare-sound", "weibull", groups)
     changes = _part(crossings, "spare-sound", "weibull", groups)
-    with figure_style():
-        figure, axis = plt.subplots(figsize=(8.4, 4.6))
-        _draw_ratios(axis, mine)
-        _shade_leaders(axis, mine, changes)
-        for scheme, place, above in (
-            ("checkpoint", 900.0, 1.14), ("replication", 300.0, 1.1), ("spare", 300.0, 0.84)
-        ):  # fmt: skip
-            line = mine[(mine.strategy == scheme) & mine.time_to_train_ratio.notna()]
-            rates, ratios = np.log(line.mtbf_s), np.log(line.time_to_train_ratio.to_numpy())
-            height = np.exp(np.interp(np.log(place), rates, ratios))
-            axis.text(
-                place * (1.06 if above > 1 else 0.94), height * above, NAMES[scheme],
-                ha="left" if above > 1 else "right", color=_LOOKS[scheme].colour, fontsize=12,
-                fontweight="bold",
-            )  # fmt: skip
-        for rate, what in _LANDMARKS:
-            axis.annotate(
-                what, (rate, 1.0), (rate, 1.07), fontsize=8.5, color="#444444", ha="center",
-                va="bottom", arrowprops={"arrowstyle": "-|>", "color": "#444444", "shrinkA": 0},
-            )  # fmt: skip
-        _label_rates(axis)
-        axis.set_xlabel(f"{_TIME_BETWEEN}  (failures often → seldom)")
-        axis.set_ylabel("time to train, without failures = 1 (log)")
-        write_title(figure, "How often something fails decides which scheme trains soonest")
-        axis.set_title(
-            f"One job in {groups} groups of GPUs, restarts of an hour, each scheme at its best "
-            "redundancy and checkpoint interval",
-            fontsize=8.5, fontweight="normal", pad=22,
+    figure, axis = plt.subplots(figsize=(8.4, 4.6))
+    _draw_ratios(axis, mine)
+    _shade_leaders(axis, mine, changes)
+    for scheme, place, above in (
+        ("checkpoint", 900.0, 1.14), ("replication", 300.0, 1.1), ("spare", 300.0, 0.84)
+    ):  # fmt: skip
+        line = mine[(mine.strategy == scheme) & mine.time_to_train_ratio.notna()]
+        rates, ratios = np.log(line.mtbf_s), np.log(line.time_to_train_ratio.to_numpy())
+        height = np.exp(np.interp(np.log(place), rates, ratios))
+        axis.text(
+            place * (1.06 if above > 1 else 0.94), height * above, NAMES[scheme],
+            ha="left" if above > 1 else "right", color=_LOOKS[scheme].colour, fontsize=12,
+            fontweight="bold",
         )  # fmt: skip
-        figure.legend(handles=_keys(published=False), loc="outside lower center", ncols=4)
-        return save_figure(figure, path)
+    for rate, what in _LANDMARKS:
+        axis.annotate(
+            what, (rate, 1.0), (rate, 1.07), fontsize=8.5, color="#444444", ha="center",
+            va="bottom", arrowprops={"arrowstyle": "-|>", "color": "#444444", "shrinkA": 0},
+        )  # fmt: skip
+    _label_rates(axis)
+    axis.set_xlabel(f"{_TIME_BETWEEN}  (failures often → seldom)")
+    axis.set_ylabel("time to train, without failures = 1 (log)")
+    write_title(figure, "How often something fails decides which scheme trains soonest")
+    axis.set_title(
+        f"One job in {groups} groups of GPUs, restarts of an hour, each scheme at its best "
+        "redundancy and checkpoint interval",
+        fontsize=8.5, fontweight="normal", pad=22,
+    )  # fmt: skip
+    figure.legend(handles=_keys(published=False), loc="outside lower center", ncols=4)
+    return figure
 
 
 def draw_all(
-    curves: pd.DataFrame, crossings: pd.DataFrame, rules: str, distribution: str, path: Path
-) -> Path:
+    curves: pd.DataFrame, crossings: pd.DataFrame, rules: str, distribution: str
+) -> Figure:
     """Draw ratio and availability over the failure rate, a column an N."""
-    with figure_style():
-        figure, axes = plt.subplots(2, len(GROUPS), figsize=(11.5, 7.2), sharex=True, sharey="row")
-        for column, groups in enumerate(GROUPS):
-            mine = _part(curves, rules, distribution, groups)
-            above, below = axes[0][column], axes[1][column]
-            _draw_ratios(above, mine)
-            _draw_crossings(above, _part(crossings, rules, distribution, groups))
-            above.set_title(f"N = {groups} groups")
-            _draw_availabilities(below, mine)
-            below.set_xlabel(_TIME_BETWEEN)
-            below.tick_params(axis="x", labelsize=8.5)
-            _label_rates(below)
-        axes[0][0].set_ylabel("time-to-train ratio (log)")
-        axes[1][0].set_ylabel("availability")
-        axes[1][0].set_ylim(0.0, 1.03)
-        axes[1][0].yaxis.set_major_formatter(PercentFormatter(1.0))
-        with_published = bool(curves[curves.rules == rules].published_ratio.notna().any())
-        with_published &= distribution == "weibull"
-        names = [
-            Line2D([], [], color=_LOOKS[s].colour, marker=_LOOKS[s].marker, ls="", label=NAMES[s])
-            for s in SCHEMES
-        ]
-        keys = [*names, *_keys(with_published, crossings=True)]
-        figure.legend(handles=keys, loc="outside lower center", ncols=4)
-        failures = "Weibull (shape 0.78)" if distribution == "weibull" else distribution
-        title = f"Time to train and availability, {RULES_NAMES[rules]}, {failures} failures"
-        write_title(figure, title)
-        return save_figure(figure, path)
+    figure, axes = plt.subplots(2, len(GROUPS), figsize=(11.5, 7.2), sharex=True, sharey="row")
+    for column, groups in enumerate(GROUPS):
+        mine = _part(curves, rules, distribution, groups)
+        above, below = axes[0][column], axes[1][column]
+        _draw_ratios(above, mine)
+        _draw_crossings(above, _part(crossings, rules, distribution, groups))
+        above.set_title(f"N = {groups} groups")
+        _draw_availabilities(below, mine)
+        below.set_xlabel(_TIME_BETWEEN)
+        below.tick_params(axis="x", labelsize=8.5)
+        _label_rates(below)
+    axes[0][0].set_ylabel("time-to-train ratio (log)")
+    axes[1][0].set_ylabel("availability")
+    axes[1][0].set_ylim(0.0, 1.03)
+    axes[1][0].yaxis.set_major_formatter(PercentFormatter(1.0))
+    with_published = bool(curves[curves.rules == rules].published_ratio.notna().any())
+    with_published &= distribution == "weibull"
+    names = [
+        Line2D([], [], color=_LOOKS[s].colour, marker=_LOOKS[s].marker, ls="", label=NAMES[s])
+        for s in SCHEMES
+    ]
+    keys = [*names, *_keys(with_published, crossings=True)]
+    figure.legend(handles=keys, loc="outside lower center", ncols=4)
+    failures = "Weibull (shape 0.78)" if distribution == "weibull" else distribution
+    title = f"Time to train and availability, {RULES_NAMES[rules]}, {failures} failures"
+    write_title(figure, title)
+    return figure
 
 
 def _part(table: pd.DataFrame, rules: str, distribution: str, groups: int) -> pd.DataFrame:
