@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from faultline.experiments import studies
 from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies import all_studies
-from faultline.experiments.studies.base import row_of
+from faultline.experiments.studies import all_studies, load_study
+from faultline.experiments.studies.base import Study, row_of
 from faultline.experiments.studies.spare import cells, tables
 from faultline.experiments.studies.spare.cells import (
     ASSUMPTIONS,
@@ -32,12 +36,9 @@ from faultline.experiments.studies.spare.published import (
 )
 from faultline.experiments.studies.spare.study import cell_rows
 from faultline.simulator.timeline import Event, EventKind
+from matplotlib.figure import Figure
 
 ROW_KEYS = ["quantity", "scheme", "setting", "published", "simulated", "low", "high", "unit"]
-
-
-def test_spare_is_registered() -> None:
-    assert "spare" in all_studies()
 
 
 def test_unknown_reproduction_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,6 +52,22 @@ def test_list_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "list"]) == 0
     listed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in listed] == list(all_studies())
+    assert all(len(line.split()) > 4 for line in listed)
+
+
+def test_every_folder_but_the_head_to_head_is_a_study_by_its_name() -> None:
+    folders = {path.parent.name for path in Path(studies.__path__[0]).glob("*/__init__.py")}
+    assert set(all_studies()) == folders - {"head_to_head"}
+    for name in all_studies():
+        assert isinstance(load_study(name), Study)
+
+
+def test_the_list_does_not_wait_for_what_studies_draw_with() -> None:
+    code = (
+        "import sys; from faultline.experiments.cli import main; main(['reproduce', 'list']);"
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_a_row_carries_the_confidence_interval_of_the_mean() -> None:
@@ -120,7 +137,7 @@ def small_runs(workers: int) -> pd.DataFrame:
     return pd.DataFrame(play(tasks, workers=workers))
 
 
-def test_tables_and_figures_from_a_small_study(tmp_path: Path) -> None:
+def test_tables_and_figures_from_a_small_study(saved_bytes: Callable[[Figure], int]) -> None:
     runs = small_runs(1)
     pd.testing.assert_frame_equal(runs, small_runs(2))
     rows = list(cell_rows(runs))
@@ -131,9 +148,8 @@ def test_tables_and_figures_from_a_small_study(tmp_path: Path) -> None:
     head = tables.headline_of(runs)
     assert tables.closing_sentence(head).startswith("SPARe trains sooner than replication by")
     assert "(published: 40% to 52%)" in tables.closing_sentence(head)
-    assert draw_headline(head, tmp_path / "headline.png").stat().st_size > 10_000
-    curves = draw_curves(runs, "spare-study", "weibull", tmp_path / "curves.png")
-    assert curves.stat().st_size > 10_000
+    assert saved_bytes(draw_headline(head)) > 10_000
+    assert saved_bytes(draw_curves(runs, "spare-study", "weibull")) > 10_000
 
 
 def test_schemes_live_through_the_same_failures() -> None:

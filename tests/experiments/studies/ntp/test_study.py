@@ -7,6 +7,7 @@ packed into replicas by hand. They are held to half a point.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from faultline.experiments.studies.ntp.placements import (
 from faultline.experiments.studies.ntp.setting import study_job
 from faultline.experiments.studies.ntp.traces import course_table, failing_spares_table, trace_table
 from faultline.strategies.nonuniform.replica_plan import Scheme
+from matplotlib.figure import Figure
 
 HALF_A_POINT = 0.005
 FRACTIONS = (0.0005, 0.001, 0.002, 0.003, 0.004)
@@ -153,7 +155,9 @@ def test_the_same_seed_gives_the_same_tables(losses: pd.DataFrame) -> None:
     assert not losses.loss.equals(other.loss)
 
 
-def test_tables_and_figures(losses: pd.DataFrame, traces: pd.DataFrame, tmp_path: Path) -> None:
+def test_tables_and_figures(
+    losses: pd.DataFrame, traces: pd.DataFrame, saved_bytes: Callable[[Figure], int]
+) -> None:
     failing = failing_spares_table("5 days", [0], 3)
     courses = {
         (repair, factor): course_table(repair, factor, 0, 3)
@@ -161,15 +165,13 @@ def test_tables_and_figures(losses: pd.DataFrame, traces: pd.DataFrame, tmp_path
     }
     of_courses = pd.concat(courses, names=["repair", "rate_factor"]).reset_index((0, 1))
     drawn = [
-        figures.draw_availability(
-            availability_table((0.0, 0.001, 0.004), [0], 20), tmp_path / "availability.png"
-        ),
-        figures.draw_losses(losses, tmp_path / "losses.png"),
-        figures.draw_courses(of_courses, tmp_path / "trace.png"),
-        figures.draw_spares(traces, tmp_path / "spares.png"),
-        figures.draw_blasts(blast_table(study_job(), [0], 20), tmp_path / "blasts.png"),
+        figures.draw_availability(availability_table((0.0, 0.001, 0.004), [0], 20)),
+        figures.draw_losses(losses),
+        figures.draw_courses(of_courses),
+        figures.draw_spares(traces),
+        figures.draw_blasts(blast_table(study_job(), [0], 20)),
     ]
-    assert all(path.stat().st_size > 10_000 for path in drawn)
+    assert all(saved_bytes(figure) > 10_000 for figure in drawn)
     assert courses["5 days", 1]["median"].iloc[0] == 0.0
     found = [*study.trace_rows(traces), *study.spare_rows(traces, failing)]
     json.dumps([row.as_dict() for row in found], allow_nan=False)
