@@ -36,13 +36,9 @@ def draw_recovery(table: pd.DataFrame) -> Figure:
             axis.plot(mine.lost, mine.exact, color=look.colour)
             axis.plot(mine.lost, mine.bound, color=look.colour, linestyle=":", linewidth=1.2)
             axis.plot(
-                mine.lost,
-                mine.drawn,
-                look.marker,
-                color=look.colour,
-                label=look.label,
-                clip_on=False,
-            )
+                mine.lost, mine.drawn, look.marker, color=look.colour, label=look.label,
+                clip_on=False
+            )  # fmt: skip
         axis.set_xscale("log", base=2)
         ticks = [lost for lost in LOST_MACHINES if lost & (lost - 1) == 0]
         axis.set_xticks(ticks, [str(lost) for lost in ticks])
@@ -116,27 +112,14 @@ def _draw_curves(axis: Axes, exact: pd.DataFrame, drawn: pd.DataFrame, column: s
     for (scheme, _), marks in drawn.groupby(["scheme", "placement"]):
         colour, marker = _LOOKS[scheme]
         axis.errorbar(
-            marks[column],
-            marks.drawn,
-            yerr=[marks.drawn - marks.low, marks.high - marks.drawn],
-            fmt=marker,
-            color=colour,
-            markersize=4,
-            linewidth=1.0,
-            clip_on=False,
-        )
+            marks[column], marks.drawn, yerr=[marks.drawn - marks.low, marks.high - marks.drawn],
+            fmt=marker, color=colour, markersize=4, linewidth=1.0, clip_on=False
+        )  # fmt: skip
 
 
 def _hollow(x: float = 0.0, y: float = 0.0, *, label: str = "") -> Line2D:
     """Return the mark of a published value, for an axis or for a legend."""
     return Line2D(
-        [x],
-        [y],
-        marker="D",
-        markersize=9,
-        markerfacecolor="none",
-        markeredgecolor="black",
-        linestyle="none",
-        zorder=3,
-        label=label,
-    )
+        [x], [y], marker="D", markersize=9, markerfacecolor="none", markeredgecolor="black",
+        linestyle="none", zorder=3, label=label
+    )  # fmt: skip

@@ -191,25 +191,13 @@ def _dots(panel: Axes, ranked: pd.DataFrame) -> None:
             [row.ratio, row.gpu_ratio], [place, place], color="#d0d0d0", linewidth=2, zorder=1
         )
         panel.errorbar(
-            row.ratio,
-            place,
-            xerr=[[row.ratio - row.ratio_low], [row.ratio_high - row.ratio]],
-            fmt="o",
-            color=colour,
-            capsize=3,
-            markersize=7,
-            zorder=3,
-        )
+            row.ratio, place, xerr=[[row.ratio - row.ratio_low], [row.ratio_high - row.ratio]],
+            fmt="o", color=colour, capsize=3, markersize=7, zorder=3
+        )  # fmt: skip
         panel.plot(
-            row.gpu_ratio,
-            place,
-            marker="D",
-            linestyle="none",
-            markerfacecolor="white",
-            markeredgecolor=colour,
-            markersize=6,
-            zorder=2,
-        )
+            row.gpu_ratio, place, marker="D", linestyle="none", markerfacecolor="white",
+            markeredgecolor=colour, markersize=6, zorder=2
+        )  # fmt: skip
     panel.set_yticks(
         range(len(ranked)),
         [
@@ -260,14 +248,9 @@ def draw_phase(axes: Axes, region: Region, axis: Axis2D) -> None:
     colours, places = _cell_colours(region)
     x_edges, y_edges = _edges(region.xs, True), _edges(region.ys, axis.log_y)
     axes.pcolormesh(
-        x_edges,
-        y_edges,
-        places,
-        cmap=ListedColormap(colours),
-        vmin=-0.5,
-        vmax=len(colours) - 0.5,
-        rasterized=True,
-    )
+        x_edges, y_edges, places, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
+        rasterized=True
+    )  # fmt: skip
     _outline(axes, region.place, x_edges, y_edges)
     axes.set_xscale("log")
     axes.set_yscale("log" if axis.log_y else "linear")
@@ -285,15 +268,9 @@ def draw_levels(axes: Axes, region: Region, levels: Sequence[float]) -> None:
         return
     filled = np.where(np.isfinite(region.ratio), region.ratio, np.nanmax(region.ratio))
     lines = axes.contour(
-        region.xs,
-        region.ys,
-        np.log(filled),
-        levels=np.log(levels),
-        colors="#222222",
-        linewidths=0.7,
-        linestyles=":",
-        negative_linestyles=":",
-    )
+        region.xs, region.ys, np.log(filled), levels=np.log(levels), colors="#222222",
+        linewidths=0.7, linestyles=":", negative_linestyles=":"
+    )  # fmt: skip
     written = {np.log(level): f"{level:g}×" for level in levels}
     texts = axes.clabel(lines, fmt=written, fontsize=7, inline_spacing=2)
     for text in texts or ():
@@ -376,17 +353,10 @@ def _name_regions(axes: Axes, region: Region, taken: NDArray[np.bool_]) -> None:
             room = mask[row].sum() / mask.shape[1]
             size = np.clip(room / (_LETTER * len(name_of(scheme))), _LEAST_SIZE, _LARGEST_SIZE)
             axes.text(
-                region.xs[column],
-                region.ys[row],
-                name_of(scheme),
-                ha="center",
-                va="center",
-                fontsize=float(size),
-                fontweight="bold",
-                color="#111111",
-                path_effects=_HALO,
-                zorder=6,
-            )
+                region.xs[column], region.ys[row], name_of(scheme), ha="center", va="center",
+                fontsize=float(size), fontweight="bold", color="#111111", path_effects=_HALO,
+                zorder=6
+            )  # fmt: skip
 
 
 def _off_centre(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -399,26 +369,14 @@ def _off_centre(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 def _landmark(axes: Axes, mark: Landmark) -> None:
     axes.plot(
-        mark.x,
-        mark.y,
-        marker="*",
-        markersize=13,
-        color="#111111",
-        markeredgecolor="white",
-        markeredgewidth=1.0,
-        zorder=7,
-    )
+        mark.x, mark.y, marker="*", markersize=13, color="#111111", markeredgecolor="white",
+        markeredgewidth=1.0, zorder=7
+    )  # fmt: skip
     axes.annotate(
-        mark.text,
-        (mark.x, mark.y),
-        xytext=(8 if mark.align == "left" else -8, -3),
-        textcoords="offset points",
-        ha=mark.align,
-        va="top",
-        fontsize=8,
-        path_effects=_HALO,
-        zorder=7,
-    )
+        mark.text, (mark.x, mark.y), xytext=(8 if mark.align == "left" else -8, -3),
+        textcoords="offset points", ha=mark.align, va="top", fontsize=8, path_effects=_HALO,
+        zorder=7
+    )  # fmt: skip
 
 
 def _ticks(axes: Axes, axis: Axis2D) -> None:

@@ -64,15 +64,9 @@ def _draw_model(axis: Axes, rows: Sequence[Row], model: str) -> None:
             if row.published is not None:
                 known = True
                 axis.plot(
-                    x,
-                    row.published,
-                    marker="D",
-                    ls="none",
-                    markersize=6,
-                    markerfacecolor="white",
-                    markeredgecolor="black",
-                    zorder=5,
-                )
+                    x, row.published, marker="D", ls="none", markersize=6, markerfacecolor="white",
+                    markeredgecolor="black", zorder=5
+                )  # fmt: skip
     names = [f"{name}\n{_interval(failures)}" for name, failures in SCENARIOS.items()]
     axis.set_xticks(range(len(SCENARIOS)), names)
     axis.tick_params(axis="x", length=0)
@@ -94,22 +88,14 @@ def draw_courses(courses: Mapping[str, Course], scenario: str) -> Figure:
     )
     for axis, (system, course) in zip(axes, courses.items(), strict=True):
         axis.plot(
-            course.hours,
-            course.relative,
-            color=look_of(system).colour,
-            lw=1.3,
-            drawstyle="steps-mid",
-        )
+            course.hours, course.relative, color=look_of(system).colour, lw=1.3,
+            drawstyle="steps-mid"
+        )  # fmt: skip
         axis.axhline(1.0, color="#999999", lw=0.8, ls=":", zorder=0)
         axis.plot(
-            course.failures_h,
-            [1.1] * len(course.failures_h),
-            marker="v",
-            ls="none",
-            color="black",
-            markersize=4,
-            clip_on=False,
-        )
+            course.failures_h, [1.1] * len(course.failures_h), marker="v", ls="none", color="black",
+            markersize=4, clip_on=False
+        )  # fmt: skip
         axis.set_title(f"{title_of(system)}: mean {course.relative.mean():.1%}", loc="left")
         axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes[0].set_ylim(0.4, 1.18)
@@ -176,12 +162,9 @@ def _draw_local(axis: Axes, table: pd.DataFrame) -> None:
     for source, look in _SOURCES.items():
         mine = ffn[ffn.source == source]
         axis.plot(
-            mine.low_rank,
-            mine.local_angle_deg,
-            color=look.colour,
-            marker=look.marker,
-            label=look.label,
-        )
+            mine.low_rank, mine.local_angle_deg, color=look.colour, marker=look.marker,
+            label=look.label
+        )  # fmt: skip
     _counts(axis, ffn.low_rank.unique())
     axis.set_ylim(0, 90)
     axis.set_yticks(range(0, 91, 15))

@@ -56,13 +56,9 @@ def draw_availability(table: pd.DataFrame) -> Figure:
         shift = {64: 0.004, 72: -0.004}.get(int(size), 0.0)
         last = mine.iloc[-1]
         axis.annotate(
-            f"{size} GPUs",
-            (last.failed_fraction, last.formula + shift),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=colour,
-            va="center",
-        )
+            f"{size} GPUs", (last.failed_fraction, last.formula + shift), xytext=(6, 0),
+            textcoords="offset points", color=colour, va="center"
+        )  # fmt: skip
     axis.add_line(_hollow("D", 0.001, published.AVAILABILITY_TP64))
     axis.set_xlim(0, 0.00455)
     _failed_axis(axis)
@@ -87,21 +83,15 @@ def draw_losses(table: pd.DataFrame) -> Figure:
             mine = means[(means.scheme == scheme) & (means.packed == packed)]
             for axis in (whole, near) if packed else (whole,):
                 axis.plot(
-                    mine.failed_fraction,
-                    mine.loss,
-                    color=_LOOKS[scheme].colour,
+                    mine.failed_fraction, mine.loss, color=_LOOKS[scheme].colour,
                     linestyle="-" if packed else "--",
-                    label=f"{_LOOKS[scheme].label}, {'packed' if packed else 'not packed'}",
-                )
+                    label=f"{_LOOKS[scheme].label}, {'packed' if packed else 'not packed'}"
+                )  # fmt: skip
                 if packed and axis is near:
                     axis.fill_between(
-                        mine.failed_fraction,
-                        mine.low,
-                        mine.high,
-                        color=_LOOKS[scheme].colour,
-                        alpha=0.18,
-                        linewidth=0,
-                    )
+                        mine.failed_fraction, mine.low, mine.high, color=_LOOKS[scheme].colour,
+                        alpha=0.18, linewidth=0
+                    )  # fmt: skip
         bound = _hollow("v", 0.004, published.MOST_LOSS[scheme], colour=_LOOKS[scheme].colour)
         near.add_line(bound)
     for axis in (whole, near):
@@ -141,14 +131,9 @@ def draw_courses(courses: pd.DataFrame) -> Figure:
     ):
         axis.axhline(height, color=colour, linestyle=":", linewidth=1.2)
         axis.annotate(
-            label,
-            (15, height),
-            xytext=(5, 0),
-            textcoords="offset points",
-            color=colour,
-            va="center",
-            fontsize=9,
-        )
+            label, (15, height), xytext=(5, 0), textcoords="offset points", color=colour,
+            va="center", fontsize=9
+        )  # fmt: skip
     axis.set_xlim(0, 15)
     axis.set_ylim(0, 0.008)
     axis.set_xticks(range(0, 16, 3))
@@ -230,15 +215,9 @@ def draw_loop(table: pd.DataFrame, named: Callable[[str], str]) -> Figure:
     for cause in _SHOWN:
         look = CAUSE_LOOKS[cause]
         axis.barh(
-            range(len(means)),
-            means[cause],
-            left=left,
-            color=look.colour,
-            hatch=look.hatch,
-            edgecolor="white",
-            linewidth=0.5,
-            label=MEANINGS[cause],
-        )
+            range(len(means)), means[cause], left=left, color=look.colour, hatch=look.hatch,
+            edgecolor="white", linewidth=0.5, label=MEANINGS[cause]
+        )  # fmt: skip
         left += means[cause]
     for place, variant in enumerate(means.index):
         axis.text(
@@ -299,13 +278,9 @@ def _draw_bars(axis: Axes, table: pd.DataFrame, controls: pd.DataFrame) -> None:
         first = place
         for number, (stall_s, ratio) in enumerate(bars.items()):
             axis.bar(
-                place,
-                ratio,
-                width=0.9,
-                color=_HIT_COLOURS[hit_groups],
-                hatch="////" if number else "",
-                edgecolor="white",
-            )
+                place, ratio, width=0.9, color=_HIT_COLOURS[hit_groups],
+                hatch="////" if number else "", edgecolor="white"
+            )  # fmt: skip
             axis.text(place, ratio + 0.07, f"{ratio:.2f}", ha="center", fontsize=9)
             if (hit_groups, stall_s) in control:
                 axis.plot(place, control[hit_groups, stall_s], **_CONTROL)
@@ -329,14 +304,6 @@ def _hollow(
 ) -> Line2D:
     """Return the mark of a published value, for an axis or for a legend."""
     return Line2D(
-        [x],
-        [y],
-        marker=marker,
-        markersize=7,
-        markerfacecolor="white",
-        markeredgecolor=colour,
-        linestyle="none",
-        clip_on=False,
-        zorder=3,
-        label=label,
-    )
+        [x], [y], marker=marker, markersize=7, markerfacecolor="white", markeredgecolor=colour,
+        linestyle="none", clip_on=False, zorder=3, label=label
+    )  # fmt: skip

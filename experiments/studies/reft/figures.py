@@ -90,23 +90,16 @@ def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
     label = "no masking" if scheme == "checkpoint" else title_of(scheme)
     mean = line["mean"]
     axis.errorbar(
-        range(len(line)),
-        mean,
-        yerr=[mean - line["low"], line["high"] - mean],
-        fmt=look.marker,
-        color=look.colour,
-        label=label,
-    )
+        range(len(line)), mean, yerr=[mean - line["low"], line["high"] - mean], fmt=look.marker,
+        color=look.colour, label=label
+    )  # fmt: skip
     axis.plot(range(len(line)), mean, color=look.colour, lw=0.9, alpha=0.6)
     for place, value in enumerate(mean):
         axis.annotate(
-            f"{value:.3g}" if value >= 10 else f"{value:.2f}",
-            (place, value),
-            xytext=(6, -12 if scheme == "spare" else 5),
-            textcoords="offset points",
-            fontsize=8,
-            color=look.colour,
-        )
+            f"{value:.3g}" if value >= 10 else f"{value:.2f}", (place, value),
+            xytext=(6, -12 if scheme == "spare" else 5), textcoords="offset points", fontsize=8,
+            color=look.colour
+        )  # fmt: skip
 
 
 def draw_scan(scan: pd.DataFrame) -> Figure:
@@ -130,13 +123,9 @@ def draw_scan(scan: pd.DataFrame) -> Figure:
             best = line.loc[line["mean"].idxmin()]
             axis.annotate(
                 f"best: r = {best.redundancy:g}, {best['mean']:.2f}",
-                (best.redundancy, best["mean"]),
-                xytext=(0, -16 if protection == "reft" else 12),
-                textcoords="offset points",
-                ha="center",
-                fontsize=8.5,
-                color=colour,
-            )
+                (best.redundancy, best["mean"]), xytext=(0, -16 if protection == "reft" else 12),
+                textcoords="offset points", ha="center", fontsize=8.5, color=colour
+            )  # fmt: skip
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_xlabel("redundancy r")
         axis.set_title(f"Restarts of {restart_s / 60:g} minutes")
@@ -157,29 +146,18 @@ def draw_stalls(table: pd.DataFrame) -> Figure:
         axis.plot(stalls_s / 60, curve, color=colour, ls=dashes, label=label)
         mine = mean_over_seeds(table[table.treatment == treatment], ["stall_s"], "effective_time")
         axis.errorbar(
-            mine.stall_s / 60,
-            mine["mean"],
-            yerr=[mine["mean"] - mine["low"], mine["high"] - mine["mean"]],
-            fmt=marker,
-            color=colour,
-            label=f"simulated, {treatment}",
-        )
+            mine.stall_s / 60, mine["mean"],
+            yerr=[mine["mean"] - mine["low"], mine["high"] - mine["mean"]], fmt=marker,
+            color=colour, label=f"simulated, {treatment}"
+        )  # fmt: skip
     axis.plot(
-        stalls_s / 60,
-        [one_after_the_other(stall_s) for stall_s in stalls_s],
-        color=_GREEN,
-        ls=":",
-        label="each failure waits for a stall of its own",
-    )
+        stalls_s / 60, [one_after_the_other(stall_s) for stall_s in stalls_s], color=_GREEN, ls=":",
+        label="each failure waits for a stall of its own"
+    )  # fmt: skip
     axis.plot(
-        [stall_s / 60 for stall_s in EFFECTIVE_TIME],
-        list(EFFECTIVE_TIME.values()),
-        "D",
-        markersize=9,
-        markerfacecolor="none",
-        markeredgecolor="black",
-        label="published (FT-HSDP)",
-    )
+        [stall_s / 60 for stall_s in EFFECTIVE_TIME], list(EFFECTIVE_TIME.values()), "D",
+        markersize=9, markerfacecolor="none", markeredgecolor="black", label="published (FT-HSDP)"
+    )  # fmt: skip
     axis.set_xlim(0, 13)
     axis.set_ylim(0, 1)
     axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -202,13 +180,9 @@ def draw_saving(table: pd.DataFrame) -> Figure:
         axis.plot(bandwidths, line.factor, color=look.colour, marker=look.marker, label=look.label)
     axis.axhline(SAVING_FACTOR, color=_GREY, ls=":", lw=1.2)
     axis.annotate(
-        "published: more than 14",
-        (1.0, SAVING_FACTOR),
-        (0, 4),
-        textcoords="offset points",
-        fontsize=8.5,
-        color=_GREY,
-    )
+        "published: more than 14", (1.0, SAVING_FACTOR), (0, 4), textcoords="offset points",
+        fontsize=8.5, color=_GREY
+    )  # fmt: skip
     axis.axhline(1.0, color=_GREY, lw=0.8)
     axis.set_xscale("log")
     axis.set_yscale("log")
@@ -238,12 +212,9 @@ def draw_loss_over_time() -> Figure:
         reached = exact_time(tolerated)
         axis.plot(reached, LOSS, "o", color=colour, zorder=3)
         axis.annotate(
-            f"{reached:.2f}",
-            (reached, LOSS),
-            xytext=(6, -12),
-            textcoords="offset points",
-            color=colour,
-        )
+            f"{reached:.2f}", (reached, LOSS), xytext=(6, -12), textcoords="offset points",
+            color=colour
+        )  # fmt: skip
     axis.set_xlim(0, 20)
     axis.set_ylim(0, 1)
     axis.yaxis.set_major_formatter(PercentFormatter(1))
