@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
-from faultline.experiments.figures.style import graded_looks
+from faultline.experiments.figures.style import PUBLISHED, graded_looks
 from faultline.experiments.studies.gemini.setting import PUBLISHED_RECOVERY, SCHEMES, WINDOWS_H
 from faultline.experiments.studies.gemini.tables import LOST_MACHINES
 from matplotlib import pyplot as plt
@@ -47,7 +47,7 @@ def draw_recovery(table: pd.DataFrame) -> Figure:
         axis.set_title(title)
         axis.legend(loc="lower left")
     for (_, _, lost), percent in PUBLISHED_RECOVERY.items():
-        axes[0].add_line(_hollow(lost, percent / 100.0))
+        axes[0].plot(lost, percent / 100.0, **PUBLISHED)
     axes[0].yaxis.set_major_formatter(PercentFormatter(1))
     axes[0].set_ylim(0, 1.02)
     axes[0].set_ylabel("recovery from memory")
@@ -55,7 +55,7 @@ def draw_recovery(table: pd.DataFrame) -> Figure:
         Line2D([], [], color=_GREY, label="exact"),
         Line2D([], [], color=_GREY, ls=":", lw=1.2, label="GEMINI's lower bound"),
         Line2D([], [], color=_GREY, marker="o", ls="none", label="random sets"),
-        _hollow(label="published, 16 machines"),
+        Line2D([], [], **PUBLISHED, label="published, 16 machines"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return figure
@@ -115,11 +115,3 @@ def _draw_curves(axis: Axes, exact: pd.DataFrame, drawn: pd.DataFrame, column: s
             marks[column], marks.drawn, yerr=[marks.drawn - marks.low, marks.high - marks.drawn],
             fmt=marker, color=colour, markersize=4, linewidth=1.0, clip_on=False
         )  # fmt: skip
-
-
-def _hollow(x: float = 0.0, y: float = 0.0, *, label: str = "") -> Line2D:
-    """Return the mark of a published value, for an axis or for a legend."""
-    return Line2D(
-        [x], [y], marker="D", markersize=9, markerfacecolor="none", markeredgecolor="black",
-        linestyle="none", zorder=3, label=label
-    )  # fmt: skip

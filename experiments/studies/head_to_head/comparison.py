@@ -19,10 +19,11 @@ from faultline.experiments.studies.head_to_head.figures import (
     draw_settings,
     name_of,
 )
-from faultline.experiments.studies.head_to_head.playing import Match, play_match
-from faultline.experiments.studies.head_to_head.tables import (
+from faultline.experiments.studies.head_to_head.playing import (
+    Match,
     candidate_table,
     paired_to_best,
+    play_match,
     restricted,
     winners,
 )

@@ -10,9 +10,8 @@ import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.panels import write_notes
 from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
-from faultline.experiments.studies.head_to_head.playing import NTP_ALONE
+from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
 from faultline.experiments.studies.head_to_head.setting import SETTINGS
-from faultline.experiments.studies.head_to_head.tables import winners
 from matplotlib import patheffects
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes

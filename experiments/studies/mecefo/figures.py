@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import LineLook, look_of, title_of
+from faultline.experiments.figures.style import PUBLISHED
 from faultline.experiments.studies.base import Row
-from faultline.experiments.studies.mecefo.numerics.gradient_error import SHOWN_RANK, error_table
 from faultline.experiments.studies.mecefo.numerics.training import (
+    SHOWN_RANK,
     Settings,
     TakeOver,
     all_techniques,
+    error_table,
     train,
 )
 from faultline.experiments.studies.mecefo.runs import Course
@@ -45,7 +47,7 @@ def draw_drops(rows: Sequence[Row]) -> Figure:
         for system in SYSTEMS
     ]
     handles += [
-        Line2D([], [], color="black", marker="D", ls="none", mfc="white", label="published"),
+        Line2D([], [], **PUBLISHED, label="published"),
         Line2D([], [], color="black", lw=1.0, label="95 % interval over seeds"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=5)
@@ -63,10 +65,7 @@ def _draw_model(axis: Axes, rows: Sequence[Row], model: str) -> None:
             axis.plot([x, x], [max(row.low, 0.0), row.high], color="black", lw=1.0)
             if row.published is not None:
                 known = True
-                axis.plot(
-                    x, row.published, marker="D", ls="none", markersize=6, markerfacecolor="white",
-                    markeredgecolor="black", zorder=5
-                )  # fmt: skip
+                axis.plot(x, row.published, **PUBLISHED)
     names = [f"{name}\n{_interval(failures)}" for name, failures in SCENARIOS.items()]
     axis.set_xticks(range(len(SCENARIOS)), names)
     axis.tick_params(axis="x", length=0)

@@ -15,7 +15,7 @@ from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.studies.base import Draw, Results, Row, Study
 from faultline.experiments.studies.mecefo import ablation, figures, runs
-from faultline.experiments.studies.mecefo.numerics.gradient_error import (
+from faultline.experiments.studies.mecefo.numerics.training import (
     gradient_errors,
     gradient_rows,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import looks_of_schemes, title_of
-from faultline.experiments.figures.style import CAUSE_LOOKS
+from faultline.experiments.figures.style import CAUSE_LOOKS, PUBLISHED
 from faultline.experiments.studies.ntp import published
 from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY
 from faultline.experiments.studies.ntp.setting import GPUS
@@ -59,7 +59,7 @@ def draw_availability(table: pd.DataFrame) -> Figure:
             f"{size} GPUs", (last.failed_fraction, last.formula + shift), xytext=(6, 0),
             textcoords="offset points", color=colour, va="center"
         )  # fmt: skip
-    axis.add_line(_hollow("D", 0.001, published.AVAILABILITY_TP64))
+    axis.plot(0.001, published.AVAILABILITY_TP64, **PUBLISHED)
     axis.set_xlim(0, 0.00455)
     _failed_axis(axis)
     axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -68,7 +68,7 @@ def draw_availability(table: pd.DataFrame) -> Figure:
     handles = [
         Line2D([], [], color="#555555", label="formula"),
         Line2D([], [], color="#555555", marker="o", ls="none", ms=4, label="random sets"),
-        _hollow("D", label="published, 64 GPUs"),
+        Line2D([], [], **PUBLISHED, label="published, 64 GPUs"),
     ]
     axis.legend(handles=handles, loc="lower left")
     return figure
@@ -92,8 +92,8 @@ def draw_losses(table: pd.DataFrame) -> Figure:
                         mine.failed_fraction, mine.low, mine.high, color=_LOOKS[scheme].colour,
                         alpha=0.18, linewidth=0
                     )  # fmt: skip
-        bound = _hollow("v", 0.004, published.MOST_LOSS[scheme], colour=_LOOKS[scheme].colour)
-        near.add_line(bound)
+        edge = {"marker": "v", "markeredgecolor": _LOOKS[scheme].colour}
+        near.plot(0.004, published.MOST_LOSS[scheme], **{**PUBLISHED, **edge})
     for axis in (whole, near):
         _failed_axis(axis)
         axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -106,7 +106,7 @@ def draw_losses(table: pd.DataFrame) -> Figure:
     whole.set_ylabel("throughput lost")
     whole.set_title("Hit domains packed into few replicas, or not")
     near.set_title("Packed (bands: 5th to 95th percentile)")
-    entry = _hollow("v", label="published: at most")
+    entry = Line2D([], [], **{**PUBLISHED, "marker": "v"}, label="published: at most")
     figure.legend(
         handles=[*whole.get_legend_handles_labels()[0], entry], loc="outside lower center", ncols=4
     )
@@ -160,7 +160,7 @@ def draw_spares(table: pd.DataFrame) -> Figure:
             axis.text(place + offset - 0.02, mean + 0.8, f"{mean:.0f}", ha="right", va="bottom")
             if repair == "5 days":
                 known = published.SPARE_DOMAINS[scheme]
-                axis.add_line(_hollow("D", place + offset + 0.07, known))
+                axis.plot(place + offset + 0.07, known, **PUBLISHED)
     axis.set_xticks(range(len(repairs)), [f"repair in {repair}" for repair in repairs])
     axis.tick_params(axis="x", length=0)
     axis.set_ylim(0, 100)
@@ -171,7 +171,7 @@ def draw_spares(table: pd.DataFrame) -> Figure:
         for look in _LOOKS.values()
     ]
     handles.append(Line2D([], [], color="black", label="5th to 95th percentile"))
-    handles.append(_hollow("D", label="published"))
+    handles.append(Line2D([], [], **PUBLISHED, label="published"))
     axis.legend(handles=handles, loc="upper left")
     return figure
 
@@ -297,13 +297,3 @@ def _failed_axis(axis: Axes) -> None:
     axis.xaxis.set_major_locator(MultipleLocator(0.001))
     axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=1))
     axis.set_xlabel("failed GPUs")
-
-
-def _hollow(
-    marker: str, x: float = 0.0, y: float = 0.0, *, colour: str = "black", label: str = ""
-) -> Line2D:
-    """Return the mark of a published value, for an axis or for a legend."""
-    return Line2D(
-        [x], [y], marker=marker, markersize=7, markerfacecolor="white", markeredgecolor=colour,
-        linestyle="none", clip_on=False, zorder=3, label=label
-    )  # fmt: skip

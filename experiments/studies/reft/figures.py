@@ -7,7 +7,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.panels import write_notes, write_title
-from faultline.experiments.figures.style import graded_looks
+from faultline.experiments.figures.style import PUBLISHED, graded_looks
 from faultline.experiments.studies.reft.combinations import (
     PROTECTIONS,
     RESTARTS_S,
@@ -154,10 +154,8 @@ def draw_stalls(table: pd.DataFrame) -> Figure:
         stalls_s / 60, [one_after_the_other(stall_s) for stall_s in stalls_s], color=_GREEN, ls=":",
         label="each failure waits for a stall of its own"
     )  # fmt: skip
-    axis.plot(
-        [stall_s / 60 for stall_s in EFFECTIVE_TIME], list(EFFECTIVE_TIME.values()), "D",
-        markersize=9, markerfacecolor="none", markeredgecolor="black", label="published (FT-HSDP)"
-    )  # fmt: skip
+    minutes = [stall_s / 60 for stall_s in EFFECTIVE_TIME]
+    axis.plot(minutes, list(EFFECTIVE_TIME.values()), **PUBLISHED, label="published (FT-HSDP)")
     axis.set_xlim(0, 13)
     axis.set_ylim(0, 1)
     axis.yaxis.set_major_formatter(PercentFormatter(1))

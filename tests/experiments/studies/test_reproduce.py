@@ -19,7 +19,7 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies import all_studies, load_study
 from faultline.experiments.studies.base import Study, row_of
-from faultline.experiments.studies.spare import cells, tables
+from faultline.experiments.studies.spare import cells, study
 from faultline.experiments.studies.spare.cells import (
     ASSUMPTIONS,
     Cell,
@@ -90,7 +90,7 @@ def test_the_sensitivity_takes_each_scheme_at_its_best(monkeypatch: pytest.Monke
     monkeypatch.setattr(cells, "ASSUMPTIONS", shorter)
     runs = pd.DataFrame(play(list(sensitivity_points(1)), workers=2))
     assert len(runs) == 4 * (2 + 3)
-    table = tables.best_of_sensitivity(runs)
+    table = study.best_of_sensitivity(runs)
     found = table.set_index(["assumption", "scheme"])
     for (name, scheme), mine in runs.groupby(["assumption", "strategy"]):
         assert found.time_to_train_ratio[name, scheme] == mine.time_to_train_ratio.min()
@@ -99,10 +99,10 @@ def test_the_sensitivity_takes_each_scheme_at_its_best(monkeypatch: pytest.Monke
         ratios = found.time_to_train_ratio.xs(scheme, level="scheme")[names]
         assert (ratios.iloc[1:] > ratios.iloc[0]).all()
         assert ratios.idxmax() == "a watchdog of 600 s notices"
-    rows = [row for row, _ in tables.at_best(runs)]
+    rows = [row for row, _ in study.at_best(runs)]
     assert [row.simulated for row in rows] == list(table.time_to_train_ratio)
     assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(ASSUMPTIONS)
-    assert len(tables.printed_sensitivity(table).frame) == len(ASSUMPTIONS)
+    assert len(study.printed_sensitivity(table).frame) == len(ASSUMPTIONS)
 
 
 def test_the_full_grid_is_that_of_the_study() -> None:
@@ -145,9 +145,9 @@ def test_tables_and_figures_from_a_small_study(saved_bytes: Callable[[Figure], i
     compared = [row for row in rows if row.published is not None]
     assert {row.quantity for row in compared} == {"time_to_train_ratio", "availability"}
     json.dumps([row.as_dict() for row in rows], allow_nan=False)
-    head = tables.headline_of(runs)
-    assert tables.closing_sentence(head).startswith("SPARe trains sooner than replication by")
-    assert "(published: 40% to 52%)" in tables.closing_sentence(head)
+    head = study.headline_of(runs)
+    assert study.closing_sentence(head).startswith("SPARe trains sooner than replication by")
+    assert "(published: 40% to 52%)" in study.closing_sentence(head)
     assert saved_bytes(draw_headline(head)) > 10_000
     assert saved_bytes(draw_curves(runs, "spare-study", "weibull")) > 10_000
 

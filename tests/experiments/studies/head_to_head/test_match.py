@@ -24,8 +24,11 @@ from faultline.experiments.studies.head_to_head.playing import (
     NTP_ALONE,
     Entry,
     Match,
+    candidate_table,
     enter,
+    paired_to_best,
     play_match,
+    winners,
 )
 from faultline.experiments.studies.head_to_head.setting import (
     Cell,
@@ -36,11 +39,6 @@ from faultline.experiments.studies.head_to_head.setting import (
     restart_plane,
     setting_cells,
     stall_cells,
-)
-from faultline.experiments.studies.head_to_head.tables import (
-    candidate_table,
-    paired_to_best,
-    winners,
 )
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs

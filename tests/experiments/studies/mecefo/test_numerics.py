@@ -9,11 +9,6 @@ import numpy as np
 import pytest
 from faultline.experiments.studies.mecefo import ablation
 from faultline.experiments.studies.mecefo.figures import draw_gradient_error, draw_training_courses
-from faultline.experiments.studies.mecefo.numerics.gradient_error import (
-    angle_deg,
-    error_table,
-    gradient_errors,
-)
 from faultline.experiments.studies.mecefo.numerics.layers import (
     ATTENTION_WEIGHTS,
     FFN_MATRICES,
@@ -30,6 +25,9 @@ from faultline.experiments.studies.mecefo.numerics.training import (
     Settings,
     TakeOver,
     all_techniques,
+    angle_deg,
+    error_table,
+    gradient_errors,
     initial_model,
     loss_and_gradients,
     rank_average,

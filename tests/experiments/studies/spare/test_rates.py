@@ -15,6 +15,7 @@ from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.studies.spare.crossings import crossing_rows, crossings
+from faultline.experiments.studies.spare.figures import rate_figures
 from faultline.experiments.studies.spare.rates import (
     LIMIT_S,
     RATES_S,
@@ -30,7 +31,6 @@ from faultline.experiments.studies.spare.rates import (
     to_be_played,
     with_finished,
 )
-from faultline.experiments.studies.spare.rates_figures import figures
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -170,7 +170,7 @@ def test_time_to_train_is_the_ratio_of_the_time_without_failures(core: Found) ->
 def test_tables_figures_and_rows_are_made_of_it(
     core: Found, saved_bytes: Callable[[Figure], int]
 ) -> None:
-    drawn = figures(core.curves, core.crossings)
+    drawn = rate_figures(core.curves, core.crossings)
     assert len(drawn) == 5
     for draw in drawn.values():
         assert saved_bytes(draw()) > 10_000
