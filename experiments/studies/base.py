@@ -134,6 +134,37 @@ def _text(text: str | Callable[..., str], column: str, group: Mapping[str, Any])
     return (text.format if isinstance(text, str) else text)(column=column, **group)
 
 
+def changes_against(
+    runs: pd.DataFrame, by: str, baseline: str, axes: Sequence[str], metric: str
+) -> pd.DataFrame:
+    """Compare each value of an axis with the baseline, seed by seed (`comparison.compare`).
+
+    Beside ``change`` are ``change_low`` and ``change_high``: its 95 % interval by paired t, all
+    three as fractions of the baseline's mean.
+    """
+    from faultline.experiments.analysis.comparison import compare
+
+    table = compare(runs, by, baseline, axes, metric)
+    ends = {f"change_{end}": table[end] / table["baseline_mean"] for end in ("low", "high")}
+    return table.assign(**ends)
+
+
+def row_of_change(quantity: str, scheme: str, setting: str, change: Any) -> Row:
+    """Return a row of `changes_against` as a result; a single seed has no interval."""
+    ends = (change.change_low, change.change_high)
+    low, high = (change.change if pd.isna(end) else end for end in ends)
+    return Row(quantity, scheme, setting, None, change.change, low, high, "1")
+
+
+def change_text(change: Any) -> str:
+    """Write a row of `changes_against` in per cent with half the width of its interval."""
+    if pd.isna(change.change):
+        return ""
+    text = f"{100 * change.change:+.1f}"
+    half = change.change_high - change.change
+    return text if pd.isna(half) else f"{text} ± {100 * half:.1f}"
+
+
 class Study(ABC):
     """A published comparison, or a question of our own: see the module's docstring."""
 

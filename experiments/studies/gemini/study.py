@@ -24,8 +24,6 @@ from faultline.experiments.studies.gemini.setting import (
 )
 from faultline.experiments.studies.stage import Stage
 
-_SETS, _FULL_SETS = 20_000, 200_000
-_DAYS, _FULL_DAYS = 2_000, 20_000
 _SHOWN_MIX = "llama3"
 _SHOWN_LOSSES = (2, 3, 4, 8, 16)
 _SHOWN_SHARES = (0.0, 0.1, 0.2)
@@ -38,7 +36,7 @@ class GeminiStudy(Study):
     def play(self, stage: Stage) -> Results:
         """Draw lost machines, lost domains and failures, and compute the closed forms."""
         seeds = range(stage.seeds)
-        sets, days = stage.pick(_SETS, _FULL_SETS), stage.pick(_DAYS, _FULL_DAYS)
+        sets, days = stage.pick(20_000, 200_000), stage.pick(2_000, 20_000)
         with stage.step("lost machines"):
             recovery = tables.recovery_table(seeds, sets)
         with stage.step("lost domains"):

@@ -22,7 +22,6 @@ from faultline.experiments.studies.mecefo.numerics.training import (
 from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS, SYSTEMS, doubled_cost
 from faultline.experiments.studies.stage import Stage
 
-_DRAWS, _FULL_DRAWS = 1, 4
 _SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS = "high", 2, 36.0
 
 
@@ -34,7 +33,7 @@ class MecefoStudy(Study):
         drops = runs.drop_table(stage)
         courses = stage.calls("courses", _course_of, SYSTEMS)
         with stage.step("numerics"):
-            errors = gradient_errors(draws=stage.pick(_DRAWS, _FULL_DRAWS))
+            errors = gradient_errors(draws=stage.pick(1, 4))
         return {
             "runs": drops,
             "costs": ablation.cost_table(),

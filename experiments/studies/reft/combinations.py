@@ -12,13 +12,12 @@ from importlib.resources import files
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Labels, Point
-from faultline.experiments.studies.base import Row, rows_by
+from faultline.experiments.studies.base import Row, change_text, row_of_change, rows_by
 
 SCHEMES = ("checkpoint", "replication", "spare")
 PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
@@ -48,7 +47,7 @@ PERSIST_STEPS = (1, 20)
 _LIMIT_S = 90 * 86_400.0
 """Checkpoints on storage alone make next to no progress; what they do until then tells enough."""
 
-_METRIC = "time_to_train_ratio"
+METRIC = "time_to_train_ratio"
 
 
 def main_points(steps: int, seeds: int) -> list[Point]:
@@ -126,28 +125,12 @@ def _points(
     return [Point.of(question, seed, labels) for seed in range(seeds)]
 
 
-def changes_against_storage(runs: pd.DataFrame) -> pd.DataFrame:
-    """Compare every protection with checkpoints that the job waits for, seed by seed.
-
-    Returns
-    -------
-    DataFrame
-        A row a protection, scheme and restart: ``mean``, ``baseline_mean`` of the ratio, and
-        ``change``, ``change_low``, ``change_high``: the mean difference and its 95 % interval by
-        paired t, as fractions of the baseline's mean.
-    """
-    table = compare(runs, "protection", BASELINE, ["restart_of_s", "strategy"], _METRIC)
-    table["change_low"] = table["low"] / table["baseline_mean"]
-    table["change_high"] = table["high"] / table["baseline_mean"]
-    return table
-
-
 def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
     """Return SPARe's redundancy of the least mean ratio, a row a restart and protection.
 
     Close redundancies differ by less than seeds do; the best is judged by the runs that chose it.
     """
-    means = mean_over_seeds(scan, ["restart_of_s", "protection", "redundancy"], _METRIC)
+    means = mean_over_seeds(scan, ["restart_of_s", "protection", "redundancy"], METRIC)
     best = means.loc[means.groupby(["restart_of_s", "protection"])["mean"].idxmin()]
     return best.reset_index(drop=True)
 
@@ -155,21 +138,18 @@ def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
 def combination_rows(runs: pd.DataFrame, changes: pd.DataFrame) -> Iterator[Row]:
     """Return ratios by scheme and protection, and their changes against storage by seed."""
     keys = ["restart_of_s", "strategy", "protection", "redundancy"]
-    yield from rows_by(runs, keys, {_METRIC: "1"}, _setting)
+    yield from rows_by(runs, keys, {METRIC: "1"}, _setting)
     for cell in changes.itertuples():
-        ends = (cell.change_low, cell.change_high)
-        # A single seed has no interval.
-        low, high = (cell.change if pd.isna(end) else end for end in ends)
         setting = f"{cell.protection}, restart {cell.restart_of_s / 60:g} min"
-        quantity = f"change of {_METRIC} against storage"
-        yield Row(quantity, cell.strategy, setting, None, cell.change, low, high, "1")
+        quantity = f"change of {METRIC} against storage"
+        yield row_of_change(quantity, cell.strategy, setting, cell)
 
 
 def scan_rows(runs: pd.DataFrame) -> Iterator[Row]:
     """Return SPARe's ratio at every redundancy, on storage and on REFT."""
     keys = ["restart_of_s", "strategy", "protection", "redundancy"]
-    names = {_METRIC: f"{_METRIC}, redundancy scanned"}
-    return rows_by(runs, keys, {_METRIC: "1"}, _setting, names=names)
+    names = {METRIC: f"{METRIC}, redundancy scanned"}
+    return rows_by(runs, keys, {METRIC: "1"}, _setting, names=names)
 
 
 def _setting(restart_of_s: float, protection: str, redundancy: int, **_: object) -> str:
@@ -182,7 +162,7 @@ def placement_rows(runs: pd.DataFrame) -> Iterator[Row]:
     return rows_by(
         runs.assign(**{"restarts from memory": kept}),
         ["failures_of", "protection", "placement", "persist_steps"],
-        {_METRIC: "1", "restarts from memory": "1"},
+        {METRIC: "1", "restarts from memory": "1"},
         "failures of {failures_of}, {placement}, on storage every {persist_steps} steps",
         "checkpoint on {protection}",
     )
@@ -198,7 +178,7 @@ def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame, restart_s: flo
         for protection in PROTECTIONS:
             text = f"{ratio(runs, restart_s, scheme, protection):.2f}"
             if protection != BASELINE:
-                text += f" {_change(changed.loc[(restart_s, scheme, protection)])}"
+                text += f" {change_text(changed.loc[(restart_s, scheme, protection)])}"
             cells.append(text)
         frame[f"{scheme}, r={'/'.join(str(r) for r in sorted(set(chosen)))}"] = cells
     return Printed(
@@ -207,13 +187,6 @@ def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame, restart_s: flo
         frame,
         dict.fromkeys(frame.columns[1:], "{}"),
     )
-
-
-def _change(row: Any) -> str:
-    text = f"{100 * row.change:+.1f}"
-    if pd.isna(row.change_high):
-        return text
-    return f"{text}±{100 * (row.change_high - row.change):.1f}"
 
 
 def ratio(runs: pd.DataFrame, restart_s: float, scheme: str, protection: str) -> float:

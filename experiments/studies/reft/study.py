@@ -11,16 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.studies.base import Draw, Results, Row, Study
+from faultline.experiments.studies.base import Draw, Results, Row, Study, changes_against
 from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
 from faultline.experiments.studies.stage import Stage
-
-_TRIALS, _FULL_TRIALS = 40_000, 400_000
-_STEPS, _FULL_STEPS = 2_000, 10_000
-_SCAN_STEPS, _FULL_SCAN_STEPS = 3_000, 10_000
-_PLACEMENT_STEPS, _FULL_PLACEMENT_STEPS = 500, 2_000
-_STALL_STEPS, _FULL_STALL_STEPS = 40_000, 400_000
-_RECOVERY_STEPS, _FULL_RECOVERY_STEPS = 3_000, 30_000
 
 
 class ReftStudy(Study):
@@ -30,7 +23,7 @@ class ReftStudy(Study):
         """Draw lifetimes, measure snapshots, count recoveries, and play the combinations."""
         pick, seeds = stage.pick, stage.seeds
         with stage.step("lifetimes"):
-            reliability = list(lifetimes.reliability_rows(pick(_TRIALS, _FULL_TRIALS), seed=0))
+            reliability = list(lifetimes.reliability_rows(pick(40_000, 400_000), seed=0))
         with stage.step(f"probes on {snapshots.PLATFORM}"):
             results: Results = {
                 "reliability": reliability,
@@ -39,20 +32,22 @@ class ReftStudy(Study):
                 "snapshots": snapshots.sharded_table(),
                 "saving": snapshots.saving_table(),
             }
-        results["stalls"] = restarts.stall_table(stage, pick(_STALL_STEPS, _FULL_STALL_STEPS))
-        results["recoveries"] = restarts.recovery_table(
-            stage, pick(_RECOVERY_STEPS, _FULL_RECOVERY_STEPS)
-        )
+        results["stalls"] = restarts.stall_table(stage, pick(40_000, 400_000))
+        results["recoveries"] = restarts.recovery_table(stage, pick(3_000, 30_000))
         cells = {
-            "combinations": combinations.main_points(pick(_STEPS, _FULL_STEPS), seeds),
-            "redundancies": combinations.scan_points(pick(_SCAN_STEPS, _FULL_SCAN_STEPS), seeds),
-            "placements": combinations.placement_points(
-                pick(_PLACEMENT_STEPS, _FULL_PLACEMENT_STEPS), seeds
-            ),
+            "combinations": combinations.main_points(pick(2_000, 10_000), seeds),
+            "redundancies": combinations.scan_points(pick(3_000, 10_000), seeds),
+            "placements": combinations.placement_points(pick(500, 2_000), seeds),
         }
         for name, points in cells.items():
             results[name] = stage.runs(name, points).assign(status="ok")
-        results["changes"] = combinations.changes_against_storage(results["combinations"])
+        results["changes"] = changes_against(
+            results["combinations"],
+            "protection",
+            combinations.BASELINE,
+            ["restart_of_s", "strategy"],
+            combinations.METRIC,
+        )
         return results
 
     def rows(self, results: Results) -> Iterator[Row]:

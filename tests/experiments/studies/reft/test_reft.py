@@ -12,6 +12,7 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix
+from faultline.experiments.studies.base import changes_against
 from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
@@ -179,9 +180,9 @@ def runs() -> pd.DataFrame:
 
 
 def test_changes_are_against_storage(runs: pd.DataFrame) -> None:
-    changes = combinations.changes_against_storage(runs).set_index(
-        ["restart_of_s", "strategy", "protection"]
-    )
+    changes = changes_against(
+        runs, "protection", "storage", ["restart_of_s", "strategy"], "time_to_train_ratio"
+    ).set_index(["restart_of_s", "strategy", "protection"])
     row = changes.loc[(300.0, "spare", "reft")]
     assert row.change == pytest.approx(-0.2 * 4.0 / 4.01)
     assert row.change_low <= row.change <= row.change_high
