@@ -153,22 +153,15 @@ def curve_table(mix: str) -> pd.DataFrame:
     """Return the closed form on finer grids: over shares at 24 h, and over windows at a tenth."""
     cells = [(share, 24.0) for share in _CURVE_SHARES] + [(0.1, hours) for hours in _CURVE_HOURS]
     rates = {share: failure_rates_per_s(memory_losing_mix(mix, share)) for share, _ in cells}
-    return pd.DataFrame(
-        [
-            {
-                "mix": mix,
-                "domain_share": share,
-                "window_h": hours,
-                "scheme": name,
-                "placement": placement,
-                "exact": survival(name, placement, rates[share], hours),
-            }
-            for share, hours in sorted(set(cells))
-            for name in SCHEMES
-            if name != "unprotected"
-            for placement in PLACEMENTS
-        ]
-    )
+    curves = [
+        (mix, share, hours, name, placement, survival(name, placement, rates[share], hours))
+        for share, hours in sorted(set(cells))
+        for name in SCHEMES
+        if name != "unprotected"
+        for placement in PLACEMENTS
+    ]
+    columns = ["mix", "domain_share", "window_h", "scheme", "placement", "exact"]
+    return pd.DataFrame(curves, columns=columns)
 
 
 def survival(
@@ -210,7 +203,7 @@ def placement_table() -> pd.DataFrame:
     Each failure meets state of which all copies are whole: one machine is lost, or a domain with
     all its machines. What memory does not survive goes back to storage.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[str, float, float, float]] = []
     kept_s, lost_s = COSTS.in_memory_s(), COSTS.on_storage_s(COSTS.storage_interval_s)
     for placement in PLACEMENTS:
         groups = NodeGroups(COSTS.machines, REPLICAS, REPLICAS - 1, placement)
@@ -218,12 +211,6 @@ def placement_table() -> pd.DataFrame:
         by_domain = loss_given_domains(groups, MACHINES_PER_DOMAIN, 1)
         for share in DOMAIN_SHARES:
             recovered = 1.0 - (1.0 - share) * by_machine - share * by_domain
-            rows.append(
-                {
-                    "placement": placement,
-                    "domain_share": share,
-                    "recovered": recovered,
-                    "wasted_s": expected_wasted_time_s(recovered, kept_s, lost_s),
-                }
-            )
-    return pd.DataFrame(rows)
+            wasted_s = expected_wasted_time_s(recovered, kept_s, lost_s)
+            rows.append((placement, share, recovered, wasted_s))
+    return pd.DataFrame(rows, columns=["placement", "domain_share", "recovered", "wasted_s"])

@@ -167,16 +167,7 @@ class EnteredTraining(Training):
 
 
 def play_entered(job: Job, strategy: Strategy, past: Sequence[Failure]) -> tuple[Progress, float]:
-    """Play a job that is under way.
-
-    Parameters
-    ----------
-    job : Job
-        The job.
-    strategy : Strategy
-        The scheme at its start.
-    past : sequence of Failure
-        Failures before the start, at negative times.
+    """Play a job that is under way; arguments are those of `EnteredTraining`.
 
     Returns
     -------

@@ -67,20 +67,11 @@ def resharding_table() -> pd.DataFrame:
         slowdown = backward_slowdown(
             moved.largest, backward_flop, B200.scale_up.bandwidth_bytes_per_s, B200.flop_per_s
         )
-        rows.append(
-            {
-                "degree": degree,
-                "spare_sends_bytes": moved.spare_sends,
-                "core_receives_bytes": moved.core_receives,
-                "core_syncs_bytes": moved.core_syncs,
-                "backward_slowdown": slowdown,
-                "iteration_slowdown": slowdown
-                * backward_flop
-                / B200.flop_per_s
-                / job.rules.healthy_s,
-            }
-        )
-    return pd.DataFrame(rows)
+        iteration = slowdown * backward_flop / B200.flop_per_s / job.rules.healthy_s
+        of_bytes = moved.spare_sends, moved.core_receives, moved.core_syncs
+        rows.append((degree, *of_bytes, slowdown, iteration))
+    columns = ["degree", "spare_sends_bytes", "core_receives_bytes", "core_syncs_bytes"]
+    return pd.DataFrame(rows, columns=[*columns, "backward_slowdown", "iteration_slowdown"])
 
 
 def cluster() -> ClusterSpec:

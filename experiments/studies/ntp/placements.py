@@ -163,17 +163,11 @@ def availability_table(fractions: Iterable[float], seeds: Sequence[int], sets: i
             failures = failed_gpus(GPUS, fraction)
             rng = stream(seed, Purpose.AVAILABILITY, index)
             share = (random_counts(rng, sets, failures, domains, size) == 0).mean(axis=1)
-            rows.append(
-                {
-                    "seed": seed,
-                    "domain_gpus": size,
-                    "failed_fraction": fraction,
-                    "formula": available_fraction(domains * size, size, failures),
-                    "share": share.mean(),
-                    "standard_error": share.std(ddof=1) / np.sqrt(sets),
-                }
-            )
-    return pd.DataFrame(rows)
+            formula = available_fraction(domains * size, size, failures)
+            error = share.std(ddof=1) / np.sqrt(sets)
+            rows.append((seed, size, fraction, formula, share.mean(), error))
+    columns = ["seed", "domain_gpus", "failed_fraction", "formula", "share", "standard_error"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _all_schemes(counts: Counts, job: StudyJob) -> list[dict[str, Any]]:
@@ -182,13 +176,6 @@ def _all_schemes(counts: Counts, job: StudyJob) -> list[dict[str, Any]]:
         for packing in (True, False):
             shares = lost_shares(counts, job, scheme, packing=packing)
             low, high = np.percentile(shares, (5, 95))
-            rows.append(
-                {
-                    "scheme": scheme.value,
-                    "packed": packing,
-                    "loss": shares.mean(),
-                    "low": low,
-                    "high": high,
-                }
-            )
+            losses = {"loss": shares.mean(), "low": low, "high": high}
+            rows.append({"scheme": scheme.value, "packed": packing, **losses})
     return rows

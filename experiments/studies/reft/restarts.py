@@ -231,20 +231,10 @@ def recovery_table(stage: Stage, steps: int) -> pd.DataFrame:
         exact = closed_form(size, restart_s)
         restarts = count.total()
         for way in WAYS:
-            low, high = interval_of_proportion(count[way], restarts)
-            rows.append(
-                {
-                    "sharding_group": size,
-                    "restart_s": restart_s,
-                    "way": way,
-                    "restarts": restarts,
-                    "counted": count[way] / restarts,
-                    "low": low,
-                    "high": high,
-                    "exact": exact[way],
-                }
-            )
-    return pd.DataFrame(rows)
+            share = count[way] / restarts, *interval_of_proportion(count[way], restarts)
+            rows.append((size, restart_s, way, restarts, *share, exact[way]))
+    columns = ["sharding_group", "restart_s", "way", "restarts", "counted", "low", "high", "exact"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:

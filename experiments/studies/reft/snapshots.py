@@ -110,17 +110,12 @@ def measured(protection: Reft) -> StateTransferTimes:
 
 def sharded_table() -> pd.DataFrame:
     """Return the copy times of shards without parity beside the published snapshot times."""
-    return pd.DataFrame(
-        [
-            {
-                "sharding_group": size,
-                "bytes_per_gpu": SNAPSHOT_BYTES / size,
-                "published_s": published_s,
-                "copy_s": measured(reft(size, code="none")).copy_s,
-            }
-            for size, published_s in SHARDED_SNAPSHOTS_S.items()
-        ]
-    )
+    shards = [
+        (size, SNAPSHOT_BYTES / size, published_s, measured(reft(size, code="none")).copy_s)
+        for size, published_s in SHARDED_SNAPSHOTS_S.items()
+    ]
+    columns = ["sharding_group", "bytes_per_gpu", "published_s", "copy_s"]
+    return pd.DataFrame(shards, columns=columns)
 
 
 def saving_table() -> pd.DataFrame:
@@ -142,21 +137,13 @@ def saving_table() -> pd.DataFrame:
         one_writer_s = _checkpoint_s(bandwidth, 1)
         for size in SHARDING_GROUPS:
             times = measured(reft(size))
-            reft_s = times.copy_s + times.encode_s
-            rows.append(
-                {
-                    "storage_bandwidth": bandwidth,
-                    "sharding_group": size,
-                    "copy_s": times.copy_s,
-                    "encode_s": times.encode_s,
-                    "reft_s": reft_s,
-                    "storage_s": storage_s,
-                    "one_writer_s": one_writer_s,
-                    "factor": storage_s / reft_s,
-                    "one_writer_factor": one_writer_s / reft_s,
-                }
-            )
-    return pd.DataFrame(rows)
+            of_reft = times.copy_s, times.encode_s, times.copy_s + times.encode_s
+            rows.append((bandwidth, size, *of_reft, storage_s, one_writer_s))
+    columns = ["storage_bandwidth", "sharding_group", "copy_s", "encode_s", "reft_s"]
+    table = pd.DataFrame(rows, columns=[*columns, "storage_s", "one_writer_s"])
+    return table.assign(
+        factor=table.storage_s / table.reft_s, one_writer_factor=table.one_writer_s / table.reft_s
+    )
 
 
 def _checkpoint_s(bandwidth: str, writers: int) -> float:
@@ -199,20 +186,13 @@ def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
             published_s = measured_s[mode]
             overhead_s = predicted_overhead_s(mode, model, calibrated_on)
             known_s = published_s - alone_s
-            rows.append(
-                {
-                    "mode": mode,
-                    "model": model,
-                    "published_s": published_s,
-                    "predicted_s": alone_s + overhead_s,
-                    "error": (alone_s + overhead_s) / published_s - 1.0,
-                    "published_overhead_s": known_s,
-                    "overhead_s": overhead_s,
-                    "overhead_error": overhead_s / known_s - 1.0 if known_s > 0.0 else None,
-                    "calibration": model == calibrated_on and mode != "hidden",
-                }
-            )
-    return pd.DataFrame(rows)
+            predicted_s = alone_s + overhead_s
+            error = overhead_s / known_s - 1.0 if known_s > 0.0 else None
+            fitted = model == calibrated_on and mode != "hidden"
+            whole = published_s, predicted_s, predicted_s / published_s - 1.0
+            rows.append((mode, model, *whole, known_s, overhead_s, error, fitted))
+    columns = ["mode", "model", "published_s", "predicted_s", "error", "published_overhead_s"]
+    return pd.DataFrame(rows, columns=[*columns, "overhead_s", "overhead_error", "calibration"])
 
 
 def predicted_overhead_s(mode: Mode, model: str, calibrated_on: str) -> float:

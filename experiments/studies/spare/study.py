@@ -235,20 +235,12 @@ def published_shortcuts() -> dict[tuple[str, str], float]:
 def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row a shortcut and scheme: mean ratio beside that of the published simulator."""
     known = published_shortcuts()
-    return pd.DataFrame(
-        [
-            {
-                "shortcut": shortcut,
-                "scheme": scheme,
-                "simulated": ratios.mean(),
-                "standard_deviation": ratios.std(),
-                "published": known.get((shortcut, scheme)),
-            }
-            for (shortcut, scheme), ratios in runs.groupby(["shortcut", "strategy"], sort=False)[
-                _RATIO
-            ]
-        ]
-    )
+    found = [
+        (*played, ratios.mean(), ratios.std(), known.get(played))
+        for played, ratios in runs.groupby(["shortcut", "strategy"], sort=False)[_RATIO]
+    ]
+    columns = ["shortcut", "scheme", "simulated", "standard_deviation", "published"]
+    return pd.DataFrame(found, columns=columns)
 
 
 def checkpoint_only_of(runs: pd.DataFrame) -> pd.DataFrame:
@@ -268,22 +260,14 @@ def at_best(runs: pd.DataFrame) -> Iterator[tuple[Row, pd.DataFrame]]:
 
 def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row an assumption and scheme, each at the redundancy of the least mean ratio."""
-    return pd.DataFrame(
-        [
-            {
-                "assumption": mine.assumption.iloc[0],
-                "scheme": row.scheme,
-                "redundancy": mine.redundancy.iloc[0],
-                "interval_steps": mine.checkpoint_interval_steps.iloc[0],
-                _RATIO: row.simulated,
-                "low": row.low,
-                "high": row.high,
-                "availability": mine.availability.mean(),
-                "seeds": len(mine),
-            }
-            for row, mine in at_best(runs)
-        ]
-    )
+    found = []
+    for row, mine in at_best(runs):
+        first = mine.iloc[0]
+        played = first.assumption, row.scheme, first.redundancy, first.checkpoint_interval_steps
+        ratio = row.simulated, row.low, row.high
+        found.append((*played, *ratio, mine.availability.mean(), len(mine)))
+    columns = ["assumption", "scheme", "redundancy", "interval_steps", _RATIO, "low", "high"]
+    return pd.DataFrame(found, columns=[*columns, "availability", "seeds"])
 
 
 def printed_headline(head: pd.DataFrame) -> Iterator[Printed]:
