@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,11 +63,11 @@ class Stage:
         """Return how much is played: `full` if everything was asked for."""
         return full if self.full else quick
 
-    def runs(self, title: str, points: Sequence[Point]) -> pd.DataFrame:
+    def runs(self, title: str, points: Iterable[Point]) -> pd.DataFrame:
         """Play points; a row a run, in their order, with the labels before the record's columns."""
-        with self.step(title, len(points)) as advance:
-            kept = self.directory / "runs"
-            return pd.DataFrame(play(points, kept, workers=self.workers, on_done=advance))
+        asked, kept = list(points), self.directory / "runs"
+        with self.step(title, len(asked)) as advance:
+            return pd.DataFrame(play(asked, kept, workers=self.workers, on_done=advance))
 
     def calls(
         self,

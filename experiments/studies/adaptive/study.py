@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.figures.style import scheme_looks
 from faultline.experiments.studies.adaptive import figures, variants
 from faultline.experiments.studies.adaptive.variants import METRICS, SCHEMES, VARIANTS
@@ -37,7 +37,7 @@ class AdaptiveStudy(Study):
     def play(self, stage: Stage) -> Results:
         """Play every variant at every redundancy, and compare them."""
         groups, steps = stage.pick(((200,), 3_000), ((200, 600), 10_000))
-        points = list(variants.points(groups, steps, stage.seeds))
+        points = variants.points(groups, steps, stage.seeds)
         runs = variants.with_spares(stage.runs("runs", points))
         best = variants.best_redundancies(runs)
         return {"runs": runs, "changes": variants.changes_of(runs), "best": best}
@@ -101,20 +101,16 @@ def printed_best(best: pd.DataFrame, groups: int) -> Printed:
     """Return each variant at its best redundancy, in time and in GPU-hours."""
     mine = best[best.groups == groups].rename(columns=lambda name: name.removeprefix("best_"))
     changes = [change_text(row) for row in mine.itertuples()]
-    columns = {
+    columns: Columns = {
         "strategy": "scheme",
         "variant": "variant",
         "redundancy": "r",
-        "time_to_train_ratio": "time",
-        "gpu_hours_ratio": "GPU-hours",
-        "text": "change",
+        "time_to_train_ratio": ("time", "{:.2f}"),
+        "gpu_hours_ratio": ("GPU-hours", "{:.2f}"),
+        "text": ("change", str),
     }
-    return Printed(
-        f"Each at its best redundancy, N = {groups}; change of GPU-hours against plain, in %",
-        mine.assign(text=changes)[list(columns)],
-        {**dict.fromkeys(METRICS, "{:.2f}"), "text": str},
-        columns,
-    )
+    title = f"Each at its best redundancy, N = {groups}; change of GPU-hours against plain, in %"
+    return columns_of(title, mine.assign(text=changes), columns)
 
 
 def dynamic_sentence(changes: pd.DataFrame, groups: int) -> str:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
 from faultline.experiments.studies.ntp import figures, loop, placements, published, traces
 from faultline.experiments.studies.ntp.gradient_sync import check_sync, resharding_table
@@ -77,9 +77,8 @@ class NtpStudy(Study):
         with stage.step("gradient sync"):
             resharding, checks = resharding_table(), [check_sync(seed) for seed in seeds]
         kept = stage.directory / "failures"
-        points = list(loop.loop_points(kept, stage.seeds, stage.pick(1, 10)))
-        runs = stage.runs("training loop", points)
-        points = list(loop.within_points(stage.seeds, stage.pick(5_000, 10_000)))
+        of_loop = loop.loop_points(kept, stage.seeds, stage.pick(1, 10))
+        within = loop.within_points(stage.seeds, stage.pick(5_000, 10_000))
         return {
             "plans": plan_table(),
             "losses": losses,
@@ -92,8 +91,8 @@ class NtpStudy(Study):
             "blasts": blasts,
             "resharding": resharding,
             "checks": pd.DataFrame(checks),
-            "loop": loop.loop_table(runs),
-            "within": loop.within_table(stage.runs("inside other schemes", points)),
+            "loop": loop.loop_table(stage.runs("training loop", of_loop)),
+            "within": loop.within_table(stage.runs("inside other schemes", within)),
         }
 
     def tables(self, results: Results) -> Tables:
@@ -371,28 +370,17 @@ def _shown_traces(table: pd.DataFrame) -> Printed:
     """Show what 15 days do, by repair time and failure rate."""
     means = table.groupby(["rate_factor", "repair"], sort=False).mean(numeric_only=True)
     means = means.sort_index(level="rate_factor", sort_remaining=False, kind="stable").reset_index()
-    columns = {
+    columns: Columns = {
         "repair": "repair",
-        "rate_factor": "rate",
-        "share_above": ">0.1%",
-        "peak_gpus": "peak",
-        "least_availability_tp32": "TP32",
-        "least_availability_tp64": "TP64",
-        **{f"loss_{scheme}": name for scheme, name in SCHEMES.items()},
+        "rate_factor": ("rate", "x{}"),
+        "share_above": (">0.1%", "{:.0%}"),
+        "peak_gpus": ("peak", "{:.0f}"),
+        "least_availability_tp32": ("TP32", "{:.1%}"),
+        "least_availability_tp64": ("TP64", "{:.1%}"),
+        **{f"loss_{scheme}": (name, "{:.2%}") for scheme, name in SCHEMES.items()},
     }
-    return Printed(
-        "15 days: time above 0.1 % failed, peak of GPUs, worst availability, mean loss",
-        means[list(columns)],
-        {
-            "rate_factor": "x{}",
-            "share_above": "{:.0%}",
-            "peak_gpus": "{:.0f}",
-            "least_availability_tp32": "{:.1%}",
-            "least_availability_tp64": "{:.1%}",
-            **{f"loss_{scheme}": "{:.2%}" for scheme in SCHEMES},
-        },
-        columns,
-    )
+    title = "15 days: time above 0.1 % failed, peak of GPUs, worst availability, mean loss"
+    return columns_of(title, means, columns)
 
 
 def shown_spares(table: pd.DataFrame, failing: pd.DataFrame) -> Printed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -50,53 +51,34 @@ _LIMIT_S = 90 * 86_400.0
 METRIC = "time_to_train_ratio"
 
 
-def main_points(steps: int, seeds: int) -> list[Point]:
-    """Return every scheme on every protection, for both restarts."""
-    return [
-        point
-        for restart_s in RESTARTS_S
-        for scheme in SCHEMES
-        for protection in PROTECTIONS
-        for point in _points("main", restart_s, scheme, protection, steps, seeds)
-    ]
+def main_points(steps: int, seeds: int) -> Iterator[Point]:
+    """Yield every scheme on every protection, for both restarts."""
+    for restart_s, scheme, protection in product(RESTARTS_S, SCHEMES, PROTECTIONS):
+        yield from _points("main", restart_s, scheme, protection, steps, seeds)
 
 
-def scan_points(steps: int, seeds: int) -> list[Point]:
-    """Return SPARe at every redundancy, with and without REFT beneath."""
-    return [
-        point
-        for restart_s in RESTARTS_S
-        for protection in SCANNED
-        for redundancy in REDUNDANCIES
-        for point in _points(
-            *("scan", restart_s, "spare", protection, steps, seeds),
-            {"strategy.redundancy": redundancy},
-        )
-    ]
+def scan_points(steps: int, seeds: int) -> Iterator[Point]:
+    """Yield SPARe at every redundancy, with and without REFT beneath."""
+    for restart_s, protection, redundancy in product(RESTARTS_S, SCANNED, REDUNDANCIES):
+        more = {"strategy.redundancy": redundancy}
+        yield from _points("scan", restart_s, "spare", protection, steps, seeds, more)
 
 
-def placement_points(steps: int, seeds: int) -> list[Point]:
-    """Return failures of several sizes against both placements: no failure is masked."""
-    return [
-        point
-        for failures, struck in LARGE_FAILURES.items()
-        for protection in PLACED
-        for placement in PLACEMENTS
-        for persisted in PERSIST_STEPS
-        for point in _points(
-            *("placement", 300.0, "checkpoint", protection, steps, seeds),
-            struck
-            | {
-                f"protection.{protection}.placement": placement,
-                "checkpoint.interval_steps": persisted,
-            },
-            (
-                ("failures_of", failures),
-                ("placement", placement),
-                ("persist_steps", str(persisted)),
-            ),
-        )
-    ]
+def placement_points(steps: int, seeds: int) -> Iterator[Point]:
+    """Yield failures of several sizes against both placements: no failure is masked."""
+    cells = product(LARGE_FAILURES.items(), PLACED, PLACEMENTS, PERSIST_STEPS)
+    for (failures, struck), protection, placement, persisted in cells:
+        more = {
+            f"protection.{protection}.placement": placement,
+            "checkpoint.interval_steps": persisted,
+        }
+        labels = {
+            "failures_of": failures,
+            "placement": placement,
+            "persist_steps": str(persisted),
+        }
+        cell = "placement", 300.0, "checkpoint", protection, steps, seeds
+        yield from _points(*cell, struck | more, tuple(labels.items()))
 
 
 def _points(
@@ -108,8 +90,8 @@ def _points(
     seeds: int,
     more: Mapping[str, object] | None = None,
     labels: Labels = (),
-) -> list[Point]:
-    """Return a point a seed; all points of one seed live through the same failures."""
+) -> Iterator[Point]:
+    """Yield a point a seed; all points of one seed live through the same failures."""
     changes = {
         "job.steps": steps,
         "job.time_limit_s": _LIMIT_S,
@@ -122,7 +104,8 @@ def _points(
     # Resolved here: the platform is measured once for all seeds.
     question = resolve(load_scenario("spare-sound", changes))
     labels = (("study", study), *labels, ("restart_of_s", restart_s))
-    return [Point.of(question, seed, labels) for seed in range(seeds)]
+    for seed in range(seeds):
+        yield Point.of(question, seed, labels)
 
 
 def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:

@@ -25,7 +25,7 @@ from math import exp, expm1
 
 import pandas as pd
 from faultline.experiments.analysis.intervals import interval_of_proportion
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
@@ -292,16 +292,16 @@ def recovery_rows(table: pd.DataFrame) -> Iterator[Row]:
 
 def shown_recoveries(table: pd.DataFrame) -> Printed:
     """Show where restarted jobs found their state."""
-    return Printed(
-        "Where restarts find the state: 64 nodes, a failure every 300 s,\n78 % of them of hardware",
-        table[["sharding_group", "restart_s", "way", "exact", "counted"]].assign(
-            interval=[f"{cell.low:.1%} to {cell.high:.1%}" for cell in table.itertuples()]
-        ),
-        {"restart_s": "{:g} s", "exact": "{:.1%}", "counted": "{:.1%}", "interval": "{}"},
-        {
-            "sharding_group": "group",
-            "restart_s": "restart",
-            "exact": "closed form",
-            "interval": "95 %",
-        },
+    columns: Columns = {
+        "sharding_group": "group",
+        "restart_s": ("restart", "{:g} s"),
+        "way": "way",
+        "exact": ("closed form", "{:.1%}"),
+        "counted": ("counted", "{:.1%}"),
+        "interval": ("95 %", "{}"),
+    }
+    interval = [f"{cell.low:.1%} to {cell.high:.1%}" for cell in table.itertuples()]
+    title = (
+        "Where restarts find the state: 64 nodes, a failure every 300 s,\n78 % of them of hardware"
     )
+    return columns_of(title, table.assign(interval=interval), columns)

@@ -19,7 +19,7 @@ from functools import cache
 from typing import Literal
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.studies.base import Row, row_of
 from faultline.platforms.preset_library import load_preset
 from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
@@ -233,26 +233,23 @@ def snapshot_rows(sharded: pd.DataFrame, saving: pd.DataFrame) -> Iterator[Row]:
 
 def shown_iterations(table: pd.DataFrame) -> Printed:
     """Show iterations with snapshots, and mark what misses the tolerance."""
-    ours = table.assign(
-        error=table.error.map(_percent).where(~table.calibration, "(fit)"),
-        overhead_error=table.overhead_error.map(_percent, na_action="ignore").where(
-            ~table.calibration
-        ),
-    ).drop(columns="calibration")
-    seconds = ("published_s", "predicted_s", "published_overhead_s", "overhead_s")
-    return Printed(
-        f"Iteration with a snapshot and its overhead, s; calibrated on {CALIBRATED_ON}, * misses "
-        f"{TOLERANCE:.0%}",
-        ours,
-        {**dict.fromkeys(seconds, "{:.2f}"), "error": "{}", "overhead_error": "{}"},
-        {
-            "published_s": "pub.",
-            "predicted_s": "ours",
-            "published_overhead_s": "over.",
-            "overhead_s": "ours",
-            "overhead_error": "error",
-        },
-    )
+    predicted = ~table.calibration
+    overheads = table.overhead_error.map(_percent, na_action="ignore").where(predicted)
+    errors = table.error.map(_percent).where(predicted, "(fit)")
+    ours = table.assign(error=errors, overhead_error=overheads)
+    columns: Columns = {
+        "mode": "mode",
+        "model": "model",
+        "published_s": ("pub.", "{:.2f}"),
+        "predicted_s": ("ours", "{:.2f}"),
+        "error": ("error", "{}"),
+        "published_overhead_s": ("over.", "{:.2f}"),
+        "overhead_s": ("ours", "{:.2f}"),
+        "overhead_error": ("error", "{}"),
+    }
+    calibrated = f"calibrated on {CALIBRATED_ON}, * misses {TOLERANCE:.0%}"
+    title = f"Iteration with a snapshot and its overhead, s; {calibrated}"
+    return columns_of(title, ours, columns)
 
 
 def iteration_sentence(table: pd.DataFrame, unhidden_s: float) -> str:
@@ -274,16 +271,12 @@ def iteration_sentence(table: pd.DataFrame, unhidden_s: float) -> str:
 
 def shown_shards(table: pd.DataFrame) -> Printed:
     """Show the copies of shards beside the published snapshots."""
-    return Printed(
-        "Snapshot of 11,471 MiB a rank, s",
-        table[["sharding_group", "published_s", "copy_s"]],
-        {"published_s": "{:g}", "copy_s": "{:.3f}"},
-        {
-            "sharding_group": "sharded over",
-            "published_s": "published",
-            "copy_s": f"copy on {PLATFORM}",
-        },
-    )
+    columns: Columns = {
+        "sharding_group": "sharded over",
+        "published_s": ("published", "{:g}"),
+        "copy_s": (f"copy on {PLATFORM}", "{:.3f}"),
+    }
+    return columns_of("Snapshot of 11,471 MiB a rank, s", table, columns)
 
 
 def shown_savings(table: pd.DataFrame) -> Printed:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
 from faultline.experiments.studies.spare import cells, figures, rates
 from faultline.experiments.studies.spare.cells import SMALL_JOBS, compare_engines, measure_fabric
@@ -44,10 +44,10 @@ class SpareStudy(Study):
         measured = stage.calls("measuring the fabric", measure_fabric, fabric)
         engines = stage.calls("both engines", compare_engines, SMALL_JOBS)
         chosen = stage.pick(cells.default_cells(), cells.full_cells())
-        runs = stage.runs("runs", list(cells.cell_points(chosen, stage.seeds)))
-        shortcuts = stage.runs("shortcuts", list(cells.shortcut_points(stage.seeds)))
-        sensitivity = stage.runs("sensitivity", list(cells.sensitivity_points(stage.seeds)))
-        alone = stage.runs("checkpoint-only", list(cells.checkpoint_points(stage.seeds)))
+        runs = stage.runs("runs", cells.cell_points(chosen, stage.seeds))
+        shortcuts = stage.runs("shortcuts", cells.shortcut_points(stage.seeds))
+        sensitivity = stage.runs("sensitivity", cells.sensitivity_points(stage.seeds))
+        alone = stage.runs("checkpoint-only", cells.checkpoint_points(stage.seeds))
         rate_runs, curves = rates.sweep(stage, rates.settings(stage.full))
         return {
             "runs": runs,
@@ -119,32 +119,34 @@ class SpareStudy(Study):
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | str]:
         """Return the tables, the headline after what it rests on."""
         made = self.tables(results)
-        seconds = "{:.2f} s"
-        yield Printed(
-            "Fabric: measured in SimGrid on spare-600k",
-            made["fabric"],
-            {
-                **dict.fromkeys(("all_reduce_s", "save_s", "load_s"), seconds),
-                "study_all_reduce_s": "{:.0f} s",
-                "study_save_s": "{:.1f} s",
-            },
-            {"all_reduce_s": "all-reduce", "study_all_reduce_s": "study", "save_s": "write",
-             "study_save_s": "study", "load_s": "load"},
-        )  # fmt: skip
+        fabric: Columns = {
+            "groups": "groups",
+            "all_reduce_s": ("all-reduce", "{:.2f} s"),
+            "study_all_reduce_s": ("study", "{:.0f} s"),
+            "save_s": ("write", "{:.2f} s"),
+            "study_save_s": ("study", "{:.1f} s"),
+            "load_s": ("load", "{:.2f} s"),
+        }
+        yield columns_of("Fabric: measured in SimGrid on spare-600k", made["fabric"], fabric)
         yield _FABRIC
-        yield Printed(
-            "Engines: 24 groups, 100 steps, no jitter; SimGrid against replay",
-            made["engines"],
-            {"same_events": lambda same: "yes" if same else "NO", "largest_difference": "{:.0e}"},
-            {"same_events": "same events", "largest_difference": "times differ"},
-        )
+        engines: Columns = {
+            "rules": "rules",
+            "scheme": "scheme",
+            "events": "events",
+            "same_events": ("same events", lambda same: "yes" if same else "NO"),
+            "largest_difference": ("times differ", "{:.0e}"),
+            "failures": "failures",
+        }
+        title = "Engines: 24 groups, 100 steps, no jitter; SimGrid against replay"
+        yield columns_of(title, made["engines"], engines)
         yield printed_shortcuts(made["shortcuts"])
-        yield Printed(
-            "Checkpoint and restart only",
-            made["checkpoint_only"],
-            {"done": "{:.2%}", _RATIO: lambda ratio: f"{ratio:.2f}" if ratio < 1e300 else "-"},
-            {"strategy": "scheme", "done": "steps done", _RATIO: "time-to-train ratio"},
-        )
+        alone: Columns = {
+            "setting": "setting",
+            "strategy": "scheme",
+            "done": ("steps done", "{:.2%}"),
+            _RATIO: ("time-to-train ratio", lambda each: f"{each:.2f}" if each < 1e300 else "-"),
+        }
+        yield columns_of("Checkpoint and restart only", made["checkpoint_only"], alone)
         yield rates.printed_curves(made["failure-rates"])
         yield printed_crossings(made["failure-rates-crossings"])
         yield from printed_headline(made["headline"])

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory import comparisons, figures, jobs
@@ -20,7 +20,7 @@ PAPER_MEAN_FAILURES_ERROR = 0.0113
 PAPER_LEAST_WORK_ERROR = 0.0060
 PAPER_WORK_ERROR = 0.04
 PAPER_GROUPS = (200, 600, 1000)
-_PERCENT = "{:+.1%}"
+_PERCENT, _STACKS = "{:+.1%}", "{:.3f}"
 _CURVES = ((200, 9), (1000, 9))
 _READ_AS = (
     "X is the number of the failure that ends a life. μ is read as E[X] - 1 (failures outlived), "
@@ -223,66 +223,54 @@ def replication_table(counts: pd.DataFrame, groups: int) -> Printed:
         last_set=[groups % r or r for r in mine.redundancy],
         simulated=[f"{mean:.2f} ± {error:.2f}" for mean, error in both],
     )
-    columns = {
+    columns: Columns = {
         "redundancy": "r",
         "last_set": "last set",
-        "simulated": "simulated",
-        "closed": "exact",
-        "closed_error": "difference",
-        "plain": "paper",
-        "plain_error_fatal": "difference",
+        "simulated": ("simulated", str),
+        "closed": ("exact", "{:.2f}"),
+        "closed_error": ("difference", "{:+.2%}"),
+        "plain": ("paper", "{:.2f}"),
+        "plain_error_fatal": ("difference", _PERCENT),
     }
-    return Printed(
-        f"Replication, N = {groups}: mean failures up to and with the wipe-out",
-        shown[list(columns)],
-        {"simulated": str, "closed": "{:.2f}", "closed_error": "{:+.2%}", "plain": "{:.2f}",
-         "plain_error_fatal": _PERCENT},
-        columns,
-    )  # fmt: skip
+    title = f"Replication, N = {groups}: mean failures up to and with the wipe-out"
+    return columns_of(title, shown, columns)
 
 
 def work_table(work: pd.DataFrame) -> Printed:
     """Return stacks and patch compute over failures: real matching beside closed forms."""
-    columns = {
+    columns: Columns = {
         "groups": "N",
         "redundancy": "r",
-        "stacks": "S",
-        "closed_stacks": "closed",
-        "one_stack": "ρ",
-        "closed_one_stack": "closed",
-        "one_stack_error": "±",
-        "as_needed": "as-needed",
-        "as_needed_error": "±",
-        "work_error": "S + ρ ±",
+        "stacks": ("S", _STACKS),
+        "closed_stacks": ("closed", _STACKS),
+        "one_stack": ("ρ", _STACKS),
+        "closed_one_stack": ("closed", _STACKS),
+        "one_stack_error": ("±", _PERCENT),
+        "as_needed": ("as-needed", _STACKS),
+        "as_needed_error": ("±", _PERCENT),
+        "work_error": ("S + ρ ±", _PERCENT),
     }
-    return Printed(
-        "SPARe a failure: stacks S, patch compute ρ (one-stack, as-needed)",
-        work[list(columns)],
-        {name: _PERCENT if name.endswith("error") else "{:.3f}" for name in list(columns)[2:]},
-        columns,
-    )
+    title = "SPARe a failure: stacks S, patch compute ρ (one-stack, as-needed)"
+    return columns_of(title, work, columns)
 
 
 def jobs_tables(cells: pd.DataFrame) -> Iterator[Printed]:
     """Yield simulated jobs beside their prediction, a table for each set of rules and failures."""
-    columns = {
+    columns: Columns = {
         "strategy": "scheme",
         "groups": "N",
         "redundancy": "r",
-        "mean_stacks": "S̄",
-        "predicted_mean_stacks": "closed",
-        "stacks_error": "±",
-        "plain_work_error": "bound ±",
-        "time_to_train_ratio": "ratio",
-        "predicted_time_to_train_ratio": "closed",
-        "ratio_error": "±",
+        "mean_stacks": ("S̄", _STACKS),
+        "predicted_mean_stacks": ("closed", _STACKS),
+        "stacks_error": ("±", _PERCENT),
+        "plain_work_error": ("bound ±", _PERCENT),
+        "time_to_train_ratio": ("ratio", "{:.2f}"),
+        "predicted_time_to_train_ratio": ("closed", "{:.2f}"),
+        "ratio_error": ("±", _PERCENT),
     }
-    formats = {name: _PERCENT for name in columns if name.endswith("error")}
-    formats |= {name: "{:.3f}" for name in columns if name.endswith("mean_stacks")}
-    formats |= {name: "{:.2f}" for name in columns if name.endswith("ratio")}
     for (rules, distribution), mine in cells.groupby(["rules", "distribution"], sort=False):
         title = f"Whole jobs, {rules}, {distribution}: simulated, and closed forms"
-        yield Printed(title, mine[list(columns)], formats, columns)
+        yield columns_of(title, mine, columns)
 
 
 def times_table(times: pd.DataFrame) -> Printed:
@@ -308,14 +296,14 @@ def times_table(times: pd.DataFrame) -> Printed:
 
 def redundancies_table(rows: pd.DataFrame) -> Printed:
     """Return which redundancy is best by rule, objective, prediction and publication."""
-    columns = {
+    columns: Columns = {
         "scheme": "scheme",
         "groups": "N",
         "rule": "rule",
         "objective": "least J(r)",
         "predicted": "predicted",
-        "near": "within 1 %",
+        "near": ("within 1 %", str),
         "published": "published",
     }
     title = "Best redundancy, rules of the study, Weibull failures"
-    return Printed(title, rows[list(columns)], {"near": str}, columns)
+    return columns_of(title, rows, columns)
