@@ -112,7 +112,7 @@ def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
     except (StrategyError, UserError) as error:
         return str(error)
     question = at_redundancy(opened, best)
-    closed_form = closed_form_ratio(question)
+    closed_form = closed_form_ratio(question, cell.mtbf_s)
     # Intervals are chosen as if it cost no more without failures than others do.
     job = scenario.job
     dearer = job.model_copy(update={"compute_s": job.compute_s * (1.0 + candidate.price)})
@@ -121,7 +121,7 @@ def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
     return Entry(candidate, priced, predicted, closed_form)
 
 
-def closed_form_ratio(question: ResolvedJob) -> float:
+def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
     """Return the predicted time to train over that without failures (`prediction.predict`).
 
     Groups fail each by itself, memoryless: so they do here, as neither a GPU nor a domain is shared
@@ -130,6 +130,13 @@ def closed_form_ratio(question: ResolvedJob) -> float:
     state that is saved after the failure; and where it does not hold: for a job of fewer than
     `LEAST_LIVES` lives, or of lives that keep fewer than `LEAST_KEPT` checkpoints
     (`Prediction.holds_for`).
+
+    Parameters
+    ----------
+    question : ResolvedJob
+        The job.
+    mtbf_s : float
+        Mean time between its failures as the cell states it, in seconds.
     """
     strategy, protected = question.strategy(), question.protected
     if strategy.tracks_components or not isinstance(strategy, Predictable):
@@ -137,7 +144,8 @@ def closed_form_ratio(question: ResolvedJob) -> float:
     saves_ahead = not protected.in_background or protected.snapshot_interval_steps > 0
     if strategy.failure_course().law.mean_failures > 1.0 or not saves_ahead:
         return nan
-    costs, job, groups = question.costs(), question.scenario.job, strategy.groups
+    job, groups = question.scenario.job, strategy.groups
+    costs = replace(question.costs(), mtbf_s=mtbf_s)
     failed_s = costs.all_reduce_s + question.durations.reconfigure_s(groups)
     prediction = predict(
         strategy.failure_course(),
