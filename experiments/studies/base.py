@@ -24,7 +24,10 @@ from statistics import fmean, stdev
 from typing import Any, ClassVar
 
 import pandas as pd
+from faultline.experiments.analysis.comparison import compare
+from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.quantities import quantity as known_quantity
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
@@ -80,12 +83,8 @@ def row_of(
     mean = fmean(values)
     low = high = mean
     if len(values) > 1:
-        # Here: the command line, which knows every reproduction, need not wait for pandas.
-        from faultline.experiments.analysis.intervals import half_width, interval_of_mean
-        from faultline.experiments.analysis.quantities import quantity as known
-
         half = half_width(stdev(values), len(values))
-        ends = interval_of_mean(mean, half, share=known(quantity).share)
+        ends = interval_of_mean(mean, half, share=known_quantity(quantity).share)
         low, high = (float(end) for end in ends)
     return Row(quantity, scheme, setting, published, mean, low, high, unit)
 
@@ -142,8 +141,6 @@ def changes_against(
     Beside ``change`` are ``change_low`` and ``change_high``: its 95 % interval by paired t, all
     three as fractions of the baseline's mean.
     """
-    from faultline.experiments.analysis.comparison import compare
-
     table = compare(runs, by, baseline, axes, metric)
     ends = {f"change_{end}": table[end] / table["baseline_mean"] for end in ("low", "high")}
     return table.assign(**ends)
@@ -176,9 +173,9 @@ class Study(ABC):
     def play(self, stage: Stage) -> Results:
         """Play and compute everything."""
 
-    @abstractmethod
     def rows(self, results: Results) -> Iterable[Row]:
         """Return every result beside its published value."""
+        return ()
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return what programs read: by default the rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite, isnan
@@ -99,10 +99,6 @@ class HeadToHead(Study):
         if not any(chosen.values()):
             raise UserError("--only layers: none of these schemes depends on the number of layers")
         return [match for mine in chosen.values() for match in mine]
-
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return nothing: there is no published comparison."""
-        yield from ()
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return the rows of the settings' table, without infinite numbers."""
