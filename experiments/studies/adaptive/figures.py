@@ -9,13 +9,13 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.palette import LineLook
-from faultline.experiments.figures.panels import write_notes, write_title
+from faultline.experiments.figures.panels import draw_band, ticks_at, write_notes, write_title
 from faultline.experiments.figures.style import scheme_looks
 from faultline.experiments.studies.adaptive.variants import BASELINE, METRICS, SCHEMES, runs_at
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
 _LOOKS = {
@@ -72,14 +72,10 @@ def draw_curves(runs: pd.DataFrame, groups: int) -> Figure:
             line = table[(table.strategy == scheme) & (table.variant == name)]
             look = _LOOKS[name]
             _plot(axis, line.redundancy, line["mean"], look)
-            axis.fill_between(
-                line.redundancy, line["low"], line["high"], color=look.colour, alpha=0.2, lw=0
-            )
+            draw_band(axis, line.redundancy, line, look.colour)
         # Logarithmic: at r = 2 the ratio is twice that of the optimum.
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(FixedLocator([2, 2.5, 3, 4, 5, 6, 8, 10]))
-        axis.yaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_major_formatter("{x:g}")
+        ticks_at(axis.yaxis, [2, 2.5, 3, 4, 5, 6, 8, 10])
 
     notes = [
         f"Weibull failures every 300 s, sound rules. Mean over {mine.seed.nunique()} seeds of",

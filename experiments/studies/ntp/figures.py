@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import looks_of_schemes, title_of
+from faultline.experiments.figures.panels import draw_band
 from faultline.experiments.figures.style import CAUSE_LOOKS, PUBLISHED
 from faultline.experiments.studies.ntp import published
 from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY
@@ -88,10 +89,7 @@ def draw_losses(table: pd.DataFrame) -> Figure:
                     label=f"{_LOOKS[scheme].label}, {'packed' if packed else 'not packed'}"
                 )  # fmt: skip
                 if packed and axis is near:
-                    axis.fill_between(
-                        mine.failed_fraction, mine.low, mine.high, color=_LOOKS[scheme].colour,
-                        alpha=0.18, linewidth=0
-                    )  # fmt: skip
+                    draw_band(axis, mine.failed_fraction, mine, _LOOKS[scheme].colour)
         edge = {"marker": "v", "markeredgecolor": _LOOKS[scheme].colour}
         near.plot(0.004, published.MOST_LOSS[scheme], **{**PUBLISHED, **edge})
     for axis in (whole, near):
@@ -120,7 +118,7 @@ def draw_courses(courses: pd.DataFrame) -> Figure:
     for course, colour in _COURSE_COLOURS.items():
         table = by_course.get_group(course)
         repair, factor = course
-        axis.fill_between(table.day, table.low, table.high, color=colour, alpha=0.2, linewidth=0)
+        draw_band(axis, table.day, table, colour)
         axis.plot(table.day, table.one, color=colour, linewidth=0.8, drawstyle="steps-post")
         rate = f"{factor} times the rate" if factor > 1 else "Llama 3's rate"
         axis.plot(table.day, table["median"], color=colour, label=f"{rate}, repair {repair}")
@@ -189,9 +187,7 @@ def draw_blasts(table: pd.DataFrame) -> Figure:
         axis.plot(
             mine.blast_radius, mine.loss, color=look.colour, marker=look.marker, label=look.label
         )
-        axis.fill_between(
-            mine.blast_radius, mine.low, mine.high, color=look.colour, alpha=0.18, linewidth=0
-        )
+        draw_band(axis, mine.blast_radius, mine, look.colour)
     axis.set_xscale("log", base=2)
     axis.set_xticks(list(means.blast_radius.unique()), means.blast_radius.unique().astype(str))
     axis.minorticks_off()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.panels import write_notes, write_title
+from faultline.experiments.figures.panels import draw_band, ticks_at, write_notes, write_title
 from faultline.experiments.figures.style import PUBLISHED, graded_looks
 from faultline.experiments.studies.reft.combinations import (
     PROTECTIONS,
@@ -34,7 +34,7 @@ from faultline.strategies.in_memory.reliability import loss_probability, weibull
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 _LABELS = {
     "storage": "storage,\njob waits",
@@ -63,9 +63,7 @@ def draw_combinations(runs: pd.DataFrame) -> Figure:
             line = table.loc[(restart_s, scheme)].loc[list(PROTECTIONS)]
             _draw_protections(axis, line, scheme)
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(FixedLocator([2, 3, 4, 5, 7, 10, 20, 50, 100]))
-        axis.yaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_major_formatter("{x:g}")
+        ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 20, 50, 100])
         axis.margins(y=0.08)
         axis.set_xticks(
             range(len(PROTECTIONS)), [_LABELS[name] for name in PROTECTIONS], fontsize=9
@@ -117,9 +115,7 @@ def draw_scan(scan: pd.DataFrame) -> Figure:
             axis.plot(
                 line.redundancy, line["mean"], color=colour, marker=marker, ls=dashes, label=label
             )
-            axis.fill_between(
-                line.redundancy, line["low"], line["high"], color=colour, alpha=0.2, lw=0
-            )
+            draw_band(axis, line.redundancy, line, colour)
             best = line.loc[line["mean"].idxmin()]
             axis.annotate(
                 f"best: r = {best.redundancy:g}, {best['mean']:.2f}",

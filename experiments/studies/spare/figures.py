@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from faultline.experiments.figures.panels import write_title
+from faultline.experiments.figures.panels import ticks_at, write_title
 from faultline.experiments.figures.style import PUBLISHED, scheme_looks
 from faultline.experiments.studies.base import Draw
 from faultline.experiments.studies.spare.cells import SCHEMES
@@ -105,9 +105,7 @@ def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> Non
     if quantity == "time_to_train_ratio":
         # Logarithmic: at r = 2 the ratio is ten times that of the optimum.
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(FixedLocator([2, 3, 4, 5, 7, 10, 15, 20, 30]))
-        axis.yaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_major_formatter("{x:g}")
+        ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 15, 20, 30])
 
 
 def _legend_entries(with_published: bool) -> list[Line2D]:
@@ -254,9 +252,7 @@ def _part(table: pd.DataFrame, rules: str, distribution: str, groups: int) -> pd
 def _draw_ratios(axis: Axes, mine: pd.DataFrame) -> None:
     axis.set_yscale("log")
     axis.set_ylim(1.0, _TOP)
-    axis.yaxis.set_major_locator(FixedLocator(_RATIOS))
-    axis.yaxis.set_minor_locator(NullLocator())
-    axis.yaxis.set_major_formatter("{x:g}")
+    ticks_at(axis.yaxis, _RATIOS)
     arrows: dict[float, int] = {}
     for scheme in NAMES:
         rows = mine[mine.strategy == scheme]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.panels import write_title
+from faultline.experiments.figures.panels import ticks_at, write_title
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 _SIMULATED, _CLOSED, _PAPER, _OTHER = "black", "#0072B2", "#D55E00", "#009E73"
 _ERROR_PANELS = {
@@ -37,9 +37,7 @@ def draw_errors(counts: pd.DataFrame) -> Figure:
             axis.plot(line.groups, line[column], color=colour, marker="o", markersize=3)
         axis.set_title(title)
         axis.set_xscale("log")
-        axis.xaxis.set_major_locator(FixedLocator([50, 100, 200, 600, 1000, 10_000]))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_major_formatter("{x:g}")
+        ticks_at(axis.xaxis, [50, 100, 200, 600, 1000, 10_000])
         axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
     for axis in axes[1]:
         axis.set_xlabel("groups N")
@@ -149,9 +147,7 @@ def draw_times(times: pd.DataFrame) -> Figure:
         axis.set_title(title)
         axis.set_xlabel("Weibull shape (1: exponential)")
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(FixedLocator([0.05, 0.1, 0.2, 0.5, 1, 2, 3]))
-        axis.yaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_major_formatter("{x:g}")
+        ticks_at(axis.yaxis, [0.05, 0.1, 0.2, 0.5, 1, 2, 3])
     axes[0].set_ylabel("time to a wipe-out / (μ m)")
     write_title(figure, "N = 200 (lines: closed form, dots: Monte Carlo)")
     _legend_below(figure, axes[0])
