@@ -37,7 +37,7 @@ def draw_recovery(table: pd.DataFrame) -> Figure:
             axis.plot(mine.lost, mine.bound, color=look.colour, linestyle=":", linewidth=1.2)
             axis.plot(
                 mine.lost, mine.drawn, look.marker, color=look.colour, label=look.label,
-                clip_on=False
+                clip_on=False,
             )  # fmt: skip
         axis.set_xscale("log", base=2)
         ticks = [lost for lost in LOST_MACHINES if lost & (lost - 1) == 0]
@@ -113,5 +113,5 @@ def _draw_curves(axis: Axes, exact: pd.DataFrame, drawn: pd.DataFrame, column: s
         colour, marker = _LOOKS[scheme]
         axis.errorbar(
             marks[column], marks.drawn, yerr=[marks.drawn - marks.low, marks.high - marks.drawn],
-            fmt=marker, color=colour, markersize=4, linewidth=1.0, clip_on=False
+            fmt=marker, color=colour, markersize=4, linewidth=1.0, clip_on=False,
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +38,6 @@ class Landmark:
     x: float
     y: float
     text: str
-    align: str = "left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Axis2D:
     ----------
     x, y : str
         Their labels.
-    x_ticks, y_ticks : tuple of (float, str)
+    x_ticks, y_ticks : mapping of float to str
         Where and what.
     log_y : bool
         Whether y is on a logarithmic scale, as x always is.
@@ -59,8 +58,8 @@ class Axis2D:
 
     x: str
     y: str
-    x_ticks: tuple[tuple[float, str], ...]
-    y_ticks: tuple[tuple[float, str], ...]
+    x_ticks: Mapping[float, str]
+    y_ticks: Mapping[float, str]
     log_y: bool
     landmarks: tuple[Landmark, ...] = ()
 
@@ -68,15 +67,8 @@ class Axis2D:
 _RESTART = Axis2D(
     "mean time between failures of the whole job",
     "time of a restart",
-    (
-        (60, "1 min"),
-        (300, "5 min"),
-        (1800, "30 min"),
-        (7200, "2 h"),
-        (28_800, "8 h"),
-        (86_400, "1 d"),
-    ),
-    ((10, "10 s"), (60, "1 min"), (300, "5 min"), (900, "15 min"), (3600, "1 h"), (7200, "2 h")),
+    {60: "1 min", 300: "5 min", 1800: "30 min", 7200: "2 h", 28_800: "8 h", 86_400: "1 d"},
+    {10: "10 s", 60: "1 min", 300: "5 min", 900: "15 min", 3600: "1 h", 7200: "2 h"},
     True,
     (
         Landmark(5556, 908, "today: failures as of Llama 3,\nrestart as of ByteRobust"),
@@ -86,17 +78,9 @@ _RESTART = Axis2D(
 _DOMAINS = Axis2D(
     "GPUs of the job",
     "failures that break a whole scale-up domain",
-    (
-        (1024, "1k"),
-        (4096, "4k"),
-        (16_384, "16k"),
-        (65_536, "64k"),
-        (262_144, "256k"),
-        (600_064, "600k"),
-    ),
-    tuple((share / 100, f"{share} %") for share in range(0, 101, 20)),
+    {1024: "1k", 4096: "4k", 16_384: "16k", 65_536: "64k", 262_144: "256k", 600_064: "600k"},
+    {share / 100: f"{share} %" for share in range(0, 101, 20)},
     False,
-    (),
 )
 _KEPT = {"reft": "REFT", "gemini": "Gemini", "just-in-time": "just in time"}
 _LEVELS = (1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)
@@ -191,11 +175,11 @@ def _dots(panel: Axes, ranked: pd.DataFrame) -> None:
         )
         panel.errorbar(
             row.ratio, place, xerr=[[row.ratio - row.ratio_low], [row.ratio_high - row.ratio]],
-            fmt="o", color=colour, capsize=3, markersize=7, zorder=3
+            fmt="o", color=colour, capsize=3, markersize=7, zorder=3,
         )  # fmt: skip
         panel.plot(
             row.gpu_ratio, place, marker="D", linestyle="none", markerfacecolor="white",
-            markeredgecolor=colour, markersize=6, zorder=2
+            markeredgecolor=colour, markersize=6, zorder=2,
         )  # fmt: skip
     panel.set_yticks(
         range(len(ranked)),
@@ -248,7 +232,7 @@ def draw_phase(axes: Axes, region: Region, axis: Axis2D) -> None:
     x_edges, y_edges = _edges(region.xs, True), _edges(region.ys, axis.log_y)
     axes.pcolormesh(
         x_edges, y_edges, places, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
-        rasterized=True
+        rasterized=True,
     )  # fmt: skip
     _outline(axes, region.place, x_edges, y_edges)
     axes.set_xscale("log")
@@ -268,7 +252,7 @@ def draw_levels(axes: Axes, region: Region, levels: Sequence[float]) -> None:
     filled = np.where(np.isfinite(region.ratio), region.ratio, np.nanmax(region.ratio))
     lines = axes.contour(
         region.xs, region.ys, np.log(filled), levels=np.log(levels), colors="#222222",
-        linewidths=0.7, linestyles=":", negative_linestyles=":"
+        linewidths=0.7, linestyles=":", negative_linestyles=":",
     )  # fmt: skip
     written = {np.log(level): f"{level:g}×" for level in levels}
     texts = axes.clabel(lines, fmt=written, fontsize=7, inline_spacing=2)
@@ -330,10 +314,8 @@ def _taken(region: Region, axis: Axis2D) -> NDArray[np.bool_]:
         column = int(np.abs(np.log(region.xs) - np.log(mark.x)).argmin())
         distances = region.ys - mark.y if not axis.log_y else np.log(region.ys / mark.y)
         row = int(np.abs(distances).argmin())
-        wide = round(0.25 * columns) if mark.text else 0
-        first, last = (column, column + wide) if mark.align == "left" else (column - wide, column)
-        low = row - max(1, round(0.08 * rows))
-        taken[max(0, low) : row + 1, max(0, first) : last + 1] = True
+        low, last = row - max(1, round(0.08 * rows)), column + round(0.25 * columns)
+        taken[max(0, low) : row + 1, column : last + 1] = True
     return taken
 
 
@@ -354,7 +336,7 @@ def _name_regions(axes: Axes, region: Region, taken: NDArray[np.bool_]) -> None:
             axes.text(
                 region.xs[column], region.ys[row], name_of(scheme), ha="center", va="center",
                 fontsize=float(size), fontweight="bold", color="#111111", path_effects=_HALO,
-                zorder=6
+                zorder=6,
             )  # fmt: skip
 
 
@@ -369,19 +351,18 @@ def _off_centre(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
 def _landmark(axes: Axes, mark: Landmark) -> None:
     axes.plot(
         mark.x, mark.y, marker="*", markersize=13, color="#111111", markeredgecolor="white",
-        markeredgewidth=1.0, zorder=7
+        markeredgewidth=1.0, zorder=7,
     )  # fmt: skip
     axes.annotate(
-        mark.text, (mark.x, mark.y), xytext=(8 if mark.align == "left" else -8, -3),
-        textcoords="offset points", ha=mark.align, va="top", fontsize=8, path_effects=_HALO,
-        zorder=7
+        mark.text, (mark.x, mark.y), xytext=(8, -3), textcoords="offset points", ha="left",
+        va="top", fontsize=8, path_effects=_HALO, zorder=7,
     )  # fmt: skip
 
 
 def _ticks(axes: Axes, axis: Axis2D) -> None:
     axes.grid(visible=False)
     axes.minorticks_off()
-    axes.set_xticks([at for at, _ in axis.x_ticks], [text for _, text in axis.x_ticks])
-    axes.set_yticks([at for at, _ in axis.y_ticks], [text for _, text in axis.y_ticks])
+    axes.set_xticks(list(axis.x_ticks), list(axis.x_ticks.values()))
+    axes.set_yticks(list(axis.y_ticks), list(axis.y_ticks.values()))
     axes.set_xlabel(axis.x)
     axes.set_ylabel(axis.y)

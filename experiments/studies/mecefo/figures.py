@@ -88,12 +88,12 @@ def draw_courses(courses: Mapping[str, Course], scenario: str) -> Figure:
     for axis, (system, course) in zip(axes, courses.items(), strict=True):
         axis.plot(
             course.hours, course.relative, color=look_of(system).colour, lw=1.3,
-            drawstyle="steps-mid"
+            drawstyle="steps-mid",
         )  # fmt: skip
         axis.axhline(1.0, color="#999999", lw=0.8, ls=":", zorder=0)
         axis.plot(
             course.failures_h, [1.1] * len(course.failures_h), marker="v", ls="none", color="black",
-            markersize=4, clip_on=False
+            markersize=4, clip_on=False,
         )  # fmt: skip
         axis.set_title(f"{title_of(system)}: mean {course.relative.mean():.1%}", loc="left")
         axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -162,7 +162,7 @@ def _draw_local(axis: Axes, table: pd.DataFrame) -> None:
         mine = ffn[ffn.source == source]
         axis.plot(
             mine.low_rank, mine.local_angle_deg, color=look.colour, marker=look.marker,
-            label=look.label
+            label=look.label,
         )  # fmt: skip
     _counts(axis, ffn.low_rank.unique())
     axis.set_ylim(0, 90)

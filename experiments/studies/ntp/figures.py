@@ -58,7 +58,7 @@ def draw_availability(table: pd.DataFrame) -> Figure:
         last = mine.iloc[-1]
         axis.annotate(
             f"{size} GPUs", (last.failed_fraction, last.formula + shift), xytext=(6, 0),
-            textcoords="offset points", color=colour, va="center"
+            textcoords="offset points", color=colour, va="center",
         )  # fmt: skip
     axis.plot(0.001, published.AVAILABILITY_TP64, **PUBLISHED)
     axis.set_xlim(0, 0.00455)
@@ -86,7 +86,7 @@ def draw_losses(table: pd.DataFrame) -> Figure:
                 axis.plot(
                     mine.failed_fraction, mine.loss, color=_LOOKS[scheme].colour,
                     linestyle="-" if packed else "--",
-                    label=f"{_LOOKS[scheme].label}, {'packed' if packed else 'not packed'}"
+                    label=f"{_LOOKS[scheme].label}, {'packed' if packed else 'not packed'}",
                 )  # fmt: skip
                 if packed and axis is near:
                     draw_band(axis, mine.failed_fraction, mine, _LOOKS[scheme].colour)
@@ -130,7 +130,7 @@ def draw_courses(courses: pd.DataFrame) -> Figure:
         axis.axhline(height, color=colour, linestyle=":", linewidth=1.2)
         axis.annotate(
             label, (15, height), xytext=(5, 0), textcoords="offset points", color=colour,
-            va="center", fontsize=9
+            va="center", fontsize=9,
         )  # fmt: skip
     axis.set_xlim(0, 15)
     axis.set_ylim(0, 0.008)
@@ -212,7 +212,7 @@ def draw_loop(table: pd.DataFrame, named: Callable[[str], str]) -> Figure:
         look = CAUSE_LOOKS[cause]
         axis.barh(
             range(len(means)), means[cause], left=left, color=look.colour, hatch=look.hatch,
-            edgecolor="white", linewidth=0.5, label=MEANINGS[cause]
+            edgecolor="white", linewidth=0.5, label=MEANINGS[cause],
         )  # fmt: skip
         left += means[cause]
     for place, variant in enumerate(means.index):
@@ -275,7 +275,7 @@ def _draw_bars(axis: Axes, table: pd.DataFrame, controls: pd.DataFrame) -> None:
         for number, (stall_s, ratio) in enumerate(bars.items()):
             axis.bar(
                 place, ratio, width=0.9, color=_HIT_COLOURS[hit_groups],
-                hatch="////" if number else "", edgecolor="white"
+                hatch="////" if number else "", edgecolor="white",
             )  # fmt: skip
             axis.text(place, ratio + 0.07, f"{ratio:.2f}", ha="center", fontsize=9)
             if (hit_groups, stall_s) in control:

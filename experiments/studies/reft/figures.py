@@ -89,14 +89,14 @@ def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
     mean = line["mean"]
     axis.errorbar(
         range(len(line)), mean, yerr=[mean - line["low"], line["high"] - mean], fmt=look.marker,
-        color=look.colour, label=label
+        color=look.colour, label=label,
     )  # fmt: skip
     axis.plot(range(len(line)), mean, color=look.colour, lw=0.9, alpha=0.6)
     for place, value in enumerate(mean):
         axis.annotate(
             f"{value:.3g}" if value >= 10 else f"{value:.2f}", (place, value),
             xytext=(6, -12 if scheme == "spare" else 5), textcoords="offset points", fontsize=8,
-            color=look.colour
+            color=look.colour,
         )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def draw_scan(scan: pd.DataFrame) -> Figure:
             axis.annotate(
                 f"best: r = {best.redundancy:g}, {best['mean']:.2f}",
                 (best.redundancy, best["mean"]), xytext=(0, -16 if protection == "reft" else 12),
-                textcoords="offset points", ha="center", fontsize=8.5, color=colour
+                textcoords="offset points", ha="center", fontsize=8.5, color=colour,
             )  # fmt: skip
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_xlabel("redundancy r")
@@ -144,11 +144,11 @@ def draw_stalls(table: pd.DataFrame) -> Figure:
         axis.errorbar(
             mine.stall_s / 60, mine["mean"],
             yerr=[mine["mean"] - mine["low"], mine["high"] - mine["mean"]], fmt=marker,
-            color=colour, label=f"simulated, {treatment}"
+            color=colour, label=f"simulated, {treatment}",
         )  # fmt: skip
     axis.plot(
         stalls_s / 60, [one_after_the_other(stall_s) for stall_s in stalls_s], color=_GREEN, ls=":",
-        label="each failure waits for a stall of its own"
+        label="each failure waits for a stall of its own",
     )  # fmt: skip
     minutes = [stall_s / 60 for stall_s in EFFECTIVE_TIME]
     axis.plot(minutes, list(EFFECTIVE_TIME.values()), **PUBLISHED, label="published (FT-HSDP)")
@@ -175,7 +175,7 @@ def draw_saving(table: pd.DataFrame) -> Figure:
     axis.axhline(SAVING_FACTOR, color=_GREY, ls=":", lw=1.2)
     axis.annotate(
         "published: more than 14", (1.0, SAVING_FACTOR), (0, 4), textcoords="offset points",
-        fontsize=8.5, color=_GREY
+        fontsize=8.5, color=_GREY,
     )  # fmt: skip
     axis.axhline(1.0, color=_GREY, lw=0.8)
     axis.set_xscale("log")
@@ -207,7 +207,7 @@ def draw_loss_over_time() -> Figure:
         axis.plot(reached, LOSS, "o", color=colour, zorder=3)
         axis.annotate(
             f"{reached:.2f}", (reached, LOSS), xytext=(6, -12), textcoords="offset points",
-            color=colour
+            color=colour,
         )  # fmt: skip
     axis.set_xlim(0, 20)
     axis.set_ylim(0, 1)
