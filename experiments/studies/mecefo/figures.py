@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import LineLook, look_of, title_of
 from faultline.experiments.figures.style import PUBLISHED
 from faultline.experiments.studies.base import Row
-from faultline.experiments.studies.mecefo.numerics.training import (
-    SHOWN_RANK,
-    Settings,
-    TakeOver,
-    all_techniques,
-    error_table,
-    train,
-)
+from faultline.experiments.studies.mecefo.numerics.training import SHOWN_RANK, error_table
 from faultline.experiments.studies.mecefo.runs import Course
 from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS, SYSTEMS, Failures
 from matplotlib import pyplot as plt
@@ -119,34 +111,13 @@ def draw_gradient_error(errors: pd.DataFrame) -> Figure:
     return figure
 
 
-def training_courses(settings: Settings | None = None) -> dict[str, list[float]]:
-    """Return losses by step: exact, one rank taken over, and all of the batch taken over."""
-    base = settings or Settings()
-    techniques = all_techniques(SHOWN_RANK)
-    sequences = base.ranks * base.sequences_per_rank
-    whole = replace(base, ranks=1, sequences_per_rank=sequences)
-    return {
-        f"all {base.ranks} ranks exact": train(base).losses,
-        f"1 of {base.ranks} taken over, weight": train(base, TakeOver(techniques)).losses,
-        f"1 of {base.ranks} taken over, past gradient": train(
-            base, TakeOver(techniques, source="past gradient")
-        ).losses,
-        "all of the batch taken over": train(whole, TakeOver(techniques)).losses,
-    }
-
-
-def draw_training_courses(
-    courses: Mapping[str, list[float]] | None = None, *, smoothing_steps: int = 10
-) -> Figure:
-    """Draw the loss over steps, smoothed; `courses` as `training_courses` returns them."""
+def draw_training_courses(courses: Mapping[str, list[float]]) -> Figure:
+    """Draw the loss over steps, a mean of ten; `courses` as `training_courses` returns them."""
     looks = zip(("#000000", "#0072B2", "#009E73", "#D55E00"), ("-", "--", "-.", ":"), strict=True)
     figure, axis = plt.subplots(figsize=(7.2, 4.2))
-    for (name, losses), (colour, dashes) in zip(
-        (courses or training_courses()).items(), looks, strict=True
-    ):
-        kernel = np.full(smoothing_steps, 1 / smoothing_steps)
-        smooth = np.convolve(losses, kernel, mode="valid")
-        steps = np.arange(len(smooth)) + (smoothing_steps - 1) / 2
+    for (name, losses), (colour, dashes) in zip(courses.items(), looks, strict=True):
+        smooth = np.convolve(losses, np.full(10, 0.1), mode="valid")
+        steps = np.arange(len(smooth)) + 4.5
         axis.plot(steps, smooth, color=colour, linestyle=dashes, label=name)
     axis.set_xlim(0, None)
     axis.set_xlabel("step")

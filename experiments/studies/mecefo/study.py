@@ -18,6 +18,7 @@ from faultline.experiments.studies.mecefo import ablation, figures, runs
 from faultline.experiments.studies.mecefo.numerics.training import (
     gradient_errors,
     gradient_rows,
+    training_courses,
 )
 from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS, SYSTEMS, doubled_cost
 from faultline.experiments.studies.stage import Stage
@@ -34,12 +35,13 @@ class MecefoStudy(Study):
         courses = stage.calls("courses", _course_of, SYSTEMS)
         with stage.step("numerics"):
             errors = gradient_errors(draws=stage.pick(1, 4))
+            trained = training_courses() if stage.full else {}
         return {
             "runs": drops,
             "costs": ablation.cost_table(),
             "gradients": errors,
             "courses": dict(zip(SYSTEMS, courses, strict=True)),
-            "full": stage.full,
+            "training": trained,
         }
 
     def rows(self, results: Results) -> Iterator[Row]:
@@ -61,8 +63,8 @@ class MecefoStudy(Study):
             "courses.png": partial(figures.draw_courses, results["courses"], _SHOWN_SCENARIO),
             "gradients.png": partial(figures.draw_gradient_error, results["gradients"]),
         }
-        if results["full"]:
-            drawn["training.png"] = figures.draw_training_courses
+        if results["training"]:
+            drawn["training.png"] = partial(figures.draw_training_courses, results["training"])
         return drawn
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:

@@ -169,7 +169,7 @@ def rate_figures(curves: pd.DataFrame, crossings: pd.DataFrame) -> dict[str, Dra
     }
 
 
-def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame, groups: int = 200) -> Figure:
+def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
     """Draw who trains soonest at which failure rate: one job, sound rules, Weibull failures.
 
     Parameters
@@ -177,8 +177,8 @@ def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame, groups: int = 2
     curves, crossings : DataFrame
         As `rates.sweep` and `crossings.crossings` return them.
     """
-    mine = _part(curves, "spare-sound", "weibull", groups)
-    changes = _part(crossings, "spare-sound", "weibull", groups)
+    mine = _part(curves, "spare-sound", "weibull", 200)
+    changes = _part(crossings, "spare-sound", "weibull", 200)
     figure, axis = plt.subplots(figsize=(8.4, 4.6))
     _draw_ratios(axis, mine)
     _shade_leaders(axis, mine, changes)
@@ -203,7 +203,7 @@ def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame, groups: int = 2
     axis.set_ylabel("time to train, without failures = 1 (log)")
     write_title(figure, "How often something fails decides which scheme trains soonest")
     axis.set_title(
-        f"One job in {groups} groups of GPUs, restarts of an hour, each scheme at its best "
+        "One job in 200 groups of GPUs, restarts of an hour, each scheme at its best "
         "redundancy and checkpoint interval",
         fontsize=8.5, fontweight="normal", pad=22,
     )  # fmt: skip

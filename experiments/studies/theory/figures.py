@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import matplotlib as mpl
-import numpy as np
 import pandas as pd
 from faultline.experiments.figures.panels import ticks_at, write_title
 from matplotlib import pyplot as plt
@@ -49,11 +48,11 @@ def draw_errors(counts: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_replication(counts: pd.DataFrame, groups: tuple[int, ...] = (200, 1000)) -> Figure:
+def draw_replication(counts: pd.DataFrame) -> Figure:
     """Draw failures to the wipe-out of replication over r: simulated, exact, and the paper's."""
-    chosen = counts[(counts.scheme == "replication") & counts.groups.isin(groups)]
-    figure, axes = plt.subplots(1, len(groups), figsize=(10.0, 3.8))
-    for axis, (size, line) in zip(np.atleast_1d(axes), chosen.groupby("groups"), strict=True):
+    chosen = counts[(counts.scheme == "replication") & counts.groups.isin((200, 1000))]
+    figure, axes = plt.subplots(1, 2, figsize=(10.0, 3.8))
+    for axis, (size, line) in zip(axes, chosen.groupby("groups"), strict=True):
         r = line.redundancy
         axis.plot(r, line.closed, color=_CLOSED, label="exact, with the smaller last set")
         axis.plot(r, line.plain * r ** (1 / r), color=_OTHER, linestyle=":",
@@ -64,8 +63,8 @@ def draw_replication(counts: pd.DataFrame, groups: tuple[int, ...] = (200, 1000)
         axis.set_xlabel("replication degree r")
         axis.set_ylim(bottom=0)
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    np.atleast_1d(axes)[0].set_ylabel("mean failures to a wipe-out")
-    _legend_below(figure, np.atleast_1d(axes)[0])
+    axes[0].set_ylabel("mean failures to a wipe-out")
+    _legend_below(figure, axes[0])
     return figure
 
 

@@ -324,7 +324,6 @@ def gradient_errors(
     *,
     low_ranks: Iterable[int] = (2, 4, 8, 16, 32),
     ranks: Sequence[int] = (2, 4, 8, 16),
-    sources: Iterable[Source] = SOURCES,
     draws: int = 2,
     warm_up_steps: int = WARM_UP_STEPS,
 ) -> pd.DataFrame:
@@ -338,8 +337,6 @@ def gradient_errors(
         Directions that low rank keeps.
     ranks : sequence of int
         Data-parallel ranks, of which one is approximate.
-    sources : iterable of str
-        Where the directions come from.
     draws : int
         Texts on which gradients are compared.
     warm_up_steps : int
@@ -361,7 +358,7 @@ def gradient_errors(
     for draw in range(draws):
         texts = [rank_text(base, _FIRST_STEP + draw, rank) for rank in range(max(ranks))]
         exact = [loss_and_gradients(now.weights, base.shape, text)[1] for text in texts]
-        for source in sources:
+        for source in SOURCES:
             for low_rank in low_ranks:
                 take_over = TakeOver(all_techniques(low_rank), source=source)
                 first = _first_rank(base, take_over, old_s, now, draw)
@@ -371,6 +368,22 @@ def gradient_errors(
                         {**labels, **row} for row in _errors(exact[:count], first, take_over.layers)
                     ]
     return pd.DataFrame(rows)
+
+
+def training_courses() -> dict[str, list[float]]:
+    """Return losses by step: exact, one rank taken over, and all of the batch taken over."""
+    base = Settings()
+    techniques = all_techniques(SHOWN_RANK)
+    sequences = base.ranks * base.sequences_per_rank
+    whole = replace(base, ranks=1, sequences_per_rank=sequences)
+    return {
+        f"all {base.ranks} ranks exact": train(base).losses,
+        f"1 of {base.ranks} taken over, weight": train(base, TakeOver(techniques)).losses,
+        f"1 of {base.ranks} taken over, past gradient": train(
+            base, TakeOver(techniques, source="past gradient")
+        ).losses,
+        "all of the batch taken over": train(whole, TakeOver(techniques)).losses,
+    }
 
 
 def error_table(errors: pd.DataFrame) -> pd.DataFrame:
