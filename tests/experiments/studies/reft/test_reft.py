@@ -17,7 +17,6 @@ from faultline.experiments.studies.reft import combinations, figures, lifetimes,
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
 from matplotlib.figure import Figure
-from rich.console import Console
 
 
 def test_times_to_loss_are_the_published_ones() -> None:
@@ -64,10 +63,6 @@ def test_lifetimes_that_cannot_be_drawn_are_refused(
         lifetimes.drawn_time(tolerated, trials, 0, nodes=nodes, group=4)
 
 
-def _stage(directory: Path, seeds: int) -> Stage:
-    return Stage(directory, Console(quiet=True), seeds=seeds, workers=1)
-
-
 @pytest.fixture
 def no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the measurement to the slow tests: hidden snapshots cost 0.5 s."""
@@ -112,9 +107,9 @@ def test_stalls_in_closed_form() -> None:
 
 @pytest.mark.slow
 def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice(
-    tmp_path: Path,
+    stage: Stage,
 ) -> None:
-    table = restarts.stall_table(_stage(tmp_path, 3), 20_000)
+    table = restarts.stall_table(stage, 20_000)
     for (stall_s, treatment), mine in table.groupby(["stall_s", "treatment"]):
         exact = restarts.of_treatment(treatment, stall_s)
         # About 200 failures a run: 7 % of the time lost, over three runs 4 %.
@@ -139,10 +134,11 @@ def test_recovery_in_closed_form_by_hand() -> None:
 
 
 def test_counted_recoveries_agree_with_the_closed_form(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
     monkeypatch.setattr(restarts, "CASES", ((4, 300.0),))
-    table = restarts.recovery_table(_stage(tmp_path, 1), 2000)
+    stage.seeds = 1
+    table = restarts.recovery_table(stage, 2000)
     assert list(table.way) == list(restarts.WAYS)
     error = (table.exact * (1 - table.exact) / table.restarts) ** 0.5
     assert ((table.counted - table.exact).abs() <= 4 * error).all()

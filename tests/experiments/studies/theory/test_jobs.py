@@ -37,18 +37,14 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 
-def stage(directory: Path, seeds: int, workers: int | None = 1) -> Stage:
-    return Stage(directory, Console(quiet=True), seeds, workers=workers)
-
-
-def test_headline_jobs_are_predicted(tmp_path: Path) -> None:
+def test_headline_jobs_are_predicted(stage: Stage) -> None:
     """Mean stacks within the paper's 4 %, availability and ratio within the scatter of seeds."""
     cells = [
         Cell("spare-study", "spare", 200, 9),
         Cell("spare-sound", "spare", 200, 4),
         Cell("spare-sound", "replication", 200, 3),
     ]
-    rows = by_cell(compare_jobs(stage(tmp_path, 3), cells))
+    rows = by_cell(compare_jobs(stage, cells))
     assert (rows.stacks_error.abs() < 0.04).all()
     # Between seeds the ratio has a standard deviation of 1 % (SPARe) to 2 % (replication).
     assert (rows.ratio_error.abs() < 0.04).all()
@@ -59,9 +55,10 @@ def test_headline_jobs_are_predicted(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_published_cell_is_predicted(tmp_path: Path) -> None:
+def test_every_published_cell_is_predicted(stage: Stage) -> None:
     """The goal of 4 % for mean stacks at every cell, under all rules and both distributions."""
-    rows = by_cell(compare_jobs(stage(tmp_path, 3, workers=None), all_cells()))
+    stage.workers = None
+    rows = by_cell(compare_jobs(stage, all_cells()))
     assert set(PUBLISHED) == {
         (cell.groups, cell.redundancy) for cell in published_cells() if cell.scheme == "spare"
     }
@@ -97,12 +94,13 @@ def test_what_has_no_closed_form_is_refused_in_one_line() -> None:
 
 
 def test_tables_and_figures_from_small_comparisons(
-    tmp_path: Path, saved_bytes: Callable[[Figure], int]
+    stage: Stage, saved_bytes: Callable[[Figure], int]
 ) -> None:
     chosen = [
         (scheme, n, r) for scheme in ("spare", "replication") for n in (200, 1000) for r in (2, 5)
     ]
-    runs = compare_jobs(stage(tmp_path, 1), [Cell("spare-study", "spare", 200, 12)])
+    stage.seeds = 1
+    runs = compare_jobs(stage, [Cell("spare-study", "spare", 200, 12)])
     results = {
         "counts": with_errors([compare_counts((cell, 0.02, 0)) for cell in chosen]),
         "work": pd.DataFrame([compare_work((50, 3))]),
