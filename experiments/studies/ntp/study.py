@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
+from faultline.experiments.figures.palette import title_of
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
 from faultline.experiments.studies.ntp import figures, loop, placements, published, traces
 from faultline.experiments.studies.ntp.gradient_sync import check_sync, resharding_table
@@ -22,15 +23,7 @@ from faultline.experiments.studies.stage import Stage
 from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.nonuniform.replica_plan import Scheme
 
-NAMES = {
-    "checkpoint": "all replaced",
-    "dp-drop": "DP-DROP",
-    "ntp": "NTP",
-    "ntp-pw": "NTP-PW",
-    "spare": "SPARe",
-    "replication": "replication",
-}
-SCHEMES = {scheme.value: NAMES[scheme.value] for scheme in Scheme}
+SCHEMES = {scheme.value: title_of(scheme.value) for scheme in Scheme}
 WITHOUT_A_RESTART = "NTP without a restart"
 """What a combination is that masks nothing: each of its runs is that with r = 1."""
 
@@ -409,7 +402,7 @@ def _spread(values: pd.Series) -> str:
 def variant_name(variant: str) -> str:
     """Return a variant of the loop's study in words: "NTP, resharding hidden"."""
     scheme, comma, how = variant.partition(", ")
-    return NAMES[scheme] + comma + how
+    return ("all replaced" if scheme == "checkpoint" else title_of(scheme)) + comma + how
 
 
 def shown_loop(table: pd.DataFrame) -> Printed:
@@ -429,7 +422,7 @@ def shown_loop(table: pd.DataFrame) -> Printed:
 
 def combination_name(runs: pd.DataFrame) -> str:
     """Return what the runs of one combination are: its scheme, or no more than NTP."""
-    scheme = NAMES[str(runs.scheme.iloc[0]).removesuffix("-ntp")]
+    scheme = title_of(str(runs.scheme.iloc[0]).removesuffix("-ntp"))
     if not runs.without_a_restart.all():
         return scheme
     control = (runs.redundancy == loop.CONTROL_REDUNDANCY).all()
