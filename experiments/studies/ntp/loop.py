@@ -17,9 +17,14 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.ntp.gradient_sync import resharding_table
 from faultline.experiments.studies.ntp.placements import lost_shares
-from faultline.experiments.studies.ntp.setting import B200, PIPELINE_STAGES, StudyJob, study_job
+from faultline.experiments.studies.ntp.setting import (
+    B200,
+    PIPELINE_STAGES,
+    StudyJob,
+    resharding_table,
+    study_job,
+)
 from faultline.experiments.studies.ntp.traces import DAY_S, Trace, TraceRules, trace_rules, traces
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.failures.failure import Failure, Kind

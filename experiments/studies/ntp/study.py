@@ -17,8 +17,7 @@ from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
 from faultline.experiments.studies.ntp import figures, loop, placements, published, traces
-from faultline.experiments.studies.ntp.gradient_sync import check_sync, resharding_table
-from faultline.experiments.studies.ntp.setting import PACES, study_job
+from faultline.experiments.studies.ntp.setting import PACES, check_sync, resharding_table, study_job
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.nonuniform.replica_plan import Scheme

@@ -15,14 +15,13 @@ import pandas as pd
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.studies.ntp import figures, study
-from faultline.experiments.studies.ntp.gradient_sync import check_sync, resharding_table
 from faultline.experiments.studies.ntp.placements import (
     availability_table,
     blast_table,
     loss_table,
     pace_table,
 )
-from faultline.experiments.studies.ntp.setting import study_job
+from faultline.experiments.studies.ntp.setting import check_sync, resharding_table, study_job
 from faultline.experiments.studies.ntp.traces import course_table, failing_spares_table, trace_table
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib.figure import Figure
