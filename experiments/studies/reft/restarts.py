@@ -59,7 +59,16 @@ CASES = tuple((size, restart_s) for size in (4, 16) for restart_s in (60.0, 300.
 _COMPUTE_S, _ALL_REDUCE_S = 30.0, 2.0
 
 # The load is part of the restart, and messages of the job's controller take no time.
-_RESTART = {"restart.load": "included", "restart.controller_s": 0.0}
+_COMMON = {
+    "strategy.name": "checkpoint",
+    "job.compute_jitter": 0.0,
+    "failures.distribution": "exponential",
+    "all_reduce.time": "stated",
+    "checkpoint.write": "stated",
+    "restart.load": "included",
+    "restart.controller_s": 0.0,
+    "protection.times": "stated",
+}
 
 
 def one_after_the_other(stall_s: float) -> float:
@@ -105,25 +114,19 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
 
 def _stall_changes(stall_s: float, treatment: str, steps: int) -> dict[str, object]:
     return {
-        "strategy.name": "checkpoint",
+        **_COMMON,
         "job.groups": 100,
         "job.gpus": GPUS,
         "job.steps": steps,
         "job.compute_s": 10.0,
-        "job.compute_jitter": 0.0,
-        "failures.distribution": "exponential",
         "failures.mtbf_s": STALL_GAP_S,
-        "all_reduce.time": "stated",
         "all_reduce.time_s": 0.1,
-        "checkpoint.write": "stated",
         "checkpoint.write_s": 1.0,
         "restart.duration_s": stall_s,
         "restart.failure_during": treatment,
         # What fails anew while others are restarted is either waited for, or repaired in passing.
         "restart.failure_while_waiting": ("surfaces" if treatment == "begins-anew" else "absorbed"),
-        **_RESTART,
         "protection.name": "just-in-time",
-        "protection.times": "stated",
         "protection.copy_s": 1.0,
         "protection.load_s": 1.0,
         "protection.fetch_s": 2.0,
@@ -250,30 +253,24 @@ def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
 
 def _recovery_changes(size: int, restart_s: float, steps: int) -> dict[str, object]:
     return {
-        "strategy.name": "checkpoint",
+        **_COMMON,
         "job.groups": NODES,
         "job.gpus": 8 * NODES,
         "job.parameter_bytes": 1e11,
         "job.steps": steps,
         "job.compute_s": _COMPUTE_S,
-        "job.compute_jitter": 0.0,
         "job.give_up_after_restarts": 1_000_000,
-        "failures.distribution": "exponential",
         "failures.mtbf_s": GAP_S,
         "failures.hardware_share": HARDWARE_SHARE,
         "failures.gpus_per_host": 8,
-        "all_reduce.time": "stated",
         "all_reduce.time_s": _ALL_REDUCE_S,
-        "checkpoint.write": "stated",
         # As good as nothing: how much time things take is another question.
         "checkpoint.write_s": 1e-6,
         "checkpoint.interval_steps": 50,
         "restart.duration_s": restart_s,
-        **_RESTART,
         "protection.name": "reft",
         "protection.reft.sharding_group": size,
         "protection.interval_steps": 1,
-        "protection.times": "stated",
         "protection.copy_s": 0.0,
         "protection.load_s": 0.0,
         "protection.rebuild_s": 0.0,
