@@ -67,7 +67,7 @@ ACTIVITY_LOOKS = {
 
 PUBLISHED: Mapping[str, Any] = {
     "linestyle": "none", "marker": "D", "markersize": 8, "markerfacecolor": "none",
-    "markeredgecolor": "black", "zorder": 5, "clip_on": False,
+    "markeredgecolor": "black", "markeredgewidth": 1.1, "zorder": 5,
 }  # fmt: skip
 """How published values lie on top of ours."""
 

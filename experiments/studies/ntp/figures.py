@@ -60,7 +60,7 @@ def draw_availability(table: pd.DataFrame) -> Figure:
             f"{size} GPUs", (last.failed_fraction, last.formula + shift), xytext=(6, 0),
             textcoords="offset points", color=colour, va="center",
         )  # fmt: skip
-    axis.plot(0.001, published.AVAILABILITY_TP64, **PUBLISHED)
+    axis.plot(0.001, published.AVAILABILITY_TP64, **PUBLISHED, clip_on=False)
     axis.set_xlim(0, 0.00455)
     _failed_axis(axis)
     axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -158,7 +158,7 @@ def draw_spares(table: pd.DataFrame) -> Figure:
             axis.text(place + offset - 0.02, mean + 0.8, f"{mean:.0f}", ha="right", va="bottom")
             if repair == "5 days":
                 known = published.SPARE_DOMAINS[scheme]
-                axis.plot(place + offset + 0.07, known, **PUBLISHED)
+                axis.plot(place + offset + 0.07, known, **PUBLISHED, clip_on=False)
     axis.set_xticks(range(len(repairs)), [f"repair in {repair}" for repair in repairs])
     axis.tick_params(axis="x", length=0)
     axis.set_ylim(0, 100)

@@ -90,7 +90,7 @@ def _draw_published(axis: Axes, groups: int, quantity: str) -> None:
         return
     for scheme in SCHEMES:
         known = source[(source.groups == groups) & (source.scheme == scheme)]
-        axis.plot(known.redundancy, known[quantity], markeredgewidth=1.1, **PUBLISHED)
+        axis.plot(known.redundancy, known[quantity], **PUBLISHED)
 
 
 def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> None:
