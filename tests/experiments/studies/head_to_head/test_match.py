@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, isnan
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from faultline.experiments.studies.head_to_head.candidates import (
     held_bytes,
 )
 from faultline.experiments.studies.head_to_head.comparison import closing_sentence
+from faultline.experiments.studies.head_to_head.figures import draw_phase_diagram, draw_settings
 from faultline.experiments.studies.head_to_head.playing import (
     NTP_ALONE,
     Entry,
@@ -42,6 +44,7 @@ from faultline.experiments.studies.head_to_head.setting import (
 )
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
+from matplotlib.figure import Figure
 
 _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
 
@@ -252,6 +255,25 @@ def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
         "played_ratio": 3.0,
         "absent": "",
     }
+
+
+def test_maps_and_settings_are_drawn(saved_bytes: Callable[[Figure], int]) -> None:
+    planes = {"restart": restart_plane(3), "domains": domain_plane(3), "settings": setting_cells()}
+    table = candidate_table(
+        [
+            {
+                **_row(cell.x, scheme, seed, 1.1 + lead * cell.y + 0.01 * seed),
+                "plane": plane,
+                "y": cell.y,
+            }
+            for plane, cells in planes.items()
+            for cell in cells
+            for seed in range(2)
+            for scheme, lead in (("spare", 0.1), ("mecefo", 0.2), ("checkpoint", 0.0))
+        ]
+    )
+    assert saved_bytes(draw_phase_diagram(table)) > 50_000
+    assert saved_bytes(draw_settings(table)) > 10_000
 
 
 def test_planes_reach_from_corner_to_corner() -> None:
