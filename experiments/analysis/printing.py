@@ -10,6 +10,9 @@ import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+Columns = Mapping[str, str | tuple[str, str | Callable[[Any], str]]]
+"""Columns by name: their headings, or heading and how it is written (`Printed.formats`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Printed:
@@ -35,6 +38,17 @@ class Printed:
     formats: Mapping[str, str | Callable[[Any], str]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+
+
+def columns_of(
+    title: str,
+    frame: pd.DataFrame,
+    columns: Columns,
+) -> Printed:
+    """Return a table of some columns of a frame, in their order."""
+    told = {name: (how,) if isinstance(how, str) else how for name, how in columns.items()}
+    formats = {name: how[1] for name, how in told.items() if len(how) > 1}
+    return Printed(title, frame[list(told)], formats, {name: how[0] for name, how in told.items()})
 
 
 def printed(table: Printed) -> Table:

@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 
 from faultline.experiments.commands.output import make_folder
-from faultline.experiments.studies.head_to_head.comparison import Options, run_head_to_head
+from faultline.experiments.studies.head_to_head.comparison import HeadToHead
+from faultline.experiments.studies.runner import run_study
+from faultline.experiments.studies.stage import Stage
 from rich.console import Console
 
 
@@ -15,17 +17,15 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     directory = arguments.output or Path("results") / "head-to-head"
     make_folder(directory, "-o DIR")
-    options = Options(
+    study = HeadToHead(
         side=arguments.side or (4 if arguments.quick else 20),
-        seeds=arguments.seeds or (1 if arguments.quick else 3),
         setting_seeds=2 if arguments.quick else 8,
         schemes=tuple(arguments.schemes or ()),
         only=arguments.only,
-        workers=arguments.workers,
-        directory=directory,
-        console=Console(stderr=arguments.json, highlight=False, width=150),
     )
-    found = run_head_to_head(options)
+    seeds = arguments.seeds or (1 if arguments.quick else 3)
+    console = Console(stderr=arguments.json, highlight=False, width=150)
+    found = run_study(study, Stage(directory, console, seeds, workers=arguments.workers))
     if arguments.json:
         print(json.dumps(found, allow_nan=False))
     return 0

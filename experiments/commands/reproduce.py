@@ -8,33 +8,31 @@ from pathlib import Path
 
 from faultline.experiments.commands.output import make_folder
 from faultline.experiments.config.errors import UserError, did_you_mean
-from faultline.experiments.studies import all_reproductions
-from faultline.experiments.studies.base import Options
+from faultline.experiments.studies import all_studies, load_study
 from rich.console import Console
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    known = all_reproductions()
+    known = all_studies()
     if arguments.name == "list":
-        for reproduction in known.values():
-            print(f"{reproduction.name:12} {reproduction.summary}")
+        for name, summary in known.items():
+            print(f"{name:12} {summary}")
         return 0
     if arguments.name not in known:
         raise UserError(
             f"reproduce {arguments.name}: there is no such reproduction; "
             f"{did_you_mean(arguments.name, list(known))}"
         )
+    # What plays waits until it is known that something is to be played.
+    from faultline.experiments.studies.runner import run_study
+    from faultline.experiments.studies.stage import Stage
+
     directory = arguments.output or Path("results") / arguments.name
     make_folder(directory, "-o DIR")
-    options = Options(
-        full=arguments.full,
-        seeds=arguments.seeds or known[arguments.name].default_seeds,
-        workers=arguments.workers,
-        directory=directory,
-        console=Console(stderr=arguments.json),
-    )
-    rows = known[arguments.name].reproduce(options)
+    study = load_study(arguments.name)
+    seeds, console = arguments.seeds or study.default_seeds, Console(stderr=arguments.json)
+    found = run_study(study, Stage(directory, console, seeds, arguments.full, arguments.workers))
     if arguments.json:
-        print(json.dumps([row.as_dict() for row in rows], allow_nan=False))
+        print(json.dumps(found, allow_nan=False))
     return 0

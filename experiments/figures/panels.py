@@ -14,7 +14,7 @@ from faultline.experiments.figures.style import graded_looks
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 PANELS_A_ROW = 3
 LOG_SPAN = 8.0
@@ -102,6 +102,18 @@ def plain_ticks(
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=numticks))
         axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(lambda value, _: f"{value:,.{digits}g}")
+
+
+def ticks_at(axis: XAxis | YAxis, values: Sequence[float]) -> None:
+    """Let the ticks of a scale be some numbers and nothing else."""
+    axis.set_major_locator(FixedLocator(values))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
+
+
+def draw_band(axis: Axes, x: pd.Series, table: pd.DataFrame, colour: str) -> None:
+    """Shade what lies between the columns ``low`` and ``high`` of a table."""
+    axis.fill_between(x, table["low"], table["high"], color=colour, alpha=0.2, linewidth=0)
 
 
 def write_title(figure: Figure, text: str) -> None:

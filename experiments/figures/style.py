@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from faultline.experiments.figures.palette import FREE_MARKERS, LineLook, looks_of_schemes
@@ -14,8 +15,9 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 __all__ = [
-    "ACTIVITY_LOOKS", "CAUSE_LOOKS", "SCHEME_COLOURS", "SCHEME_MARKERS", "SCHEME_NAMES", "BarLook",
-    "LineLook", "figure_style", "graded_looks", "save_figure", "scheme_looks",
+    "ACTIVITY_LOOKS", "CAUSE_LOOKS", "PUBLISHED", "SCHEME_COLOURS", "SCHEME_MARKERS",
+    "SCHEME_NAMES", "BarLook", "LineLook", "figure_style", "graded_looks", "save_figure",
+    "scheme_looks",
 ]  # fmt: skip
 
 # Other names of `palette`, until everybody uses it.
@@ -61,6 +63,13 @@ ACTIVITY_LOOKS = {
     "restart": CAUSE_LOOKS["restart"],
     "load": CAUSE_LOOKS["load"],
 }
+
+
+PUBLISHED: Mapping[str, Any] = {
+    "linestyle": "none", "marker": "D", "markersize": 8, "markerfacecolor": "none",
+    "markeredgecolor": "black", "markeredgewidth": 1.1, "zorder": 5,
+}  # fmt: skip
+"""How published values lie on top of ours."""
 
 
 def graded_looks(labels: Sequence[str]) -> list[LineLook]:

@@ -1,38 +1,32 @@
-"""Published comparisons, played again: a module or package each, found by its `Study`."""
+"""Published comparisons, played again: a folder each, found by its `study.py`."""
 
 from __future__ import annotations
 
 import pkgutil
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from faultline.experiments.studies.base import Options, Reproduction, Row, Study
-from faultline.experiments.studies.runner import run_study
-from faultline.experiments.studies.stage import Stage
+if TYPE_CHECKING:
+    # To list the studies, nothing of them is imported but their summaries.
+    from faultline.experiments.studies.base import Study
 
 
-@cache
-def all_reproductions() -> dict[str, Reproduction]:
-    """Return every study there is, by name."""
-    found: dict[str, Reproduction] = {}
-    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
-        named = f"{module.name}.study" if module.ispkg else module.name
-        if find_spec(named) is None:
-            continue
-        for value in vars(import_module(named)).values():
-            if isinstance(value, Reproduction):
-                found[value.name] = value
-            elif isinstance(value, type) and issubclass(value, Study) and hasattr(value, "name"):
-                found[value.name] = _reproduction(value)
+def all_studies() -> dict[str, str]:
+    """Return what each study is about, by its name."""
+    found = {}
+    for module in pkgutil.iter_modules(__path__):
+        named = f"{__name__}.{module.name}"
+        if module.ispkg and find_spec(f"{named}.study"):
+            found[module.name] = str(import_module(named).__doc__).strip().removesuffix(".")
     return dict(sorted(found.items()))
 
 
-def _reproduction(study: type[Study]) -> Reproduction:
-    def reproduce(options: Options) -> list[Row]:
-        stage = Stage(
-            options.directory, options.console, options.seeds, options.full, options.workers
-        )
-        return run_study(study(), stage)
+def load_study(name: str) -> Study:
+    """Return a study by its name."""
+    from faultline.experiments.studies.base import Study
 
-    return Reproduction(study.name, study.summary, reproduce, study.default_seeds)
+    module = import_module(f"{__name__}.{name}.study")
+    values = [one for one in vars(module).values() if isinstance(one, type)]
+    (study,) = (one for one in values if issubclass(one, Study) and one is not Study)
+    return study()

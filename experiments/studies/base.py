@@ -9,8 +9,10 @@ rest: progress, going on where it was killed, CSV, the screen, JSON. A study's l
     figures(results)         what is drawn, by file name
     shown(results, rows)     what people read on the screen, in its order
     headline(results, rows)  what came out, in a sentence or two
+    records(results, rows)   what programs read as JSON: the rows
 
-A subclass in ``studies/NAME.py`` or ``studies/NAME/study.py`` joins the registry.
+A subclass in ``studies/NAME/study.py`` joins the registry; the docstring of ``studies/NAME`` is its
+summary.
 """
 
 from __future__ import annotations
@@ -18,21 +20,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, ClassVar
 
 import pandas as pd
+from faultline.experiments.analysis.comparison import compare
+from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.quantities import quantity as known_quantity
 from faultline.experiments.studies.stage import Stage
-from rich.console import Console
+from matplotlib.figure import Figure
 
 Results = dict[str, Any]
 """What a study has played and computed, by name."""
 Tables = dict[str, pd.DataFrame]
 """Tables of a study by name; each becomes a CSV file of that name."""
-Draw = Callable[[Path], object]
-"""Draws a figure into a file."""
+Draw = Callable[[], Figure]
+"""Draws a figure, in the style that all have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,8 @@ def row_of(
     mean = fmean(values)
     low = high = mean
     if len(values) > 1:
-        # Here: the command line, which knows every reproduction, need not wait for pandas.
-        from faultline.experiments.analysis.intervals import half_width, interval_of_mean
-        from faultline.experiments.analysis.quantities import quantity as known
-
         half = half_width(stdev(values), len(values))
-        ends = interval_of_mean(mean, half, share=known(quantity).share)
+        ends = interval_of_mean(mean, half, share=known_quantity(quantity).share)
         low, high = (float(end) for end in ends)
     return Row(quantity, scheme, setting, published, mean, low, high, unit)
 
@@ -100,6 +100,8 @@ def rows_by(
 ) -> Iterator[Row]:
     """Yield a row for each group of a table and each quantity; the group's values are its seeds.
 
+    A quantity that a group has no value of gives no row.
+
     Parameters
     ----------
     frame : DataFrame
@@ -109,39 +111,75 @@ def rows_by(
     quantities : mapping
         Columns that are measured, with their units.
     setting, scheme : str or callable
-        Texts of the row: format strings of the keys, or functions of them as keywords.
+        Texts of the row: format strings of the keys and of ``column``, or functions of these as
+        keywords.
     published : callable, optional
         Returns the published value; called with the measured column, and the keys as keywords.
     names : mapping, optional
         What columns are called in the rows, where that is not their name.
     """
-    for values, mine in frame.groupby(list(keys), sort=False, dropna=False):
-        group = dict(zip(keys, values, strict=True))
+    for found, mine in frame.groupby(list(keys), sort=False, dropna=False):
+        group = dict(zip(keys, found, strict=True))
         for column, unit in quantities.items():
+            if mine[column].isna().all():
+                continue
             known = published(column, **group) if published else None
             name = (names or {}).get(column, column)
-            texts = _text(scheme, group), _text(setting, group)
+            texts = _text(scheme, column, group), _text(setting, column, group)
             yield row_of(name, *texts, known, list(mine[column]), unit)
 
 
-def _text(text: str | Callable[..., str], group: Mapping[str, Any]) -> str:
-    return text.format(**group) if isinstance(text, str) else text(**group)
+def _text(text: str | Callable[..., str], column: str, group: Mapping[str, Any]) -> str:
+    return (text.format if isinstance(text, str) else text)(column=column, **group)
+
+
+def changes_against(
+    runs: pd.DataFrame, by: str, baseline: str, axes: Sequence[str], metric: str
+) -> pd.DataFrame:
+    """Compare each value of an axis with the baseline, seed by seed (`comparison.compare`).
+
+    Beside ``change`` are ``change_low`` and ``change_high``: its 95 % interval by paired t, all
+    three as fractions of the baseline's mean.
+    """
+    table = compare(runs, by, baseline, axes, metric)
+    ends = {f"change_{end}": table[end] / table["baseline_mean"] for end in ("low", "high")}
+    return table.assign(**ends)
+
+
+def row_of_change(quantity: str, scheme: str, setting: str, change: Any) -> Row:
+    """Return a row of `changes_against` as a result; a single seed has no interval."""
+    ends = (change.change_low, change.change_high)
+    low, high = (change.change if pd.isna(end) else end for end in ends)
+    return Row(quantity, scheme, setting, None, change.change, low, high, "1")
+
+
+def change_text(change: Any) -> str:
+    """Write a row of `changes_against` in per cent with half the width of its interval."""
+    if pd.isna(change.change):
+        return ""
+    text = f"{100 * change.change:+.1f}"
+    half = change.change_high - change.change
+    return text if pd.isna(half) else f"{text} ± {100 * half:.1f}"
 
 
 class Study(ABC):
     """A published comparison, or a question of our own: see the module's docstring."""
 
-    name: ClassVar[str]
-    summary: ClassVar[str]
     default_seeds: ClassVar[int] = 3
+    float_format: ClassVar[str | None] = None
+    """How numbers are written as CSV; None for all their digits."""
 
     @abstractmethod
     def play(self, stage: Stage) -> Results:
         """Play and compute everything."""
 
-    @abstractmethod
     def rows(self, results: Results) -> Iterable[Row]:
         """Return every result beside its published value."""
+        return ()
+
+    def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return what programs read: by default the rows."""
+        return [row.as_dict() for row in rows]
 
     def tables(self, results: Results) -> Tables:
         """Return what is written as CSV: by default all results that are tables."""
@@ -158,50 +196,3 @@ class Study(ABC):
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what came out."""
         return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a reproduction is to be run.
-
-    Attributes
-    ----------
-    full : bool
-        Everything that was published, however long it takes.
-    seeds : int
-        Seeds a cell.
-    workers : int or None
-        Worker processes; as many as there are cores if None.
-    directory : Path
-        Where tables and figures go.
-    console : Console
-        Where people read what is going on; not the standard output if that carries JSON.
-    """
-
-    full: bool
-    seeds: int
-    workers: int | None
-    directory: Path
-    console: Console
-
-
-@dataclass(frozen=True, slots=True)
-class Reproduction:
-    """A published comparison that can be played again.
-
-    A module of this package with a `REPRODUCTION` joins the registry.
-
-    Attributes
-    ----------
-    name, summary : str
-        What it is called, and what it is about.
-    reproduce : callable
-        Runs it.
-    default_seeds : int
-        Seeds a cell where none are asked for.
-    """
-
-    name: str
-    summary: str
-    reproduce: Callable[[Options], list[Row]]
-    default_seeds: int = 3

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed, printed
-from faultline.experiments.studies.base import Row, Study, Tables
+from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.studies.base import Study
 from faultline.experiments.studies.stage import Stage
 
 
-def run_study(study: Study, stage: Stage) -> list[Row]:
+def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
     """Play a study: tables and figures into the stage's directory, the rest on its console.
 
     Returns
     -------
-    list of Row
-        Every result beside its published value.
+    list of dict
+        What programs read: every result beside its published value.
     """
     with stage:
         results = study.play(stage)
     rows = list(study.rows(results))
-    every_row = pd.DataFrame([row.as_dict() for row in rows])
-    write_tables(stage.directory, {**study.tables(results), "rows": every_row})
+    tables = dict(study.tables(results))
+    if rows:
+        tables["rows"] = pd.DataFrame([row.as_dict() for row in rows])
+    for name, table in tables.items():
+        path = stage.directory / f"{name}.csv"
+        table.to_csv(path, index=False, float_format=study.float_format)
     drawn = []
     for name, draw in study.figures(results).items():
-        draw(stage.directory / name)
-        drawn.append(str(stage.directory / name))
+        with figure_style():
+            drawn.append(str(save_figure(draw(), stage.directory / name)))
     for part in study.shown(results, rows):
         stage.console.print(printed(part) if isinstance(part, Printed) else part)
     stage.console.print(f"Tables: {stage.directory}/*.csv; figures: {', '.join(drawn)}")
     for sentence in study.headline(results, rows):
         stage.console.print(sentence, style="bold")
-    return rows
-
-
-def write_tables(directory: Path, tables: Tables) -> None:
-    """Write each table as CSV, without its index."""
-    for name, table in tables.items():
-        table.to_csv(directory / f"{name}.csv", index=False)
+    return study.records(results, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,23 +63,29 @@ class Stage:
         """Return how much is played: `full` if everything was asked for."""
         return full if self.full else quick
 
-    def runs(self, title: str, points: Sequence[Point]) -> pd.DataFrame:
+    def runs(self, title: str, points: Iterable[Point]) -> pd.DataFrame:
         """Play points; a row a run, in their order, with the labels before the record's columns."""
-        with self.step(title, len(points)) as advance:
-            kept = self.directory / "runs"
-            return pd.DataFrame(play(points, kept, workers=self.workers, on_done=advance))
+        asked, kept = list(points), self.directory / "runs"
+        with self.step(title, len(asked)) as advance:
+            return pd.DataFrame(play(asked, kept, workers=self.workers, on_done=advance))
 
     def calls(
-        self, title: str, function: Callable[[Argument], Result], arguments: Sequence[Argument]
+        self,
+        title: str,
+        function: Callable[[Argument], Result],
+        arguments: Sequence[Argument],
+        kept_in: str | None = None,
     ) -> list[Result]:
         """Return ``[function(argument) for argument in arguments]``, from all cores.
 
         `function` is one of a module, so that other processes find it; what takes longest is best
-        put last, as that is begun first.
+        put last, as that is begun first. Results that JSON knows may be kept in a folder, by its
+        name: a study that was killed goes on where it was.
         """
         with self.step(title, len(arguments)) as advance:
             tasks: list[Any] = Call.each(function, arguments)
-            return play(tasks, workers=self.workers, on_done=advance)
+            kept = None if kept_in is None else self.directory / kept_in
+            return play(tasks, kept, workers=self.workers, on_done=advance)
 
     @contextmanager
     def step(self, title: str, total: int = 1) -> Iterator[Callable[[], None]]:

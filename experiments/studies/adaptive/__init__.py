@@ -1,1 +1,1 @@
-"""Beyond the SPARe paper: checkpoints that follow the hazard, groups that rejoin, spare groups."""
+"""beyond SPARe: dynamic checkpoints, groups that rejoin, spares."""

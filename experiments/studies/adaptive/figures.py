@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.palette import LineLook
-from faultline.experiments.figures.panels import write_notes, write_title
-from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks
+from faultline.experiments.figures.panels import draw_band, ticks_at, write_notes, write_title
+from faultline.experiments.figures.style import scheme_looks
 from faultline.experiments.studies.adaptive.variants import BASELINE, METRICS, SCHEMES, runs_at
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
 _LOOKS = {
@@ -49,7 +49,7 @@ _QUESTIONS = (
 )
 
 
-def draw_curves(runs: pd.DataFrame, groups: int, path: Path) -> Path:
+def draw_curves(runs: pd.DataFrame, groups: int) -> Figure:
     """Draw the ratio over redundancy, a row a scheme and a column a question.
 
     Bands are 95 % intervals of the means over seeds. Plain SPARe is a grey line in every panel of
@@ -72,24 +72,20 @@ def draw_curves(runs: pd.DataFrame, groups: int, path: Path) -> Path:
             line = table[(table.strategy == scheme) & (table.variant == name)]
             look = _LOOKS[name]
             _plot(axis, line.redundancy, line["mean"], look)
-            axis.fill_between(
-                line.redundancy, line["low"], line["high"], color=look.colour, alpha=0.2, lw=0
-            )
+            draw_band(axis, line.redundancy, line, look.colour)
         # Logarithmic: at r = 2 the ratio is twice that of the optimum.
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(FixedLocator([2, 2.5, 3, 4, 5, 6, 8, 10]))
-        axis.yaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_major_formatter("{x:g}")
+        ticks_at(axis.yaxis, [2, 2.5, 3, 4, 5, 6, 8, 10])
 
     notes = [
         f"Weibull failures every 300 s, sound rules. Mean over {mine.seed.nunique()} seeds of",
         f"{mine.steps.iloc[0]:,} steps, bands: its 95 % interval. Spares come on top of a repair",
         "of 3 h; GPU-hours: the ratio times 1 + spares / N.",
     ]
-    return _draw_grid("ratio (log)", f"Time to train, N = {groups} groups", notes, draw, path)
+    return _draw_grid("ratio (log)", f"Time to train, N = {groups} groups", notes, draw)
 
 
-def draw_changes(changes: pd.DataFrame, groups: int, path: Path) -> Path:
+def draw_changes(changes: pd.DataFrame, groups: int) -> Figure:
     """Draw each variant's change against the plain scheme at the same redundancy, with intervals.
 
     `changes` is that of `variants.changes_of`.
@@ -115,10 +111,10 @@ def draw_changes(changes: pd.DataFrame, groups: int, path: Path) -> Path:
         f"bars: 95 % intervals by paired t over {mine.pairs.max()} seeds.",
     ]
     title = f"Change against the plain scheme, N = {groups} groups"
-    return _draw_grid("change", title, notes, draw, path)
+    return _draw_grid("change", title, notes, draw)
 
 
-def draw_causes(runs: pd.DataFrame, best: pd.DataFrame, groups: int, path: Path) -> Path:
+def draw_causes(runs: pd.DataFrame, best: pd.DataFrame, groups: int) -> Figure:
     """Draw where the time of SPARe went, a bar a variant, each at its best redundancy."""
     mine = runs_at(runs, best)
     mine = mine[(mine.groups == groups) & (mine.strategy == "spare")]
@@ -127,36 +123,30 @@ def draw_causes(runs: pd.DataFrame, best: pd.DataFrame, groups: int, path: Path)
     order = {name: place for place, name in enumerate(dict.fromkeys(runs.variant))}
     frame = frame.sort_values("variant", key=lambda names: names.map(order), kind="stable")
     notes = [f"SPARe, N = {groups}, each variant at its best redundancy."]
-    with figure_style():
-        return save_figure(draw_badput(frame, "bar", unit="days", notes=notes), path)
+    return draw_badput(frame, "bar", unit="days", notes=notes)
 
 
 def _draw_grid(
-    label: str,
-    title: str,
-    notes: list[str],
-    draw: Callable[[Axes, str, _Question], None],
-    path: Path,
-) -> Path:
+    label: str, title: str, notes: list[str], draw: Callable[[Axes, str, _Question], None]
+) -> Figure:
     """Draw a row a scheme and a column a question; legends stand in the lower row."""
-    with figure_style():
-        figure, axes = plt.subplots(
-            len(SCHEMES), len(_QUESTIONS), figsize=(13.0, 6.8), sharex="row", sharey="row"
-        )
-        for row, scheme in enumerate(SCHEMES):
-            for column, question in enumerate(_QUESTIONS):
-                axis = axes[row][column]
-                draw(axis, scheme, question)
-                axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-                axis.set_xlabel("redundancy r")
-                if row == 0:
-                    axis.set_title(question.title)
-                if column == 0:
-                    axis.set_ylabel(f"{scheme_looks([scheme])[scheme].label}\n{label}")
-                axis.legend(fontsize=7.5)
-        write_title(figure, title)
-        write_notes(figure, notes)
-        return save_figure(figure, path)
+    figure, axes = plt.subplots(
+        len(SCHEMES), len(_QUESTIONS), figsize=(13.0, 6.8), sharex="row", sharey="row"
+    )
+    for row, scheme in enumerate(SCHEMES):
+        for column, question in enumerate(_QUESTIONS):
+            axis = axes[row][column]
+            draw(axis, scheme, question)
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.set_xlabel("redundancy r")
+            if row == 0:
+                axis.set_title(question.title)
+            if column == 0:
+                axis.set_ylabel(f"{scheme_looks([scheme])[scheme].label}\n{label}")
+            axis.legend(fontsize=7.5)
+    write_title(figure, title)
+    write_notes(figure, notes)
+    return figure
 
 
 def _plot(axis: Axes, x: pd.Series, y: pd.Series, look: LineLook) -> None:

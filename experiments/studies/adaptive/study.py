@@ -9,14 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.figures.style import scheme_looks
 from faultline.experiments.studies.adaptive import figures, variants
 from faultline.experiments.studies.adaptive.variants import METRICS, SCHEMES, VARIANTS
-from faultline.experiments.studies.base import Draw, Results, Row, Study, rows_by
+from faultline.experiments.studies.base import (
+    Draw,
+    Results,
+    Row,
+    Study,
+    change_text,
+    row_of_change,
+    rows_by,
+)
 from faultline.experiments.studies.stage import Stage
 
 _SHOWN = {"spare": (2, 3, 9), "replication": (2, 3, 4)}
@@ -25,14 +32,12 @@ _SHOWN = {"spare": (2, 3, 9), "replication": (2, 3, 4)}
 class AdaptiveStudy(Study):
     """What dynamic checkpoints, returning groups and spares change; nothing of it is published."""
 
-    name = "adaptive"
-    summary = "beyond SPARe: dynamic checkpoints, groups that rejoin, spares"
     default_seeds = 5
 
     def play(self, stage: Stage) -> Results:
         """Play every variant at every redundancy, and compare them."""
         groups, steps = stage.pick(((200,), 3_000), ((200, 600), 10_000))
-        points = list(variants.points(groups, steps, stage.seeds))
+        points = variants.points(groups, steps, stage.seeds)
         runs = variants.with_spares(stage.runs("runs", points))
         best = variants.best_redundancies(runs)
         return {"runs": runs, "changes": variants.changes_of(runs), "best": best}
@@ -44,17 +49,8 @@ class AdaptiveStudy(Study):
         setting = "N={groups} r={redundancy} {variant}"
         yield from rows_by(results["runs"], keys, measured, setting)
         for row in results["changes"].itertuples():
-            yield Row(
-                f"change_of_{row.metric}",
-                row.strategy,
-                f"N={row.groups} r={row.redundancy} {row.variant} against plain",
-                None,
-                row.change,
-                # A single seed has no interval.
-                row.change if pd.isna(row.change_low) else row.change_low,
-                row.change if pd.isna(row.change_high) else row.change_high,
-                "1",
-            )
+            setting = f"N={row.groups} r={row.redundancy} {row.variant} against plain"
+            yield row_of_change(f"change_of_{row.metric}", row.strategy, setting, row)
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return for each N the curves, the changes, and where the time went."""
@@ -93,7 +89,7 @@ def printed_changes(changes: pd.DataFrame, groups: int, scheme: str) -> Printed:
         & (changes.metric == METRICS[0])
         & changes.redundancy.isin(_SHOWN[scheme])
     ]
-    texts = mine.assign(text=[_change(row) for row in mine.itertuples()])
+    texts = mine.assign(text=[change_text(row) for row in mine.itertuples()])
     wide = texts.pivot(index="variant", columns="redundancy", values="text")
     frame = wide.loc[[variant.name for variant in VARIANTS[1:]]].reset_index(names="at r =")
     label = scheme_looks([scheme])[scheme].label
@@ -103,22 +99,18 @@ def printed_changes(changes: pd.DataFrame, groups: int, scheme: str) -> Printed:
 
 def printed_best(best: pd.DataFrame, groups: int) -> Printed:
     """Return each variant at its best redundancy, in time and in GPU-hours."""
-    mine = best[best.groups == groups]
-    changes = [_change(row, "best_change") for row in mine.itertuples()]
-    columns = {
+    mine = best[best.groups == groups].rename(columns=lambda name: name.removeprefix("best_"))
+    changes = [change_text(row) for row in mine.itertuples()]
+    columns: Columns = {
         "strategy": "scheme",
         "variant": "variant",
         "redundancy": "r",
-        "time_to_train_ratio": "time",
-        "gpu_hours_ratio": "GPU-hours",
-        "change": "change",
+        "time_to_train_ratio": ("time", "{:.2f}"),
+        "gpu_hours_ratio": ("GPU-hours", "{:.2f}"),
+        "text": ("change", str),
     }
-    return Printed(
-        f"Each at its best redundancy, N = {groups}; change of GPU-hours against plain, in %",
-        mine.assign(change=changes)[list(columns)],
-        {**dict.fromkeys(METRICS, "{:.2f}"), "change": str},
-        columns,
-    )
+    title = f"Each at its best redundancy, N = {groups}; change of GPU-hours against plain, in %"
+    return columns_of(title, mine.assign(text=changes), columns)
 
 
 def dynamic_sentence(changes: pd.DataFrame, groups: int) -> str:
@@ -127,7 +119,7 @@ def dynamic_sentence(changes: pd.DataFrame, groups: int) -> str:
     rows = changes.set_index(keys).sort_index().loc[METRICS[0], "dynamic", groups]
 
     def at(scheme: str, redundancy: int) -> str:
-        return f"{_change(rows.loc[scheme, redundancy])} %"
+        return f"{change_text(rows.loc[scheme, redundancy])} %"
 
     return (
         f"Checkpoints that follow the hazard change SPARe's time to train at N = {groups} by "
@@ -153,12 +145,3 @@ def rejoin_sentence(best: pd.DataFrame, groups: int) -> str:
         f"{at('rejoin 3 h + 20 % spares')}, which is {hours:.2f} against {plain:.2f} in "
         "GPU-hours."
     )
-
-
-def _change(row: Any, name: str = "change") -> str:
-    """Return a change in per cent with half the width of its interval; nothing of the baseline."""
-    change, high = getattr(row, name), getattr(row, f"{name}_high")
-    if pd.isna(change):
-        return ""
-    text = f"{100 * change:+.1f}"
-    return text if pd.isna(high) else f"{text} ± {100 * (high - change):.1f}"

@@ -11,21 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
+from faultline.experiments.studies.base import changes_against
 
 SCHEMES = ("spare", "replication")
 REDUNDANCIES = {"spare": range(2, 13), "replication": range(2, 7)}
 BASELINE = "plain"
 METRICS = ("time_to_train_ratio", "gpu_hours_ratio")
-_STATED = {
-    "all_reduce.time": "stated",
-    "checkpoint.write": "stated",
-    "restart.load": "included",
-}
+_STATED = {"all_reduce.time": "stated", "checkpoint.write": "stated", "restart.load": "included"}
 _DYNAMIC = {"checkpoint.policy": "dynamic"}
 _CELL = ["strategy", "groups", "redundancy"]
 _AT = ["strategy", "groups", "variant"]
@@ -123,12 +119,10 @@ def changes_of(runs: pd.DataFrame) -> pd.DataFrame:
         ``change_low``, ``change_high``: the mean difference and its 95 % interval by paired t, as
         fractions of the plain scheme's mean.
     """
-    tables = []
-    for metric in METRICS:
-        table = compare(runs, "variant", BASELINE, _CELL, metric)
-        table["change_low"] = table["low"] / table["baseline_mean"]
-        table["change_high"] = table["high"] / table["baseline_mean"]
-        tables.append(table.assign(metric=metric))
+    tables = [
+        changes_against(runs, "variant", BASELINE, _CELL, metric).assign(metric=metric)
+        for metric in METRICS
+    ]
     columns = ["mean", "baseline_mean", "change", "change_low", "change_high", "pairs"]
     return pd.concat(tables, ignore_index=True)[["metric", "variant", *_CELL, *columns]]
 
@@ -144,13 +138,12 @@ def best_redundancies(runs: pd.DataFrame) -> pd.DataFrame:
     means = mean_over_seeds(runs, [*_AT, "redundancy"], METRICS[0])
     best = means.loc[means.groupby(_AT)["mean"].idxmin()].rename(columns={"mean": METRICS[0]})
     at_best = runs_at(runs, best)
-    against = compare(at_best, "variant", BASELINE, ["strategy", "groups"], "gpu_hours_ratio")
-    for end in ("low", "high"):
-        against[f"best_change_{end}"] = against[end] / against["baseline_mean"]
-    against = against.rename(columns={"change": "best_change"})
-    kept = [*_AT, "best_change", "best_change_low", "best_change_high"]
+    axes = ["strategy", "groups"]
+    against = changes_against(at_best, "variant", BASELINE, axes, "gpu_hours_ratio")
+    ends = {name: f"best_{name}" for name in ("change", "change_low", "change_high")}
+    against = against.rename(columns=ends)[[*_AT, *ends.values()]]
     hours = at_best.groupby(_AT, as_index=False)[["gpu_hours_ratio", "restarts", "availability"]]
-    table = best.merge(hours.mean(), on=_AT).merge(against[kept], on=_AT, how="left")
+    table = best.merge(hours.mean(), on=_AT).merge(against, on=_AT, how="left")
     # In the order in which schemes and variants were played.
     places = {name: place for column in (runs.strategy, runs.variant)
               for place, name in enumerate(column.unique())}  # fmt: skip

@@ -1,1 +1,1 @@
-"""How long checkpoints in host memory survive: closed forms against random failures."""
+"""checkpoints in peers' memory, and lost scale-up domains (Wang et al. 2023)."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
-from faultline.experiments.figures.style import figure_style, graded_looks, save_figure
+from faultline.experiments.figures.style import PUBLISHED, graded_looks
 from faultline.experiments.studies.gemini.setting import PUBLISHED_RECOVERY, SCHEMES, WINDOWS_H
 from faultline.experiments.studies.gemini.tables import LOST_MACHINES
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
@@ -23,51 +22,46 @@ _LOOKS = {
 _GREY = "#555555"
 
 
-def draw_recovery(table: pd.DataFrame, path: Path) -> None:
+def draw_recovery(table: pd.DataFrame) -> Figure:
     """Draw GEMINI's recovery probability by lost machines, for more machines and more replicas."""
     panels = (
         ("Two replicas", [(machines, 2) for machines in (16, 64, 256, 1024)], "{0:,} machines"),
         ("960 machines", [(960, replicas) for replicas in (2, 3, 4)], "{1} replicas"),
     )
-    with figure_style():
-        figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2), sharey=True)
-        for axis, (title, jobs, label) in zip(axes, panels, strict=True):
-            looks = graded_looks([label.format(*job) for job in jobs])
-            for (machines, replicas), look in zip(jobs, looks, strict=True):
-                mine = table[(table.machines == machines) & (table.replicas == replicas)]
-                axis.plot(mine.lost, mine.exact, color=look.colour)
-                axis.plot(mine.lost, mine.bound, color=look.colour, linestyle=":", linewidth=1.2)
-                axis.plot(
-                    mine.lost,
-                    mine.drawn,
-                    look.marker,
-                    color=look.colour,
-                    label=look.label,
-                    clip_on=False,
-                )
-            axis.set_xscale("log", base=2)
-            ticks = [lost for lost in LOST_MACHINES if lost & (lost - 1) == 0]
-            axis.set_xticks(ticks, [str(lost) for lost in ticks])
-            axis.minorticks_off()
-            axis.set_xlabel("machines lost at once")
-            axis.set_title(title)
-            axis.legend(loc="lower left")
-        for (_, _, lost), percent in PUBLISHED_RECOVERY.items():
-            axes[0].add_line(_hollow(lost, percent / 100.0))
-        axes[0].yaxis.set_major_formatter(PercentFormatter(1))
-        axes[0].set_ylim(0, 1.02)
-        axes[0].set_ylabel("recovery from memory")
-        handles = [
-            Line2D([], [], color=_GREY, label="exact"),
-            Line2D([], [], color=_GREY, ls=":", lw=1.2, label="GEMINI's lower bound"),
-            Line2D([], [], color=_GREY, marker="o", ls="none", label="random sets"),
-            _hollow(label="published, 16 machines"),
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=4)
-        save_figure(figure, path)
+    figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2), sharey=True)
+    for axis, (title, jobs, label) in zip(axes, panels, strict=True):
+        looks = graded_looks([label.format(*job) for job in jobs])
+        for (machines, replicas), look in zip(jobs, looks, strict=True):
+            mine = table[(table.machines == machines) & (table.replicas == replicas)]
+            axis.plot(mine.lost, mine.exact, color=look.colour)
+            axis.plot(mine.lost, mine.bound, color=look.colour, linestyle=":", linewidth=1.2)
+            axis.plot(
+                mine.lost, mine.drawn, look.marker, color=look.colour, label=look.label,
+                clip_on=False,
+            )  # fmt: skip
+        axis.set_xscale("log", base=2)
+        ticks = [lost for lost in LOST_MACHINES if lost & (lost - 1) == 0]
+        axis.set_xticks(ticks, [str(lost) for lost in ticks])
+        axis.minorticks_off()
+        axis.set_xlabel("machines lost at once")
+        axis.set_title(title)
+        axis.legend(loc="lower left")
+    for (_, _, lost), percent in PUBLISHED_RECOVERY.items():
+        axes[0].plot(lost, percent / 100.0, **PUBLISHED)
+    axes[0].yaxis.set_major_formatter(PercentFormatter(1))
+    axes[0].set_ylim(0, 1.02)
+    axes[0].set_ylabel("recovery from memory")
+    handles = [
+        Line2D([], [], color=_GREY, label="exact"),
+        Line2D([], [], color=_GREY, ls=":", lw=1.2, label="GEMINI's lower bound"),
+        Line2D([], [], color=_GREY, marker="o", ls="none", label="random sets"),
+        Line2D([], [], **PUBLISHED, label="published, 16 machines"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    return figure
 
 
-def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str, path: Path) -> None:
+def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str) -> Figure:
     """Draw survival by the share of failures that take a domain, and by the length of a window.
 
     Parameters
@@ -77,41 +71,38 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str, path: Pat
         return them.
     mix : str
         The mix of causes.
-    path : Path
-        File to write.
     """
     mine = table[(table.mix == mix) & (table.scheme != "unprotected")]
     lines = curves[curves.mix == mix]
-    with figure_style():
-        figure, (by_share, by_window) = plt.subplots(1, 2, figsize=(10.5, 4.6), sharey=True)
-        for axis, fixed, value, column in (
-            (by_share, "window_h", 24, "domain_share"),
-            (by_window, "domain_share", 0.1, "window_h"),
-        ):
-            _draw_curves(axis, lines[lines[fixed] == value], mine[mine[fixed] == value], column)
-        by_share.set_xlim(0, 0.2)
-        by_share.xaxis.set_major_locator(MultipleLocator(0.05))
-        by_share.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        by_share.set_xlabel("failures that take a whole scale-up domain")
-        by_share.set_title(f"Failures of {mix} on 16,384 GPUs, 24 hours")
-        by_window.set_xlim(0, 24)
-        by_window.set_xticks(WINDOWS_H)
-        by_window.set_xlabel("hours in which nothing is rebuilt")
-        by_window.set_title("10% of the failures take a domain")
-        by_share.set_ylim(0, 1.02)
-        by_share.yaxis.set_major_formatter(PercentFormatter(1))
-        by_share.set_ylabel("all state still in memory")
-        handles = [
-            Line2D([], [], color=colour, marker=marker, label=SCHEMES[name].label)
-            for name, (colour, marker) in _LOOKS.items()
-        ]
-        handles += [
-            Line2D([], [], color=_GREY, label="groups across domains"),
-            Line2D([], [], color=_GREY, ls="--", label="groups of neighbours"),
-            Line2D([], [], color=_GREY, marker="o", ls="none", label="failures drawn, 95%"),
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=4)
-        save_figure(figure, path)
+    figure, (by_share, by_window) = plt.subplots(1, 2, figsize=(10.5, 4.6), sharey=True)
+    for axis, fixed, value, column in (
+        (by_share, "window_h", 24, "domain_share"),
+        (by_window, "domain_share", 0.1, "window_h"),
+    ):
+        _draw_curves(axis, lines[lines[fixed] == value], mine[mine[fixed] == value], column)
+    by_share.set_xlim(0, 0.2)
+    by_share.xaxis.set_major_locator(MultipleLocator(0.05))
+    by_share.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    by_share.set_xlabel("failures that take a whole scale-up domain")
+    by_share.set_title(f"Failures of {mix} on 16,384 GPUs, 24 hours")
+    by_window.set_xlim(0, 24)
+    by_window.set_xticks(WINDOWS_H)
+    by_window.set_xlabel("hours in which nothing is rebuilt")
+    by_window.set_title("10% of the failures take a domain")
+    by_share.set_ylim(0, 1.02)
+    by_share.yaxis.set_major_formatter(PercentFormatter(1))
+    by_share.set_ylabel("all state still in memory")
+    handles = [
+        Line2D([], [], color=colour, marker=marker, label=SCHEMES[name].label)
+        for name, (colour, marker) in _LOOKS.items()
+    ]
+    handles += [
+        Line2D([], [], color=_GREY, label="groups across domains"),
+        Line2D([], [], color=_GREY, ls="--", label="groups of neighbours"),
+        Line2D([], [], color=_GREY, marker="o", ls="none", label="failures drawn, 95%"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    return figure
 
 
 def _draw_curves(axis: Axes, exact: pd.DataFrame, drawn: pd.DataFrame, column: str) -> None:
@@ -121,27 +112,6 @@ def _draw_curves(axis: Axes, exact: pd.DataFrame, drawn: pd.DataFrame, column: s
     for (scheme, _), marks in drawn.groupby(["scheme", "placement"]):
         colour, marker = _LOOKS[scheme]
         axis.errorbar(
-            marks[column],
-            marks.drawn,
-            yerr=[marks.drawn - marks.low, marks.high - marks.drawn],
-            fmt=marker,
-            color=colour,
-            markersize=4,
-            linewidth=1.0,
-            clip_on=False,
-        )
-
-
-def _hollow(x: float = 0.0, y: float = 0.0, *, label: str = "") -> Line2D:
-    """Return the mark of a published value, for an axis or for a legend."""
-    return Line2D(
-        [x],
-        [y],
-        marker="D",
-        markersize=9,
-        markerfacecolor="none",
-        markeredgecolor="black",
-        linestyle="none",
-        zorder=3,
-        label=label,
-    )
+            marks[column], marks.drawn, yerr=[marks.drawn - marks.low, marks.high - marks.drawn],
+            fmt=marker, color=colour, markersize=4, linewidth=1.0, clip_on=False,
+        )  # fmt: skip

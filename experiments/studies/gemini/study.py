@@ -8,7 +8,8 @@ whole scale-up domain, on 16,384 GPUs with the shipped mixes of causes, for GEMI
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
@@ -23,8 +24,6 @@ from faultline.experiments.studies.gemini.setting import (
 )
 from faultline.experiments.studies.stage import Stage
 
-_SETS, _FULL_SETS = 20_000, 200_000
-_DAYS, _FULL_DAYS = 2_000, 20_000
 _SHOWN_MIX = "llama3"
 _SHOWN_LOSSES = (2, 3, 4, 8, 16)
 _SHOWN_SHARES = (0.0, 0.1, 0.2)
@@ -34,15 +33,10 @@ _ROW_WINDOWS_H = (1, 24)
 class GeminiStudy(Study):
     """Recovery from memory, survival through windows of time, and what a failure wastes."""
 
-    name: ClassVar[str] = "gemini"
-    summary: ClassVar[str] = (
-        "checkpoints in peers' memory, and lost scale-up domains (Wang et al. 2023)"
-    )
-
     def play(self, stage: Stage) -> Results:
         """Draw lost machines, lost domains and failures, and compute the closed forms."""
         seeds = range(stage.seeds)
-        sets, days = stage.pick(_SETS, _FULL_SETS), stage.pick(_DAYS, _FULL_DAYS)
+        sets, days = stage.pick(20_000, 200_000), stage.pick(2_000, 20_000)
         with stage.step("lost machines"):
             recovery = tables.recovery_table(seeds, sets)
         with stage.step("lost domains"):
@@ -71,8 +65,8 @@ class GeminiStudy(Study):
         """Return the figures of recovery and of survival."""
         windows, curves = results["windows"], results["curves"]
         return {
-            "recovery.png": lambda path: draw_recovery(results["recovery"], path),
-            "survival.png": lambda path: draw_survival(windows, curves, _SHOWN_MIX, path),
+            "recovery.png": partial(draw_recovery, results["recovery"]),
+            "survival.png": partial(draw_survival, windows, curves, _SHOWN_MIX),
         }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:

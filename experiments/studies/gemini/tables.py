@@ -1,21 +1,15 @@
-"""The tables of the study: closed forms beside what was drawn, and what a failure wastes."""
+"""Lost nodes, in closed form beside random sets and windows cut out of drawn failures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import interval_of_proportion
-from faultline.experiments.studies.gemini.draws import (
-    LOST_DOMAINS,
-    LOST_NODES,
-    DrawnLosses,
-    LossSets,
-    stream,
-    uniform_domain_sets,
-    uniform_sets,
-)
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.studies.gemini.setting import (
     DOMAIN_SHARES,
     HOSTS,
@@ -27,6 +21,7 @@ from faultline.experiments.studies.gemini.setting import (
     failure_rates_per_s,
     memory_losing_mix,
 )
+from faultline.simulator.failures.mix import CauseMix
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 from faultline.strategies.in_memory.reliability import gemini_recovery_bound
 from faultline.strategies.in_memory.survival import (
@@ -35,6 +30,7 @@ from faultline.strategies.in_memory.survival import (
     loss_in_window,
 )
 from faultline.strategies.in_memory.wasted_time import expected_wasted_time_s
+from numpy.typing import NDArray
 
 JOBS = ((16, 2), (64, 2), (256, 2), (1024, 2), (960, 2), (960, 3), (960, 4))
 """Machines N and replicas m; 960 has groups of 2, 3 and 4."""
@@ -46,9 +42,144 @@ COSTS = CheckpointCosts()
 REPLICAS = 2
 MACHINES_PER_DOMAIN = 8
 
-_SECONDS_PER_HOUR = 3600.0
 _CURVE_SHARES = tuple(number / 50 for number in range(11))
 _CURVE_HOURS = tuple(2.0 * number for number in range(13))
+
+Integers = NDArray[np.int64]
+
+LOST_NODES, LOST_DOMAINS = 1, 2
+"""What random streams are for; the numbers are part of what a seed means and never change."""
+
+_STUDY = 0x4D454D
+_SECONDS_PER_HOUR = 3600.0
+
+
+def stream(seed: int, purpose: int, index: int) -> np.random.Generator:
+    """Return a random stream of the study, apart from those of runs and of other studies."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(_STUDY, purpose, index))
+    return np.random.Generator(np.random.PCG64(sequence))
+
+
+@dataclass(frozen=True, slots=True)
+class LossSets:
+    """Sets of lost nodes, as pairs of a set and a node, each pair once.
+
+    Attributes
+    ----------
+    sets : int
+        Number of sets; those without a lost node count, too.
+    set_index, node : array of int, shape (pairs,)
+        Which set, and which of its lost nodes.
+    """
+
+    sets: int
+    set_index: Integers
+    node: Integers
+
+    @classmethod
+    def with_repeats(cls, sets: int, set_index: Integers, node: Integers) -> LossSets:
+        """Return the sets of pairs that may occur more than once."""
+        stride = int(node.max(initial=0)) + 1
+        return cls(sets, *np.divmod(np.unique(set_index * stride + node), stride))
+
+    def lost(self, groups: NodeGroups) -> NDArray[np.bool_]:
+        """Return for each set whether some group loses more nodes than it tolerates.
+
+        Returns
+        -------
+        array of bool, shape (sets,)
+        """
+        group_of = np.array([groups.group_of(node) for node in range(groups.nodes)])
+        keys = self.set_index * groups.groups + group_of[self.node]
+        hit, losses = np.unique(keys, return_counts=True)
+        gone = np.zeros(self.sets, dtype=np.bool_)
+        gone[hit[losses > groups.tolerated] // groups.groups] = True
+        return gone
+
+
+def uniform_sets(rng: np.random.Generator, sets: int, nodes: int, lost: int) -> LossSets:
+    """Draw sets of `lost` nodes each, all sets of that size equally likely.
+
+    Raises
+    ------
+    UserError
+        If there are not that many nodes.
+    """
+    chosen = _distinct(rng, sets, nodes, lost)
+    return LossSets(sets, np.repeat(np.arange(sets), lost), chosen.ravel())
+
+
+def uniform_domain_sets(
+    rng: np.random.Generator, sets: int, nodes: int, domain_nodes: int, lost: int
+) -> LossSets:
+    """Draw sets of `lost` whole domains each, all sets of that size equally likely.
+
+    Raises
+    ------
+    UserError
+        If there are not that many domains.
+    """
+    chosen = _distinct(rng, sets, -(-nodes // domain_nodes), lost)
+    node = (chosen.reshape(-1, 1) * domain_nodes + np.arange(domain_nodes)).ravel()
+    exists = node < nodes
+    return LossSets(sets, np.repeat(np.arange(sets), lost * domain_nodes)[exists], node[exists])
+
+
+def _distinct(rng: np.random.Generator, sets: int, things: int, chosen: int) -> Integers:
+    """Draw `chosen` different things for each set, by Floyd's algorithm: a column a step.
+
+    Bentley and Floyd 1987, "A sample of brilliance": step j draws one of the first j + 1 things,
+    or takes thing j itself if that one is taken already.
+    """
+    if not 0 <= chosen <= things:
+        raise UserError(f"{chosen} lost of {things}: use 0 to {things}")
+    drawn = np.empty((sets, chosen), dtype=np.int64)
+    for column, newest in enumerate(range(things - chosen, things)):
+        candidate = rng.integers(newest + 1, size=sets)
+        taken = (drawn[:, :column] == candidate[:, np.newaxis]).any(axis=1)
+        drawn[:, column] = np.where(taken, newest, candidate)
+    return drawn
+
+
+class DrawnLosses:
+    """Hosts that lost their memory, by time, over one long course of failures of a mix.
+
+    Parameters
+    ----------
+    mix : CauseMix
+        Where the failures come from. They are memoryless, so that windows cut out of one course
+        do not depend on each other.
+    hours : int
+        How long the course is.
+    seed : int
+        Seed of the failures.
+    """
+
+    def __init__(self, mix: CauseMix, hours: int, seed: int) -> None:
+        self._hours = hours
+        end_s = hours * _SECONDS_PER_HOUR
+        times_s: list[float] = []
+        first: list[int] = []
+        count: list[int] = []
+        for batch in mix.batches(seed):
+            for failure in batch:
+                hosts = mix.layout.hosts_losing_memory(failure)
+                times_s.append(failure.time_s)
+                first.append(hosts.start)
+                count.append(len(hosts))
+            if times_s and times_s[-1] > end_s:
+                break
+        counts = np.array(count)
+        offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        self._time_s = np.repeat(np.array(times_s), counts)
+        self._host = np.repeat(np.array(first), counts) + offsets
+
+    def windows(self, hours: int) -> LossSets:
+        """Return the hosts lost in each window of so many hours; a rest at the end is left out."""
+        sets = self._hours // hours
+        index = (self._time_s // (hours * _SECONDS_PER_HOUR)).astype(np.int64)
+        inside = index < sets
+        return LossSets.with_repeats(sets, index[inside], self._host[inside])
 
 
 def recovery_table(seeds: Sequence[int], sets: int) -> pd.DataFrame:
@@ -153,22 +284,15 @@ def curve_table(mix: str) -> pd.DataFrame:
     """Return the closed form on finer grids: over shares at 24 h, and over windows at a tenth."""
     cells = [(share, 24.0) for share in _CURVE_SHARES] + [(0.1, hours) for hours in _CURVE_HOURS]
     rates = {share: failure_rates_per_s(memory_losing_mix(mix, share)) for share, _ in cells}
-    return pd.DataFrame(
-        [
-            {
-                "mix": mix,
-                "domain_share": share,
-                "window_h": hours,
-                "scheme": name,
-                "placement": placement,
-                "exact": survival(name, placement, rates[share], hours),
-            }
-            for share, hours in sorted(set(cells))
-            for name in SCHEMES
-            if name != "unprotected"
-            for placement in PLACEMENTS
-        ]
-    )
+    curves = [
+        (mix, share, hours, name, placement, survival(name, placement, rates[share], hours))
+        for share, hours in sorted(set(cells))
+        for name in SCHEMES
+        if name != "unprotected"
+        for placement in PLACEMENTS
+    ]
+    columns = ["mix", "domain_share", "window_h", "scheme", "placement", "exact"]
+    return pd.DataFrame(curves, columns=columns)
 
 
 def survival(
@@ -210,7 +334,7 @@ def placement_table() -> pd.DataFrame:
     Each failure meets state of which all copies are whole: one machine is lost, or a domain with
     all its machines. What memory does not survive goes back to storage.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[str, float, float, float]] = []
     kept_s, lost_s = COSTS.in_memory_s(), COSTS.on_storage_s(COSTS.storage_interval_s)
     for placement in PLACEMENTS:
         groups = NodeGroups(COSTS.machines, REPLICAS, REPLICAS - 1, placement)
@@ -218,12 +342,6 @@ def placement_table() -> pd.DataFrame:
         by_domain = loss_given_domains(groups, MACHINES_PER_DOMAIN, 1)
         for share in DOMAIN_SHARES:
             recovered = 1.0 - (1.0 - share) * by_machine - share * by_domain
-            rows.append(
-                {
-                    "placement": placement,
-                    "domain_share": share,
-                    "recovered": recovered,
-                    "wasted_s": expected_wasted_time_s(recovered, kept_s, lost_s),
-                }
-            )
-    return pd.DataFrame(rows)
+            wasted_s = expected_wasted_time_s(recovered, kept_s, lost_s)
+            rows.append((placement, share, recovered, wasted_s))
+    return pd.DataFrame(rows, columns=["placement", "domain_share", "recovered", "wasted_s"])

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from faultline.experiments.config.errors import UserError, did_you_mean
-from faultline.strategies.errors import StrategyError
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.platform_files import spec_of
+from faultline.simulator.workload.layout import Layout
+from faultline.simulator.workload.memory import GpuMemory, gpu_memory
+from faultline.simulator.workload.transformer import Transformer
+from faultline.strategies.base import StrategyOptions
 from faultline.strategies.nonuniform.within import NonuniformWithin
 from faultline.strategies.registry import all_strategies, strategy_class
 from pydantic import ValidationError
@@ -54,7 +60,7 @@ _OTHER_STALLS = ("global_rendezvous_s", "repair_stall_s")
 _PRICE: Mapping[str, float] = {"bamboo": 19 / 237}
 
 
-APPROXIMATE = ("mecefo",)
+APPROXIMATE = tuple(name for name, scheme in all_strategies().items() if scheme.approximate)
 """Schemes whose gradients differ from those of a run without failures: they set no standards."""
 
 
@@ -91,6 +97,16 @@ class Candidate:
         """Whether it is a combination of two schemes without one of them: nothing is masked."""
         return self.redundancy == 1 and is_combination(self.scheme)
 
+    def strategy_options(self) -> StrategyOptions:
+        """Return the scheme's options."""
+        return strategy_class(self.scheme).Options(**self.options)
+
+    @property
+    def spare_gpus(self) -> int:
+        """GPUs of the spare domains that the scheme's own options call for."""
+        options = self.strategy_options()
+        return getattr(options, "spare_domains", 0) * getattr(options, "domain_gpus", 0)
+
     def with_stall(self, stall_s: float) -> Candidate:
         """Return it with every event of its own costing all `stall_s`, in seconds."""
         fields = strategy_class(self.scheme).Options.model_fields
@@ -111,14 +127,6 @@ class Candidate:
     def with_layers(self, layers: int) -> Candidate:
         """Return it for a model with another number of layers of the same parameters in all."""
         return replace(self, options={**self.options, "layers": layers})
-
-
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """A candidate that cannot take part, and why."""
-
-    name: str
-    reason: str
 
 
 def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
@@ -176,12 +184,49 @@ def options_for(scheme: str) -> dict[str, Any]:
     return chosen
 
 
-def why_absent(candidate: Candidate, groups: int, redundancy: int) -> str | None:
-    """Return why a scheme cannot be built for so many groups; None if it can."""
-    scheme = strategy_class(candidate.scheme)
-    try:
-        built = scheme(groups, redundancy, scheme.Options(**candidate.options))
-        built.plan()
-    except StrategyError as error:
-        return str(error)
-    return None
+_HEADS = 400
+_VOCABULARY = 1
+"""Embeddings are left out: they are 0.2 % of the parameters at either end."""
+
+
+def held_bytes(stages: float) -> float:
+    """Return the bytes on a GPU that holds the state of so many stages.
+
+    16-bit weights, 32-bit gradients and Adam's 12 bytes a parameter on every replica, and
+    activations under selective recomputation (`simulator.workload.memory`): the time of a step
+    counts no FLOP for more. Activations are those of one stage: a pipeline of fewer, longer stages
+    has as many micro-batches fewer in flight.
+
+    Parameters
+    ----------
+    stages : float
+        Stages of the job's pipeline whose state it holds; 1 where nothing has failed.
+    """
+    whole = _stage()
+    return stages * (whole.parameters + whole.gradients + whole.optimizer) + whole.activations
+
+
+def fits(memory_bytes: float) -> bool:
+    """Return whether a GPU of the platform has that much memory."""
+    return memory_bytes <= _capacity_bytes()
+
+
+@cache
+def _stage() -> GpuMemory:
+    model = Transformer(
+        hidden=JOB_OPTIONS["hidden"],
+        ffn_hidden=JOB_OPTIONS["ffn_hidden"],
+        heads=_HEADS,
+        layers=JOB_OPTIONS["layers"],
+        sequence_tokens=JOB_OPTIONS["sequence_tokens"],
+        vocabulary=_VOCABULARY,
+    )
+    layout = Layout(data=1, pipeline=JOB_OPTIONS["stages"], tensor=JOB_OPTIONS["domain_gpus"])
+    return gpu_memory(model, layout, 1, JOB_OPTIONS["micro_batches"], recompute="selective")
+
+
+@cache
+def _capacity_bytes() -> float:
+    spec = spec_of(load_scenario("head-to-head"))
+    assert spec is not None
+    return float(spec.gpu.memory_bytes)

@@ -1,160 +1,235 @@
-"""The head-to-head from beginning to end: play, tabulate, draw, and say what came out."""
+"""The head-to-head: all schemes on one platform, and the map of which is best where."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from time import perf_counter
-from typing import Any
+from functools import partial
+from math import inf, isfinite, isnan
+from typing import Any, ClassVar
 
 import pandas as pd
+from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.studies.head_to_head.candidates import (
-    APPROXIMATE,
-    Candidate,
-    all_candidates,
+from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables
+from faultline.experiments.studies.head_to_head import setting
+from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE, all_candidates
+from faultline.experiments.studies.head_to_head.figures import (
+    draw_phase_diagram,
+    draw_settings,
+    name_of,
 )
-from faultline.experiments.studies.head_to_head.cells import (
-    domain_plane,
-    layer_cells,
-    restart_plane,
-    setting_cells,
-    stall_cells,
-)
-from faultline.experiments.studies.head_to_head.figures import draw_phase_diagram, draw_settings
-from faultline.experiments.studies.head_to_head.playing import Match
-from faultline.experiments.studies.head_to_head.report import (
-    PLACES,
-    closing_sentence,
-    left_out,
-    places_table,
-)
-from faultline.experiments.studies.head_to_head.setting import Ground, measured_ground
-from faultline.experiments.studies.head_to_head.store import play_all
-from faultline.experiments.studies.head_to_head.tables import (
+from faultline.experiments.studies.head_to_head.playing import (
+    Match,
     candidate_table,
     paired_to_best,
+    play_match,
     restricted,
+    winners,
 )
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from faultline.experiments.studies.stage import Stage
+from rich.text import Text
+
+PLACES: Mapping[str, Mapping[float, str]] = {
+    "settings": {float(place): name for place, name in enumerate(setting.SETTINGS)},
+    "stalls": {stall_s: f"every event {stall_s:g} s" for stall_s in setting.STALLS_S},
+    "layers": {float(layers): f"{layers} layers" for layers in setting.LAYERS},
+}
+"""Lists of circumstances that become a table: what `Cell.x` stands for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What is to be played.
+@dataclass(frozen=True)
+class HeadToHead(Study):
+    """Every candidate in the same cells: three lists of circumstances, and two planes.
+
+    The stage's seeds are those of a cell of a plane.
 
     Attributes
     ----------
     side : int
         Cells on a side of a plane.
-    seeds, setting_seeds : int
-        Seeds of a cell of a plane, and of a setting of the table.
+    setting_seeds : int
+        Seeds of a setting of the tables.
     schemes : tuple of str
         Who takes part; all by default.
     only : str or None
         ``settings``, ``stalls``, ``layers``, ``restart`` or ``domains``; all by default.
-    workers : int or None
-        Processes; one a core by default.
-    directory : Path
-        Where everything goes.
-    console : Console
-        Where to print.
     """
 
     side: int
-    seeds: int
     setting_seeds: int
-    schemes: tuple[str, ...]
-    only: str | None
-    workers: int | None
-    directory: Path
-    console: Console
+    schemes: tuple[str, ...] = ()
+    only: str | None = None
 
+    float_format: ClassVar[str | None] = "%.5g"
 
-def run_head_to_head(options: Options) -> list[dict[str, Any]]:
-    """Run the comparison; returns the rows of the settings' table, without infinite numbers."""
-    candidates = tuple(all_candidates(options.schemes))
-    ground = measured_ground(one.protection for one in candidates)
-    matches = _matches(options, candidates, ground)
-    started_s = perf_counter()
-    rows = _played(matches, options)
-    spent_s = perf_counter() - started_s
-    table, runs = candidate_table(rows), pd.DataFrame(rows)
-    found: list[dict[str, Any]] = []
-    console, directory = options.console, options.directory
-    for plane in table["plane"].unique():
-        mine = table[table["plane"] == plane]
-        if plane in PLACES:
-            mine = paired_to_best(mine, runs)
-            console.print(places_table(mine, plane))
-        if plane == "settings":
-            found = mine.astype(object).where(_is_finite(mine), None).to_dict(orient="records")
-        path = directory / f"head-to-head-{plane}.csv"
-        mine.to_csv(path, index=False, float_format="%.5g")
-    for line in left_out(table):
-        console.print(line, style="yellow")
-    _draw(table, runs, directory)
-    console.print(f"{len(rows):,} runs in {spent_s:,.0f} s; tables and figures: {directory}")
-    console.print(closing_sentence(table), style="bold")
-    return found
+    def play(self, stage: Stage) -> Results:
+        """Play the cells, or read what is kept of them."""
+        matches = self._matches(stage.seeds)
+        played = stage.calls("cells", play_match, matches, kept_in="cells")
+        rows = [row for of_match in played for row in of_match]
+        table, runs = candidate_table(rows), pd.DataFrame(rows)
+        planes = {str(name): mine for name, mine in table.groupby("plane", sort=False)}
+        for name in PLACES.keys() & planes.keys():
+            planes[name] = paired_to_best(planes[name], runs)
+        return {"table": table, "runs": runs, "planes": planes}
 
-
-def _matches(options: Options, candidates: tuple[Candidate, ...], ground: Ground) -> list[Match]:
-    seeds, setting_seeds = tuple(range(options.seeds)), tuple(range(options.setting_seeds))
-    layered = tuple(one for one in candidates if "layers" in one.options)
-    planes = {
-        "settings": [
-            Match(cell, candidates, setting_seeds, ground, races=False) for cell in setting_cells()
-        ],
-        "stalls": [
-            Match(cell, candidates, setting_seeds, ground, races=False) for cell in stall_cells()
-        ],
-        "layers": [
-            Match(cell, layered, setting_seeds, ground, races=False) for cell in layer_cells()
-        ]
-        if layered
-        else [],
+    def _matches(self, seeds: int) -> list[Match]:
+        candidates = tuple(all_candidates(self.schemes))
+        ground = setting.measured_ground(one.protection for one in candidates)
+        layered = tuple(one for one in candidates if "layers" in one.options)
+        lists = {
+            "settings": (setting.setting_cells(), candidates),
+            "stalls": (setting.stall_cells(), candidates),
+            "layers": (setting.layer_cells() if layered else [], layered),
+        }
+        of_list, of_plane = tuple(range(self.setting_seeds)), tuple(range(seeds))
+        matches = {
+            name: [Match(cell, who, of_list, ground, races=False) for cell in cells]
+            for name, (cells, who) in lists.items()
+        }
         # What takes longest comes last: there is no shorter time between failures, no larger job.
-        "restart": [
-            Match(cell, candidates, seeds, ground) for cell in reversed(restart_plane(options.side))
-        ],
-        "domains": [Match(cell, candidates, seeds, ground) for cell in domain_plane(options.side)],
-    }
-    chosen = planes if options.only is None else {options.only: planes[options.only]}
-    if not any(chosen.values()):
-        raise UserError("--only layers: none of these schemes depends on the number of layers")
-    return [match for matches in chosen.values() for match in matches]
+        planes = {
+            "restart": setting.restart_plane(self.side)[::-1],
+            "domains": setting.domain_plane(self.side),
+        }
+        for name, cells in planes.items():
+            matches[name] = [Match(cell, candidates, of_plane, ground) for cell in cells]
+        chosen = matches if self.only is None else {self.only: matches[self.only]}
+        if not any(chosen.values()):
+            raise UserError("--only layers: none of these schemes depends on the number of layers")
+        return [match for mine in chosen.values() for match in mine]
+
+    def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return the rows of the settings' table, without infinite numbers."""
+        if "settings" not in results["planes"]:
+            return []
+        table = results["planes"]["settings"]
+        finite = table.notna() & ~table.isin([inf, -inf])
+        found: list[dict[str, Any]] = table.astype(object).where(finite, None).to_dict("records")
+        return found
+
+    def tables(self, results: Results) -> Tables:
+        """Return a table for each list of circumstances, and for each plane."""
+        return {f"head-to-head-{name}": table for name, table in results["planes"].items()}
+
+    def figures(self, results: Results) -> Mapping[str, Draw]:
+        """Return the settings, and the map, with and without approximate schemes."""
+        table, drawn = results["table"], dict[str, Draw]()
+        if "settings" in results["planes"]:
+            drawn["head-to-head-settings.png"] = partial(draw_settings, table)
+        if {"restart", "domains"} <= results["planes"].keys():
+            exact = [name for name in table["scheme"].unique() if name not in APPROXIMATE]
+            fewer = restricted(table, results["runs"], exact)
+            drawn["head-to-head-phases.png"] = partial(draw_phase_diagram, table)
+            drawn["head-to-head-phases-exact.png"] = partial(draw_phase_diagram, fewer)
+        return drawn
+
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | Text | str]:
+        """Return the tables of lists, and who could not take part."""
+        planes = results["planes"]
+        yield from (_shown_places(table, name) for name, table in planes.items() if name in PLACES)
+        for line in left_out(results["table"]):
+            yield Text(line, style="yellow")
+        yield f"{len(results['runs']):,} runs"
+
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Say who trains soonest today, and in which shares of the planes' cells."""
+        return [closing_sentence(results["table"])]
 
 
-def _played(matches: Sequence[Match], options: Options) -> list[dict[str, Any]]:
-    columns = (
-        TextColumn("cells"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=options.console, transient=True) as progress:
-        task = progress.add_task("cells", total=len(matches))
-        return play_all(
-            matches,
-            options.directory / "cells",
-            options.workers,
-            lambda: progress.advance(task),
-        )
+def _shown_places(table: pd.DataFrame, plane: str) -> Printed:
+    """Show a list of circumstances, each one's candidates in order of their time."""
+    lines = []
+    for place, place_name in PLACES[plane].items():
+        mine = table[(table["x"] == place) & (table["seeds"] > 0)].sort_values("ratio")
+        for number, row in enumerate(mine.itertuples(index=False)):
+            held = f"{row.gpu_memory_bytes / 1e9:.0f} GB"
+            lines.append(
+                {
+                    plane: place_name if number == 0 else "",
+                    "candidate": row.candidate,
+                    "what it is": name_of(row.scheme),
+                    "r": f"{row.redundancy:.0f}",
+                    "ratio": row.note or _with_half(row.ratio, row.ratio_high - row.ratio),
+                    "above the best": (
+                        _with_half(row.above_best, row.above_best_half) if number else ""
+                    ),
+                    "GPU-hours": f"{row.gpu_hours / 1e6:.3f}M" if isfinite(row.gpu_hours) else "",
+                    "spares": f"{row.spare_gpus:,.0f}",
+                    "available": f"{row.availability:.1%}",
+                    "restarts": f"{row.restarts:.1f}",
+                    "a GPU": held if row.fits_memory else f"{held}: too much",
+                }
+            )
+    frame = pd.DataFrame(lines)
+    title = "time to train over that without failures, mean and 95 % interval"
+    return Printed(title, frame, dict.fromkeys(frame.columns[4:], "{}"))
 
 
-def _draw(table: pd.DataFrame, runs: pd.DataFrame, directory: Path) -> None:
+def _with_half(value: float, half: float) -> str:
+    if not isfinite(value):
+        return ""
+    return f"{value:.3f}" if isnan(half) else f"{value:.3f} ± {half:.3f}"
+
+
+def left_out(table: pd.DataFrame) -> list[str]:
+    """Return who could not take part, in how many cells, and why."""
+    return [
+        f"{name}: left out of {len(mine)} cells; {mine['note'].iloc[0]}"
+        for name, mine in table[table["seeds"] == 0].groupby("candidate", sort=False)
+    ]
+
+
+def closing_sentence(table: pd.DataFrame) -> str:
+    """Return what came out, to be quoted: today's setting, and shares of the planes' cells."""
+    said = []
     planes = set(table["plane"])
     if "settings" in planes:
-        draw_settings(table, directory / "head-to-head-settings.png")
-    if {"restart", "domains"} <= planes:
-        draw_phase_diagram(table, directory / "head-to-head-phases.png")
-        exact = [name for name in table["scheme"].unique() if name not in APPROXIMATE]
-        fewer = restricted(table, runs, exact)
-        draw_phase_diagram(fewer, directory / "head-to-head-phases-exact.png")
+        today = list(setting.SETTINGS).index("today")
+        said.append(_today(table[(table["plane"] == "settings") & (table["x"] == today)]))
+    if "stalls" in planes:
+        said.append(_stalls(table[table["plane"] == "stalls"]))
+    if "restart" in planes:
+        said.append(
+            "On 32,768 GPUs, over failures from every minute to every day and restarts of 10 s to "
+            f"2 h, the first by cells: {_shares(table, 'restart', 'time')}; "
+            f"with the fewest GPU-hours: {_shares(table, 'restart', 'gpu_hours')}."
+        )
+    if "domains" in planes:
+        said.append(
+            "From 1,000 to 600,000 GPUs, whatever share of failures takes a scale-up domain: "
+            f"{_shares(table, 'domains', 'time')}; with the fewest GPU-hours: "
+            f"{_shares(table, 'domains', 'gpu_hours')}."
+        )
+    return " ".join(said)
 
 
-def _is_finite(table: pd.DataFrame) -> pd.DataFrame:
-    return table.notna() & ~table.isin([float("inf"), float("-inf")])
+def _today(mine: pd.DataFrame) -> str:
+    played = mine[mine["seeds"] > 0].sort_values("ratio")
+    best = played.iloc[0]
+    said = (
+        f"At today's failure rate on 32,768 GPUs {name_of(best['scheme'])} trains soonest, in "
+        f"{best['ratio']:.2f} times the time without failures"
+    )
+    if not best["fits_memory"]:
+        said += f", if a GPU had {best['gpu_memory_bytes'] / 1e9:.0f} GB, which it has not"
+    plain = played[played["scheme"] == "checkpoint"]
+    if plain.empty or best["scheme"] == "checkpoint":
+        return said + "."
+    ratio = plain["ratio"].iloc[0]
+    return f"{said}; checkpoints alone take {ratio:.2f} ({ratio / best['ratio'] - 1:.0%} longer)."
+
+
+def _stalls(mine: pd.DataFrame) -> str:
+    best = mine[mine["best_time"]].sort_values("x")
+    parts = [
+        f"{name_of(row.scheme)} over {row.protection} in {row.ratio:.3f} (each {row.x:g} s)"
+        for row in best.itertuples(index=False)
+    ]
+    return f"Where every event costs everybody the same, the first are {', '.join(parts)}."
+
+
+def _shares(table: pd.DataFrame, plane: str, name: str) -> str:
+    shares = winners(table, plane, name)["scheme"].value_counts(normalize=True)
+    return ", ".join(f"{name_of(str(name))} {share:.0%}" for name, share in shares.items())

@@ -1,15 +1,29 @@
-"""The failures that all candidates meet, what they have broken before, and the spares for it."""
+"""The failures that all candidates meet, what they have broken before, and the spares for it.
+
+A run is a piece of a long training, short beside the time of repairs. Were it to start with
+everything sound, a scheme that goes on with what is left would look better than it is in the long
+run, and so would one that never meets its first restart. So each scheme is first told the failures
+of the past, without a clock, and the piece is played from the state this leaves it in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from math import ceil, sqrt
 
 from faultline.simulator.failures.distributions import Constant, Uniform
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import SharedFailures
+from faultline.simulator.job import Job
+from faultline.simulator.phases import Restart
+from faultline.simulator.progress import Progress
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.training import Training, TrainingLoop
+from faultline.strategies.base import Hit, Strategy, WipeOut
 
 DAY_S = 86_400.0
 # 78 % of the interruptions of Llama 3 were of hardware (Grattafiori et al. 2024); repair times as
@@ -20,6 +34,7 @@ SOFTWARE_REPAIR = Constant(3 * 3600.0)
 _LONGEST_REPAIR_S = 5 * DAY_S
 
 _PAST_FAILURES = 100
+# The last few hundred: a scheme that restarts with new hardware forgets the others.
 _MOST_PAST_FAILURES = 400
 # Seeds of the past are none of those that are played.
 _PAST = 1_000_003
@@ -83,11 +98,6 @@ class Process:
         return _upper(hosts) * host + _upper(domains) * domain
 
 
-def recent(failures: Sequence[Failure]) -> Sequence[Failure]:
-    """Return the last few hundred: a scheme that restarts with new hardware forgets the others."""
-    return failures[-_MOST_PAST_FAILURES:]
-
-
 def still_broken(failures: Sequence[Failure]) -> list[Failure]:
     """Return those whose repair is not over at time 0."""
     return [one for one in failures if one.time_s + (one.repair_s or 0.0) > 0.0]
@@ -95,3 +105,160 @@ def still_broken(failures: Sequence[Failure]) -> list[Failure]:
 
 def _upper(mean: float) -> int:
     return ceil(mean + _QUANTILE_95 * sqrt(mean))
+
+
+Damage = list[tuple[float, Hit]]
+"""What is broken, with the time at which it is repaired, in seconds from the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What the past leaves behind.
+
+    Attributes
+    ----------
+    damage : list of (float, Hit)
+        What is broken now, as far as the scheme keeps track of it.
+    dropped : dict of int to float
+        Groups that are not members, and when they were dropped, in seconds from the start.
+    """
+
+    damage: Damage = field(default_factory=list)
+    dropped: dict[int, float] = field(default_factory=dict)
+
+
+class EnteredTraining(Training):
+    """A training that finds its scheme as the past has left it.
+
+    Parameters
+    ----------
+    job : Job
+        The job.
+    strategy : Strategy
+        The scheme at its start.
+    past : sequence of Failure
+        Failures before the start, at negative times.
+    """
+
+    def __init__(self, job: Job, strategy: Strategy, past: Sequence[Failure]) -> None:
+        super().__init__(job.work, job.rules, strategy)
+        self._past = past
+        self._replaces_s = job.work.repair_s if job.rules.rejoin == "at-checkpoint" else None
+        self.begun_s = 0.0
+
+    def loop(self) -> TrainingLoop:
+        """Tell the scheme its past, start what is left, and go on as any training."""
+        layout = self.work.layout
+        assert layout is not None
+        inherited = lived_through(self.strategy, self._past, layout, self._replaces_s)
+        self._hits.inherit(inherited.damage)
+        yield from self._wait_for_hardware()
+        self._contract.enter()
+        waited_s = self.progress.now_s
+        members = set(self.strategy.plan().members)
+        absent = tuple(group for group in range(self.work.groups) if group not in members)
+        started = yield Restart(self.work.groups, absent, self._asks)
+        self._hits.note(started.struck)
+        # To wait for repairs is part of the training, to start up is not.
+        self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
+        for dropped_s in inherited.dropped.values():
+            self._spares.bring(1, started.now_s + dropped_s)
+        yield from super().loop()
+
+
+def play_entered(job: Job, strategy: Strategy, past: Sequence[Failure]) -> tuple[Progress, float]:
+    """Play a job that is under way; arguments are those of `EnteredTraining`.
+
+    Returns
+    -------
+    Progress, float
+        What came of it, and the seconds of `Progress.now_s` that were over when it began.
+    """
+    training = EnteredTraining(job, strategy, past)
+    play(training, ReplayEngine(job))
+    return training.progress, training.begun_s
+
+
+def lived_through(
+    strategy: Strategy, past: Sequence[Failure], layout: JobLayout, replaces_s: float | None = None
+) -> Inheritance:
+    """Bring a scheme into the state that failures of the past leave it in.
+
+    A scheme that restarts with what is left is in the state after a restart. Others go through
+    their failures one by one; a restart that finds new hardware ends what was broken before.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The scheme at its start.
+    past : sequence of Failure
+        Failures before the start, at negative times.
+    layout : JobLayout
+        Which GPUs are in which group.
+    replaces_s : float, optional
+        Seconds until a group that was dropped is back on a spare; by default it waits for a
+        restart. That it comes at the end of a step only is left out.
+    """
+    if not strategy.restart_replaces:
+        broken = [_damage(one, layout) for one in still_broken(past)]
+        _restart(strategy, broken)
+        return Inheritance(broken)
+    state = Inheritance()
+    for failure in past[-_MOST_PAST_FAILURES:]:
+        _repair(strategy, state.damage, failure.time_s)
+        _replace(strategy, state.dropped, failure.time_s, replaces_s)
+        _strike(strategy, state, failure, layout)
+    _repair(strategy, state.damage, 0.0)
+    _replace(strategy, state.dropped, 0.0, replaces_s)
+    return state
+
+
+def _replace(
+    strategy: Strategy, dropped: dict[int, float], until_s: float, replaces_s: float | None
+) -> None:
+    if replaces_s is None:
+        return
+    back = sorted(group for group, since_s in dropped.items() if since_s + replaces_s <= until_s)
+    if back:
+        strategy.on_return(back)
+        for group in back:
+            del dropped[group]
+
+
+def _strike(strategy: Strategy, state: Inheritance, failure: Failure, layout: JobLayout) -> None:
+    members = set(strategy.plan().members)
+    for group in failure.groups:
+        if group not in members:
+            continue
+        if strategy.tracks_components:
+            heappush(state.damage, _damage(failure, layout))
+            strategy.on_hit(damage_hit(failure, layout))
+        verdict = strategy.on_failures((group,))
+        if isinstance(verdict, WipeOut):
+            state.damage.clear()
+            state.dropped.clear()
+            strategy.restart()
+            return
+        state.dropped.update(dict.fromkeys(verdict.dropped, failure.time_s))
+
+
+def _repair(strategy: Strategy, damage: Damage, until_s: float) -> None:
+    while damage and damage[0][0] <= until_s:
+        strategy.on_repair(heappop(damage)[1])
+
+
+def _restart(strategy: Strategy, broken: Iterable[tuple[float, Hit]]) -> None:
+    strategy.restart()
+    for _, hit in broken:
+        strategy.on_hit(hit)
+
+
+def _damage(failure: Failure, layout: JobLayout) -> tuple[float, Hit]:
+    return failure.time_s + (failure.repair_s or 0.0), damage_hit(failure, layout)
+
+
+def damage_hit(failure: Failure, layout: JobLayout) -> Hit:
+    """Return what a failure breaks of the group that it strikes."""
+    gpus, group = layout.gpus_of(failure.level, failure.number), failure.groups[0]
+    first = group * layout.gpus_per_group
+    return Hit(group, gpus[0] - first, gpus[-1] - first, layout.gpus_per_group)

@@ -1,41 +1,74 @@
-"""The figures of the head-to-head."""
+"""The figures: which scheme trains soonest or with the fewest GPU-hours, and by how much."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.panels import write_notes
-from faultline.experiments.figures.style import figure_style, save_figure
 from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
-from faultline.experiments.studies.head_to_head.cells import SETTINGS
-from faultline.experiments.studies.head_to_head.looks import colour_of, name_of, order_of
-from faultline.experiments.studies.head_to_head.phase_figure import (
-    Axis2D,
-    Landmark,
-    Region,
-    draw_levels,
-    draw_phase,
-    legend_handles,
-)
+from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
+from faultline.experiments.studies.head_to_head.setting import SETTINGS
+from matplotlib import patheffects
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, to_hex, to_rgb
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullFormatter
+from numpy.typing import NDArray
+from scipy.ndimage import distance_transform_edt, label
+
+_SOLID, _PALE = 0.82, 0.34
+_HALO = [patheffects.withStroke(linewidth=3.0, foreground="white", alpha=0.85)]
+_LEAST_REGION = 0.012
+_LEAST_SIZE, _LARGEST_SIZE = 7.5, 13.0
+# Width of a letter of one point, as a part of a panel's.
+_LETTER = 0.0019
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark:
+    """A place in the plane that readers know."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis2D:
+    """What the axes of a plane are.
+
+    Attributes
+    ----------
+    x, y : str
+        Their labels.
+    x_ticks, y_ticks : mapping of float to str
+        Where and what.
+    log_y : bool
+        Whether y is on a logarithmic scale, as x always is.
+    landmarks : tuple of Landmark
+        Places to be named.
+    """
+
+    x: str
+    y: str
+    x_ticks: Mapping[float, str]
+    y_ticks: Mapping[float, str]
+    log_y: bool
+    landmarks: tuple[Landmark, ...] = ()
+
 
 _RESTART = Axis2D(
     "mean time between failures of the whole job",
     "time of a restart",
-    (
-        (60, "1 min"),
-        (300, "5 min"),
-        (1800, "30 min"),
-        (7200, "2 h"),
-        (28_800, "8 h"),
-        (86_400, "1 d"),
-    ),
-    ((10, "10 s"), (60, "1 min"), (300, "5 min"), (900, "15 min"), (3600, "1 h"), (7200, "2 h")),
+    {60: "1 min", 300: "5 min", 1800: "30 min", 7200: "2 h", 28_800: "8 h", 86_400: "1 d"},
+    {10: "10 s", 60: "1 min", 300: "5 min", 900: "15 min", 3600: "1 h", 7200: "2 h"},
     True,
     (
         Landmark(5556, 908, "today: failures as of Llama 3,\nrestart as of ByteRobust"),
@@ -45,17 +78,9 @@ _RESTART = Axis2D(
 _DOMAINS = Axis2D(
     "GPUs of the job",
     "failures that break a whole scale-up domain",
-    (
-        (1024, "1k"),
-        (4096, "4k"),
-        (16_384, "16k"),
-        (65_536, "64k"),
-        (262_144, "256k"),
-        (600_064, "600k"),
-    ),
-    tuple((share / 100, f"{share} %") for share in range(0, 101, 20)),
+    {1024: "1k", 4096: "4k", 16_384: "16k", 65_536: "64k", 262_144: "256k", 600_064: "600k"},
+    {share / 100: f"{share} %" for share in range(0, 101, 20)},
     False,
-    (),
 )
 _KEPT = {"reft": "REFT", "gemini": "Gemini", "just-in-time": "just in time"}
 _LEVELS = (1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)
@@ -73,23 +98,42 @@ _ABOUT = (
     "in-memory checkpoints (REFT) where that suits it. Ratios are to a run without failures.",
 )
 
+_ORDER = (
+    "checkpoint", "replication", "spare", "dp-drop", "ntp", "ntp-pw", "mecefo", "bamboo", "oobleck",
+    "varuna", "spare-ntp", "replication-ntp", NTP_ALONE,
+)  # fmt: skip
 
-def draw_phase_diagram(table: pd.DataFrame, path: Path) -> Path:
+
+def colour_of(scheme: str) -> str:
+    """Return the colour of a scheme's region."""
+    return "#DDDDDD" if scheme == NTP_ALONE else look_of(scheme).colour
+
+
+def name_of(scheme: str) -> str:
+    """Return a scheme's name as its authors write it; with a star if it is approximate."""
+    return "NTP without a restart" if scheme == NTP_ALONE else title_of(scheme, star=True)
+
+
+def order_of(scheme: str) -> tuple[int, str]:
+    """Return what sorts schemes: those that are shipped in their order, then all others."""
+    return (_ORDER.index(scheme) if scheme in _ORDER else len(_ORDER), scheme)
+
+
+def draw_phase_diagram(table: pd.DataFrame) -> Figure:
     """Draw both planes, by time and by GPU-hours."""
-    with figure_style():
-        figure, panels = plt.subplots(2, 2, figsize=(13.5, 10.6), layout="constrained")
-        for row, (plane, axis) in enumerate((("restart", _RESTART), ("domains", _DOMAINS))):
-            for panel, name in zip(panels[row], _TITLES, strict=True):
-                region = Region(table, plane, name)
-                draw_phase(panel, region, axis)
-                draw_levels(panel, region, _LEVELS)
-        for panel, title in zip(panels[0], _TITLES.values(), strict=True):
-            panel.set_title(f"Which scheme {title}?", fontsize=14)
-        figure.legend(handles=legend_handles(), loc="outside upper center", ncols=4, fontsize=10)
-        approximate = set(APPROXIMATE) & set(table["scheme"])
-        notes = [*_ABOUT, *([_APPROXIMATE] if approximate else []), *_too_large(table)]
-        write_notes(figure, notes)
-    return save_figure(figure, path)
+    figure, panels = plt.subplots(2, 2, figsize=(13.5, 10.6), layout="constrained")
+    for row, (plane, axis) in enumerate((("restart", _RESTART), ("domains", _DOMAINS))):
+        for panel, name in zip(panels[row], _TITLES, strict=True):
+            region = Region(table, plane, name)
+            draw_phase(panel, region, axis)
+            draw_levels(panel, region, _LEVELS)
+    for panel, title in zip(panels[0], _TITLES.values(), strict=True):
+        panel.set_title(f"Which scheme {title}?", fontsize=14)
+    figure.legend(handles=legend_handles(), loc="outside upper center", ncols=4, fontsize=10)
+    approximate = set(APPROXIMATE) & set(table["scheme"])
+    notes = [*_ABOUT, *([_APPROXIMATE] if approximate else []), *_too_large(table)]
+    write_notes(figure, notes)
+    return figure
 
 
 def _too_large(table: pd.DataFrame) -> list[str]:
@@ -102,34 +146,25 @@ def _too_large(table: pd.DataFrame) -> list[str]:
     return [f"Played as if their states fitted a GPU's memory, in some cells or all: {names}."]
 
 
-def draw_settings(table: pd.DataFrame, path: Path) -> Path:
+def draw_settings(table: pd.DataFrame) -> Figure:
     """Draw the candidates of each setting in the order of their ratios, with 95 % intervals."""
     mine = table[(table["plane"] == "settings") & (table["seeds"] > 0)]
-    with figure_style():
-        figure, panels = plt.subplots(1, len(SETTINGS), figsize=(14.5, 5.4), layout="constrained")
-        for place, (panel, (setting, mtbf_s)) in enumerate(
-            zip(panels, SETTINGS.items(), strict=True)
-        ):
-            ranked = mine[mine["x"] == place].sort_values("ratio", ascending=False)
-            _dots(panel, ranked[np.isfinite(ranked["ratio"])])
-            panel.set_title(f"{setting}: a failure every {_time(mtbf_s)}")
-        panels[1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
-        marks = (("o", "#444444", "time to train"), ("D", "white", "GPU-hours, spares included"))
-        handles = [
-            Line2D(
-                [],
-                [],
-                linestyle="none",
-                marker=mark,
-                markerfacecolor=fill,
-                color="#444444",
-                label=text,
-            )
-            for mark, fill, text in marks
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
-        write_notes(figure, [_APPROXIMATE])
-    return save_figure(figure, path)
+    figure, panels = plt.subplots(1, len(SETTINGS), figsize=(14.5, 5.4), layout="constrained")
+    for place, (panel, (setting, mtbf_s)) in enumerate(zip(panels, SETTINGS.items(), strict=True)):
+        ranked = mine[mine["x"] == place].sort_values("ratio", ascending=False)
+        _dots(panel, ranked[np.isfinite(ranked["ratio"])])
+        panel.set_title(f"{setting}: a failure every {_time(mtbf_s)}")
+    panels[1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
+    marks = (("o", "#444444", "time to train"), ("D", "white", "GPU-hours, spares included"))
+    handles = [
+        Line2D(
+            [], [], linestyle="none", marker=mark, markerfacecolor=fill, color="#444444", label=text
+        )
+        for mark, fill, text in marks
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    write_notes(figure, [_APPROXIMATE])
+    return figure
 
 
 def _dots(panel: Axes, ranked: pd.DataFrame) -> None:
@@ -139,25 +174,13 @@ def _dots(panel: Axes, ranked: pd.DataFrame) -> None:
             [row.ratio, row.gpu_ratio], [place, place], color="#d0d0d0", linewidth=2, zorder=1
         )
         panel.errorbar(
-            row.ratio,
-            place,
-            xerr=[[row.ratio - row.ratio_low], [row.ratio_high - row.ratio]],
-            fmt="o",
-            color=colour,
-            capsize=3,
-            markersize=7,
-            zorder=3,
-        )
+            row.ratio, place, xerr=[[row.ratio - row.ratio_low], [row.ratio_high - row.ratio]],
+            fmt="o", color=colour, capsize=3, markersize=7, zorder=3,
+        )  # fmt: skip
         panel.plot(
-            row.gpu_ratio,
-            place,
-            marker="D",
-            linestyle="none",
-            markerfacecolor="white",
-            markeredgecolor=colour,
-            markersize=6,
-            zorder=2,
-        )
+            row.gpu_ratio, place, marker="D", linestyle="none", markerfacecolor="white",
+            markeredgecolor=colour, markersize=6, zorder=2,
+        )  # fmt: skip
     panel.set_yticks(
         range(len(ranked)),
         [
@@ -180,3 +203,166 @@ def _within(tick: float, ranked: pd.DataFrame) -> bool:
 
 def _time(seconds: float) -> str:
     return f"{seconds / 3600:.3g} h" if seconds >= 3600 else f"{seconds / 60:.3g} min"
+
+
+class Region:
+    """Who wins where in a plane, as arrays of the shape (y, x)."""
+
+    def __init__(self, table: pd.DataFrame, plane: str, name: str) -> None:
+        mine = table[table["plane"] == plane]
+        won = winners(table, plane, name).set_index(["y", "x"])
+        metric = "ratio" if name == "time" else "gpu_ratio"
+        self.xs = np.array(sorted(mine["x"].unique()))
+        self.ys = np.array(sorted(mine["y"].unique()))
+        self.schemes = sorted(won["scheme"].unique(), key=order_of)
+        shape = (len(self.ys), len(self.xs))
+        self.place = np.full(shape, -1)
+        self.sure = np.zeros(shape, dtype=bool)
+        self.ratio = np.full(shape, np.nan)
+        for (y, x), row in won.iterrows():
+            at = (np.searchsorted(self.ys, y), np.searchsorted(self.xs, x))
+            self.place[at] = self.schemes.index(row["scheme"])
+            self.sure[at] = row[f"sure_{name}"]
+            self.ratio[at] = row[metric]
+
+
+def draw_phase(axes: Axes, region: Region, axis: Axis2D) -> None:
+    """Draw a plane: regions in colour, paler where seeds do not decide, with their names inside."""
+    colours, places = _cell_colours(region)
+    x_edges, y_edges = _edges(region.xs, True), _edges(region.ys, axis.log_y)
+    axes.pcolormesh(
+        x_edges, y_edges, places, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
+        rasterized=True,
+    )  # fmt: skip
+    _outline(axes, region.place, x_edges, y_edges)
+    axes.set_xscale("log")
+    axes.set_yscale("log" if axis.log_y else "linear")
+    axes.set_xlim(x_edges[0], x_edges[-1])
+    axes.set_ylim(y_edges[0], y_edges[-1])
+    _ticks(axes, axis)
+    _name_regions(axes, region, _taken(region, axis))
+    for mark in axis.landmarks:
+        _landmark(axes, mark)
+
+
+def draw_levels(axes: Axes, region: Region, levels: Sequence[float]) -> None:
+    """Draw lines of equal best ratio, with the ratio on them."""
+    if min(region.ratio.shape) < 2:
+        return
+    filled = np.where(np.isfinite(region.ratio), region.ratio, np.nanmax(region.ratio))
+    lines = axes.contour(
+        region.xs, region.ys, np.log(filled), levels=np.log(levels), colors="#222222",
+        linewidths=0.7, linestyles=":", negative_linestyles=":",
+    )  # fmt: skip
+    written = {np.log(level): f"{level:g}×" for level in levels}
+    texts = axes.clabel(lines, fmt=written, fontsize=7, inline_spacing=2)
+    for text in texts or ():
+        text.set_path_effects([patheffects.withStroke(linewidth=2.0, foreground="white")])
+
+
+def legend_handles() -> list[Patch | Line2D]:
+    """Return what explains the map; the regions are named on it."""
+    return [
+        Patch(facecolor=_mixed("#0072B2", _SOLID), label="surely the best"),
+        Patch(facecolor=_mixed("#0072B2", _PALE), label="the next is within the seeds' noise"),
+        Line2D([], [], color="#222222", linestyle=":", linewidth=1.0, label="the best's ratio"),
+    ]
+
+
+def _cell_colours(region: Region) -> tuple[list[str], NDArray[np.int_]]:
+    colours = ["#FFFFFF"]
+    for scheme in region.schemes:
+        colours += [_mixed(colour_of(scheme), _PALE), _mixed(colour_of(scheme), _SOLID)]
+    numbers = np.where(region.place < 0, 0, 1 + 2 * region.place + region.sure)
+    return colours, numbers
+
+
+def _mixed(colour: str, share: float) -> str:
+    red, green, blue = (1.0 - share * (1.0 - part) for part in to_rgb(colour))
+    return to_hex((red, green, blue))
+
+
+def _edges(centres: NDArray[np.float64], log: bool) -> NDArray[np.float64]:
+    values = np.log(centres) if log else centres
+    if len(values) == 1:
+        edges = np.array([values[0] - 0.5, values[0] + 0.5])
+    else:
+        inner = (values[1:] + values[:-1]) / 2
+        first, last = 1.5 * values[0] - 0.5 * values[1], 1.5 * values[-1] - 0.5 * values[-2]
+        edges = np.concatenate([[first], inner, [last]])
+    return np.exp(edges) if log else edges
+
+
+def _outline(
+    axes: Axes, place: NDArray[np.int_], x: NDArray[np.float64], y: NDArray[np.float64]
+) -> None:
+    """Draw white lines between regions."""
+    rows, columns = place.shape
+    for row in range(rows):
+        for column in range(columns):
+            if column + 1 < columns and place[row, column] != place[row, column + 1]:
+                axes.plot([x[column + 1]] * 2, y[row : row + 2], color="white", linewidth=1.8)
+            if row + 1 < rows and place[row, column] != place[row + 1, column]:
+                axes.plot(x[column : column + 2], [y[row + 1]] * 2, color="white", linewidth=1.8)
+
+
+def _taken(region: Region, axis: Axis2D) -> NDArray[np.bool_]:
+    """Return the cells where landmarks and their texts are."""
+    taken = np.zeros(region.place.shape, dtype=bool)
+    columns, rows = len(region.xs), len(region.ys)
+    for mark in axis.landmarks:
+        column = int(np.abs(np.log(region.xs) - np.log(mark.x)).argmin())
+        distances = region.ys - mark.y if not axis.log_y else np.log(region.ys / mark.y)
+        row = int(np.abs(distances).argmin())
+        low, last = row - max(1, round(0.08 * rows)), column + round(0.25 * columns)
+        taken[max(0, low) : row + 1, column : last + 1] = True
+    return taken
+
+
+def _name_regions(axes: Axes, region: Region, taken: NDArray[np.bool_]) -> None:
+    for number, scheme in enumerate(region.schemes):
+        parts, count = label(region.place == number)
+        for part in range(1, count + 1):
+            mask = parts == part
+            free = mask & ~taken
+            if mask.sum() < _LEAST_REGION * mask.size or not free.any():
+                continue
+            # Wide rather than high: names are.
+            depth = distance_transform_edt(np.pad(free, 1), sampling=(1.0, 0.45))[1:-1, 1:-1]
+            depth -= 1e-3 * _off_centre(free)
+            row, column = np.unravel_index(int(depth.argmax()), depth.shape)
+            room = mask[row].sum() / mask.shape[1]
+            size = np.clip(room / (_LETTER * len(name_of(scheme))), _LEAST_SIZE, _LARGEST_SIZE)
+            axes.text(
+                region.xs[column], region.ys[row], name_of(scheme), ha="center", va="center",
+                fontsize=float(size), fontweight="bold", color="#111111", path_effects=_HALO,
+                zorder=6,
+            )  # fmt: skip
+
+
+def _off_centre(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return each cell's distance from the middle of a region, which decides between equals."""
+    places = np.indices(mask.shape)
+    middle = places[:, mask].mean(axis=1)
+    apart = np.hypot(places[0] - middle[0], places[1] - middle[1])
+    return np.asarray(apart, dtype=float)
+
+
+def _landmark(axes: Axes, mark: Landmark) -> None:
+    axes.plot(
+        mark.x, mark.y, marker="*", markersize=13, color="#111111", markeredgecolor="white",
+        markeredgewidth=1.0, zorder=7,
+    )  # fmt: skip
+    axes.annotate(
+        mark.text, (mark.x, mark.y), xytext=(8, -3), textcoords="offset points", ha="left",
+        va="top", fontsize=8, path_effects=_HALO, zorder=7,
+    )  # fmt: skip
+
+
+def _ticks(axes: Axes, axis: Axis2D) -> None:
+    axes.grid(visible=False)
+    axes.minorticks_off()
+    axes.set_xticks(list(axis.x_ticks), list(axis.x_ticks.values()))
+    axes.set_yticks(list(axis.y_ticks), list(axis.y_ticks.values()))
+    axes.set_xlabel(axis.x)
+    axes.set_ylabel(axis.y)

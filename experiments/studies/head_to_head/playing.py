@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isclose, isfinite, nan
 from typing import Any
 
-from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE, Candidate
-from faultline.experiments.studies.head_to_head.controls import named_for_what_they_are
-from faultline.experiments.studies.head_to_head.entering import play_entered
-from faultline.experiments.studies.head_to_head.entries import Entry, enter
-from faultline.experiments.studies.head_to_head.gpu_memory import fits, held_bytes
+import numpy as np
+import pandas as pd
+from faultline.experiments.analysis.intervals import half_width
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.job.choices import at_redundancy
+from faultline.experiments.job.resolved_job import ResolvedJob, open_job
+from faultline.experiments.studies.head_to_head.candidates import (
+    APPROXIMATE,
+    Candidate,
+    fits,
+    held_bytes,
+)
+from faultline.experiments.studies.head_to_head.failures import play_entered
 from faultline.experiments.studies.head_to_head.setting import GPUS_PER_GROUP, Cell, Ground
+from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.progress import Progress
 from faultline.strategies.base import Strategy
+from faultline.strategies.closed_forms.course import Predictable
+from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
+from faultline.strategies.closed_forms.prediction import StepCosts, predict
+from faultline.strategies.errors import StrategyError
 from faultline.strategies.registry import strategy_class
 
 HOPELESS = 1.5
@@ -26,7 +40,11 @@ CONTESTED = 1.15
 NEVER_RATIO = 40.0
 """A job that takes so many times as long as without failures does not train."""
 
+NTP_ALONE = "ntp-alone"
+"""What a combination comes to where nothing ever wipes out: NTP without a restart."""
+
 Row = dict[str, Any]
+"""What came of one candidate and seed, by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +72,91 @@ class Match:
     races: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A candidate, prepared for a cell.
+
+    Attributes
+    ----------
+    candidate : Candidate
+        Who.
+    question : ResolvedJob
+        Its job; redundancy and intervals are the best by closed forms.
+    predicted : float
+        The scheme's plain closed form of the time to train, by which the fastest are tried first.
+    closed_form : float
+        The full closed form; NaN where there is none, or it does not hold.
+    """
+
+    candidate: Candidate
+    question: ResolvedJob
+    predicted: float
+    closed_form: float
+
+
+def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
+    """Prepare a candidate for a cell, or say why it cannot take part."""
+    if cell.stall_s is not None:
+        candidate = candidate.with_stall(cell.stall_s)
+    if cell.layers is not None:
+        candidate = candidate.with_layers(cell.layers)
+    scheme, options = strategy_class(candidate.scheme), candidate.strategy_options()
+    durations = ground.durations_in(cell, candidate.states_stall_of_failures)
+    scenario = ground.scenario_of(candidate, cell)
+    try:
+        opened, _ = open_job(scenario, durations, ground.process(cell).model)
+        met = opened.protected.costs_of_memory(opened.costs())
+        best = candidate.redundancy or scheme.best_redundancy(cell.groups, options, met)
+        opened = replace(opened, redundancy=best)
+        opened.strategy().plan()
+    except (StrategyError, UserError) as error:
+        return str(error)
+    question = at_redundancy(opened, best)
+    closed_form = closed_form_ratio(question, cell.mtbf_s)
+    # Intervals are chosen as if it cost no more without failures than others do.
+    job = scenario.job
+    dearer = job.model_copy(update={"compute_s": job.compute_s * (1.0 + candidate.price)})
+    priced = replace(question, scenario=scenario.model_copy(update={"job": dearer}))
+    predicted = question.strategy().normalised_time_to_train(met)
+    return Entry(candidate, priced, predicted, closed_form)
+
+
+def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
+    """Return the predicted time to train over that without failures (`prediction.predict`).
+
+    Groups fail each by itself, memoryless: so they do here, as neither a GPU nor a domain is shared
+    by two groups. NaN where there is no closed form: for a scheme that goes on with broken groups,
+    for one that masks failures, as spares take the places of groups that it dropped, and for a
+    state that is saved after the failure; and where it does not hold: for a job of fewer than
+    `LEAST_LIVES` lives, or of lives that keep fewer than `LEAST_KEPT` checkpoints
+    (`Prediction.holds_for`).
+
+    Parameters
+    ----------
+    question : ResolvedJob
+        The job.
+    mtbf_s : float
+        Mean time between its failures as the cell states it, in seconds.
+    """
+    strategy, protected = question.strategy(), question.protected
+    if strategy.tracks_components or not isinstance(strategy, Predictable):
+        return nan
+    saves_ahead = not protected.in_background or protected.snapshot_interval_steps > 0
+    if strategy.failure_course().law.mean_failures > 1.0 or not saves_ahead:
+        return nan
+    job, groups = question.scenario.job, strategy.groups
+    costs = replace(question.costs(), mtbf_s=mtbf_s)
+    failed_s = costs.all_reduce_s + question.durations.reconfigure_s(groups)
+    prediction = predict(
+        strategy.failure_course(),
+        GroupLifetimes(groups, Exponential(costs.mtbf_s * groups).survival),
+        protected.costs_of_memory(costs) if protected.in_background else costs,
+        StepCosts(jitter=job.compute_jitter, failed_all_reduce_s=failed_s),
+        protected.kept_every_steps(question.interval_steps),
+    )
+    return prediction.ratio_of_job(job.steps)
+
+
 @dataclass(slots=True)
 class _Standing:
     """The best so far of those that train on exact gradients, with the first seed."""
@@ -69,7 +172,6 @@ class _Standing:
         return min(NEVER_RATIO, HOPELESS * max(self.ratio, self.gpu_ratio))
 
     def take(self, row: Row) -> None:
-        """Note a run."""
         self.ratio = min(self.ratio, row["ratio"])
         self.gpu_ratio = min(self.gpu_ratio, row["gpu_ratio"])
 
@@ -91,23 +193,14 @@ def play_match(match: Match) -> list[Row]:
         A row a candidate and seed, in the order of the candidates; those that cannot take part
         have one row with the reason under ``absent``.
     """
-    cell, ground = match.cell, match.ground
     entries: list[Entry] = []
     rows: dict[str, list[Row]] = {}
     for candidate in match.candidates:
-        made = enter(candidate, cell, ground)
-        rows[candidate.name] = []
+        made = enter(candidate, match.cell, match.ground)
+        named = _names_of(candidate)
+        rows[candidate.name] = [] if isinstance(made, Entry) else [{**named, "absent": made}]
         if isinstance(made, Entry):
             entries.append(made)
-        else:
-            rows[candidate.name].append(
-                {
-                    "candidate": candidate.name,
-                    "scheme": candidate.scheme,
-                    "protection": candidate.protection,
-                    "absent": made,
-                }
-            )
     field = _Field(match)
     standing = _Standing()
     for entry in sorted(entries, key=_slowness):
@@ -124,9 +217,8 @@ def play_match(match: Match) -> list[Row]:
             limit = HOPELESS * standing.limit() if match.races else NEVER_RATIO
             played.append(field.play(entry, seed, min(limit, NEVER_RATIO)))
     named_for_what_they_are(match.candidates, rows)
-    return [
-        {**_of_cell(cell, field.steps), **row} for one in match.candidates for row in rows[one.name]
-    ]
+    common = _of_cell(match.cell, field.steps)
+    return [{**common, **row} for one in match.candidates for row in rows[one.name]]
 
 
 def _slowness(entry: Entry) -> tuple[bool, float]:
@@ -140,7 +232,7 @@ class _Field:
         cell, ground = match.cell, match.ground
         self.steps = ground.steps_in(cell)
         self._process = ground.process(cell)
-        self._groups = cell.groups
+        self._gpus = cell.groups * GPUS_PER_GROUP
         all_reduce_s = ground.durations.all_reduce_s(cell.groups)
         self._ideal_s = self.steps * (ground.scenario.job.compute_s + all_reduce_s)
         self._pasts: dict[int, list[Failure]] = {}
@@ -149,10 +241,10 @@ class _Field:
         """Play a candidate with a seed, until it is done or past the limit of the ratio."""
         if seed not in self._pasts:
             self._pasts[seed] = self._process.past(seed)
-        strategy = entry.strategy()
+        strategy, job = entry.question.strategy(), entry.question.job(seed)
         # The clock starts with the start-up of what is left.
-        limit_s = entry.durations.restart_s + limit * self._ideal_s
-        job = entry.job(self.steps, self._process, limit_s, seed)
+        limit_s = entry.question.durations.restart_s + limit * self._ideal_s
+        job = replace(job, work=replace(job.work, time_limit_s=limit_s))
         progress, begun_s = play_entered(job, strategy, self._pasts[seed])
         return self._row(entry, strategy, seed, progress, begun_s)
 
@@ -162,22 +254,19 @@ class _Field:
         time_s = progress.now_s - begun_s
         finished = progress.completed_batches >= self.steps - 1e-9
         ratio = time_s / self._ideal_s if finished else inf
-        spares = _spares_of_scheme(entry)
+        spares = entry.candidate.spare_gpus
         # What is repaired and handed back in time is never replaced.
         replaced = progress.restarts + progress.rejoined
         if strategy.restart_replaces and (replaced or not strategy.tracks_components):
             spares += self._process.spare_gpus()
         memory_bytes = held_bytes(strategy.stages_held)
-        gpus = self._groups * GPUS_PER_GROUP
         return {
-            "candidate": entry.candidate.name,
-            "scheme": entry.candidate.scheme,
-            "protection": entry.candidate.protection,
-            "redundancy": entry.redundancy,
+            **_names_of(entry.candidate),
+            "redundancy": entry.question.redundancy,
             "seed": seed,
             "ratio": ratio,
-            "gpu_ratio": ratio * (gpus + spares) / gpus,
-            "gpu_hours": (gpus + spares) * time_s / 3600.0 if finished else inf,
+            "gpu_ratio": ratio * (self._gpus + spares) / self._gpus,
+            "gpu_hours": (self._gpus + spares) * time_s / 3600.0 if finished else inf,
             "spare_gpus": spares,
             "availability": 1.0 - progress.downtime_s / time_s if time_s else 1.0,
             "restarts": progress.restarts,
@@ -191,10 +280,8 @@ class _Field:
         }
 
 
-def _spares_of_scheme(entry: Entry) -> int:
-    """Return the GPUs of the spare domains that the scheme's own options call for."""
-    options = entry.strategy_options()
-    return getattr(options, "spare_domains", 0) * getattr(options, "domain_gpus", 0)
+def _names_of(one: Candidate) -> Row:
+    return {"candidate": one.name, "scheme": one.scheme, "protection": one.protection}
 
 
 def _of_cell(cell: Cell, steps: int) -> Row:
@@ -208,3 +295,173 @@ def _of_cell(cell: Cell, steps: int) -> Row:
         "domain_share": cell.domain_share,
         "steps": steps,
     }
+
+
+def named_for_what_they_are(candidates: Sequence[Candidate], rows: Mapping[str, list[Row]]) -> None:
+    """Give controls, and combinations that do not differ from them, the scheme that they are.
+
+    A combination whose every run takes as long as its control's owes nothing to the other scheme.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        Who took part.
+    rows : mapping of str to list of dict
+        Their runs by name; ``scheme`` is changed in place.
+    """
+    for control in candidates:
+        if not control.is_control:
+            continue
+        for other in candidates:
+            same_kind = other.scheme == control.scheme and other.protection == control.protection
+            if same_kind and (other is control or _alike(rows[other.name], rows[control.name])):
+                for row in rows[other.name]:
+                    row["scheme"] = NTP_ALONE
+
+
+def _alike(one: Sequence[Row], other: Sequence[Row]) -> bool:
+    ratios = [
+        {row["seed"]: row["ratio"] for row in rows if not row["absent"]} for rows in (one, other)
+    ]
+    seeds = ratios[0].keys() & ratios[1].keys()
+    return bool(seeds) and all(
+        isfinite(ratios[0][seed]) and isclose(ratios[0][seed], ratios[1][seed], rel_tol=1e-12)
+        for seed in seeds
+    )
+
+
+CELL = ["plane", "x", "y"]
+TIME, GPU_HOURS = "ratio", "gpu_ratio"
+METRICS = {TIME: "time", GPU_HOURS: "gpu_hours"}
+
+_CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps"]
+
+
+def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return means over seeds, a row a cell and candidate.
+
+    Returns
+    -------
+    DataFrame
+        Cell and its circumstances, candidate, ``seeds`` played, ``ratio`` (time to train over that
+        without failures) and ``gpu_ratio`` (GPU-hours, spares included, over those without
+        failures) with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of
+        ``availability``, ``restarts``, ``rejoined``, ``spare_gpus``; ``closed_form_ratio``; the
+        most that a GPU had to hold in any run, and whether its memory does (``fits_memory``);
+        ``best_time`` and ``best_gpu_hours`` mark the winners, ``sure_time`` and ``sure_gpu_hours``
+        tell whether a winner's lead over the best of the other schemes is beyond the seeds' noise;
+        ``note`` says why one was stopped or left out.
+    """
+    runs = pd.DataFrame(rows)
+    runs["place"] = range(len(runs))
+    keys = [*CELL, "candidate"]
+    played = runs[runs["absent"] == ""]
+    grouped = played.groupby(keys, sort=False)
+    first = [*_CIRCUMSTANCES, "scheme", "protection", "redundancy", "closed_form_ratio", "place"]
+    means = ["availability", "restarts", "rejoined", "spare_gpus", "gpu_hours", "played_ratio"]
+    table = grouped[first].first()
+    table["seeds"] = grouped.size()
+    for metric in METRICS:
+        middle, spread = grouped[metric].mean(), _deviation(grouped[metric])
+        half = np.nan_to_num(half_width(spread, table["seeds"]), nan=0.0)
+        table[metric] = middle
+        table[f"{metric}_low"], table[f"{metric}_high"] = middle - half, middle + half
+    table[means] = grouped[means].mean()
+    table["gpu_memory_bytes"] = grouped["gpu_memory_bytes"].max()
+    table["fits_memory"] = grouped["fits_memory"].all()
+    table = table.reset_index()
+    table["note"] = [
+        "" if ratio < inf else f"stopped at {reached:.1f}"
+        for ratio, reached in zip(table["ratio"], table["played_ratio"], strict=True)
+    ]
+    for metric, name in METRICS.items():
+        _mark_winners(table, played, metric, name)
+    absent = runs[runs["absent"] != ""].assign(seeds=0)
+    columns = [*keys, *_CIRCUMSTANCES, "scheme", "protection", "seeds", "place"]
+    absent = absent[[*columns, "absent"]].rename(columns={"absent": "note"})
+    whole = pd.concat([table, absent], ignore_index=True) if len(absent) else table
+    flags = [f"{kind}_{name}" for kind in ("best", "sure") for name in METRICS.values()]
+    whole[flags] = whole[flags].astype("boolean").fillna(False).astype(bool)
+    return whole.sort_values("place").drop(columns=["place", "played_ratio"]).reset_index(drop=True)
+
+
+def winners(table: pd.DataFrame, plane: str, name: str) -> pd.DataFrame:
+    """Return the winners of a plane's cells, a row a cell.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What `candidate_table` returned.
+    plane : str
+        The plane.
+    name : {"time", "gpu_hours"}
+        What is won by.
+    """
+    return table[(table["plane"] == plane) & table[f"best_{name}"]]
+
+
+def restricted(table: pd.DataFrame, rows: pd.DataFrame, schemes: Sequence[str]) -> pd.DataFrame:
+    """Return a table with some schemes only, and the winners among them."""
+    fewer = table[table["scheme"].isin(schemes) & (table["seeds"] > 0)].copy()
+    for metric, name in METRICS.items():
+        _mark_winners(fewer, rows[rows["absent"] == ""], metric, name)
+    return fewer
+
+
+def _lead(mine: pd.DataFrame, one: str, other: str, metric: str) -> tuple[float, float]:
+    pair = [
+        mine.loc[mine["candidate"] == name, ["seed", metric]].set_index("seed")[metric]
+        for name in (one, other)
+    ]
+    with np.errstate(invalid="ignore"):
+        difference = (pair[1] - pair[0]).dropna()
+    if not np.isfinite(difference).all():
+        return inf, 0.0
+    half = half_width(difference.std(), len(difference))
+    return float(difference.mean()), float(half)
+
+
+def _deviation(grouped: Any) -> pd.Series:
+    with np.errstate(invalid="ignore"):
+        return grouped.agg(lambda values: values.std() if np.isfinite(values).all() else np.nan)
+
+
+def _mark_winners(table: pd.DataFrame, played: pd.DataFrame, metric: str, name: str) -> None:
+    """Mark the best candidate of each cell, and whether it surely beats all other schemes."""
+    table[f"best_{name}"] = table[f"sure_{name}"] = False
+    runs_of = dict(list(played.groupby(CELL, sort=False)))
+    for cell, mine in table.groupby(CELL, sort=False):
+        ranked = mine[np.isfinite(mine[metric])].sort_values(metric, kind="stable")
+        if ranked.empty:
+            continue
+        best = ranked.iloc[0]
+        others = ranked[ranked["scheme"] != best["scheme"]]
+        table.loc[best.name, f"best_{name}"] = True
+        # By a single seed nobody is surely ahead of those who are near.
+        near = others[metric] <= CONTESTED * best[metric]
+        sure = bool(best["seeds"] > 1 or not near.any())
+        # The nearest few: one played with a single seed was far behind in that.
+        for _, other in others[others["seeds"] > 1].head(3).iterrows():
+            lead, half = _lead(runs_of[cell], best["candidate"], other["candidate"], metric)
+            sure &= bool(lead > half)
+        table.loc[best.name, f"sure_{name}"] = sure
+
+
+def paired_to_best(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with each candidate's ratio above the best of its cell, paired by seed.
+
+    Returns
+    -------
+    DataFrame
+        With ``above_best`` and ``above_best_half``, half the 95 % interval; zero for the best.
+    """
+    wider = table.assign(above_best=np.nan, above_best_half=np.nan)
+    of_cell = dict(list(runs[runs["absent"] == ""].groupby(CELL, sort=False)))
+    for cell, mine in wider.groupby(CELL, sort=False):
+        best = mine.loc[mine["best_time"], "candidate"]
+        if best.empty:
+            continue
+        for index, row in mine[mine["seeds"] > 0].iterrows():
+            lead = _lead(of_cell[cell], best.iloc[0], row["candidate"], TIME)
+            wider.loc[index, ["above_best", "above_best_half"]] = lead
+    return wider

@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Literal
 
+import numpy as np
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.protect import protect
 from faultline.experiments.job.resolved_job import durations_of, restart_time_s
+from faultline.experiments.studies.head_to_head.candidates import Candidate
 from faultline.experiments.studies.head_to_head.failures import Process
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
+from faultline.strategies.registry import strategy_class
 
 PlaneName = Literal["restart", "domains", "settings", "stalls", "layers"]
 
@@ -25,6 +28,7 @@ GPUS_PER_GROUP = 512
 GPU_MTBF_S = 54 * 86_400.0 / 419 * 16_384
 _FAILURES_WANTED = 120
 _LEAST_STEPS, _MOST_STEPS = 120, 5000
+_NO_LIMIT_OF_RESTARTS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +83,36 @@ class Ground:
     durations: Durations
     protections: tuple[tuple[str, Scenario], ...]
 
-    def in_cell(self, cell: Cell, protection: str) -> Scenario:
-        """Return the scenario of a cell under a protection."""
-        base = dict(self.protections)[protection]
-        job = base.job.model_copy(
-            update={"groups": cell.groups, "gpus": cell.groups * GPUS_PER_GROUP}
-        )
-        failures = base.failures.model_copy(update={"mtbf_s": cell.mtbf_s})
-        restart = base.restart.model_copy(update={"duration_s": cell.restart_s})
-        changes = {"job": job, "failures": failures, "restart": restart}
-        return base.model_copy(update=changes | _smaller_peers(base, cell.groups))
+    def scenario_of(self, candidate: Candidate, cell: Cell) -> Scenario:
+        """Return the scenario of a candidate in a cell; redundancy 1 where it states none."""
+        base, scheme = dict(self.protections)[candidate.protection], candidate.scheme
+        changes: dict[str, dict[str, Any]] = {
+            "job": {
+                "groups": cell.groups,
+                "gpus": cell.groups * GPUS_PER_GROUP,
+                "steps": self.steps_in(cell),
+            },
+            "strategy": {
+                "name": scheme,
+                "redundancy": candidate.redundancy or 1,
+                scheme: candidate.strategy_options(),
+            },
+            "failures": {"mtbf_s": cell.mtbf_s},
+            "restart": {"duration_s": cell.restart_s},
+        }
+        if strategy_class(scheme).restart_replaces:
+            # A spare is started in the place of a dropped group as in a restart.
+            changes["rejoin"] = {"when": "at-checkpoint", "repair_s": cell.restart_s}
+        for name, key in (("reft", "sharding_group"), ("gemini", "replicas")):
+            # No more nodes share a snapshot than there are groups; small clusters have few.
+            options = getattr(base.protection, name, None)
+            if options is not None and getattr(options, key, 0) > cell.groups:
+                smaller = options.model_copy(update={key: cell.groups})
+                changes.setdefault("protection", {})[name] = smaller
+        tables = {
+            name: getattr(base, name).model_copy(update=values) for name, values in changes.items()
+        }
+        return base.model_copy(update=tables)
 
     def durations_in(self, cell: Cell, states_stall: bool = False) -> Durations:
         """Return the times of a cell's phases.
@@ -131,7 +155,7 @@ def measured_ground(protections: Iterable[str]) -> Ground:
     Gradients are reduced at 16 bits a parameter, and the state that is saved and loaded has 14
     bytes a parameter: two probes, of which each gives its part.
     """
-    scenario = load_scenario(SCENARIO)
+    scenario = load_scenario(SCENARIO, {"job.give_up_after_restarts": _NO_LIMIT_OF_RESTARTS})
     # Read once as a file: a preset is generated anew each time that it is asked for.
     platform = scenario.platform.model_copy(update={"file": str(platform_file(scenario))})
     scenario = scenario.model_copy(update={"platform": platform})
@@ -149,17 +173,6 @@ def measured_ground(protections: Iterable[str]) -> Ground:
         (name, _with_times(scenario, name, durations)) for name in sorted(set(protections))
     )
     return Ground(scenario, durations, beneath)
-
-
-def _smaller_peers(scenario: Scenario, groups: int) -> dict[str, Any]:
-    """Let no more nodes share a snapshot than there are groups; small clusters have few."""
-    table = scenario.protection
-    changed = {}
-    for name, key in (("reft", "sharding_group"), ("gemini", "replicas")):
-        options = getattr(table, name, None)
-        if options is not None and getattr(options, key, 0) > groups:
-            changed[name] = options.model_copy(update={key: groups})
-    return {"protection": table.model_copy(update=changed)} if changed else {}
 
 
 def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Scenario:
@@ -184,3 +197,66 @@ def modelled_restart_s(gpus: int) -> float:
     """Return a restart's time by the number of GPUs, as ByteRobust measured, in seconds."""
     scenario = load_scenario(SCENARIO, ["restart.time=modelled", f"job.gpus={gpus}"])
     return restart_time_s(scenario)
+
+
+_MTBF_S = (60.0, 86_400.0)
+_RESTART_S = (10.0, 7200.0)
+_GROUPS = (2, 1172)
+
+SETTINGS = {"calm": 6 * 3600.0, "today": GPU_MTBF_S / (GROUPS * GPUS_PER_GROUP), "storm": 600.0}
+"""Mean time between failures of the table's settings, in seconds; today's is that of Llama 3."""
+
+
+def setting_cells() -> list[Cell]:
+    """Return the settings of the table, numbered in `x`."""
+    restart_s = modelled_restart_s(GROUPS * GPUS_PER_GROUP)
+    return [
+        Cell("settings", place, 0.0, mtbf_s, restart_s)
+        for place, mtbf_s in enumerate(SETTINGS.values())
+    ]
+
+
+STALLS_S = (60.0, 180.0, 300.0)
+LAYERS = (120, 128, 130, 136)
+
+
+def stall_cells() -> list[Cell]:
+    """Return today's setting with every event costing everybody the same, in seconds in `x`."""
+    return [
+        Cell("stalls", stall_s, 0.0, SETTINGS["today"], stall_s, stall_s=stall_s)
+        for stall_s in STALLS_S
+    ]
+
+
+def layer_cells() -> list[Cell]:
+    """Return today's setting with other numbers of layers, in `x`: some divide more evenly."""
+    restart_s = modelled_restart_s(GROUPS * GPUS_PER_GROUP)
+    return [
+        Cell("layers", layers, 0.0, SETTINGS["today"], restart_s, layers=layers)
+        for layers in LAYERS
+    ]
+
+
+def restart_plane(side: int) -> list[Cell]:
+    """Return `side` x `side` cells: time between failures across, time of a restart upwards."""
+    return [
+        Cell("restart", mtbf_s, restart_s, mtbf_s, restart_s)
+        for mtbf_s in np.geomspace(*_MTBF_S, side).tolist()
+        for restart_s in np.geomspace(*_RESTART_S, side).tolist()
+    ]
+
+
+def domain_plane(side: int) -> list[Cell]:
+    """Return `side` x `side` cells: GPUs across, share of failures of whole domains upwards.
+
+    Failures come in proportion to the GPUs, and a restart takes as long as is modelled for them.
+    """
+    cells = []
+    for groups in dict.fromkeys(round(n) for n in np.geomspace(*_GROUPS, side).tolist()):
+        gpus = groups * GPUS_PER_GROUP
+        restart_s = modelled_restart_s(gpus)
+        cells += [
+            Cell("domains", gpus, share, GPU_MTBF_S / gpus, restart_s, groups, share)
+            for share in np.linspace(0.0, 1.0, side).tolist()
+        ]
+    return cells

@@ -1,1 +1,1 @@
-"""MeCeFO, Bamboo and Oobleck on 32 GPUs: what failures cost each (MeCeFO, NeurIPS 2025)."""
+"""neighbour take-over, with Bamboo and Oobleck (MeCeFO, NeurIPS 2025)."""

@@ -161,18 +161,11 @@ def memory_table(batch: Batch) -> pd.DataFrame:
             node_memory_bytes(ablation_stage(batch), tasks, techniques, held, overhead)
             for held in _in_flight(STAGES - tasks + 1)
         ]
-        rows.append(
-            {
-                "technique": name,
-                "batch": batch,
-                "predicted": fmean(bytes_by_place),
-                "least": min(bytes_by_place),
-                "most": max(bytes_by_place),
-                "measured": measured.memory_bytes_256 if batch == 256 else None,
-                "ran_out": measured.tokens_per_s(batch) is None,
-            }
-        )
-    return pd.DataFrame(rows)
+        predicted = fmean(bytes_by_place), min(bytes_by_place), max(bytes_by_place)
+        known = measured.memory_bytes_256 if batch == 256 else None
+        rows.append((name, batch, *predicted, known, measured.tokens_per_s(batch) is None))
+    columns = ["technique", "batch", "predicted", "least", "most", "measured", "ran_out"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def ablation_stage(batch: Batch) -> StageMemory:

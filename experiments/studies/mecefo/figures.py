@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import LineLook, look_of, title_of
-from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.figures.style import PUBLISHED
 from faultline.experiments.studies.base import Row
-from faultline.experiments.studies.mecefo.numerics.gradient_error import SHOWN_RANK, error_table
-from faultline.experiments.studies.mecefo.numerics.training import (
-    Settings,
-    TakeOver,
-    all_techniques,
-    train,
-)
+from faultline.experiments.studies.mecefo.numerics.training import SHOWN_RANK, error_table
 from faultline.experiments.studies.mecefo.runs import Course
 from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS, SYSTEMS, Failures
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator, NullFormatter, PercentFormatter
@@ -34,24 +27,23 @@ _SOURCES = {
 }
 
 
-def draw_drops(rows: Sequence[Row], path: Path) -> None:
+def draw_drops(rows: Sequence[Row]) -> Figure:
     """Draw drops by model, scenario and system, published ones beside those simulated."""
-    with figure_style():
-        figure, axes = plt.subplots(1, len(MODELS), figsize=(11.5, 4.4), sharey=True)
-        for axis, model in zip(axes, MODELS, strict=True):
-            _draw_model(axis, rows, model)
-        axes[0].set_ylabel("throughput lost to failures")
-        axes[0].set_ylim(0, None)
-        handles: list[Patch | Line2D] = [
-            Patch(color=look_of(system).colour, label=f"{title_of(system)}, simulated")
-            for system in SYSTEMS
-        ]
-        handles += [
-            Line2D([], [], color="black", marker="D", ls="none", mfc="white", label="published"),
-            Line2D([], [], color="black", lw=1.0, label="95 % interval over seeds"),
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=5)
-        save_figure(figure, path)
+    figure, axes = plt.subplots(1, len(MODELS), figsize=(11.5, 4.4), sharey=True)
+    for axis, model in zip(axes, MODELS, strict=True):
+        _draw_model(axis, rows, model)
+    axes[0].set_ylabel("throughput lost to failures")
+    axes[0].set_ylim(0, None)
+    handles: list[Patch | Line2D] = [
+        Patch(color=look_of(system).colour, label=f"{title_of(system)}, simulated")
+        for system in SYSTEMS
+    ]
+    handles += [
+        Line2D([], [], **PUBLISHED, label="published"),
+        Line2D([], [], color="black", lw=1.0, label="95 % interval over seeds"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=5)
+    return figure
 
 
 def _draw_model(axis: Axes, rows: Sequence[Row], model: str) -> None:
@@ -65,16 +57,7 @@ def _draw_model(axis: Axes, rows: Sequence[Row], model: str) -> None:
             axis.plot([x, x], [max(row.low, 0.0), row.high], color="black", lw=1.0)
             if row.published is not None:
                 known = True
-                axis.plot(
-                    x,
-                    row.published,
-                    marker="D",
-                    ls="none",
-                    markersize=6,
-                    markerfacecolor="white",
-                    markeredgecolor="black",
-                    zorder=5,
-                )
+                axis.plot(x, row.published, **PUBLISHED)
     names = [f"{name}\n{_interval(failures)}" for name, failures in SCENARIOS.items()]
     axis.set_xticks(range(len(SCENARIOS)), names)
     axis.tick_params(axis="x", length=0)
@@ -89,91 +72,59 @@ def _interval(failures: Failures) -> str:
     return f"{minutes / 60:g} h" if minutes >= 60 else f"{minutes:g} min"
 
 
-def draw_courses(courses: Mapping[str, Course], scenario: str, path: Path) -> None:
+def draw_courses(courses: Mapping[str, Course], scenario: str) -> Figure:
     """Draw throughput over time, a panel a system; failures are marked above."""
-    with figure_style():
-        figure, axes = plt.subplots(
-            len(courses), 1, figsize=(10.5, 1.9 * len(courses) + 0.8), sharex=True, sharey=True
-        )
-        for axis, (system, course) in zip(axes, courses.items(), strict=True):
-            axis.plot(
-                course.hours,
-                course.relative,
-                color=look_of(system).colour,
-                lw=1.3,
-                drawstyle="steps-mid",
-            )
-            axis.axhline(1.0, color="#999999", lw=0.8, ls=":", zorder=0)
-            axis.plot(
-                course.failures_h,
-                [1.1] * len(course.failures_h),
-                marker="v",
-                ls="none",
-                color="black",
-                markersize=4,
-                clip_on=False,
-            )
-            axis.set_title(f"{title_of(system)}: mean {course.relative.mean():.1%}", loc="left")
-            axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        axes[0].set_ylim(0.4, 1.18)
-        axes[0].set_xlim(0, courses["mecefo"].hours.max())
-        axes[-1].set_xlabel("hours of training")
-        figure.supylabel("throughput, share of that without failures", fontsize=9)
-        failures = SCENARIOS[scenario]
-        title = (
-            f"7B, a failure (▾) every {_interval(failures)}, "
-            f"a GPU back after {failures.repair_s / 3600:g} h"
-        )
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-        save_figure(figure, path)
+    figure, axes = plt.subplots(
+        len(courses), 1, figsize=(10.5, 1.9 * len(courses) + 0.8), sharex=True, sharey=True
+    )
+    for axis, (system, course) in zip(axes, courses.items(), strict=True):
+        axis.plot(
+            course.hours, course.relative, color=look_of(system).colour, lw=1.3,
+            drawstyle="steps-mid",
+        )  # fmt: skip
+        axis.axhline(1.0, color="#999999", lw=0.8, ls=":", zorder=0)
+        axis.plot(
+            course.failures_h, [1.1] * len(course.failures_h), marker="v", ls="none", color="black",
+            markersize=4, clip_on=False,
+        )  # fmt: skip
+        axis.set_title(f"{title_of(system)}: mean {course.relative.mean():.1%}", loc="left")
+        axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes[0].set_ylim(0.4, 1.18)
+    axes[0].set_xlim(0, courses["mecefo"].hours.max())
+    axes[-1].set_xlabel("hours of training")
+    figure.supylabel("throughput, share of that without failures", fontsize=9)
+    failures = SCENARIOS[scenario]
+    title = (
+        f"7B, a failure (▾) every {_interval(failures)}, "
+        f"a GPU back after {failures.repair_s / 3600:g} h"
+    )
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    return figure
 
 
-def draw_gradient_error(errors: pd.DataFrame, path: Path) -> None:
+def draw_gradient_error(errors: pd.DataFrame) -> Figure:
     """Draw errors of gradients: of the approximate rank over r, of the mean over n."""
     table = error_table(errors)
-    with figure_style():
-        figure, (local, mean) = plt.subplots(1, 2, figsize=(10.5, 4.2))
-        _draw_local(local, table)
-        _draw_mean(mean, table)
-        save_figure(figure, path)
+    figure, (local, mean) = plt.subplots(1, 2, figsize=(10.5, 4.2))
+    _draw_local(local, table)
+    _draw_mean(mean, table)
+    return figure
 
 
-def training_courses(settings: Settings | None = None) -> dict[str, list[float]]:
-    """Return losses by step: exact, one rank taken over, and all of the batch taken over."""
-    base = settings or Settings()
-    techniques = all_techniques(SHOWN_RANK)
-    sequences = base.ranks * base.sequences_per_rank
-    whole = replace(base, ranks=1, sequences_per_rank=sequences)
-    return {
-        f"all {base.ranks} ranks exact": train(base).losses,
-        f"1 of {base.ranks} taken over, weight": train(base, TakeOver(techniques)).losses,
-        f"1 of {base.ranks} taken over, past gradient": train(
-            base, TakeOver(techniques, source="past gradient")
-        ).losses,
-        "all of the batch taken over": train(whole, TakeOver(techniques)).losses,
-    }
-
-
-def draw_training_courses(
-    path: Path, courses: Mapping[str, list[float]] | None = None, *, smoothing_steps: int = 10
-) -> None:
-    """Draw the loss over steps, smoothed; `courses` as `training_courses` returns them."""
+def draw_training_courses(courses: Mapping[str, list[float]]) -> Figure:
+    """Draw the loss over steps, a mean of ten; `courses` as `training_courses` returns them."""
     looks = zip(("#000000", "#0072B2", "#009E73", "#D55E00"), ("-", "--", "-.", ":"), strict=True)
-    with figure_style():
-        figure, axis = plt.subplots(figsize=(7.2, 4.2))
-        for (name, losses), (colour, dashes) in zip(
-            (courses or training_courses()).items(), looks, strict=True
-        ):
-            kernel = np.full(smoothing_steps, 1 / smoothing_steps)
-            smooth = np.convolve(losses, kernel, mode="valid")
-            steps = np.arange(len(smooth)) + (smoothing_steps - 1) / 2
-            axis.plot(steps, smooth, color=colour, linestyle=dashes, label=name)
-        axis.set_xlim(0, None)
-        axis.set_xlabel("step")
-        axis.set_ylabel("training loss (nats a token)")
-        axis.set_title(f"Two of four layers taken over, r = {SHOWN_RANK} of 32")
-        axis.legend(loc="upper right")
-        save_figure(figure, path)
+    figure, axis = plt.subplots(figsize=(7.2, 4.2))
+    for (name, losses), (colour, dashes) in zip(courses.items(), looks, strict=True):
+        smooth = np.convolve(losses, np.full(10, 0.1), mode="valid")
+        steps = np.arange(len(smooth)) + 4.5
+        axis.plot(steps, smooth, color=colour, linestyle=dashes, label=name)
+    axis.set_xlim(0, None)
+    axis.set_xlabel("step")
+    axis.set_ylabel("training loss (nats a token)")
+    axis.set_title(f"Two of four layers taken over, r = {SHOWN_RANK} of 32")
+    axis.legend(loc="upper right")
+    return figure
 
 
 def _draw_local(axis: Axes, table: pd.DataFrame) -> None:
@@ -181,12 +132,9 @@ def _draw_local(axis: Axes, table: pd.DataFrame) -> None:
     for source, look in _SOURCES.items():
         mine = ffn[ffn.source == source]
         axis.plot(
-            mine.low_rank,
-            mine.local_angle_deg,
-            color=look.colour,
-            marker=look.marker,
+            mine.low_rank, mine.local_angle_deg, color=look.colour, marker=look.marker,
             label=look.label,
-        )
+        )  # fmt: skip
     _counts(axis, ffn.low_rank.unique())
     axis.set_ylim(0, 90)
     axis.set_yticks(range(0, 91, 15))

@@ -53,6 +53,7 @@ OVER_MECEFO = "drop over MeCeFO's"
 
 _KEYS = ["system", "variant", "model", "scenario_name"]
 _MOST_DOWN = 8
+_BIN_S = 300.0
 
 # Short steps make slow runs, and the drops of smaller models and of other systems vary less.
 _LENGTHS = {"350M": 0.3, "1B": 0.5, "7B": 1.0}
@@ -274,7 +275,7 @@ class Course:
     failures_h: NDArray[np.float64]
 
 
-def course_of(cell: Cell, seed: int, hours: float, bin_s: float = 300.0) -> Course:
+def course_of(cell: Cell, seed: int, hours: float) -> Course:
     """Play a cell for some hours and count its steps.
 
     A step is dealt out to the bins in proportion to the time that it spent in them.
@@ -283,9 +284,9 @@ def course_of(cell: Cell, seed: int, hours: float, bin_s: float = 300.0) -> Cour
     scenario = scenario_of(cell).with_({"job.time_limit_s": hours * 3600.0})
     run(scenario, seed, record_event=events.append)
     ends_s = [event.time_s for event in events if event.kind is EventKind.STEP]
-    edges_s = np.arange(0.0, hours * 3600.0 + bin_s / 2, bin_s)
+    edges_s = np.arange(0.0, hours * 3600.0 + _BIN_S / 2, _BIN_S)
     done = np.interp(edges_s, [0.0, *ends_s], np.arange(len(ends_s) + 1.0))
-    relative = np.diff(done) * step_s(cell.system, MODELS[cell.model]) / bin_s
+    relative = np.diff(done) * step_s(cell.system, MODELS[cell.model]) / _BIN_S
     failures_s = [event.time_s for event in events if event.kind is EventKind.MISSING]
     middles_s = (edges_s[1:] + edges_s[:-1]) / 2
     return Course(middles_s / 3600.0, relative, np.array(failures_s) / 3600.0)

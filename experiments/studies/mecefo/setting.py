@@ -41,10 +41,7 @@ THOUSAND_TOKENS_PER_S: dict[tuple[str, str], tuple[float, float, float]] = {
 
 
 def published(
-    table: dict[tuple[str, str], tuple[float, float, float]],
-    system: str,
-    model: str,
-    scenario: str,
+    table: dict[tuple[str, str], tuple[float, float, float]], system: str, model: str, scenario: str
 ) -> float | None:
     """Return a published value; None where there is none."""
     known = dict(zip(_PUBLISHED_SCENARIOS, table.get((system, model), ()), strict=False))

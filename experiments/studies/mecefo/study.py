@@ -8,42 +8,40 @@ approximate backward pass come with it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from functools import partial
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.studies.base import Draw, Results, Row, Study
 from faultline.experiments.studies.mecefo import ablation, figures, runs
-from faultline.experiments.studies.mecefo.numerics.gradient_error import (
+from faultline.experiments.studies.mecefo.numerics.training import (
     gradient_errors,
     gradient_rows,
+    training_courses,
 )
 from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS, SYSTEMS, doubled_cost
 from faultline.experiments.studies.stage import Stage
 
-_DRAWS, _FULL_DRAWS = 1, 4
 _SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS = "high", 2, 36.0
 
 
 class MecefoStudy(Study):
     """Drops of the throughput, the ablation of one pipeline, and the gradients of a take-over."""
 
-    name: ClassVar[str] = "mecefo"
-    summary: ClassVar[str] = "neighbour take-over, with Bamboo and Oobleck (MeCeFO, NeurIPS 2025)"
-
     def play(self, stage: Stage) -> Results:
         """Play all systems, one course of each over time, and train the small model."""
         drops = runs.drop_table(stage)
         courses = stage.calls("courses", _course_of, SYSTEMS)
         with stage.step("numerics"):
-            errors = gradient_errors(draws=stage.pick(_DRAWS, _FULL_DRAWS))
+            errors = gradient_errors(draws=stage.pick(1, 4))
+            trained = training_courses() if stage.full else {}
         return {
             "runs": drops,
             "costs": ablation.cost_table(),
             "gradients": errors,
             "courses": dict(zip(SYSTEMS, courses, strict=True)),
-            "full": stage.full,
+            "training": trained,
         }
 
     def rows(self, results: Results) -> Iterator[Row]:
@@ -61,14 +59,12 @@ class MecefoStudy(Study):
         """Return the figures of drops, courses and gradients; of training if all is asked for."""
         drops = list(runs.drop_rows(results["runs"]))
         drawn: dict[str, Draw] = {
-            "drops.png": lambda path: figures.draw_drops(drops, path),
-            "courses.png": lambda path: figures.draw_courses(
-                results["courses"], _SHOWN_SCENARIO, path
-            ),
-            "gradients.png": lambda path: figures.draw_gradient_error(results["gradients"], path),
+            "drops.png": partial(figures.draw_drops, drops),
+            "courses.png": partial(figures.draw_courses, results["courses"], _SHOWN_SCENARIO),
+            "gradients.png": partial(figures.draw_gradient_error, results["gradients"]),
         }
-        if results["full"]:
-            drawn["training.png"] = figures.draw_training_courses
+        if results["training"]:
+            drawn["training.png"] = partial(figures.draw_training_courses, results["training"])
         return drawn
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:

@@ -1,1 +1,1 @@
-"""The study of Arfeen et al. 2025 (nonuniform tensor parallelism): settings, runs, figures."""
+"""nonuniform tensor parallelism on 32K GPUs (Arfeen et al. 2025)."""

@@ -7,9 +7,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.studies.ntp.failure_sets import failed_gpus, random_counts
-from faultline.experiments.studies.ntp.setting import GPUS, PACES, StudyJob, study_job
-from faultline.experiments.studies.ntp.streams import Purpose, stream
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.studies.ntp.setting import (
+    GPUS,
+    PACES,
+    Purpose,
+    StudyJob,
+    stream,
+    study_job,
+)
 from faultline.strategies.nonuniform.availability import available_fraction
 from faultline.strategies.nonuniform.packing import Counts, packed, unpacked, worst_first
 from faultline.strategies.nonuniform.replica_plan import Scheme
@@ -22,6 +28,60 @@ DOMAIN_SIZES = (8, 16, 32, 64, 72)
 BLAST_RADII = (1, 2, 4, 8, 16)
 BLAST_FAILURES = 33
 """0.1 % of the GPUs, if each failure takes one."""
+
+
+def failed_gpus(gpus: int, fraction: float) -> int:
+    """Return the whole number of GPUs nearest to a failed fraction."""
+    return round(gpus * fraction)
+
+
+def random_counts(
+    rng: np.random.Generator,
+    sets: int,
+    failures: int,
+    domains: int,
+    domain_gpus: int,
+    blast_radius: int = 1,
+) -> NDArray[np.int16]:
+    """Draw sets of failures, uniform over the cluster, and count failed GPUs by domain.
+
+    Parameters
+    ----------
+    rng : Generator
+        Random stream.
+    sets, failures : int
+        How many sets, and failures in each.
+    domains, domain_gpus : int
+        Scale-up domains, and their GPUs.
+    blast_radius : int
+        GPUs that a failure takes: neighbours in one domain, no GPU twice.
+
+    Returns
+    -------
+    array of int, shape (sets, domains)
+
+    Raises
+    ------
+    UserError
+        The radius does not divide a domain, or there are more failures than the cluster can have.
+    """
+    if blast_radius < 1 or domain_gpus % blast_radius:
+        raise UserError(
+            f"blast radius {blast_radius}: it does not divide a domain of {domain_gpus} GPUs; "
+            "use a divisor"
+        )
+    blocks_per_domain = domain_gpus // blast_radius
+    blocks = domains * blocks_per_domain
+    if failures > blocks:
+        raise UserError(
+            f"{failures} failures: the cluster can have {blocks} at a blast radius of "
+            f"{blast_radius}; use fewer"
+        )
+    drawn = [rng.choice(blocks, failures, replace=False, shuffle=False) for _ in range(sets)]
+    domain = np.array(drawn, dtype=np.int64).reshape(sets, failures) // blocks_per_domain
+    cells = domain + domains * np.arange(sets)[:, np.newaxis]
+    hits = np.bincount(cells.ravel(), minlength=sets * domains).reshape(sets, domains)
+    return (blast_radius * hits).astype(np.int16)
 
 
 def lost_shares(
@@ -103,17 +163,11 @@ def availability_table(fractions: Iterable[float], seeds: Sequence[int], sets: i
             failures = failed_gpus(GPUS, fraction)
             rng = stream(seed, Purpose.AVAILABILITY, index)
             share = (random_counts(rng, sets, failures, domains, size) == 0).mean(axis=1)
-            rows.append(
-                {
-                    "seed": seed,
-                    "domain_gpus": size,
-                    "failed_fraction": fraction,
-                    "formula": available_fraction(domains * size, size, failures),
-                    "share": share.mean(),
-                    "standard_error": share.std(ddof=1) / np.sqrt(sets),
-                }
-            )
-    return pd.DataFrame(rows)
+            formula = available_fraction(domains * size, size, failures)
+            error = share.std(ddof=1) / np.sqrt(sets)
+            rows.append((seed, size, fraction, formula, share.mean(), error))
+    columns = ["seed", "domain_gpus", "failed_fraction", "formula", "share", "standard_error"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _all_schemes(counts: Counts, job: StudyJob) -> list[dict[str, Any]]:
@@ -122,13 +176,6 @@ def _all_schemes(counts: Counts, job: StudyJob) -> list[dict[str, Any]]:
         for packing in (True, False):
             shares = lost_shares(counts, job, scheme, packing=packing)
             low, high = np.percentile(shares, (5, 95))
-            rows.append(
-                {
-                    "scheme": scheme.value,
-                    "packed": packing,
-                    "loss": shares.mean(),
-                    "low": low,
-                    "high": high,
-                }
-            )
+            losses = {"loss": shares.mean(), "low": low, "high": high}
+            rows.append({"scheme": scheme.value, "packed": packing, **losses})
     return rows

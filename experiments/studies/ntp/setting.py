@@ -1,16 +1,25 @@
-"""The job of the study: 480B parameters on 32,768 B200, in scale-up domains of any size."""
+"""The job of the study, 480B parameters on 32,768 B200: its model, streams and gradient sync."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cache
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
+from faultline.platforms import ClusterSpec, Platform, load_preset, read_platform, write_xml
+from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.simgrid_engine.carried_arrays import Buffers, carry_arrays
+from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.iteration import Machine, iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
-from faultline.simulator.workload.layout import Layout
-from faultline.simulator.workload.memory import gpu_memory
+from faultline.simulator.workload.layout import Layout, place_on_platform
+from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
 from faultline.strategies.nonuniform.degrees import ReductionRule
 from faultline.strategies.nonuniform.replica_plan import (
     IterationTime,
@@ -20,6 +29,7 @@ from faultline.strategies.nonuniform.replica_plan import (
     proportional_time,
     replica_plans,
 )
+from faultline.strategies.nonuniform.resharding import backward_slowdown, resharding_bytes
 
 GPUS = 32_768
 PIPELINE_STAGES = 8
@@ -129,3 +139,147 @@ def _least_degree(layout: Layout, local_batch: int) -> int:
 @cache
 def _plans(job: StudyJob, scheme: Scheme) -> tuple[ReplicaPlan, ...]:
     return replica_plans(scheme, job.rules)
+
+
+class Purpose(Enum):
+    """What a stream is for; the numbers are part of what a seed means and never change."""
+
+    PLACEMENTS = 1
+    TRACE = 2
+    AVAILABILITY = 3
+    BLASTS = 4
+    FAILING_SPARES = 5
+
+
+_STUDY = 0x4E5450
+"""Keeps these streams apart from those of runs, which have keys of two numbers."""
+
+
+def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
+    """Return a random stream of the study."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(_STUDY, purpose.value, index))
+    return np.random.Generator(np.random.PCG64(sequence))
+
+
+DEGREES = (32, 30, 28)
+"""Replicas that sync with one another in the simulation: a healthy one and two reduced ones."""
+ELEMENTS = 32 * 30 * 28 * 3 // 8
+"""Elements of the array that travels; the three degrees and replicas divide it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncCheck:
+    """A gradient sync as SimGrid played it.
+
+    Attributes
+    ----------
+    time_s, alpha_beta_s : float
+        Measured, and by the formula.
+    wrong : int
+        Elements, over all ranks, that are not the sum over all replicas.
+    elements : int
+        Elements over all ranks.
+    messages : int
+        Messages that carried them.
+    """
+
+    time_s: float
+    alpha_beta_s: float
+    wrong: int
+    elements: int
+    messages: int
+
+
+def resharding_table() -> pd.DataFrame:
+    """Return a row a reduced degree: bytes one way, and slowdowns if nothing hides."""
+    job = study_job()
+    flop = token_flop(NTP_480B)
+    tokens = BATCH_SEQUENCES // job.replicas * NTP_480B.sequence_tokens
+    backward = NTP_480B.layers * (flop.input_gradient.total + flop.weight_gradient.total)
+    backward_flop = tokens * (backward + 2 * flop.vocabulary) / (PIPELINE_STAGES * job.domain_gpus)
+    rows = []
+    for degree in sorted({plan.degree for plan in job.plans(Scheme.NTP)[1:5]}, reverse=True):
+        moved = resharding_bytes(stage_gradient_bytes(), job.domain_gpus, degree)
+        slowdown = backward_slowdown(
+            moved.largest, backward_flop, B200.scale_up.bandwidth_bytes_per_s, B200.flop_per_s
+        )
+        iteration = slowdown * backward_flop / B200.flop_per_s / job.rules.healthy_s
+        of_bytes = moved.spare_sends, moved.core_receives, moved.core_syncs
+        rows.append((degree, *of_bytes, slowdown, iteration))
+    columns = ["degree", "spare_sends_bytes", "core_receives_bytes", "core_syncs_bytes"]
+    return pd.DataFrame(rows, columns=[*columns, "backward_slowdown", "iteration_slowdown"])
+
+
+def cluster() -> ClusterSpec:
+    """Return three scale-up domains of 32 GPUs with an 800 Gb/s adapter each."""
+    return load_preset(
+        "gb200-nvl72",
+        **{
+            "scale_up.domains": len(DEGREES),
+            "scale_up.gpus_per_domain": max(DEGREES),
+            "nic.bandwidth": "800Gbps",
+            "nic.pcie_bandwidth": "128GB/s",
+        },
+    )
+
+
+def check_sync(seed: int) -> SyncCheck:
+    """Let ranks sync random gradients on SimGrid, as messages that carry them, and check the sums.
+
+    Whole numbers are added, so that sums are exact.
+    """
+    schedule = NonuniformAllReduce(
+        members=sum(DEGREES), size_bytes=stage_gradient_bytes(), degrees=DEGREES, elements=ELEMENTS
+    )
+    rng = np.random.Generator(np.random.PCG64(seed))
+    gradients = rng.integers(-(2**20), 2**20, (len(DEGREES), ELEMENTS)).astype(np.float64)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "domains.xml"
+        write_xml(cluster(), path)
+        platform = read_platform(path)
+        domains = place_on_platform(Layout(len(DEGREES), 1, max(DEGREES)), platform)
+        stages = [replica[0] for replica in domains]
+        hosts = [gpu for gpus, n in zip(stages, DEGREES, strict=True) for gpu in gpus[:n]]
+        outer = _hop(platform, stages[0][0], stages[1][0])
+        inner = _hop(platform, stages[0][0], stages[0][1])
+        played = carry_arrays(path, schedule, hosts, scattered(schedule, gradients))
+    return SyncCheck(
+        played.time_s,
+        schedule.alpha_beta_s(outer, inner),
+        wrong_sums(schedule, played.buffers, gradients),
+        len(DEGREES) * ELEMENTS,
+        played.messages,
+    )
+
+
+def stage_gradient_bytes() -> float:
+    """Return the bytes of the gradients of the fullest stage, over all its ranks."""
+    job = study_job()
+    layout = Layout(job.replicas, PIPELINE_STAGES, job.domain_gpus)
+    return Precision().gradient_bytes * max(stage_parameters(NTP_480B, layout))
+
+
+def scattered(schedule: NonuniformAllReduce, gradients: Buffers) -> Buffers:
+    """Return what each member has at the start: its shard of its replica's gradients, else NaN."""
+    buffers = np.full((schedule.members, schedule.elements), np.nan)
+    replicas = np.repeat(np.arange(len(schedule.degrees)), schedule.degrees)
+    for position, replica in enumerate(replicas):
+        for first, count in schedule.shard(position):
+            buffers[position, first : first + count] = gradients[replica, first : first + count]
+    return buffers
+
+
+def wrong_sums(schedule: NonuniformAllReduce, buffers: Buffers, gradients: Buffers) -> int:
+    """Return how many elements that members hold are not the sum over the replicas."""
+    sums = gradients.sum(axis=0)
+    wrong = buffers != sums
+    return sum(
+        int(np.count_nonzero(wrong[position, first : first + count]))
+        for position in range(schedule.members)
+        for first, count in schedule.shard(position)
+    )
+
+
+def _hop(platform: Platform, source: str, destination: str) -> Hop:
+    route = platform.route(source, destination)
+    return Hop(route.latency_s, route.bandwidth_bytes_per_s)

@@ -1,1 +1,1 @@
-"""REFT's published numbers, and what no paper has: cheap snapshots beneath schemes that mask."""
+"""snapshots in host memory, and beneath other schemes (Wang et al. 2023)."""

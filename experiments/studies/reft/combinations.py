@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Labels, Point
-from faultline.experiments.studies.base import Row, rows_by
+from faultline.experiments.studies.base import Row, change_text, row_of_change, rows_by
 
 SCHEMES = ("checkpoint", "replication", "spare")
 PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
@@ -48,56 +48,37 @@ PERSIST_STEPS = (1, 20)
 _LIMIT_S = 90 * 86_400.0
 """Checkpoints on storage alone make next to no progress; what they do until then tells enough."""
 
-_METRIC = "time_to_train_ratio"
+METRIC = "time_to_train_ratio"
 
 
-def main_points(steps: int, seeds: int) -> list[Point]:
-    """Return every scheme on every protection, for both restarts."""
-    return [
-        point
-        for restart_s in RESTARTS_S
-        for scheme in SCHEMES
-        for protection in PROTECTIONS
-        for point in _points("main", restart_s, scheme, protection, steps, seeds)
-    ]
+def main_points(steps: int, seeds: int) -> Iterator[Point]:
+    """Yield every scheme on every protection, for both restarts."""
+    for restart_s, scheme, protection in product(RESTARTS_S, SCHEMES, PROTECTIONS):
+        yield from _points("main", restart_s, scheme, protection, steps, seeds)
 
 
-def scan_points(steps: int, seeds: int) -> list[Point]:
-    """Return SPARe at every redundancy, with and without REFT beneath."""
-    return [
-        point
-        for restart_s in RESTARTS_S
-        for protection in SCANNED
-        for redundancy in REDUNDANCIES
-        for point in _points(
-            *("scan", restart_s, "spare", protection, steps, seeds),
-            {"strategy.redundancy": redundancy},
-        )
-    ]
+def scan_points(steps: int, seeds: int) -> Iterator[Point]:
+    """Yield SPARe at every redundancy, with and without REFT beneath."""
+    for restart_s, protection, redundancy in product(RESTARTS_S, SCANNED, REDUNDANCIES):
+        more = {"strategy.redundancy": redundancy}
+        yield from _points("scan", restart_s, "spare", protection, steps, seeds, more)
 
 
-def placement_points(steps: int, seeds: int) -> list[Point]:
-    """Return failures of several sizes against both placements: no failure is masked."""
-    return [
-        point
-        for failures, struck in LARGE_FAILURES.items()
-        for protection in PLACED
-        for placement in PLACEMENTS
-        for persisted in PERSIST_STEPS
-        for point in _points(
-            *("placement", 300.0, "checkpoint", protection, steps, seeds),
-            struck
-            | {
-                f"protection.{protection}.placement": placement,
-                "checkpoint.interval_steps": persisted,
-            },
-            (
-                ("failures_of", failures),
-                ("placement", placement),
-                ("persist_steps", str(persisted)),
-            ),
-        )
-    ]
+def placement_points(steps: int, seeds: int) -> Iterator[Point]:
+    """Yield failures of several sizes against both placements: no failure is masked."""
+    cells = product(LARGE_FAILURES.items(), PLACED, PLACEMENTS, PERSIST_STEPS)
+    for (failures, struck), protection, placement, persisted in cells:
+        more = {
+            f"protection.{protection}.placement": placement,
+            "checkpoint.interval_steps": persisted,
+        }
+        labels = {
+            "failures_of": failures,
+            "placement": placement,
+            "persist_steps": str(persisted),
+        }
+        cell = "placement", 300.0, "checkpoint", protection, steps, seeds
+        yield from _points(*cell, struck | more, tuple(labels.items()))
 
 
 def _points(
@@ -109,8 +90,8 @@ def _points(
     seeds: int,
     more: Mapping[str, object] | None = None,
     labels: Labels = (),
-) -> list[Point]:
-    """Return a point a seed; all points of one seed live through the same failures."""
+) -> Iterator[Point]:
+    """Yield a point a seed; all points of one seed live through the same failures."""
     changes = {
         "job.steps": steps,
         "job.time_limit_s": _LIMIT_S,
@@ -123,23 +104,8 @@ def _points(
     # Resolved here: the platform is measured once for all seeds.
     question = resolve(load_scenario("spare-sound", changes))
     labels = (("study", study), *labels, ("restart_of_s", restart_s))
-    return [Point.of(question, seed, labels) for seed in range(seeds)]
-
-
-def changes_against_storage(runs: pd.DataFrame) -> pd.DataFrame:
-    """Compare every protection with checkpoints that the job waits for, seed by seed.
-
-    Returns
-    -------
-    DataFrame
-        A row a protection, scheme and restart: ``mean``, ``baseline_mean`` of the ratio, and
-        ``change``, ``change_low``, ``change_high``: the mean difference and its 95 % interval by
-        paired t, as fractions of the baseline's mean.
-    """
-    table = compare(runs, "protection", BASELINE, ["restart_of_s", "strategy"], _METRIC)
-    table["change_low"] = table["low"] / table["baseline_mean"]
-    table["change_high"] = table["high"] / table["baseline_mean"]
-    return table
+    for seed in range(seeds):
+        yield Point.of(question, seed, labels)
 
 
 def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
@@ -147,7 +113,7 @@ def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
 
     Close redundancies differ by less than seeds do; the best is judged by the runs that chose it.
     """
-    means = mean_over_seeds(scan, ["restart_of_s", "protection", "redundancy"], _METRIC)
+    means = mean_over_seeds(scan, ["restart_of_s", "protection", "redundancy"], METRIC)
     best = means.loc[means.groupby(["restart_of_s", "protection"])["mean"].idxmin()]
     return best.reset_index(drop=True)
 
@@ -155,21 +121,18 @@ def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
 def combination_rows(runs: pd.DataFrame, changes: pd.DataFrame) -> Iterator[Row]:
     """Return ratios by scheme and protection, and their changes against storage by seed."""
     keys = ["restart_of_s", "strategy", "protection", "redundancy"]
-    yield from rows_by(runs, keys, {_METRIC: "1"}, _setting)
+    yield from rows_by(runs, keys, {METRIC: "1"}, _setting)
     for cell in changes.itertuples():
-        ends = (cell.change_low, cell.change_high)
-        # A single seed has no interval.
-        low, high = (cell.change if pd.isna(end) else end for end in ends)
         setting = f"{cell.protection}, restart {cell.restart_of_s / 60:g} min"
-        quantity = f"change of {_METRIC} against storage"
-        yield Row(quantity, cell.strategy, setting, None, cell.change, low, high, "1")
+        quantity = f"change of {METRIC} against storage"
+        yield row_of_change(quantity, cell.strategy, setting, cell)
 
 
 def scan_rows(runs: pd.DataFrame) -> Iterator[Row]:
     """Return SPARe's ratio at every redundancy, on storage and on REFT."""
     keys = ["restart_of_s", "strategy", "protection", "redundancy"]
-    names = {_METRIC: f"{_METRIC}, redundancy scanned"}
-    return rows_by(runs, keys, {_METRIC: "1"}, _setting, names=names)
+    names = {METRIC: f"{METRIC}, redundancy scanned"}
+    return rows_by(runs, keys, {METRIC: "1"}, _setting, names=names)
 
 
 def _setting(restart_of_s: float, protection: str, redundancy: int, **_: object) -> str:
@@ -182,7 +145,7 @@ def placement_rows(runs: pd.DataFrame) -> Iterator[Row]:
     return rows_by(
         runs.assign(**{"restarts from memory": kept}),
         ["failures_of", "protection", "placement", "persist_steps"],
-        {_METRIC: "1", "restarts from memory": "1"},
+        {METRIC: "1", "restarts from memory": "1"},
         "failures of {failures_of}, {placement}, on storage every {persist_steps} steps",
         "checkpoint on {protection}",
     )
@@ -198,7 +161,7 @@ def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame, restart_s: flo
         for protection in PROTECTIONS:
             text = f"{ratio(runs, restart_s, scheme, protection):.2f}"
             if protection != BASELINE:
-                text += f" {_change(changed.loc[(restart_s, scheme, protection)])}"
+                text += f" {change_text(changed.loc[(restart_s, scheme, protection)])}"
             cells.append(text)
         frame[f"{scheme}, r={'/'.join(str(r) for r in sorted(set(chosen)))}"] = cells
     return Printed(
@@ -207,13 +170,6 @@ def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame, restart_s: flo
         frame,
         dict.fromkeys(frame.columns[1:], "{}"),
     )
-
-
-def _change(row: Any) -> str:
-    text = f"{100 * row.change:+.1f}"
-    if pd.isna(row.change_high):
-        return text
-    return f"{text}±{100 * (row.change_high - row.change):.1f}"
 
 
 def ratio(runs: pd.DataFrame, restart_s: float, scheme: str, protection: str) -> float:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.panels import write_notes, write_title
-from faultline.experiments.figures.style import figure_style, graded_looks, save_figure
+from faultline.experiments.figures.panels import draw_band, ticks_at, write_notes, write_title
+from faultline.experiments.figures.style import PUBLISHED, graded_looks
 from faultline.experiments.studies.reft.combinations import (
     PROTECTIONS,
     RESTARTS_S,
@@ -35,7 +33,8 @@ from faultline.experiments.studies.reft.snapshots import SAVING_FACTOR
 from faultline.strategies.in_memory.reliability import loss_probability, weibull_failed_by
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 _LABELS = {
     "storage": "storage,\njob waits",
@@ -53,36 +52,33 @@ _TREATMENT_LOOKS = {
 }
 
 
-def draw_combinations(runs: pd.DataFrame, path: Path) -> None:
+def draw_combinations(runs: pd.DataFrame) -> Figure:
     """Draw the ratio by protection, a line a scheme and a panel a length of a restart."""
     table = mean_over_seeds(
         runs, ["restart_of_s", "strategy", "protection"], "time_to_train_ratio"
     ).set_index(["restart_of_s", "strategy", "protection"])
-    with figure_style():
-        figure, axes = plt.subplots(1, len(RESTARTS_S), figsize=(11.0, 4.8))
-        for axis, restart_s in zip(axes, RESTARTS_S, strict=True):
-            for scheme in SCHEMES:
-                line = table.loc[(restart_s, scheme)].loc[list(PROTECTIONS)]
-                _draw_protections(axis, line, scheme)
-            axis.set_yscale("log")
-            axis.yaxis.set_major_locator(FixedLocator([2, 3, 4, 5, 7, 10, 20, 50, 100]))
-            axis.yaxis.set_minor_locator(NullLocator())
-            axis.yaxis.set_major_formatter("{x:g}")
-            axis.margins(y=0.08)
-            axis.set_xticks(
-                range(len(PROTECTIONS)), [_LABELS[name] for name in PROTECTIONS], fontsize=9
-            )
-            axis.set_xlim(-0.4, len(PROTECTIONS) - 0.4)
-            axis.set_title(f"Restarts of {restart_s / 60:g} minutes")
-            axis.set_ylabel("time-to-train ratio (log)")
-        axes[0].legend(loc="upper right")
-        notes = [
-            f"600,000 GPUs in 200 groups, a failure every 300 s, {runs.steps.iloc[0]:,} steps.",
-            f"Mean over {runs.seed.nunique()} seeds, bars: its 95 % interval.",
-            "Redundancy and intervals by each scheme's closed form. Scales differ.",
-        ]
-        write_notes(figure, notes)
-        save_figure(figure, path)
+    figure, axes = plt.subplots(1, len(RESTARTS_S), figsize=(11.0, 4.8))
+    for axis, restart_s in zip(axes, RESTARTS_S, strict=True):
+        for scheme in SCHEMES:
+            line = table.loc[(restart_s, scheme)].loc[list(PROTECTIONS)]
+            _draw_protections(axis, line, scheme)
+        axis.set_yscale("log")
+        ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 20, 50, 100])
+        axis.margins(y=0.08)
+        axis.set_xticks(
+            range(len(PROTECTIONS)), [_LABELS[name] for name in PROTECTIONS], fontsize=9
+        )
+        axis.set_xlim(-0.4, len(PROTECTIONS) - 0.4)
+        axis.set_title(f"Restarts of {restart_s / 60:g} minutes")
+        axis.set_ylabel("time-to-train ratio (log)")
+    axes[0].legend(loc="upper right")
+    notes = [
+        f"600,000 GPUs in 200 groups, a failure every 300 s, {runs.steps.iloc[0]:,} steps.",
+        f"Mean over {runs.seed.nunique()} seeds, bars: its 95 % interval.",
+        "Redundancy and intervals by each scheme's closed form. Scales differ.",
+    ]
+    write_notes(figure, notes)
+    return figure
 
 
 def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
@@ -92,178 +88,132 @@ def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
     label = "no masking" if scheme == "checkpoint" else title_of(scheme)
     mean = line["mean"]
     axis.errorbar(
-        range(len(line)),
-        mean,
-        yerr=[mean - line["low"], line["high"] - mean],
-        fmt=look.marker,
-        color=look.colour,
-        label=label,
-    )
+        range(len(line)), mean, yerr=[mean - line["low"], line["high"] - mean], fmt=look.marker,
+        color=look.colour, label=label,
+    )  # fmt: skip
     axis.plot(range(len(line)), mean, color=look.colour, lw=0.9, alpha=0.6)
     for place, value in enumerate(mean):
         axis.annotate(
-            f"{value:.3g}" if value >= 10 else f"{value:.2f}",
-            (place, value),
-            xytext=(6, -12 if scheme == "spare" else 5),
-            textcoords="offset points",
-            fontsize=8,
+            f"{value:.3g}" if value >= 10 else f"{value:.2f}", (place, value),
+            xytext=(6, -12 if scheme == "spare" else 5), textcoords="offset points", fontsize=8,
             color=look.colour,
-        )
+        )  # fmt: skip
 
 
-def draw_scan(scan: pd.DataFrame, path: Path) -> None:
+def draw_scan(scan: pd.DataFrame) -> Figure:
     """Draw SPARe's ratio over redundancy, on storage and on REFT, a panel a restart."""
     table = mean_over_seeds(
         scan, ["restart_of_s", "protection", "redundancy"], "time_to_train_ratio"
     )
     looks = {"storage": (_GREY, "^", "--"), "reft": (_BLUE, "o", "-")}
-    with figure_style():
-        figure, axes = plt.subplots(1, len(RESTARTS_S), figsize=(9.5, 3.9), sharey=True)
-        for axis, restart_s in zip(axes, RESTARTS_S, strict=True):
-            for protection in SCANNED:
-                colour, marker, dashes = looks[protection]
-                line = table[(table.restart_of_s == restart_s) & (table.protection == protection)]
-                label = _LABELS[protection].replace("\n", " ")
-                axis.plot(
-                    line.redundancy,
-                    line["mean"],
-                    color=colour,
-                    marker=marker,
-                    ls=dashes,
-                    label=label,
-                )
-                axis.fill_between(
-                    line.redundancy, line["low"], line["high"], color=colour, alpha=0.2, lw=0
-                )
-                best = line.loc[line["mean"].idxmin()]
-                axis.annotate(
-                    f"best: r = {best.redundancy:g}, {best['mean']:.2f}",
-                    (best.redundancy, best["mean"]),
-                    xytext=(0, -16 if protection == "reft" else 12),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=8.5,
-                    color=colour,
-                )
-            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axis.set_xlabel("redundancy r")
-            axis.set_title(f"Restarts of {restart_s / 60:g} minutes")
-            axis.set_ylim(2.0, 5.2)
-        axes[0].set_ylabel("time-to-train ratio")
-        axes[0].legend()
-        write_title(figure, "SPARe, 600,000 GPUs, N = 200, a failure every 300 s")
-        save_figure(figure, path)
+    figure, axes = plt.subplots(1, len(RESTARTS_S), figsize=(9.5, 3.9), sharey=True)
+    for axis, restart_s in zip(axes, RESTARTS_S, strict=True):
+        for protection in SCANNED:
+            colour, marker, dashes = looks[protection]
+            line = table[(table.restart_of_s == restart_s) & (table.protection == protection)]
+            label = _LABELS[protection].replace("\n", " ")
+            axis.plot(
+                line.redundancy, line["mean"], color=colour, marker=marker, ls=dashes, label=label
+            )
+            draw_band(axis, line.redundancy, line, colour)
+            best = line.loc[line["mean"].idxmin()]
+            axis.annotate(
+                f"best: r = {best.redundancy:g}, {best['mean']:.2f}",
+                (best.redundancy, best["mean"]), xytext=(0, -16 if protection == "reft" else 12),
+                textcoords="offset points", ha="center", fontsize=8.5, color=colour,
+            )  # fmt: skip
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_xlabel("redundancy r")
+        axis.set_title(f"Restarts of {restart_s / 60:g} minutes")
+        axis.set_ylim(2.0, 5.2)
+    axes[0].set_ylabel("time-to-train ratio")
+    axes[0].legend()
+    write_title(figure, "SPARe, 600,000 GPUs, N = 200, a failure every 300 s")
+    return figure
 
 
-def draw_stalls(table: pd.DataFrame, path: Path) -> None:
+def draw_stalls(table: pd.DataFrame) -> Figure:
     """Draw the effective time over the length of a stall: closed forms, simulated, published."""
     stalls_s = np.linspace(0.0, 780.0, 157)
-    with figure_style():
-        figure, axis = plt.subplots(figsize=(7.0, 4.4))
-        for treatment in TREATMENTS:
-            colour, dashes, marker, label = _TREATMENT_LOOKS[treatment]
-            curve = [of_treatment(treatment, stall_s) for stall_s in stalls_s]
-            axis.plot(stalls_s / 60, curve, color=colour, ls=dashes, label=label)
-            mine = mean_over_seeds(
-                table[table.treatment == treatment], ["stall_s"], "effective_time"
-            )
-            axis.errorbar(
-                mine.stall_s / 60,
-                mine["mean"],
-                yerr=[mine["mean"] - mine["low"], mine["high"] - mine["mean"]],
-                fmt=marker,
-                color=colour,
-                label=f"simulated, {treatment}",
-            )
-        axis.plot(
-            stalls_s / 60,
-            [one_after_the_other(stall_s) for stall_s in stalls_s],
-            color=_GREEN,
-            ls=":",
-            label="each failure waits for a stall of its own",
-        )
-        axis.plot(
-            [stall_s / 60 for stall_s in EFFECTIVE_TIME],
-            list(EFFECTIVE_TIME.values()),
-            "D",
-            markersize=9,
-            markerfacecolor="none",
-            markeredgecolor="black",
-            label="published (FT-HSDP)",
-        )
-        axis.set_xlim(0, 13)
-        axis.set_ylim(0, 1)
-        axis.yaxis.set_major_formatter(PercentFormatter(1))
-        axis.set_xlabel("stall of a failure (minutes)")
-        axis.set_ylabel("effective time")
-        axis.set_title("100,000 GPUs, a failure every 17.7 minutes")
-        axis.legend(loc="lower left", fontsize=8)
-        save_figure(figure, path)
+    figure, axis = plt.subplots(figsize=(7.0, 4.4))
+    for treatment in TREATMENTS:
+        colour, dashes, marker, label = _TREATMENT_LOOKS[treatment]
+        curve = [of_treatment(treatment, stall_s) for stall_s in stalls_s]
+        axis.plot(stalls_s / 60, curve, color=colour, ls=dashes, label=label)
+        mine = mean_over_seeds(table[table.treatment == treatment], ["stall_s"], "effective_time")
+        axis.errorbar(
+            mine.stall_s / 60, mine["mean"],
+            yerr=[mine["mean"] - mine["low"], mine["high"] - mine["mean"]], fmt=marker,
+            color=colour, label=f"simulated, {treatment}",
+        )  # fmt: skip
+    axis.plot(
+        stalls_s / 60, [one_after_the_other(stall_s) for stall_s in stalls_s], color=_GREEN, ls=":",
+        label="each failure waits for a stall of its own",
+    )  # fmt: skip
+    minutes = [stall_s / 60 for stall_s in EFFECTIVE_TIME]
+    axis.plot(minutes, list(EFFECTIVE_TIME.values()), **PUBLISHED, label="published (FT-HSDP)")
+    axis.set_xlim(0, 13)
+    axis.set_ylim(0, 1)
+    axis.yaxis.set_major_formatter(PercentFormatter(1))
+    axis.set_xlabel("stall of a failure (minutes)")
+    axis.set_ylabel("effective time")
+    axis.set_title("100,000 GPUs, a failure every 17.7 minutes")
+    axis.legend(loc="lower left", fontsize=8)
+    return figure
 
 
-def draw_saving(table: pd.DataFrame, path: Path) -> None:
+def draw_saving(table: pd.DataFrame) -> Figure:
     """Draw how much faster REFT saves, over the bandwidth of the file system."""
     sizes = sorted(table.sharding_group.unique())
     names = list(dict.fromkeys(table.storage_bandwidth))
     bandwidths = [float(name.removesuffix("GB/s")) for name in names]
-    with figure_style():
-        figure, axis = plt.subplots(figsize=(7.0, 4.2))
-        looks = graded_looks([f"sharding groups of {size}" for size in sizes])
-        for size, look in zip(sizes, looks, strict=True):
-            line = table[table.sharding_group == size]
-            axis.plot(
-                bandwidths, line.factor, color=look.colour, marker=look.marker, label=look.label
-            )
-        axis.axhline(SAVING_FACTOR, color=_GREY, ls=":", lw=1.2)
-        axis.annotate(
-            "published: more than 14",
-            (1.0, SAVING_FACTOR),
-            (0, 4),
-            textcoords="offset points",
-            fontsize=8.5,
-            color=_GREY,
-        )
-        axis.axhline(1.0, color=_GREY, lw=0.8)
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_xticks(bandwidths, [f"{value:g}" for value in bandwidths])
-        axis.minorticks_off()
-        axis.yaxis.set_major_formatter("{x:g}")
-        axis.set_xlabel("write bandwidth of the file system (GB/s)")
-        axis.set_ylabel("REFT saves so many times as fast")
-        axis.set_title("16 HGX A800 servers against asynchronous checkpoints")
-        axis.legend()
-        save_figure(figure, path)
+    figure, axis = plt.subplots(figsize=(7.0, 4.2))
+    looks = graded_looks([f"sharding groups of {size}" for size in sizes])
+    for size, look in zip(sizes, looks, strict=True):
+        line = table[table.sharding_group == size]
+        axis.plot(bandwidths, line.factor, color=look.colour, marker=look.marker, label=look.label)
+    axis.axhline(SAVING_FACTOR, color=_GREY, ls=":", lw=1.2)
+    axis.annotate(
+        "published: more than 14", (1.0, SAVING_FACTOR), (0, 4), textcoords="offset points",
+        fontsize=8.5, color=_GREY,
+    )  # fmt: skip
+    axis.axhline(1.0, color=_GREY, lw=0.8)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xticks(bandwidths, [f"{value:g}" for value in bandwidths])
+    axis.minorticks_off()
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.set_xlabel("write bandwidth of the file system (GB/s)")
+    axis.set_ylabel("REFT saves so many times as fast")
+    axis.set_title("16 HGX A800 servers against asynchronous checkpoints")
+    axis.legend()
+    return figure
 
 
-def draw_loss_over_time(path: Path) -> None:
+def draw_loss_over_time() -> Figure:
     """Draw the loss probability over time for 0, 1 and 2 tolerated losses, and its 10 % times.
 
     Wang et al. 2023 (REFT): F(t) = 1 - exp(-(t / 50)^3) of a node, 1,024 nodes in groups of 16.
     """
     failed_by = weibull_failed_by(SCALE, SHAPE)
     times = np.linspace(0.0, 20.0, 401)
-    with figure_style():
-        figure, axis = plt.subplots(figsize=(7.2, 4.2))
-        axis.axhline(LOSS, color=_GREY, linestyle=":", linewidth=1.2)
-        for tolerated, (colour, dashes) in zip(PUBLISHED_TIMES, _TOLERANCE_LOOKS, strict=True):
-            losses = [loss_probability(failed_by(time), NODES, GROUP, tolerated) for time in times]
-            label = f"{tolerated or 'no'} loss{'es' if tolerated > 1 else ''} a group tolerated"
-            axis.plot(times, losses, color=colour, linestyle=dashes, label=label)
-            reached = exact_time(tolerated)
-            axis.plot(reached, LOSS, "o", color=colour, zorder=3)
-            axis.annotate(
-                f"{reached:.2f}",
-                (reached, LOSS),
-                xytext=(6, -12),
-                textcoords="offset points",
-                color=colour,
-            )
-        axis.set_xlim(0, 20)
-        axis.set_ylim(0, 1)
-        axis.yaxis.set_major_formatter(PercentFormatter(1))
-        axis.set_xlabel("time since all nodes were new (scale of a node's lifetime: 50)")
-        axis.set_ylabel("state in memory is lost")
-        axis.set_title("1,024 nodes in groups of 16; dots: 10% are reached")
-        figure.legend(loc="outside lower center", ncols=3)
-        save_figure(figure, path)
+    figure, axis = plt.subplots(figsize=(7.2, 4.2))
+    axis.axhline(LOSS, color=_GREY, linestyle=":", linewidth=1.2)
+    for tolerated, (colour, dashes) in zip(PUBLISHED_TIMES, _TOLERANCE_LOOKS, strict=True):
+        losses = [loss_probability(failed_by(time), NODES, GROUP, tolerated) for time in times]
+        label = f"{tolerated or 'no'} loss{'es' if tolerated > 1 else ''} a group tolerated"
+        axis.plot(times, losses, color=colour, linestyle=dashes, label=label)
+        reached = exact_time(tolerated)
+        axis.plot(reached, LOSS, "o", color=colour, zorder=3)
+        axis.annotate(
+            f"{reached:.2f}", (reached, LOSS), xytext=(6, -12), textcoords="offset points",
+            color=colour,
+        )  # fmt: skip
+    axis.set_xlim(0, 20)
+    axis.set_ylim(0, 1)
+    axis.yaxis.set_major_formatter(PercentFormatter(1))
+    axis.set_xlabel("time since all nodes were new (scale of a node's lifetime: 50)")
+    axis.set_ylabel("state in memory is lost")
+    axis.set_title("1,024 nodes in groups of 16; dots: 10% are reached")
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure

@@ -25,7 +25,7 @@ from math import exp, expm1
 
 import pandas as pd
 from faultline.experiments.analysis.intervals import interval_of_proportion
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
@@ -59,7 +59,16 @@ CASES = tuple((size, restart_s) for size in (4, 16) for restart_s in (60.0, 300.
 _COMPUTE_S, _ALL_REDUCE_S = 30.0, 2.0
 
 # The load is part of the restart, and messages of the job's controller take no time.
-_RESTART = {"restart.load": "included", "restart.controller_s": 0.0}
+_COMMON = {
+    "strategy.name": "checkpoint",
+    "job.compute_jitter": 0.0,
+    "failures.distribution": "exponential",
+    "all_reduce.time": "stated",
+    "checkpoint.write": "stated",
+    "restart.load": "included",
+    "restart.controller_s": 0.0,
+    "protection.times": "stated",
+}
 
 
 def one_after_the_other(stall_s: float) -> float:
@@ -105,25 +114,19 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
 
 def _stall_changes(stall_s: float, treatment: str, steps: int) -> dict[str, object]:
     return {
-        "strategy.name": "checkpoint",
+        **_COMMON,
         "job.groups": 100,
         "job.gpus": GPUS,
         "job.steps": steps,
         "job.compute_s": 10.0,
-        "job.compute_jitter": 0.0,
-        "failures.distribution": "exponential",
         "failures.mtbf_s": STALL_GAP_S,
-        "all_reduce.time": "stated",
         "all_reduce.time_s": 0.1,
-        "checkpoint.write": "stated",
         "checkpoint.write_s": 1.0,
         "restart.duration_s": stall_s,
         "restart.failure_during": treatment,
         # What fails anew while others are restarted is either waited for, or repaired in passing.
         "restart.failure_while_waiting": ("surfaces" if treatment == "begins-anew" else "absorbed"),
-        **_RESTART,
         "protection.name": "just-in-time",
-        "protection.times": "stated",
         "protection.copy_s": 1.0,
         "protection.load_s": 1.0,
         "protection.fetch_s": 2.0,
@@ -231,20 +234,10 @@ def recovery_table(stage: Stage, steps: int) -> pd.DataFrame:
         exact = closed_form(size, restart_s)
         restarts = count.total()
         for way in WAYS:
-            low, high = interval_of_proportion(count[way], restarts)
-            rows.append(
-                {
-                    "sharding_group": size,
-                    "restart_s": restart_s,
-                    "way": way,
-                    "restarts": restarts,
-                    "counted": count[way] / restarts,
-                    "low": low,
-                    "high": high,
-                    "exact": exact[way],
-                }
-            )
-    return pd.DataFrame(rows)
+            share = count[way] / restarts, *interval_of_proportion(count[way], restarts)
+            rows.append((size, restart_s, way, restarts, *share, exact[way]))
+    columns = ["sharding_group", "restart_s", "way", "restarts", "counted", "low", "high", "exact"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
@@ -260,30 +253,24 @@ def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
 
 def _recovery_changes(size: int, restart_s: float, steps: int) -> dict[str, object]:
     return {
-        "strategy.name": "checkpoint",
+        **_COMMON,
         "job.groups": NODES,
         "job.gpus": 8 * NODES,
         "job.parameter_bytes": 1e11,
         "job.steps": steps,
         "job.compute_s": _COMPUTE_S,
-        "job.compute_jitter": 0.0,
         "job.give_up_after_restarts": 1_000_000,
-        "failures.distribution": "exponential",
         "failures.mtbf_s": GAP_S,
         "failures.hardware_share": HARDWARE_SHARE,
         "failures.gpus_per_host": 8,
-        "all_reduce.time": "stated",
         "all_reduce.time_s": _ALL_REDUCE_S,
-        "checkpoint.write": "stated",
         # As good as nothing: how much time things take is another question.
         "checkpoint.write_s": 1e-6,
         "checkpoint.interval_steps": 50,
         "restart.duration_s": restart_s,
-        **_RESTART,
         "protection.name": "reft",
         "protection.reft.sharding_group": size,
         "protection.interval_steps": 1,
-        "protection.times": "stated",
         "protection.copy_s": 0.0,
         "protection.load_s": 0.0,
         "protection.rebuild_s": 0.0,
@@ -302,16 +289,16 @@ def recovery_rows(table: pd.DataFrame) -> Iterator[Row]:
 
 def shown_recoveries(table: pd.DataFrame) -> Printed:
     """Show where restarted jobs found their state."""
-    return Printed(
-        "Where restarts find the state: 64 nodes, a failure every 300 s,\n78 % of them of hardware",
-        table[["sharding_group", "restart_s", "way", "exact", "counted"]].assign(
-            interval=[f"{cell.low:.1%} to {cell.high:.1%}" for cell in table.itertuples()]
-        ),
-        {"restart_s": "{:g} s", "exact": "{:.1%}", "counted": "{:.1%}", "interval": "{}"},
-        {
-            "sharding_group": "group",
-            "restart_s": "restart",
-            "exact": "closed form",
-            "interval": "95 %",
-        },
+    columns: Columns = {
+        "sharding_group": "group",
+        "restart_s": ("restart", "{:g} s"),
+        "way": "way",
+        "exact": ("closed form", "{:.1%}"),
+        "counted": ("counted", "{:.1%}"),
+        "interval": ("95 %", "{}"),
+    }
+    interval = [f"{cell.low:.1%} to {cell.high:.1%}" for cell in table.itertuples()]
+    title = (
+        "Where restarts find the state: 64 nodes, a failure every 300 s,\n78 % of them of hardware"
     )
+    return columns_of(title, table.assign(interval=interval), columns)

@@ -19,7 +19,7 @@ from functools import cache
 from typing import Literal
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.studies.base import Row, row_of
 from faultline.platforms.preset_library import load_preset
 from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
@@ -110,17 +110,12 @@ def measured(protection: Reft) -> StateTransferTimes:
 
 def sharded_table() -> pd.DataFrame:
     """Return the copy times of shards without parity beside the published snapshot times."""
-    return pd.DataFrame(
-        [
-            {
-                "sharding_group": size,
-                "bytes_per_gpu": SNAPSHOT_BYTES / size,
-                "published_s": published_s,
-                "copy_s": measured(reft(size, code="none")).copy_s,
-            }
-            for size, published_s in SHARDED_SNAPSHOTS_S.items()
-        ]
-    )
+    shards = [
+        (size, SNAPSHOT_BYTES / size, published_s, measured(reft(size, code="none")).copy_s)
+        for size, published_s in SHARDED_SNAPSHOTS_S.items()
+    ]
+    columns = ["sharding_group", "bytes_per_gpu", "published_s", "copy_s"]
+    return pd.DataFrame(shards, columns=columns)
 
 
 def saving_table() -> pd.DataFrame:
@@ -142,21 +137,13 @@ def saving_table() -> pd.DataFrame:
         one_writer_s = _checkpoint_s(bandwidth, 1)
         for size in SHARDING_GROUPS:
             times = measured(reft(size))
-            reft_s = times.copy_s + times.encode_s
-            rows.append(
-                {
-                    "storage_bandwidth": bandwidth,
-                    "sharding_group": size,
-                    "copy_s": times.copy_s,
-                    "encode_s": times.encode_s,
-                    "reft_s": reft_s,
-                    "storage_s": storage_s,
-                    "one_writer_s": one_writer_s,
-                    "factor": storage_s / reft_s,
-                    "one_writer_factor": one_writer_s / reft_s,
-                }
-            )
-    return pd.DataFrame(rows)
+            of_reft = times.copy_s, times.encode_s, times.copy_s + times.encode_s
+            rows.append((bandwidth, size, *of_reft, storage_s, one_writer_s))
+    columns = ["storage_bandwidth", "sharding_group", "copy_s", "encode_s", "reft_s"]
+    table = pd.DataFrame(rows, columns=[*columns, "storage_s", "one_writer_s"])
+    return table.assign(
+        factor=table.storage_s / table.reft_s, one_writer_factor=table.one_writer_s / table.reft_s
+    )
 
 
 def _checkpoint_s(bandwidth: str, writers: int) -> float:
@@ -199,20 +186,13 @@ def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
             published_s = measured_s[mode]
             overhead_s = predicted_overhead_s(mode, model, calibrated_on)
             known_s = published_s - alone_s
-            rows.append(
-                {
-                    "mode": mode,
-                    "model": model,
-                    "published_s": published_s,
-                    "predicted_s": alone_s + overhead_s,
-                    "error": (alone_s + overhead_s) / published_s - 1.0,
-                    "published_overhead_s": known_s,
-                    "overhead_s": overhead_s,
-                    "overhead_error": overhead_s / known_s - 1.0 if known_s > 0.0 else None,
-                    "calibration": model == calibrated_on and mode != "hidden",
-                }
-            )
-    return pd.DataFrame(rows)
+            predicted_s = alone_s + overhead_s
+            error = overhead_s / known_s - 1.0 if known_s > 0.0 else None
+            fitted = model == calibrated_on and mode != "hidden"
+            whole = published_s, predicted_s, predicted_s / published_s - 1.0
+            rows.append((mode, model, *whole, known_s, overhead_s, error, fitted))
+    columns = ["mode", "model", "published_s", "predicted_s", "error", "published_overhead_s"]
+    return pd.DataFrame(rows, columns=[*columns, "overhead_s", "overhead_error", "calibration"])
 
 
 def predicted_overhead_s(mode: Mode, model: str, calibrated_on: str) -> float:
@@ -253,26 +233,23 @@ def snapshot_rows(sharded: pd.DataFrame, saving: pd.DataFrame) -> Iterator[Row]:
 
 def shown_iterations(table: pd.DataFrame) -> Printed:
     """Show iterations with snapshots, and mark what misses the tolerance."""
-    ours = table.assign(
-        error=table.error.map(_percent).where(~table.calibration, "(fit)"),
-        overhead_error=table.overhead_error.map(_percent, na_action="ignore").where(
-            ~table.calibration
-        ),
-    ).drop(columns="calibration")
-    seconds = ("published_s", "predicted_s", "published_overhead_s", "overhead_s")
-    return Printed(
-        f"Iteration with a snapshot and its overhead, s; calibrated on {CALIBRATED_ON}, * misses "
-        f"{TOLERANCE:.0%}",
-        ours,
-        {**dict.fromkeys(seconds, "{:.2f}"), "error": "{}", "overhead_error": "{}"},
-        {
-            "published_s": "pub.",
-            "predicted_s": "ours",
-            "published_overhead_s": "over.",
-            "overhead_s": "ours",
-            "overhead_error": "error",
-        },
-    )
+    predicted = ~table.calibration
+    overheads = table.overhead_error.map(_percent, na_action="ignore").where(predicted)
+    errors = table.error.map(_percent).where(predicted, "(fit)")
+    ours = table.assign(error=errors, overhead_error=overheads)
+    columns: Columns = {
+        "mode": "mode",
+        "model": "model",
+        "published_s": ("pub.", "{:.2f}"),
+        "predicted_s": ("ours", "{:.2f}"),
+        "error": ("error", "{}"),
+        "published_overhead_s": ("over.", "{:.2f}"),
+        "overhead_s": ("ours", "{:.2f}"),
+        "overhead_error": ("error", "{}"),
+    }
+    calibrated = f"calibrated on {CALIBRATED_ON}, * misses {TOLERANCE:.0%}"
+    title = f"Iteration with a snapshot and its overhead, s; {calibrated}"
+    return columns_of(title, ours, columns)
 
 
 def iteration_sentence(table: pd.DataFrame, unhidden_s: float) -> str:
@@ -294,16 +271,12 @@ def iteration_sentence(table: pd.DataFrame, unhidden_s: float) -> str:
 
 def shown_shards(table: pd.DataFrame) -> Printed:
     """Show the copies of shards beside the published snapshots."""
-    return Printed(
-        "Snapshot of 11,471 MiB a rank, s",
-        table[["sharding_group", "published_s", "copy_s"]],
-        {"published_s": "{:g}", "copy_s": "{:.3f}"},
-        {
-            "sharding_group": "sharded over",
-            "published_s": "published",
-            "copy_s": f"copy on {PLATFORM}",
-        },
-    )
+    columns: Columns = {
+        "sharding_group": "sharded over",
+        "published_s": ("published", "{:g}"),
+        "copy_s": (f"copy on {PLATFORM}", "{:.3f}"),
+    }
+    return columns_of("Snapshot of 11,471 MiB a rank, s", table, columns)
 
 
 def shown_savings(table: pd.DataFrame) -> Printed:

@@ -8,40 +8,22 @@ beneath SPARe, replication and plain checkpoints, and where restarted jobs find 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from functools import partial
 
 from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.studies.base import Draw, Results, Row, Study
-from faultline.experiments.studies.reft import (
-    combinations,
-    figures,
-    lifetimes,
-    restarts,
-    snapshots,
-)
+from faultline.experiments.studies.base import Draw, Results, Row, Study, changes_against
+from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
 from faultline.experiments.studies.stage import Stage
-
-_TRIALS, _FULL_TRIALS = 40_000, 400_000
-_STEPS, _FULL_STEPS = 2_000, 10_000
-_SCAN_STEPS, _FULL_SCAN_STEPS = 3_000, 10_000
-_PLACEMENT_STEPS, _FULL_PLACEMENT_STEPS = 500, 2_000
-_STALL_STEPS, _FULL_STALL_STEPS = 40_000, 400_000
-_RECOVERY_STEPS, _FULL_RECOVERY_STEPS = 3_000, 30_000
 
 
 class ReftStudy(Study):
     """What REFT's authors and those of FT-HSDP measured, and what REFT is worth beneath others."""
 
-    name: ClassVar[str] = "reft"
-    summary: ClassVar[str] = (
-        "snapshots in host memory, and beneath other schemes (Wang et al. 2023)"
-    )
-
     def play(self, stage: Stage) -> Results:
         """Draw lifetimes, measure snapshots, count recoveries, and play the combinations."""
         pick, seeds = stage.pick, stage.seeds
         with stage.step("lifetimes"):
-            reliability = list(lifetimes.reliability_rows(pick(_TRIALS, _FULL_TRIALS), seed=0))
+            reliability = list(lifetimes.reliability_rows(pick(40_000, 400_000), seed=0))
         with stage.step(f"probes on {snapshots.PLATFORM}"):
             results: Results = {
                 "reliability": reliability,
@@ -50,20 +32,22 @@ class ReftStudy(Study):
                 "snapshots": snapshots.sharded_table(),
                 "saving": snapshots.saving_table(),
             }
-        results["stalls"] = restarts.stall_table(stage, pick(_STALL_STEPS, _FULL_STALL_STEPS))
-        results["recoveries"] = restarts.recovery_table(
-            stage, pick(_RECOVERY_STEPS, _FULL_RECOVERY_STEPS)
-        )
+        results["stalls"] = restarts.stall_table(stage, pick(40_000, 400_000))
+        results["recoveries"] = restarts.recovery_table(stage, pick(3_000, 30_000))
         cells = {
-            "combinations": combinations.main_points(pick(_STEPS, _FULL_STEPS), seeds),
-            "redundancies": combinations.scan_points(pick(_SCAN_STEPS, _FULL_SCAN_STEPS), seeds),
-            "placements": combinations.placement_points(
-                pick(_PLACEMENT_STEPS, _FULL_PLACEMENT_STEPS), seeds
-            ),
+            "combinations": combinations.main_points(pick(2_000, 10_000), seeds),
+            "redundancies": combinations.scan_points(pick(3_000, 10_000), seeds),
+            "placements": combinations.placement_points(pick(500, 2_000), seeds),
         }
         for name, points in cells.items():
             results[name] = stage.runs(name, points).assign(status="ok")
-        results["changes"] = combinations.changes_against_storage(results["combinations"])
+        results["changes"] = changes_against(
+            results["combinations"],
+            "protection",
+            combinations.BASELINE,
+            ["restart_of_s", "strategy"],
+            combinations.METRIC,
+        )
         return results
 
     def rows(self, results: Results) -> Iterator[Row]:
@@ -81,12 +65,10 @@ class ReftStudy(Study):
         """Return the figures of lifetimes, savings, stalls, combinations and redundancies."""
         return {
             "loss.png": figures.draw_loss_over_time,
-            "saving.png": lambda path: figures.draw_saving(results["saving"], path),
-            "stalls.png": lambda path: figures.draw_stalls(results["stalls"], path),
-            "combinations.png": lambda path: figures.draw_combinations(
-                results["combinations"], path
-            ),
-            "redundancies.png": lambda path: figures.draw_scan(results["redundancies"], path),
+            "saving.png": partial(figures.draw_saving, results["saving"]),
+            "stalls.png": partial(figures.draw_stalls, results["stalls"]),
+            "combinations.png": partial(figures.draw_combinations, results["combinations"]),
+            "redundancies.png": partial(figures.draw_scan, results["redundancies"]),
         }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:

@@ -1,1 +1,1 @@
-"""The parts of the SPARe reproduction: published numbers, cells, fabric, tables, figures."""
+"""SPARe against replication on 600k GPUs (Lee et al. 2026)."""

@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from functools import partial
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
-from faultline.experiments.figures.panels import write_title
-from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks
+from faultline.experiments.figures.panels import ticks_at, write_title
+from faultline.experiments.figures.style import PUBLISHED, scheme_looks
+from faultline.experiments.studies.base import Draw
 from faultline.experiments.studies.spare.cells import SCHEMES
 from faultline.experiments.studies.spare.published import GROUPS, headline, trials
+from faultline.experiments.studies.spare.rates import (
+    DISTRIBUTIONS,
+    NAMES,
+    RULES,
+    span_text,
+)
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import (
+    FixedLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    PercentFormatter,
+)
 
 _QUANTITIES = {
     "time_to_train_ratio": "time-to-train ratio (log)",
     "availability": "availability",
     "mean_stacks": "mean stacks a step",
 }
-_LOOKS = scheme_looks(SCHEMES)
+_LOOKS = scheme_looks(NAMES)
 RULES_NAMES = {"spare-study": "rules of the study", "spare-sound": "sound rules"}
+_TICKS = {60.0: "1 min", 300.0: "5 min", 1800.0: "30 min", 7200.0: "2 h", 28_800.0: "8 h",
+          86_400.0: "1 day"}  # fmt: skip
+_LANDMARKS = (
+    (300.0, "every 5 min: as foreseen\nfor 600,000 GPUs"),
+    (10_800.0, "every 3 h: as on\n16,000 GPUs today"),
+)
+_TOP = 20.0
+_RATIOS = (1, 1.5, 2, 3, 5, 10, 20)
+_TIME_BETWEEN = "mean time between failures of the whole job"
 
 
-PUBLISHED: dict[str, Any] = {
-    "linestyle": "none", "marker": "D", "markersize": 8, "markerfacecolor": "none",
-    "markeredgecolor": "black",
-}  # fmt: skip
-"""How published values lie on top of ours."""
-
-
-def draw_curves(runs: pd.DataFrame, rules: str, distribution: str, path: Path) -> Path:
+def draw_curves(runs: pd.DataFrame, rules: str, distribution: str) -> Figure:
     """Draw ratio, availability and mean stacks over redundancy, a column an N.
 
     Bands span the seeds; published values lie on top as hollow diamonds (rules of the study and
@@ -41,20 +57,19 @@ def draw_curves(runs: pd.DataFrame, rules: str, distribution: str, path: Path) -
     """
     chosen = runs[(runs.rules == rules) & (runs.distribution == distribution)]
     with_published = rules == "spare-study" and distribution == "weibull"
-    with figure_style():
-        figure, axes = plt.subplots(3, len(GROUPS), figsize=(10.5, 8.4), sharex="col", sharey="row")
-        for column, groups in enumerate(GROUPS):
-            for row, quantity in enumerate(_QUANTITIES):
-                axis = axes[row][column]
-                _draw_quantity(axis, chosen[chosen.groups == groups], quantity)
-                if with_published:
-                    _draw_published(axis, groups, quantity)
-                _label(axis, row, column, quantity, groups)
-        figure.legend(handles=_legend_entries(with_published), loc="outside lower center", ncols=3)
-        failures = distribution.capitalize() if distribution == "weibull" else distribution
-        title = f"Redundancy against time, {RULES_NAMES[rules]}, {failures} failures every 300 s"
-        write_title(figure, title)
-        return save_figure(figure, path)
+    figure, axes = plt.subplots(3, len(GROUPS), figsize=(10.5, 8.4), sharex="col", sharey="row")
+    for column, groups in enumerate(GROUPS):
+        for row, quantity in enumerate(_QUANTITIES):
+            axis = axes[row][column]
+            _draw_quantity(axis, chosen[chosen.groups == groups], quantity)
+            if with_published:
+                _draw_published(axis, groups, quantity)
+            _label(axis, row, column, quantity, groups)
+    figure.legend(handles=_legend_entries(with_published), loc="outside lower center", ncols=3)
+    failures = distribution.capitalize() if distribution == "weibull" else distribution
+    title = f"Redundancy against time, {RULES_NAMES[rules]}, {failures} failures every 300 s"
+    write_title(figure, title)
+    return figure
 
 
 def _draw_quantity(axis: Axes, runs: pd.DataFrame, quantity: str) -> None:
@@ -75,7 +90,7 @@ def _draw_published(axis: Axes, groups: int, quantity: str) -> None:
         return
     for scheme in SCHEMES:
         known = source[(source.groups == groups) & (source.scheme == scheme)]
-        axis.plot(known.redundancy, known[quantity], markeredgewidth=1.1, zorder=5, **PUBLISHED)
+        axis.plot(known.redundancy, known[quantity], **PUBLISHED)
 
 
 def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> None:
@@ -90,23 +105,21 @@ def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> Non
     if quantity == "time_to_train_ratio":
         # Logarithmic: at r = 2 the ratio is ten times that of the optimum.
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(FixedLocator([2, 3, 4, 5, 7, 10, 15, 20, 30]))
-        axis.yaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_major_formatter("{x:g}")
+        ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 15, 20, 30])
 
 
 def _legend_entries(with_published: bool) -> list[Line2D]:
     entries = [
         Line2D([], [], color=look.colour, marker=look.marker,
                label=f"{look.label} (band: all seeds)")
-        for look in _LOOKS.values()
+        for look in map(_LOOKS.__getitem__, SCHEMES)
     ]  # fmt: skip
     if with_published:
         entries.append(Line2D([], [], label="published (Lee et al. 2026)", **PUBLISHED))
     return entries
 
 
-def draw_headline(table: pd.DataFrame, path: Path) -> Path:
+def draw_headline(table: pd.DataFrame) -> Figure:
     """Draw the headline: ratio of both schemes, published, simulated, and under sound rules.
 
     `table` has a row a scheme and N with the columns ``published``, ``study`` and ``sound``.
@@ -117,26 +130,215 @@ def draw_headline(table: pd.DataFrame, path: Path) -> Path:
         "sound": "simulated, sound rules",
     }
     highest = float(table[list(kinds)].max().max())
-    with figure_style():
-        figure, axes = plt.subplots(1, len(GROUPS), figsize=(10.5, 3.6), sharey=True)
-        for axis, groups in zip(axes, GROUPS, strict=True):
-            mine = table[table.groups == groups].set_index("scheme")
-            for place, kind in enumerate(kinds):
-                values = mine[kind]
-                for offset, scheme in zip((-0.19, 0.19), SCHEMES, strict=True):
-                    at, value = place + offset, float(values[scheme])
-                    pale = 0.45 if kind == "published" else 1.0
-                    axis.bar(at, value, width=0.36, color=_LOOKS[scheme].colour, alpha=pale)
-                    axis.text(at, value, f"{value:.2f}", ha="center", va="bottom")
-                less = 1 - values["spare"] / values["replication"]
-                above = values["spare"] + 0.085 * highest
-                axis.text(place + 0.19, above, f"−{less:.0%}", ha="center", fontweight="bold")
-            names = [name.replace(", ", ",\n") for name in kinds.values()]
-            axis.set_xticks(range(len(kinds)), names)
-            axis.tick_params(axis="x", labelsize=8, length=0)
-            axis.set_title(f"N = {groups} groups")
-        axes[0].set_ylabel("time-to-train ratio")
-        axes[0].set_ylim(0, highest * 1.1)
-        handles = [Patch(color=look.colour, label=look.label) for look in _LOOKS.values()]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
-        return save_figure(figure, path)
+    figure, axes = plt.subplots(1, len(GROUPS), figsize=(10.5, 3.6), sharey=True)
+    for axis, groups in zip(axes, GROUPS, strict=True):
+        mine = table[table.groups == groups].set_index("scheme")
+        for place, kind in enumerate(kinds):
+            values = mine[kind]
+            for offset, scheme in zip((-0.19, 0.19), SCHEMES, strict=True):
+                at, value = place + offset, float(values[scheme])
+                pale = 0.45 if kind == "published" else 1.0
+                axis.bar(at, value, width=0.36, color=_LOOKS[scheme].colour, alpha=pale)
+                axis.text(at, value, f"{value:.2f}", ha="center", va="bottom")
+            less = 1 - values["spare"] / values["replication"]
+            above = values["spare"] + 0.085 * highest
+            axis.text(place + 0.19, above, f"−{less:.0%}", ha="center", fontweight="bold")
+        names = [name.replace(", ", ",\n") for name in kinds.values()]
+        axis.set_xticks(range(len(kinds)), names)
+        axis.tick_params(axis="x", labelsize=8, length=0)
+        axis.set_title(f"N = {groups} groups")
+    axes[0].set_ylabel("time-to-train ratio")
+    axes[0].set_ylim(0, highest * 1.1)
+    handles = [Patch(color=_LOOKS[one].colour, label=_LOOKS[one].label) for one in SCHEMES]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def rate_figures(curves: pd.DataFrame, crossings: pd.DataFrame) -> dict[str, Draw]:
+    """Return all figures by file name: the overview, and one for all rules and distributions."""
+    overview: Draw = partial(draw_overview, curves, crossings)
+    return {
+        "failure-rates.png": overview,
+        **{
+            f"failure-rates-{rules.removeprefix('spare-')}-{distribution}.png": partial(
+                draw_all, curves, crossings, rules, distribution
+            )
+            for rules in RULES
+            for distribution in DISTRIBUTIONS
+        },
+    }
+
+
+def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
+    """Draw who trains soonest at which failure rate: one job, sound rules, Weibull failures.
+
+    Parameters
+    ----------
+    curves, crossings : DataFrame
+        As `rates.sweep` and `crossings.crossings` return them.
+    """
+    mine = _part(curves, "spare-sound", "weibull", 200)
+    changes = _part(crossings, "spare-sound", "weibull", 200)
+    figure, axis = plt.subplots(figsize=(8.4, 4.6))
+    _draw_ratios(axis, mine)
+    _shade_leaders(axis, mine, changes)
+    for scheme, place, above in (
+        ("checkpoint", 900.0, 1.14), ("replication", 300.0, 1.1), ("spare", 300.0, 0.84)
+    ):  # fmt: skip
+        line = mine[(mine.strategy == scheme) & mine.time_to_train_ratio.notna()]
+        rates, ratios = np.log(line.mtbf_s), np.log(line.time_to_train_ratio.to_numpy())
+        height = np.exp(np.interp(np.log(place), rates, ratios))
+        axis.text(
+            place * (1.06 if above > 1 else 0.94), height * above, NAMES[scheme],
+            ha="left" if above > 1 else "right", color=_LOOKS[scheme].colour, fontsize=12,
+            fontweight="bold",
+        )  # fmt: skip
+    for rate, what in _LANDMARKS:
+        axis.annotate(
+            what, (rate, 1.0), (rate, 1.07), fontsize=8.5, color="#444444", ha="center",
+            va="bottom", arrowprops={"arrowstyle": "-|>", "color": "#444444", "shrinkA": 0},
+        )  # fmt: skip
+    _label_rates(axis)
+    axis.set_xlabel(f"{_TIME_BETWEEN}  (failures often → seldom)")
+    axis.set_ylabel("time to train, without failures = 1 (log)")
+    write_title(figure, "How often something fails decides which scheme trains soonest")
+    axis.set_title(
+        "One job in 200 groups of GPUs, restarts of an hour, each scheme at its best "
+        "redundancy and checkpoint interval",
+        fontsize=8.5, fontweight="normal", pad=22,
+    )  # fmt: skip
+    figure.legend(handles=_keys(published=False), loc="outside lower center", ncols=4)
+    return figure
+
+
+def draw_all(
+    curves: pd.DataFrame, crossings: pd.DataFrame, rules: str, distribution: str
+) -> Figure:
+    """Draw ratio and availability over the failure rate, a column an N."""
+    figure, axes = plt.subplots(2, len(GROUPS), figsize=(11.5, 7.2), sharex=True, sharey="row")
+    for column, groups in enumerate(GROUPS):
+        mine = _part(curves, rules, distribution, groups)
+        above, below = axes[0][column], axes[1][column]
+        _draw_ratios(above, mine)
+        _draw_crossings(above, _part(crossings, rules, distribution, groups))
+        above.set_title(f"N = {groups} groups")
+        _draw_availabilities(below, mine)
+        below.set_xlabel(_TIME_BETWEEN)
+        below.tick_params(axis="x", labelsize=8.5)
+        _label_rates(below)
+    axes[0][0].set_ylabel("time-to-train ratio (log)")
+    axes[1][0].set_ylabel("availability")
+    axes[1][0].set_ylim(0.0, 1.03)
+    axes[1][0].yaxis.set_major_formatter(PercentFormatter(1.0))
+    with_published = bool(curves[curves.rules == rules].published_ratio.notna().any())
+    with_published &= distribution == "weibull"
+    names = [
+        Line2D([], [], color=_LOOKS[s].colour, marker=_LOOKS[s].marker, ls="", label=NAMES[s])
+        for s in NAMES
+    ]
+    keys = [*names, *_keys(with_published, crossings=True)]
+    figure.legend(handles=keys, loc="outside lower center", ncols=4)
+    failures = "Weibull (shape 0.78)" if distribution == "weibull" else distribution
+    title = f"Time to train and availability, {RULES_NAMES[rules]}, {failures} failures"
+    write_title(figure, title)
+    return figure
+
+
+def _part(table: pd.DataFrame, rules: str, distribution: str, groups: int) -> pd.DataFrame:
+    chosen = (table.rules == rules) & (table.distribution == distribution)
+    return table[chosen & (table.groups == groups)]
+
+
+def _draw_ratios(axis: Axes, mine: pd.DataFrame) -> None:
+    axis.set_yscale("log")
+    axis.set_ylim(1.0, _TOP)
+    ticks_at(axis.yaxis, _RATIOS)
+    arrows: dict[float, int] = {}
+    for scheme in NAMES:
+        rows = mine[mine.strategy == scheme]
+        colour, marker = _LOOKS[scheme].colour, _LOOKS[scheme].marker
+        axis.plot(rows.mtbf_s, rows.closed_form_ratio, color=colour, linewidth=1.6, alpha=0.75)
+        axis.errorbar(
+            rows.mtbf_s, rows.time_to_train_ratio,
+            yerr=[rows.time_to_train_ratio - rows.low, rows.high - rows.time_to_train_ratio],
+            linestyle=":", linewidth=0.9, marker=marker, color=colour, markersize=6, elinewidth=1,
+        )  # fmt: skip
+        for rate in rows.mtbf_s[rows.time_to_train_ratio.isna() | (rows.low > _TOP)]:
+            # Beyond the top, or never: side by side where several are.
+            turn = arrows[rate] = arrows.get(rate, -1) + 1
+            axis.annotate(
+                "", (rate * 1.13**turn, _TOP * 1.0), (rate * 1.13**turn, _TOP * 0.82),
+                arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 0},
+            )  # fmt: skip
+        _draw_published_rates(axis, rows, "published_ratio")
+
+
+def _draw_availabilities(axis: Axes, mine: pd.DataFrame) -> None:
+    for scheme in NAMES:
+        rows = mine[mine.strategy == scheme]
+        colour = _LOOKS[scheme].colour
+        axis.plot(
+            rows.mtbf_s, rows.closed_form_availability, color=colour, linewidth=1.6, alpha=0.75
+        )
+        axis.plot(
+            rows.mtbf_s, rows.availability, linestyle="none", marker=_LOOKS[scheme].marker,
+            color=colour, markersize=6,
+        )  # fmt: skip
+        _draw_published_rates(axis, rows, "published_availability")
+
+
+def _draw_published_rates(axis: Axes, rows: pd.DataFrame, column: str) -> None:
+    axis.plot(rows.mtbf_s, rows[column], **{**PUBLISHED, "markersize": 10})
+
+
+def _draw_crossings(axis: Axes, changes: pd.DataFrame) -> None:
+    for change in changes.dropna(subset=["mtbf_s"]).itertuples():
+        axis.axvspan(change.low_s, change.high_s, color="#888888", alpha=0.3, linewidth=0)
+        axis.axvline(change.mtbf_s, color="#666666", linewidth=0.9)
+
+
+def _shade_leaders(axis: Axes, mine: pd.DataFrame, changes: pd.DataFrame) -> None:
+    """Shade the rates by who is soonest there, and name the scheme and the borders above."""
+    ratios = mine.pivot_table(index="mtbf_s", columns="strategy", values="time_to_train_ratio")
+    leaders = ratios.idxmin(axis=1)
+    edges, holders = [float(leaders.index[0])], [leaders.iloc[0]]
+    for change in changes.dropna(subset=["mtbf_s"]).sort_values("mtbf_s").itertuples():
+        if change.often == holders[-1]:
+            edges.append(change.mtbf_s)
+            holders.append(change.seldom)
+            axis.axvspan(change.low_s, change.high_s, color="#777777", alpha=0.35, linewidth=0)
+    edges.append(float(leaders.index[-1]))
+    for place, scheme in enumerate(holders):
+        left, right = edges[place], edges[place + 1]
+        axis.axvspan(left, right, color=_LOOKS[scheme].colour, alpha=0.09, linewidth=0)
+        axis.text(
+            np.sqrt(left * right), _TOP * 1.04, f"{NAMES[scheme]} trains soonest", ha="center",
+            va="bottom", color=_LOOKS[scheme].colour, fontweight="bold", fontsize=10,
+        )  # fmt: skip
+        if place:
+            below = _TOP * 0.93
+            axis.text(left * 1.06, below, f"from {span_text(left)}", va="top", fontsize=10)
+
+
+def _label_rates(axis: Axes) -> None:
+    axis.set_xscale("log")
+    axis.set_xlim(54.0, 96_000.0)
+    axis.xaxis.set_major_locator(FixedLocator(list(_TICKS)))
+    axis.xaxis.set_major_formatter(lambda rate, _: _TICKS.get(float(rate), ""))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _keys(published: bool, crossings: bool = False) -> list[Line2D]:
+    grey = "#444444"
+    keys = [
+        Line2D([], [], color=grey, marker="o", linestyle="", label="simulated, with 95 % interval"),
+        Line2D([], [], color=grey, label="closed form"),
+        Line2D([], [], color=grey, marker=r"$\uparrow$", markersize=9, linestyle="",
+               label="more, or not done in a year"),
+    ]  # fmt: skip
+    if crossings:
+        keys.append(Line2D([], [], color="#aaaaaa", linewidth=6, label="one overtakes another"))
+    if published:
+        keys.append(Line2D([], [], label="published (Lee et al. 2026)", **PUBLISHED))
+    return keys

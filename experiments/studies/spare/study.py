@@ -12,18 +12,17 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, rows_by
-from faultline.experiments.studies.spare import cells, rates, rates_figures, tables
-from faultline.experiments.studies.spare.checks import SMALL_JOBS, compare_engines, measure_fabric
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
+from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
+from faultline.experiments.studies.spare import cells, figures, rates
+from faultline.experiments.studies.spare.cells import SMALL_JOBS, compare_engines, measure_fabric
 from faultline.experiments.studies.spare.crossings import (
     crossing_rows,
     crossing_sentence,
     crossings,
     printed_crossings,
 )
-from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
-from faultline.experiments.studies.spare.published import GROUPS, published
+from faultline.experiments.studies.spare.published import GROUPS, headline, published, table
 from faultline.experiments.studies.stage import Stage
 
 _RATIO = "time_to_train_ratio"
@@ -39,19 +38,16 @@ _FABRIC = (
 class SpareStudy(Study):
     """SPARe against replication, and what becomes of both at other failure rates."""
 
-    name = "spare"
-    summary = "SPARe against replication on 600k GPUs (Lee et al. 2026)"
-
     def play(self, stage: Stage) -> Results:
         """Play the cells, the shortcuts, what sound rules lean on, and the failure rates."""
         fabric = [(groups, stage.directory / "platforms") for groups in GROUPS]
         measured = stage.calls("measuring the fabric", measure_fabric, fabric)
         engines = stage.calls("both engines", compare_engines, SMALL_JOBS)
         chosen = stage.pick(cells.default_cells(), cells.full_cells())
-        runs = stage.runs("runs", list(cells.cell_points(chosen, stage.seeds)))
-        shortcuts = stage.runs("shortcuts", list(cells.shortcut_points(stage.seeds)))
-        sensitivity = stage.runs("sensitivity", list(cells.sensitivity_points(stage.seeds)))
-        alone = stage.runs("checkpoint-only", list(cells.checkpoint_points(stage.seeds)))
+        runs = stage.runs("runs", cells.cell_points(chosen, stage.seeds))
+        shortcuts = stage.runs("shortcuts", cells.shortcut_points(stage.seeds))
+        sensitivity = stage.runs("sensitivity", cells.sensitivity_points(stage.seeds))
+        alone = stage.runs("checkpoint-only", cells.checkpoint_points(stage.seeds))
         rate_runs, curves = rates.sweep(stage, rates.settings(stage.full))
         return {
             "runs": runs,
@@ -60,7 +56,7 @@ class SpareStudy(Study):
             "checkpoint_only": alone.assign(completed_fraction=alone.completed_steps / alone.steps),
             "fabric": pd.DataFrame(measured),
             "engines": pd.DataFrame(engines),
-            "headline": tables.headline_of(runs),
+            "headline": headline_of(runs),
             "failure-rates-runs": rate_runs,
             "failure-rates": curves,
             "failure-rates-crossings": crossings(rates.best_runs(rate_runs), curves),
@@ -70,10 +66,10 @@ class SpareStudy(Study):
         """Return the results; of some runs only what they come to."""
         return {
             **results,
-            "cells": tables.summary_of(results["runs"]),
-            "shortcuts": tables.shortcuts_of(results["shortcuts"]),
-            "sound_sensitivity": tables.best_of_sensitivity(results["sound_sensitivity"]),
-            "checkpoint_only": tables.checkpoint_only_of(results["checkpoint_only"]),
+            "cells": summary_of(results["runs"]),
+            "shortcuts": shortcuts_of(results["shortcuts"]),
+            "sound_sensitivity": best_of_sensitivity(results["sound_sensitivity"]),
+            "checkpoint_only": checkpoint_only_of(results["checkpoint_only"]),
         }
 
     def rows(self, results: Results) -> Iterator[Row]:
@@ -94,7 +90,7 @@ class SpareStudy(Study):
             lambda rules, same_events, **_: f"N=24 {rules}, {_same(same_events)} events",
             "{scheme}",
         )
-        known = tables.published_shortcuts()
+        known = published_shortcuts()
         yield from rows_by(
             results["shortcuts"],
             ["shortcut", "strategy"],
@@ -102,7 +98,7 @@ class SpareStudy(Study):
             "N=200 shortcut: {shortcut}",
             published=lambda _, shortcut, strategy: known.get((shortcut, strategy)),
         )
-        yield from (row for row, _ in tables.at_best(results["sound_sensitivity"]))
+        yield from (row for row, _ in at_best(results["sound_sensitivity"]))
         keys = ["setting", "strategy"]
         alone = results["checkpoint_only"]
         yield from rows_by(alone, keys, {"completed_fraction": "1"}, "{setting}")
@@ -111,51 +107,55 @@ class SpareStudy(Study):
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return the headline, the curves, and who trains soonest at which failure rate."""
         runs = results["runs"]
-        drawn: dict[str, Draw] = {"headline.png": partial(draw_headline, results["headline"])}
+        drawn: dict[str, Draw] = {
+            "headline.png": partial(figures.draw_headline, results["headline"])
+        }
         for (rules, distribution), _ in runs.groupby(["rules", "distribution"], sort=False):
             name = f"{rules.removeprefix('spare-')}-{distribution}.png"
-            drawn[name] = partial(draw_curves, runs, rules, distribution)
+            drawn[name] = partial(figures.draw_curves, runs, rules, distribution)
         found = results["failure-rates"], results["failure-rates-crossings"]
-        return {**drawn, **rates_figures.figures(*found)}
+        return {**drawn, **figures.rate_figures(*found)}
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | str]:
         """Return the tables, the headline after what it rests on."""
         made = self.tables(results)
-        seconds = "{:.2f} s"
-        yield Printed(
-            "Fabric: measured in SimGrid on spare-600k",
-            made["fabric"],
-            {
-                **dict.fromkeys(("all_reduce_s", "save_s", "load_s"), seconds),
-                "study_all_reduce_s": "{:.0f} s",
-                "study_save_s": "{:.1f} s",
-            },
-            {"all_reduce_s": "all-reduce", "study_all_reduce_s": "study", "save_s": "write",
-             "study_save_s": "study", "load_s": "load"},
-        )  # fmt: skip
+        fabric: Columns = {
+            "groups": "groups",
+            "all_reduce_s": ("all-reduce", "{:.2f} s"),
+            "study_all_reduce_s": ("study", "{:.0f} s"),
+            "save_s": ("write", "{:.2f} s"),
+            "study_save_s": ("study", "{:.1f} s"),
+            "load_s": ("load", "{:.2f} s"),
+        }
+        yield columns_of("Fabric: measured in SimGrid on spare-600k", made["fabric"], fabric)
         yield _FABRIC
-        yield Printed(
-            "Engines: 24 groups, 100 steps, no jitter; SimGrid against replay",
-            made["engines"],
-            {"same_events": lambda same: "yes" if same else "NO", "largest_difference": "{:.0e}"},
-            {"same_events": "same events", "largest_difference": "times differ"},
-        )
-        yield tables.printed_shortcuts(made["shortcuts"])
-        yield Printed(
-            "Checkpoint and restart only",
-            made["checkpoint_only"],
-            {"done": "{:.2%}", _RATIO: lambda ratio: f"{ratio:.2f}" if ratio < 1e300 else "-"},
-            {"strategy": "scheme", "done": "steps done", _RATIO: "time-to-train ratio"},
-        )
+        engines: Columns = {
+            "rules": "rules",
+            "scheme": "scheme",
+            "events": "events",
+            "same_events": ("same events", lambda same: "yes" if same else "NO"),
+            "largest_difference": ("times differ", "{:.0e}"),
+            "failures": "failures",
+        }
+        title = "Engines: 24 groups, 100 steps, no jitter; SimGrid against replay"
+        yield columns_of(title, made["engines"], engines)
+        yield printed_shortcuts(made["shortcuts"])
+        alone: Columns = {
+            "setting": "setting",
+            "strategy": "scheme",
+            "done": ("steps done", "{:.2%}"),
+            _RATIO: ("time-to-train ratio", lambda each: f"{each:.2f}" if each < 1e300 else "-"),
+        }
+        yield columns_of("Checkpoint and restart only", made["checkpoint_only"], alone)
         yield rates.printed_curves(made["failure-rates"])
         yield printed_crossings(made["failure-rates-crossings"])
-        yield from tables.printed_headline(made["headline"])
-        yield tables.printed_sensitivity(made["sound_sensitivity"])
+        yield from printed_headline(made["headline"])
+        yield printed_sensitivity(made["sound_sensitivity"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say where checkpoints overtake SPARe, and what the published gain comes to."""
         found = results["failure-rates-crossings"]
-        return crossing_sentence(found), tables.closing_sentence(results["headline"])
+        return crossing_sentence(found), closing_sentence(results["headline"])
 
 
 def _same(events: bool) -> str:
@@ -173,3 +173,156 @@ def cell_rows(runs: pd.DataFrame) -> Iterator[Row]:
     quantities = {_RATIO: "1", "availability": "1", "mean_stacks": "stacks"}
     setting = "N={groups} r={redundancy} {distribution} {rules}"
     return rows_by(runs, _CELL, quantities, setting, published=known)
+
+
+def summary_of(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return mean and standard deviation over seeds of the study's quantities, a row a cell."""
+    quantities = [_RATIO, "availability", "mean_stacks", "restarts", "failures"]
+    grouped = runs.groupby(
+        ["rules", "strategy", "groups", "redundancy", "distribution"], sort=False
+    )[quantities].agg(["mean", "std"])
+    grouped.columns = [f"{name}_{kind}".removesuffix("_mean") for name, kind in grouped.columns]
+    return grouped.reset_index()
+
+
+def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the headline: a row a scheme and N, published beside simulated."""
+    rows = []
+    weibull = runs[runs.distribution == "weibull"]
+    for known in headline().sort_values(["groups", "scheme"]).itertuples():
+        here = weibull[(weibull.strategy == known.scheme) & (weibull.groups == known.groups)]
+        at_best = here[here.redundancy == known.redundancy].groupby("rules")
+        ratio, availability = at_best[_RATIO].mean(), at_best.availability.mean()
+        sound = here[here.rules == "spare-sound"].groupby("redundancy")[_RATIO].mean()
+        rows.append(
+            {
+                "groups": known.groups,
+                "scheme": known.scheme,
+                "redundancy": known.redundancy,
+                "published": known.time_to_train_ratio,
+                "published_availability": known.availability,
+                "study": ratio["spare-study"],
+                "study_availability": availability["spare-study"],
+                "sound": ratio["spare-sound"],
+                "sound_availability": availability["spare-sound"],
+                "sound_best_redundancy": int(sound.idxmin()),
+                "sound_best": float(sound.min()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def closing_sentence(head: pd.DataFrame) -> str:
+    """Say what the study's headline comes to, here and under sound rules."""
+
+    def saved(column: str) -> str:
+        values = head.pivot_table(index="groups", columns="scheme", values=column)
+        shares = sorted(1 - values["spare"] / values["replication"])
+        return f"{shares[0]:.0%} to {shares[-1]:.0%}"
+
+    return (
+        f"SPARe trains sooner than replication by {saved('study')} under the rules of the study "
+        f"(published: {saved('published')}), and by {saved('sound_best')} under sound ones, each "
+        "scheme at its best redundancy."
+    )
+
+
+def published_shortcuts() -> dict[tuple[str, str], float]:
+    """Return the ratios of the published simulator by shortcut and scheme."""
+    known = table("spare_shortcuts")
+    pairs = zip(known.shortcut, known.scheme, strict=True)
+    return dict(zip(pairs, known[_RATIO], strict=True))
+
+
+def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a shortcut and scheme: mean ratio beside that of the published simulator."""
+    known = published_shortcuts()
+    found = [
+        (*played, ratios.mean(), ratios.std(), known.get(played))
+        for played, ratios in runs.groupby(["shortcut", "strategy"], sort=False)[_RATIO]
+    ]
+    columns = ["shortcut", "scheme", "simulated", "standard_deviation", "published"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def checkpoint_only_of(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a setting and scheme: the share of the steps done, and the ratio."""
+    runs = runs.rename(columns={"completed_fraction": "done"})
+    return runs.groupby(["setting", "strategy"], sort=False)[["done", _RATIO]].mean().reset_index()
+
+
+def at_best(runs: pd.DataFrame) -> Iterator[tuple[Row, pd.DataFrame]]:
+    """Yield the row and the runs of each assumption and scheme at its best redundancy."""
+    for (assumption, scheme), mine in runs.groupby(["assumption", "strategy"], sort=False):
+        best = mine.groupby("redundancy")[_RATIO].mean().idxmin()
+        chosen = mine[mine.redundancy == best]
+        setting = f"N=200 r={best} weibull spare-sound, {assumption}"
+        yield row_of(_RATIO, str(scheme), setting, None, list(chosen[_RATIO]), "1"), chosen
+
+
+def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return a row an assumption and scheme, each at the redundancy of the least mean ratio."""
+    found = []
+    for row, mine in at_best(runs):
+        first = mine.iloc[0]
+        played = first.assumption, row.scheme, first.redundancy, first.checkpoint_interval_steps
+        ratio = row.simulated, row.low, row.high
+        found.append((*played, *ratio, mine.availability.mean(), len(mine)))
+    columns = ["assumption", "scheme", "redundancy", "interval_steps", _RATIO, "low", "high"]
+    return pd.DataFrame(found, columns=[*columns, "availability", "seeds"])
+
+
+def printed_headline(head: pd.DataFrame) -> Iterator[Printed]:
+    """Yield the headline's ratios and availabilities beside the published ones."""
+    change = head.study / head.published - 1
+    best = [f"{row.sound_best:.2f} (r={row.sound_best_redundancy})" for row in head.itertuples()]
+    shown = ["groups", "scheme", "redundancy", "published", "study", "change", "sound", "best"]
+    names = {"groups": "N", "redundancy": "r", "study": "simulated", "best": "at best r"}
+    ratios = dict.fromkeys(("published", "study", "sound"), "{:.2f}")
+    yield Printed(
+        "Headline: time-to-train ratio",
+        head.assign(change=change, best=best)[shown],
+        {**ratios, "change": "{:+.1%}", "best": str},
+        names,
+    )
+    frame = head[["groups", "scheme", "redundancy"]].assign(
+        published=head.published_availability,
+        study=head.study_availability,
+        difference=100 * (head.study_availability - head.published_availability),
+        sound=head.sound_availability,
+    )
+    shares = dict.fromkeys(("published", "study", "sound"), "{:.1%}")
+    formats = {**shares, "difference": "{:+.1f} points"}
+    yield Printed("Headline: availability", frame, formats, names)
+
+
+def printed_shortcuts(shortcuts: pd.DataFrame) -> Printed:
+    """Return what each shortcut of the published simulator is worth."""
+    columns = {"change": shortcuts.shortcut.unique()}
+    for scheme in ("spare", "replication"):
+        mine = shortcuts[shortcuts.scheme == scheme].set_index("shortcut")
+        for column in ("simulated", "published"):
+            columns[f"{scheme} {column}"] = mine[column].reindex(columns["change"]).to_numpy()
+    return Printed(
+        "Shortcuts undone one at a time: time-to-train ratio at N = 200",
+        pd.DataFrame(columns),
+        dict.fromkeys(list(columns)[1:], "{:.3f}"),
+        dict(zip(list(columns)[1:], ("SPARe r=9", "published", "replication r=3", "published"),
+                 strict=True)),
+    )  # fmt: skip
+
+
+def printed_sensitivity(best: pd.DataFrame) -> Printed:
+    """Return what each assumption of the sound rules is worth, both schemes at their best r."""
+    rows = []
+    for assumption, mine in best.groupby("assumption", sort=False):
+        ratios = mine.set_index("scheme")[_RATIO]
+        text = {row.scheme: f"{row.time_to_train_ratio:.2f} (r={row.redundancy})"
+                for row in mine.itertuples()}  # fmt: skip
+        less = 1 - ratios["spare"] / ratios["replication"]
+        rows.append((assumption, text["spare"], text["replication"], less))
+    return Printed(
+        "Sound rules, one assumption replaced: time-to-train ratio, N = 200, best r",
+        pd.DataFrame(rows, columns=["assumption", "SPARe", "replication", "less"]),
+        {"SPARe": str, "replication": str, "less": "{:.0%}"},
+    )

@@ -1,1 +1,1 @@
-"""Closed forms beside simulation: Monte Carlo of wipe-outs and work, and runs of whole jobs."""
+"""closed forms beside Monte Carlo and simulated jobs (Lee et al. 2026)."""

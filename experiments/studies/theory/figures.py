@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import matplotlib as mpl
-import numpy as np
 import pandas as pd
-from faultline.experiments.figures.panels import write_title
-from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.figures.panels import ticks_at, write_title
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 _SIMULATED, _CLOSED, _PAPER, _OTHER = "black", "#0072B2", "#D55E00", "#009E73"
 _ERROR_PANELS = {
@@ -25,72 +21,63 @@ _ERROR_PANELS = {
 }
 
 
-def draw_errors(counts: pd.DataFrame, path: Path) -> Path:
+def draw_errors(counts: pd.DataFrame) -> Figure:
     """Draw the relative errors of SPARe's closed forms over N, a line a redundancy."""
     spare = counts[counts.scheme == "spare"]
     noise = 2 * float((spare.standard_error / spare.simulated).max())
-    with figure_style():
-        figure, axes = plt.subplots(2, 2, figsize=(10.0, 7.0), sharex=True, sharey="row")
-        redundancies = sorted(spare.redundancy.unique())
-        colours = plt.get_cmap("viridis", 256)
-        norm = BoundaryNorm([1.5, *(r + 0.5 for r in redundancies)], 256)
-        for axis, (column, title) in zip(axes.flat, _ERROR_PANELS.items(), strict=True):
-            axis.axhspan(-noise, noise, color="#e4e4e4", zorder=0)
-            for redundancy, line in spare.groupby("redundancy"):
-                colour = colours(norm(redundancy))
-                axis.plot(line.groups, line[column], color=colour, marker="o", markersize=3)
-            axis.set_title(title)
-            axis.set_xscale("log")
-            axis.xaxis.set_major_locator(FixedLocator([50, 100, 200, 600, 1000, 10_000]))
-            axis.xaxis.set_minor_locator(NullLocator())
-            axis.xaxis.set_major_formatter("{x:g}")
-            axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
-        for axis in axes[1]:
-            axis.set_xlabel("groups N")
-        for axis in axes[:, 0]:
-            axis.set_ylabel("closed form / Monte Carlo − 1")
-        bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, label="redundancy r")
-        bar.set_ticks(redundancies[::2], labels=[str(r) for r in redundancies[::2]])
-        write_title(figure, "SPARe: closed forms against Monte Carlo (grey: two standard errors)")
-        return save_figure(figure, path)
+    figure, axes = plt.subplots(2, 2, figsize=(10.0, 7.0), sharex=True, sharey="row")
+    redundancies = sorted(spare.redundancy.unique())
+    colours = plt.get_cmap("viridis", 256)
+    norm = BoundaryNorm([1.5, *(r + 0.5 for r in redundancies)], 256)
+    for axis, (column, title) in zip(axes.flat, _ERROR_PANELS.items(), strict=True):
+        axis.axhspan(-noise, noise, color="#e4e4e4", zorder=0)
+        for redundancy, line in spare.groupby("redundancy"):
+            colour = colours(norm(redundancy))
+            axis.plot(line.groups, line[column], color=colour, marker="o", markersize=3)
+        axis.set_title(title)
+        axis.set_xscale("log")
+        ticks_at(axis.xaxis, [50, 100, 200, 600, 1000, 10_000])
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+    for axis in axes[1]:
+        axis.set_xlabel("groups N")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("closed form / Monte Carlo − 1")
+    bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, label="redundancy r")
+    bar.set_ticks(redundancies[::2], labels=[str(r) for r in redundancies[::2]])
+    write_title(figure, "SPARe: closed forms against Monte Carlo (grey: two standard errors)")
+    return figure
 
 
-def draw_replication(
-    counts: pd.DataFrame, path: Path, groups: tuple[int, ...] = (200, 1000)
-) -> Path:
+def draw_replication(counts: pd.DataFrame) -> Figure:
     """Draw failures to the wipe-out of replication over r: simulated, exact, and the paper's."""
-    chosen = counts[(counts.scheme == "replication") & counts.groups.isin(groups)]
-    with figure_style():
-        figure, axes = plt.subplots(1, len(groups), figsize=(10.0, 3.8))
-        for axis, (size, line) in zip(np.atleast_1d(axes), chosen.groupby("groups"), strict=True):
-            r = line.redundancy
-            axis.plot(r, line.closed, color=_CLOSED, label="exact, with the smaller last set")
-            axis.plot(r, line.plain * r ** (1 / r), color=_OTHER, linestyle=":",
-                      label="N/r whole sets: paper × r^(1/r)")  # fmt: skip
-            axis.plot(r, line.plain, color=_PAPER, linestyle="--", label="paper: μ(N, r)")
-            axis.plot(r, line.simulated, "o", color=_SIMULATED, label="Monte Carlo")
-            axis.set_title(f"N = {size} groups")
-            axis.set_xlabel("replication degree r")
-            axis.set_ylim(bottom=0)
-            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        np.atleast_1d(axes)[0].set_ylabel("mean failures to a wipe-out")
-        _legend_below(figure, np.atleast_1d(axes)[0])
-        return save_figure(figure, path)
+    chosen = counts[(counts.scheme == "replication") & counts.groups.isin((200, 1000))]
+    figure, axes = plt.subplots(1, 2, figsize=(10.0, 3.8))
+    for axis, (size, line) in zip(axes, chosen.groupby("groups"), strict=True):
+        r = line.redundancy
+        axis.plot(r, line.closed, color=_CLOSED, label="exact, with the smaller last set")
+        axis.plot(r, line.plain * r ** (1 / r), color=_OTHER, linestyle=":",
+                  label="N/r whole sets: paper × r^(1/r)")  # fmt: skip
+        axis.plot(r, line.plain, color=_PAPER, linestyle="--", label="paper: μ(N, r)")
+        axis.plot(r, line.simulated, "o", color=_SIMULATED, label="Monte Carlo")
+        axis.set_title(f"N = {size} groups")
+        axis.set_xlabel("replication degree r")
+        axis.set_ylim(bottom=0)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes[0].set_ylabel("mean failures to a wipe-out")
+    _legend_below(figure, axes[0])
+    return figure
 
 
-def draw_work(by_failure: dict[tuple[int, int], pd.DataFrame], path: Path) -> Path:
+def draw_work(by_failure: dict[tuple[int, int], pd.DataFrame]) -> Figure:
     """Draw rho_k over the failures k of a life, simulated and closed, a panel an (N, r)."""
-    with figure_style():
-        figure, axes = plt.subplots(
-            1, len(by_failure), figsize=(10.0, 3.8), sharey=True, squeeze=False
-        )
-        for axis, ((groups, redundancy), table) in zip(axes[0], by_failure.items(), strict=True):
-            _draw_patch(axis, table)
-            axis.set_title(f"N = {groups}, r = {redundancy}")
-            axis.set_xlabel("failure k of a life")
-        axes[0, 0].set_ylabel("patch compute ρ_k (stacks)")
-        _legend_below(figure, axes[0, 0])
-        return save_figure(figure, path)
+    figure, axes = plt.subplots(1, len(by_failure), figsize=(10.0, 3.8), sharey=True, squeeze=False)
+    for axis, ((groups, redundancy), table) in zip(axes[0], by_failure.items(), strict=True):
+        _draw_patch(axis, table)
+        axis.set_title(f"N = {groups}, r = {redundancy}")
+        axis.set_xlabel("failure k of a life")
+    axes[0, 0].set_ylabel("patch compute ρ_k (stacks)")
+    _legend_below(figure, axes[0, 0])
+    return figure
 
 
 def _draw_patch(axis: Axes, table: pd.DataFrame) -> None:
@@ -115,7 +102,7 @@ def _pooled(block: pd.DataFrame) -> pd.Series:
     )
 
 
-def draw_stacks(cells: pd.DataFrame, path: Path) -> Path:
+def draw_stacks(cells: pd.DataFrame) -> Figure:
     """Draw mean stacks a step of SPARe at N = 200: simulated jobs and three closed forms."""
     chosen = cells[
         (cells.strategy == "spare")
@@ -123,51 +110,47 @@ def draw_stacks(cells: pd.DataFrame, path: Path) -> Path:
         & (cells.rules == "spare-study")
         & (cells.distribution == "weibull")
     ]
-    with figure_style():
-        figure, axis = plt.subplots(figsize=(7.0, 4.2))
-        r = chosen.redundancy
-        axis.plot(r, chosen.work_by_failure, color=_OTHER, linestyle=":",
-                  label="mean over failures, ρ_k included")  # fmt: skip
-        axis.plot(r, chosen.predicted_mean_stacks, color=_CLOSED, label="mean over steps (here)")
-        axis.plot(r, chosen.plain_work, color=_PAPER, linestyle="--",
-                  label="paper: lower bound, without ρ_k")  # fmt: skip
-        axis.plot(r, chosen.mean_stacks, "o", color=_SIMULATED, label="simulated jobs")
-        axis.set_xlabel("redundancy r")
-        axis.set_ylabel("mean stacks")
-        axis.set_title("Work of a step, N = 200, rules of the study")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.legend(loc="upper left")
-        return save_figure(figure, path)
+    figure, axis = plt.subplots(figsize=(7.0, 4.2))
+    r = chosen.redundancy
+    axis.plot(r, chosen.work_by_failure, color=_OTHER, linestyle=":",
+              label="mean over failures, ρ_k included")  # fmt: skip
+    axis.plot(r, chosen.predicted_mean_stacks, color=_CLOSED, label="mean over steps (here)")
+    axis.plot(r, chosen.plain_work, color=_PAPER, linestyle="--",
+              label="paper: lower bound, without ρ_k")  # fmt: skip
+    axis.plot(r, chosen.mean_stacks, "o", color=_SIMULATED, label="simulated jobs")
+    axis.set_xlabel("redundancy r")
+    axis.set_ylabel("mean stacks")
+    axis.set_title("Work of a step, N = 200, rules of the study")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.legend(loc="upper left")
+    return figure
 
 
-def draw_times(times: pd.DataFrame, path: Path) -> Path:
+def draw_times(times: pd.DataFrame) -> Figure:
     """Draw the mean time to a wipe-out over mu m, by Weibull shape, for new and for old groups."""
     titles = {"new": "restart renews all groups", "old": "clocks run on through restarts"}
-    with figure_style():
-        figure, axes = plt.subplots(1, 2, figsize=(10.0, 4.2), sharey=True)
-        colours = [mpl.colors.to_hex(plt.get_cmap("viridis")(x)) for x in (0.0, 0.3, 0.6, 0.85)]
-        for axis, (age, title) in zip(axes, titles.items(), strict=True):
-            mine = times[times.age == age]
-            lines = mine.groupby(["scheme", "redundancy"], sort=False)
-            redundancies = sorted(mine.redundancy.unique())
-            for (scheme, redundancy), line in lines:
-                colour = colours[redundancies.index(redundancy)]
-                name = {"spare": "SPARe", "replication": "replication"}[scheme]
-                axis.plot(line["shape"], line.closed_s / line.plain_s, color=colour,
-                          linestyle="-" if scheme == "spare" else "--",
-                          label=f"{name}, r = {redundancy}")  # fmt: skip
-                axis.plot(line["shape"], line.simulated_s / line.plain_s, "o", color=colour)
-            axis.axhline(1.0, color="#888888", linewidth=0.8)
-            axis.set_title(title)
-            axis.set_xlabel("Weibull shape (1: exponential)")
-            axis.set_yscale("log")
-            axis.yaxis.set_major_locator(FixedLocator([0.05, 0.1, 0.2, 0.5, 1, 2, 3]))
-            axis.yaxis.set_minor_locator(NullLocator())
-            axis.yaxis.set_major_formatter("{x:g}")
-        axes[0].set_ylabel("time to a wipe-out / (μ m)")
-        write_title(figure, "N = 200 (lines: closed form, dots: Monte Carlo)")
-        _legend_below(figure, axes[0])
-        return save_figure(figure, path)
+    figure, axes = plt.subplots(1, 2, figsize=(10.0, 4.2), sharey=True)
+    colours = [mpl.colors.to_hex(plt.get_cmap("viridis")(x)) for x in (0.0, 0.3, 0.6, 0.85)]
+    for axis, (age, title) in zip(axes, titles.items(), strict=True):
+        mine = times[times.age == age]
+        lines = mine.groupby(["scheme", "redundancy"], sort=False)
+        redundancies = sorted(mine.redundancy.unique())
+        for (scheme, redundancy), line in lines:
+            colour = colours[redundancies.index(redundancy)]
+            name = {"spare": "SPARe", "replication": "replication"}[scheme]
+            axis.plot(line["shape"], line.closed_s / line.plain_s, color=colour,
+                      linestyle="-" if scheme == "spare" else "--",
+                      label=f"{name}, r = {redundancy}")  # fmt: skip
+            axis.plot(line["shape"], line.simulated_s / line.plain_s, "o", color=colour)
+        axis.axhline(1.0, color="#888888", linewidth=0.8)
+        axis.set_title(title)
+        axis.set_xlabel("Weibull shape (1: exponential)")
+        axis.set_yscale("log")
+        ticks_at(axis.yaxis, [0.05, 0.1, 0.2, 0.5, 1, 2, 3])
+    axes[0].set_ylabel("time to a wipe-out / (μ m)")
+    write_title(figure, "N = 200 (lines: closed form, dots: Monte Carlo)")
+    _legend_below(figure, axes[0])
+    return figure
 
 
 def _legend_below(figure: Figure, axis: Axes) -> None:

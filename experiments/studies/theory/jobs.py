@@ -124,7 +124,7 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
         redundancy: prediction.time_to_train_ratio
         for redundancy, prediction in predict_redundancies(job, candidates).items()
     }
-    best = min(ratios, key=lambda redundancy: ratios[redundancy])
+    best = min(ratios, key=ratios.__getitem__)
     near = [r for r, ratio in ratios.items() if ratio <= 1.01 * ratios[best]]
     return {
         "scheme": name,
@@ -132,8 +132,7 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
         "published": published,
         "rule": scheme.best_redundancy(groups, options, costs),
         "objective": min(
-            candidates,
-            key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs),
+            candidates, key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs)
         ),
         "predicted": best,
         "near": f"{near[0]} to {near[-1]}",

@@ -116,7 +116,7 @@ def times_until_wipe_out_s(
     return [np.concatenate(found) for found in ends_s]
 
 
-def trials_for(law: WipeOutLaw, standard_error: float, fewest: int = 1000) -> int:
+def trials_for(law: WipeOutLaw, standard_error: float) -> int:
     """Return the trials that bring the relative standard error of the mean count below a bound.
 
     The variance of the count is that of P(k): ``E[X^2] = sum of (2k + 1) P(k)``.
@@ -126,7 +126,7 @@ def trials_for(law: WipeOutLaw, standard_error: float, fewest: int = 1000) -> in
     square = float(((2 * np.arange(law.groups) + 1) * outliving).sum())
     spread = max(0.0, square - mean**2) ** 0.5 / mean
     # The law is an approximation for SPARe: a tenth more trials than it asks for.
-    return max(fewest, int(1.1 * (spread / standard_error) ** 2))
+    return max(1000, int(1.1 * (spread / standard_error) ** 2))
 
 
 def _chunks(trials: int, groups: int) -> Iterator[int]:

@@ -11,15 +11,16 @@ from functools import partial
 from itertools import chain
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
 from faultline.experiments.studies.stage import Stage
-from faultline.experiments.studies.theory import comparisons, figures, jobs, tables
+from faultline.experiments.studies.theory import comparisons, figures, jobs
 
 PAPER_MEAN_FAILURES_ERROR = 0.0113
 PAPER_LEAST_WORK_ERROR = 0.0060
 PAPER_WORK_ERROR = 0.04
 PAPER_GROUPS = (200, 600, 1000)
+_PERCENT, _STACKS = "{:+.1%}", "{:.3f}"
 _CURVES = ((200, 9), (1000, 9))
 _READ_AS = (
     "X is the number of the failure that ends a life. μ is read as E[X] - 1 (failures outlived), "
@@ -33,9 +34,6 @@ class TheoryStudy(Study):
 
     A `published` value is the paper's closed form or stated accuracy.
     """
-
-    name = "theory"
-    summary = "closed forms beside Monte Carlo and simulated jobs (Lee et al. 2026)"
 
     def play(self, stage: Stage) -> Results:
         """Draw failures, match stacks, run jobs, and work out the closed forms of all that."""
@@ -102,17 +100,17 @@ class TheoryStudy(Study):
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | str]:
         """Return the tables, and how the columns are to be read."""
         lives = results["times"]
-        yield tables.counts_table(results["counts"])
+        yield counts_table(results["counts"])
         yield _READ_AS
-        yield tables.replication_table(results["counts"], 200)
-        yield tables.work_table(results["work"])
-        yield from tables.jobs_tables(results["jobs"])
-        yield tables.times_table(lives)
+        yield replication_table(results["counts"], 200)
+        yield work_table(results["work"])
+        yield from jobs_tables(results["jobs"])
+        yield times_table(lives)
         yield (
             f"T_f is within {_worst(lives.closed_s / lives.simulated_s - 1):.1%} of Monte Carlo "
             f"(standard error up to {_worst(lives.standard_error_s / lives.simulated_s):.1%}).\n"
         )
-        yield tables.redundancies_table(results["redundancies"])
+        yield redundancies_table(results["redundancies"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how far the closed forms can be trusted."""
@@ -187,3 +185,125 @@ def _job_rows(runs: pd.DataFrame) -> Iterator[Row]:
     keys = ["rules", "distribution", "strategy", "groups", "redundancy"]
     setting = "N={groups} r={redundancy} {distribution} {rules}"
     return rows_by(runs.assign(**errors), keys, measured, setting)
+
+
+def counts_table(counts: pd.DataFrame) -> Printed:
+    """Return the largest errors of SPARe's closed forms over all redundancies, a row an N."""
+    columns = {
+        "plain_error_outlived": "μ: E[X]-1",
+        "plain_error_middle": "E[X]-1/2",
+        "plain_error_fatal": "E[X]",
+        "closed_error": "here",
+        "plain_work_error": "least S̄",
+        "closed_work_error": "here",
+    }
+    by_groups = counts[counts.scheme == "spare"].groupby("groups")
+    rows = [
+        {"N": groups, **{column: _largest(mine, column) for column in columns}}
+        for groups, mine in by_groups
+    ]
+    return Printed(
+        "SPARe: largest error of closed forms against Monte Carlo over all r (worst)",
+        pd.DataFrame(rows),
+        dict.fromkeys(columns, str),
+        columns,
+    )
+
+
+def _largest(rows: pd.DataFrame, column: str) -> str:
+    worst = rows.loc[rows[column].abs().idxmax()]
+    return f"{worst[column]:+.1%} ({worst.redundancy})"
+
+
+def replication_table(counts: pd.DataFrame, groups: int) -> Printed:
+    """Return failures to the wipe-out of replication: simulated, exact, and the paper's form."""
+    mine = counts[(counts.scheme == "replication") & (counts.groups == groups)]
+    both = zip(mine.simulated, mine.standard_error, strict=True)
+    shown = mine.assign(
+        last_set=[groups % r or r for r in mine.redundancy],
+        simulated=[f"{mean:.2f} ± {error:.2f}" for mean, error in both],
+    )
+    columns: Columns = {
+        "redundancy": "r",
+        "last_set": "last set",
+        "simulated": ("simulated", str),
+        "closed": ("exact", "{:.2f}"),
+        "closed_error": ("difference", "{:+.2%}"),
+        "plain": ("paper", "{:.2f}"),
+        "plain_error_fatal": ("difference", _PERCENT),
+    }
+    title = f"Replication, N = {groups}: mean failures up to and with the wipe-out"
+    return columns_of(title, shown, columns)
+
+
+def work_table(work: pd.DataFrame) -> Printed:
+    """Return stacks and patch compute over failures: real matching beside closed forms."""
+    columns: Columns = {
+        "groups": "N",
+        "redundancy": "r",
+        "stacks": ("S", _STACKS),
+        "closed_stacks": ("closed", _STACKS),
+        "one_stack": ("ρ", _STACKS),
+        "closed_one_stack": ("closed", _STACKS),
+        "one_stack_error": ("±", _PERCENT),
+        "as_needed": ("as-needed", _STACKS),
+        "as_needed_error": ("±", _PERCENT),
+        "work_error": ("S + ρ ±", _PERCENT),
+    }
+    title = "SPARe a failure: stacks S, patch compute ρ (one-stack, as-needed)"
+    return columns_of(title, work, columns)
+
+
+def jobs_tables(cells: pd.DataFrame) -> Iterator[Printed]:
+    """Yield simulated jobs beside their prediction, a table for each set of rules and failures."""
+    columns: Columns = {
+        "strategy": "scheme",
+        "groups": "N",
+        "redundancy": "r",
+        "mean_stacks": ("S̄", _STACKS),
+        "predicted_mean_stacks": ("closed", _STACKS),
+        "stacks_error": ("±", _PERCENT),
+        "plain_work_error": ("bound ±", _PERCENT),
+        "time_to_train_ratio": ("ratio", "{:.2f}"),
+        "predicted_time_to_train_ratio": ("closed", "{:.2f}"),
+        "ratio_error": ("±", _PERCENT),
+    }
+    for (rules, distribution), mine in cells.groupby(["rules", "distribution"], sort=False):
+        title = f"Whole jobs, {rules}, {distribution}: simulated, and closed forms"
+        yield columns_of(title, mine, columns)
+
+
+def times_table(times: pd.DataFrame) -> Printed:
+    """Return T_f / (mu m) by Weibull shape, and the best checkpoint period at the study's 0.78."""
+    rows = []
+    for (age, scheme, redundancy), mine in times.groupby(["age", "scheme", "redundancy"]):
+        study = mine[mine["shape"] == 0.78].iloc[0]
+        ratios = mine.closed_s / mine.plain_s
+        shapes = {f"{shape:g}": ratio for shape, ratio in zip(mine["shape"], ratios, strict=True)}
+        best = {"T_c*": study.plain_period_s, "best": study.best_period_s}
+        both = f"{study.availability:.1%}, {study.best_availability:.1%}"
+        rows.append(
+            {"groups": age, "scheme": scheme, "r": redundancy, **shapes, **best, "A of both": both}
+        )
+    frame = pd.DataFrame(rows)
+    periods = dict.fromkeys(("T_c*", "best"), "{:,.0f} s")
+    return Printed(
+        "T_f / (μ m) by Weibull shape, N = 200; best period at shape 0.78",
+        frame,
+        {**dict.fromkeys(frame.columns[3:-3], "{:.2f}"), **periods, "A of both": str},
+    )
+
+
+def redundancies_table(rows: pd.DataFrame) -> Printed:
+    """Return which redundancy is best by rule, objective, prediction and publication."""
+    columns: Columns = {
+        "scheme": "scheme",
+        "groups": "N",
+        "rule": "rule",
+        "objective": "least J(r)",
+        "predicted": "predicted",
+        "near": ("within 1 %", str),
+        "published": "published",
+    }
+    title = "Best redundancy, rules of the study, Weibull failures"
+    return columns_of(title, rows, columns)

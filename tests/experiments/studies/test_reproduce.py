@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from faultline.experiments import studies
 from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies import all_reproductions
-from faultline.experiments.studies.base import row_of
-from faultline.experiments.studies.spare import cells, tables
+from faultline.experiments.studies import all_studies, load_study
+from faultline.experiments.studies.base import Study, row_of
+from faultline.experiments.studies.spare import cells, study
 from faultline.experiments.studies.spare.cells import (
     ASSUMPTIONS,
     Cell,
@@ -32,12 +36,9 @@ from faultline.experiments.studies.spare.published import (
 )
 from faultline.experiments.studies.spare.study import cell_rows
 from faultline.simulator.timeline import Event, EventKind
+from matplotlib.figure import Figure
 
 ROW_KEYS = ["quantity", "scheme", "setting", "published", "simulated", "low", "high", "unit"]
-
-
-def test_spare_is_registered() -> None:
-    assert "spare" in all_reproductions()
 
 
 def test_unknown_reproduction_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +51,23 @@ def test_unknown_reproduction_is_refused_in_one_line(capsys: pytest.CaptureFixtu
 def test_list_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "list"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == list(all_reproductions())
+    assert [line.split()[0] for line in listed] == list(all_studies())
+    assert all(len(line.split()) > 4 for line in listed)
+
+
+def test_every_folder_but_the_head_to_head_is_a_study_by_its_name() -> None:
+    folders = {path.parent.name for path in Path(studies.__path__[0]).glob("*/__init__.py")}
+    assert set(all_studies()) == folders - {"head_to_head"}
+    for name in all_studies():
+        assert isinstance(load_study(name), Study)
+
+
+def test_the_list_does_not_wait_for_what_studies_draw_with() -> None:
+    code = (
+        "import sys; from faultline.experiments.cli import main; main(['reproduce', 'list']);"
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_a_row_carries_the_confidence_interval_of_the_mean() -> None:
@@ -73,7 +90,7 @@ def test_the_sensitivity_takes_each_scheme_at_its_best(monkeypatch: pytest.Monke
     monkeypatch.setattr(cells, "ASSUMPTIONS", shorter)
     runs = pd.DataFrame(play(list(sensitivity_points(1)), workers=2))
     assert len(runs) == 4 * (2 + 3)
-    table = tables.best_of_sensitivity(runs)
+    table = study.best_of_sensitivity(runs)
     found = table.set_index(["assumption", "scheme"])
     for (name, scheme), mine in runs.groupby(["assumption", "strategy"]):
         assert found.time_to_train_ratio[name, scheme] == mine.time_to_train_ratio.min()
@@ -82,10 +99,10 @@ def test_the_sensitivity_takes_each_scheme_at_its_best(monkeypatch: pytest.Monke
         ratios = found.time_to_train_ratio.xs(scheme, level="scheme")[names]
         assert (ratios.iloc[1:] > ratios.iloc[0]).all()
         assert ratios.idxmax() == "a watchdog of 600 s notices"
-    rows = [row for row, _ in tables.at_best(runs)]
+    rows = [row for row, _ in study.at_best(runs)]
     assert [row.simulated for row in rows] == list(table.time_to_train_ratio)
     assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(ASSUMPTIONS)
-    assert len(tables.printed_sensitivity(table).frame) == len(ASSUMPTIONS)
+    assert len(study.printed_sensitivity(table).frame) == len(ASSUMPTIONS)
 
 
 def test_the_full_grid_is_that_of_the_study() -> None:
@@ -120,7 +137,7 @@ def small_runs(workers: int) -> pd.DataFrame:
     return pd.DataFrame(play(tasks, workers=workers))
 
 
-def test_tables_and_figures_from_a_small_study(tmp_path: Path) -> None:
+def test_tables_and_figures_from_a_small_study(saved_bytes: Callable[[Figure], int]) -> None:
     runs = small_runs(1)
     pd.testing.assert_frame_equal(runs, small_runs(2))
     rows = list(cell_rows(runs))
@@ -128,12 +145,11 @@ def test_tables_and_figures_from_a_small_study(tmp_path: Path) -> None:
     compared = [row for row in rows if row.published is not None]
     assert {row.quantity for row in compared} == {"time_to_train_ratio", "availability"}
     json.dumps([row.as_dict() for row in rows], allow_nan=False)
-    head = tables.headline_of(runs)
-    assert tables.closing_sentence(head).startswith("SPARe trains sooner than replication by")
-    assert "(published: 40% to 52%)" in tables.closing_sentence(head)
-    assert draw_headline(head, tmp_path / "headline.png").stat().st_size > 10_000
-    curves = draw_curves(runs, "spare-study", "weibull", tmp_path / "curves.png")
-    assert curves.stat().st_size > 10_000
+    head = study.headline_of(runs)
+    assert study.closing_sentence(head).startswith("SPARe trains sooner than replication by")
+    assert "(published: 40% to 52%)" in study.closing_sentence(head)
+    assert saved_bytes(draw_headline(head)) > 10_000
+    assert saved_bytes(draw_curves(runs, "spare-study", "weibull")) > 10_000
 
 
 def test_schemes_live_through_the_same_failures() -> None:

@@ -6,12 +6,6 @@ import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix
-from faultline.experiments.studies.gemini.draws import (
-    DrawnLosses,
-    LossSets,
-    uniform_domain_sets,
-    uniform_sets,
-)
 from faultline.experiments.studies.gemini.setting import (
     HOSTS,
     HOSTS_PER_DOMAIN,
@@ -21,7 +15,13 @@ from faultline.experiments.studies.gemini.setting import (
     failure_rates_per_s,
     memory_losing_mix,
 )
-from faultline.experiments.studies.gemini.tables import survival
+from faultline.experiments.studies.gemini.tables import (
+    DrawnLosses,
+    LossSets,
+    survival,
+    uniform_domain_sets,
+    uniform_sets,
+)
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 from faultline.strategies.in_memory.survival import (

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.studies import all_reproductions
 from faultline.experiments.studies.gemini import study, tables
 from faultline.experiments.studies.gemini.setting import CheckpointCosts
 from faultline.experiments.studies.gemini.tables import placement_table, wasted_table
@@ -24,10 +23,6 @@ def recovered() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def windows() -> pd.DataFrame:
     return tables.window_table(MIX, [0], 40, (0.0, 0.1, 0.2), (24,))
-
-
-def test_gemini_is_registered() -> None:
-    assert "gemini" in all_reproductions()
 
 
 def test_the_published_probabilities(recovered: pd.DataFrame) -> None:

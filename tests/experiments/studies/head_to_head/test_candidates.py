@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
@@ -9,8 +11,9 @@ from faultline.experiments.studies.head_to_head.candidates import (
     Candidate,
     all_candidates,
     options_for,
-    why_absent,
 )
+from faultline.experiments.studies.head_to_head.playing import Entry, enter
+from faultline.experiments.studies.head_to_head.setting import Cell, measured_ground
 from faultline.strategies.base import Continue, Hit
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies, strategy_class
@@ -86,5 +89,7 @@ def test_where_all_events_cost_the_same_they_do(candidate: Candidate) -> None:
 
 def test_who_cannot_be_built_says_why() -> None:
     (replication,) = all_candidates(["replication/reft"])
-    assert why_absent(replication, 4, 2) is None
-    assert "does not fit" in str(why_absent(replication, 4, 9))
+    cell = Cell("domains", 4 * 512, 0.0, 1e5, 300.0, groups=4)
+    ground = measured_ground(["reft"])
+    assert isinstance(enter(replication, cell, ground), Entry)
+    assert "does not fit" in str(enter(replace(replication, redundancy=9), cell, ground))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faultline.experiments.studies.head_to_head.entering import lived_through
-from faultline.experiments.studies.head_to_head.failures import DAY_S, Process, still_broken
+from faultline.experiments.studies.head_to_head.failures import (
+    DAY_S,
+    Process,
+    lived_through,
+    still_broken,
+)
 from faultline.simulator.failures.failure import JobLayout
 from faultline.strategies.registry import build_strategy
 from scipy.stats import poisson

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, isnan
 from pathlib import Path
 from typing import Any
@@ -12,28 +13,38 @@ from faultline.experiments.cli import main
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.intervals import loss_in_restart, with_intervals
 from faultline.experiments.job.protected import Protected
-from faultline.experiments.studies.head_to_head.candidates import all_candidates
-from faultline.experiments.studies.head_to_head.cells import (
+from faultline.experiments.runs.player import play
+from faultline.experiments.runs.point import Call
+from faultline.experiments.studies.head_to_head.candidates import (
+    all_candidates,
+    fits,
+    held_bytes,
+)
+from faultline.experiments.studies.head_to_head.comparison import closing_sentence
+from faultline.experiments.studies.head_to_head.figures import draw_phase_diagram, draw_settings
+from faultline.experiments.studies.head_to_head.playing import (
+    NTP_ALONE,
+    Entry,
+    Match,
+    candidate_table,
+    enter,
+    paired_to_best,
+    play_match,
+    winners,
+)
+from faultline.experiments.studies.head_to_head.setting import (
+    Cell,
+    Ground,
     domain_plane,
     layer_cells,
+    measured_ground,
     restart_plane,
     setting_cells,
     stall_cells,
 )
-from faultline.experiments.studies.head_to_head.controls import NTP_ALONE
-from faultline.experiments.studies.head_to_head.entries import Entry, enter
-from faultline.experiments.studies.head_to_head.gpu_memory import fits, held_bytes
-from faultline.experiments.studies.head_to_head.playing import Match, play_match
-from faultline.experiments.studies.head_to_head.report import closing_sentence
-from faultline.experiments.studies.head_to_head.setting import Cell, Ground, measured_ground
-from faultline.experiments.studies.head_to_head.store import play_all
-from faultline.experiments.studies.head_to_head.tables import (
-    candidate_table,
-    paired_to_best,
-    winners,
-)
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
+from matplotlib.figure import Figure
 
 _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
 
@@ -129,7 +140,7 @@ def test_state_in_memory_is_lost_by_the_failures_that_are_played(
         losses.append(loss_in_restart(protected.protection, scenario, model, 1000.0))
         return with_intervals(protected, scenario, scheme, costs, model)
 
-    monkeypatch.setattr("faultline.experiments.studies.head_to_head.entries.with_intervals", noted)
+    monkeypatch.setattr("faultline.experiments.job.choices.with_intervals", noted)
     (candidate,) = all_candidates(["checkpoint/reft"])
     for share in (0.0, 1.0):
         assert isinstance(
@@ -175,17 +186,19 @@ def test_closed_forms_say_nothing_where_they_do_not_hold(ground: Ground) -> None
 
 def test_cells_are_kept_and_read_again(ground: Ground, tmp_path: Path) -> None:
     matches = [_match(ground, 300.0, 10.0), _match(ground, 300.0, 20.0)]
-    rows = play_all(matches, tmp_path, workers=1)
-    kept = sorted(tmp_path.iterdir())
-    written_ns = [path.stat().st_mtime_ns for path in kept]
-    assert len(kept) == 2
-    again = play_all(matches, tmp_path, workers=1)
-    pd.testing.assert_frame_equal(candidate_table(rows), candidate_table(again))
-    assert [path.stat().st_mtime_ns for path in kept] == written_ns
-    kept[0].write_bytes(kept[0].read_bytes()[:-20])
-    pd.testing.assert_frame_equal(
-        candidate_table(play_all(matches, tmp_path, workers=1)), candidate_table(rows)
-    )
+    calls = Call.each(play_match, matches)
+
+    def kept() -> tuple[pd.DataFrame, list[int]]:
+        table = candidate_table([row for rows in play(calls, tmp_path, workers=1) for row in rows])
+        return table, [path.stat().st_mtime_ns for path in sorted(tmp_path.glob("runs/**/*.json"))]
+
+    table, written_ns = kept()
+    again, untouched_ns = kept()
+    assert len(written_ns) == 2
+    assert untouched_ns == written_ns
+    pd.testing.assert_frame_equal(table, again)
+    fresh = [row for match in matches for row in play_match(match)]
+    pd.testing.assert_frame_equal(table, candidate_table(fresh))
 
 
 def test_a_winner_is_sure_only_beyond_the_noise_of_the_seeds() -> None:
@@ -242,6 +255,25 @@ def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
         "played_ratio": 3.0,
         "absent": "",
     }
+
+
+def test_maps_and_settings_are_drawn(saved_bytes: Callable[[Figure], int]) -> None:
+    planes = {"restart": restart_plane(3), "domains": domain_plane(3), "settings": setting_cells()}
+    table = candidate_table(
+        [
+            {
+                **_row(cell.x, scheme, seed, 1.1 + lead * cell.y + 0.01 * seed),
+                "plane": plane,
+                "y": cell.y,
+            }
+            for plane, cells in planes.items()
+            for cell in cells
+            for seed in range(2)
+            for scheme, lead in (("spare", 0.1), ("mecefo", 0.2), ("checkpoint", 0.0))
+        ]
+    )
+    assert saved_bytes(draw_phase_diagram(table)) > 50_000
+    assert saved_bytes(draw_settings(table)) > 10_000
 
 
 def test_planes_reach_from_corner_to_corner() -> None:

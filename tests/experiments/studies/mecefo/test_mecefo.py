@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies import all_reproductions
 from faultline.experiments.studies.mecefo import ablation, figures, study
 from faultline.experiments.studies.mecefo.runs import (
     EXCESS_KEPT,
@@ -38,6 +38,7 @@ from faultline.experiments.studies.mecefo.setting import (
     published,
 )
 from faultline.strategies.takeover.node_costs import measured_costs
+from matplotlib.figure import Figure
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +58,6 @@ def runs() -> pd.DataFrame:
             for _ in range(2)
         ]
     )
-
-
-def test_it_is_registered() -> None:
-    assert "mecefo" in all_reproductions()
 
 
 def test_published_throughputs_and_drops_are_of_one_table() -> None:
@@ -120,12 +117,13 @@ def test_the_ablation() -> None:
         assert row.simulated == pytest.approx(row.published)
 
 
-def test_tables_and_the_figure_of_drops(runs: pd.DataFrame, tmp_path: Path) -> None:
+def test_tables_and_the_figure_of_drops(
+    runs: pd.DataFrame, saved_bytes: Callable[[Figure], int]
+) -> None:
     results = list(drop_rows(runs))
     assert len(study.shown_drops(results).frame) == len(MODELS) * len(SYSTEMS) + 2
     assert "350M 0.90" in study.account(results)
-    figures.draw_drops(results, tmp_path / "drops.png")
-    assert (tmp_path / "drops.png").stat().st_size > 10_000
+    assert saved_bytes(figures.draw_drops(results)) > 10_000
 
 
 def test_bamboo_without_its_switch_spreads_what_mecefo_computes() -> None:
@@ -158,7 +156,7 @@ def test_the_headline_says_what_becomes_of_the_published_one(runs: pd.DataFrame)
     assert "under Oobleck 6.7 times (published 6.7)" in said
 
 
-def test_a_course_adds_up_to_the_steps_of_its_run(tmp_path: Path) -> None:
+def test_a_course_adds_up_to_the_steps_of_its_run(saved_bytes: Callable[[Figure], int]) -> None:
     cell = Cell("mecefo", "7B", "higher")
     course = course_of(cell, 1, 2.0)
     record = run(scenario_of(cell).with_({"job.time_limit_s": 7200.0}), 1)
@@ -166,8 +164,7 @@ def test_a_course_adds_up_to_the_steps_of_its_run(tmp_path: Path) -> None:
     assert course.relative.sum() * 300 == pytest.approx(trained_s, abs=5.0)
     assert len(course.failures_h) > 3
     courses = {"mecefo": course, "bamboo": course_of(Cell("bamboo", "7B", "higher"), 1, 2.0)}
-    figures.draw_courses(courses, "higher", tmp_path / "c.png")
-    assert (tmp_path / "c.png").stat().st_size > 10_000
+    assert saved_bytes(figures.draw_courses(courses, "higher")) > 10_000
 
 
 def test_a_drop_of_bamboo_is_what_a_count_of_events_says() -> None:

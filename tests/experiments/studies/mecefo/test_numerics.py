@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from faultline.experiments.studies.mecefo import ablation
 from faultline.experiments.studies.mecefo.figures import draw_gradient_error, draw_training_courses
-from faultline.experiments.studies.mecefo.numerics.gradient_error import (
-    angle_deg,
-    error_table,
-    gradient_errors,
-)
 from faultline.experiments.studies.mecefo.numerics.layers import (
     ATTENTION_WEIGHTS,
     FFN_MATRICES,
@@ -30,6 +25,9 @@ from faultline.experiments.studies.mecefo.numerics.training import (
     Settings,
     TakeOver,
     all_techniques,
+    angle_deg,
+    error_table,
+    gradient_errors,
     initial_model,
     loss_and_gradients,
     rank_average,
@@ -37,13 +35,9 @@ from faultline.experiments.studies.mecefo.numerics.training import (
     train,
 )
 from faultline.strategies.takeover.node_costs import measured_costs
-from faultline.strategies.takeover.published_ablation import (
-    FULL,
-    SHAPE_7B,
-    SKIP,
-    SKIP_RECOMPUTE,
-)
+from faultline.strategies.takeover.published_ablation import FULL, SHAPE_7B, SKIP, SKIP_RECOMPUTE
 from faultline.strategies.takeover.techniques import LowRank, Techniques, low_rank_share
+from matplotlib.figure import Figure
 
 TINY = Dimensions(hidden=8, ffn_hidden=12, heads=2, layers=3, sequence_tokens=5, vocabulary=7)
 GPU_BYTES = 80e9
@@ -178,7 +172,7 @@ def test_text_follows_its_rules() -> None:
     assert 0.43 < follows_earlier.mean() < 0.49
 
 
-def test_the_table_of_errors_and_its_figure(tmp_path: Path) -> None:
+def test_the_table_of_errors_and_its_figure(saved_bytes: Callable[[Figure], int]) -> None:
     errors = gradient_errors(QUICK, low_ranks=(2, 8), ranks=(2, 4), draws=1, warm_up_steps=2)
     assert set(errors.weight) == set(initial_model(TINY, np.random.default_rng(0)))
     attention = errors[errors.part == "attention"]
@@ -191,8 +185,7 @@ def test_the_table_of_errors_and_its_figure(tmp_path: Path) -> None:
     assert by_rank[2] > 0.1
     table = error_table(errors)
     assert not table.duplicated(["part", "source", "low_rank", "ranks"]).any()
-    draw_gradient_error(errors, tmp_path / "errors.png")
-    assert (tmp_path / "errors.png").stat().st_size > 10_000
+    assert saved_bytes(draw_gradient_error(errors)) > 10_000
 
 
 def test_training_is_the_same_every_time_and_a_take_over_changes_it() -> None:
@@ -212,7 +205,9 @@ def test_on_one_rank_skipped_attention_is_not_trained() -> None:
 
 
 @pytest.mark.slow
-def test_loss_curves_lie_together_when_one_rank_of_four_is_taken_over(tmp_path: Path) -> None:
+def test_loss_curves_lie_together_when_one_rank_of_four_is_taken_over(
+    saved_bytes: Callable[[Figure], int],
+) -> None:
     """Apart by less than two seeds are; and all of them learn what needs attention."""
     settings = Settings()
     exact = train(settings)
@@ -233,9 +228,8 @@ def test_loss_curves_lie_together_when_one_rank_of_four_is_taken_over(tmp_path: 
     # Half of the rules in view, the other half spread over the vocabulary, at the very best.
     blind = -0.453 * np.log(0.453) - 0.547 * np.log(0.547 / 31)
     assert tail["exact"] < 0.8 * blind
-    path = tmp_path / "courses.png"
-    draw_training_courses(path, {name: run.losses for name, run in runs.items()})
-    assert path.stat().st_size > 10_000
+    courses = {name: run.losses for name, run in runs.items()}
+    assert saved_bytes(draw_training_courses(courses)) > 10_000
 
 
 def test_the_ablation_s_memory_is_predicted() -> None:

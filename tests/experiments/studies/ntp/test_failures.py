@@ -1,28 +1,30 @@
-"""Random failure sets and traces: their laws, by count and by expectation."""
+"""Random failure sets and traces: their laws, by count and by expectation; and failing spares."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.studies.ntp.failure_sets import failed_gpus, random_counts
-from faultline.experiments.studies.ntp.streams import Purpose, stream
+from faultline.experiments.studies.ntp import published
+from faultline.experiments.studies.ntp.placements import failed_gpus, random_counts
+from faultline.experiments.studies.ntp.setting import Purpose, stream, study_job
 from faultline.experiments.studies.ntp.traces import (
     DAY_S,
     HOUR_S,
     LLAMA3_FAILURES_PER_GPU_S,
     TraceRules,
+    failing_spares_table,
     simulate_trace,
+    spares_needed,
+    trace_table,
 )
+from faultline.strategies.nonuniform.replica_plan import Scheme
 from hypothesis import given
 from hypothesis import strategies as st
 
 
 @given(
-    domains=st.integers(1, 40),
-    blocks=st.integers(1, 8),
-    radius=st.integers(1, 4),
-    data=st.data(),
+    domains=st.integers(1, 40), blocks=st.integers(1, 8), radius=st.integers(1, 4), data=st.data()
 )
 def test_every_failure_takes_gpus_of_its_own(
     domains: int, blocks: int, radius: int, data: st.DataObject
@@ -112,7 +114,7 @@ def test_failed_gpus_settle_where_failures_and_repairs_balance() -> None:
     means = []
     for seed in seeds:
         trace = simulate_trace(rules, stream(seed, Purpose.TRACE))
-        means.append(trace.mean_over_time(trace.failed / 400, 0.0))
+        means.append(trace.mean_over_time(trace.failed / 400))
     share = 5 / (5 + 1 / 0.02)
     # The first five days are still filling up: half of their share is missing.
     expected = share * (1 - 2.5 / 400)
@@ -133,7 +135,7 @@ def test_local_peaks_dominate_their_neighbours() -> None:
 def test_a_quiet_trace_is_empty() -> None:
     trace = simulate_trace(TraceRules(1, 1.0, 1e-12), stream(0, Purpose.TRACE))
     assert trace.times_s.size == 0
-    assert trace.mean_over_time(np.zeros(0), 0.25) == 0.25
+    assert trace.mean_over_time(np.zeros(0)) == 0.0
     assert trace.domain_counts(1, 1).shape == (0, 1)
 
 
@@ -148,3 +150,41 @@ def test_a_quiet_trace_is_empty() -> None:
 def test_impossible_rules_are_refused(changes: dict[str, float], message: str) -> None:
     with pytest.raises(UserError, match=message):
         TraceRules(10, **changes)  # type: ignore[arg-type]
+
+
+def test_spares_by_hand() -> None:
+    """Nine hit domains call for two replicas of spares, and for three if eight spares are hit."""
+    job = study_job()
+    counts = np.zeros((1, 1024 + 32), dtype=np.int16)
+    counts[0, :9] = 1
+    assert spares_needed(counts, job, Scheme.DP_DROP) == 16
+    counts[0, 1024:1032] = 1
+    assert spares_needed(counts, job, Scheme.DP_DROP) == 24
+    # Two replicas at 7 of 8 sequences each lack two: one more replica makes up for eight.
+    assert spares_needed(counts, job, Scheme.NTP) == 8
+    assert spares_needed(counts, job, Scheme.NTP_PW) == 0
+    counts[0] = 1
+    with pytest.raises(ValueError, match="32 spare domains are not enough"):
+        spares_needed(counts, job, Scheme.DP_DROP)
+
+
+def test_the_published_ninety_lie_between_most_traces_and_the_worst() -> None:
+    table = failing_spares_table("5 days", [0], 40)
+    drop = table[table.scheme == "dp-drop"].spares
+    assert drop.quantile(0.95) <= published.SPARE_DOMAINS["dp-drop"] <= drop.max() + 8
+    assert table[table.scheme == "ntp"].spares.quantile(0.95) == published.SPARE_DOMAINS["ntp"]
+    assert (table[table.scheme == "ntp-pw"].spares == 0).all()
+
+
+@pytest.mark.slow
+def test_spares_that_fail_are_needed_in_larger_numbers() -> None:
+    """H hit domains become h (1 + s/D), so s = h/(1 - h/D): within what a replica rounds."""
+    failing = failing_spares_table("5 days", [0], 20)
+    healthy = trace_table([0], 20)
+    plain = healthy[(healthy.repair == "5 days") & (healthy.rate_factor == 1)]
+    hit = plain["spares_dp-drop"].mean()
+    expected = hit / (1 - hit / 1024)
+    found = failing[failing.scheme == "dp-drop"].spares
+    # Rounded up to whole replicas: by 3.5 on average, in both; the traces are not the same.
+    error = 3 * float(np.hypot(found.std(), plain["spares_dp-drop"].std())) / np.sqrt(20)
+    assert found.mean() - 3.5 == pytest.approx(expected, abs=error + 1)

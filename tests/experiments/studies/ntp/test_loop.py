@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import asdict
 from math import sqrt
 from pathlib import Path
 from time import process_time
@@ -13,23 +15,29 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.trace_file import read_trace
 from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.ntp import loop_figures, loop_rows, loop_tables
-from faultline.experiments.studies.ntp.loop_setting import (
+from faultline.experiments.studies.ntp import figures, study
+from faultline.experiments.studies.ntp.loop import (
+    REPAIR,
     SCENARIO,
     VARIANTS,
+    WITHIN_VARIANTS,
+    Variant,
+    equals_control,
     failures_of,
+    loop_points,
+    loop_table,
     modelled_settings,
+    placed_loss,
     scenario_of,
 )
-from faultline.experiments.studies.ntp.loop_study import REPAIR, loop_table, placed_loss
 from faultline.experiments.studies.ntp.setting import study_job
-from faultline.experiments.studies.ntp.trace_study import trace_rules, traces
-from faultline.experiments.studies.ntp.within_study import VARIANTS as WITHIN
-from faultline.experiments.studies.ntp.within_study import Variant, equals_control
+from faultline.experiments.studies.ntp.traces import trace_rules, traces
 from faultline.simulator.badput import CAUSES
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from faultline.strategies.ntp import Ntp, NtpPw
+from matplotlib.figure import Figure
 
 COARSE = ("job.compute_s=33.48", "all_reduce.time_s=1.701")
 """Steps ten times as long: a tenth of them to play, and the same failures."""
@@ -113,7 +121,7 @@ def test_fifteen_days_take_less_than_two_seconds() -> None:
 
 @pytest.mark.slow
 def test_every_variant_is_played(tmp_path: Path) -> None:
-    table = loop_table(tmp_path, [0], 1)
+    table = loop_table(pd.DataFrame(play(list(loop_points(tmp_path, 1, 1)))))
     goodput = table.set_index("variant").goodput
     assert list(goodput.index) == list(VARIANTS)
     assert goodput["dp-drop, not packed"] < goodput["dp-drop"] < goodput["ntp"]
@@ -145,15 +153,12 @@ def played() -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "scheme": variant.scheme,
-                "redundancy": variant.redundancy,
-                "hit_groups": variant.hit_groups,
-                "stall_s": variant.stall_s,
+                **asdict(variant),
                 "seed": seed,
                 "time_to_train_ratio": 1.5 + place,
                 "restarts": seed,
             }
-            for place, variant in enumerate(WITHIN)
+            for place, variant in enumerate(WITHIN_VARIANTS)
             for seed in range(2)
         ]
     )
@@ -168,20 +173,19 @@ def within(played: pd.DataFrame) -> pd.DataFrame:
     return played.assign(without_a_restart=equals_control(played))
 
 
-def test_rows_tables_and_figures(loop: pd.DataFrame, within: pd.DataFrame, tmp_path: Path) -> None:
-    found = [*loop_rows.loop_rows(loop), *loop_rows.within_rows(within)]
+def test_rows_tables_and_figures(
+    loop: pd.DataFrame, within: pd.DataFrame, saved_bytes: Callable[[Figure], int]
+) -> None:
+    found = [*study.loop_rows(loop), *study.within_rows(within)]
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
     beside = [row for row in found if row.quantity == "degraded_over_placement_study"]
     assert [row.scheme for row in beside] == ["dp-drop"]
     assert beside[0].simulated == pytest.approx(1.0)
-    assert loop_tables.loop_table(loop).row_count == len(VARIANTS)
-    assert "SPARe" in loop_tables.closing_sentences(loop, within)
-    for path in (
-        loop_figures.draw_loop(loop, tmp_path / "loop.png"),
-        loop_figures.draw_within(within, tmp_path / "within.png"),
-    ):
-        assert path.stat().st_size > 10_000
+    assert len(study.shown_loop(loop).frame) == len(VARIANTS)
+    assert "NTP 80.0%" in study.loop_sentence(loop)
+    assert saved_bytes(figures.draw_loop(loop, study.variant_name)) > 10_000
+    assert saved_bytes(figures.draw_within(within)) > 10_000
 
 
 def test_what_masks_nothing_is_named_for_what_it_is(within: pd.DataFrame) -> None:
@@ -190,18 +194,17 @@ def test_what_masks_nothing_is_named_for_what_it_is(within: pd.DataFrame) -> Non
         ("spare-ntp", 1),
         ("spare-ntp", 8),
     }
-    table = loop_tables.within_table(within)
-    names = dict(zip(*(list(column.cells) for column in table.columns[1::-1]), strict=False))
-    assert names["1"] == "NTP without a restart"
-    named = set(zip(*(list(column.cells) for column in table.columns[:2]), strict=True))
-    assert ("SPARe = NTP without a restart", "8") in named
-    assert ("SPARe", "8") in named  # hit groups die
-    assert ("SPARe", "2") in named
-    assert not any(name.startswith("replication =") for name, _ in named)
-    settings = [row.setting for row in loop_rows.within_rows(within) if row.scheme == "spare-ntp"]
+    named = study.shown_within(within).frame[["scheme", "r"]]
+    assert set(named.scheme[named.r == 1]) == {"NTP without a restart"}
+    names = set(named.itertuples(index=False, name=None))
+    assert ("SPARe = NTP without a restart", 8) in names
+    assert ("SPARe", 8) in names  # hit groups die
+    assert ("SPARe", 2) in names
+    assert not any(name.startswith("replication =") for name, _ in names)
+    settings = [row.setting for row in study.within_rows(within) if row.scheme == "spare-ntp"]
     assert all(s.endswith("(control)") == ("r = 1," in s) for s in settings)
     assert all(("NTP without a restart" in s) == ("r = 2," not in s) for s in settings)
-    said = loop_tables.closing_sentences_within(within)
+    said = study.within_sentence(within)
     assert "12 of 16 of its runs are those with r = 1" in said
     one_digit = within.copy()
     one_digit.loc[one_digit.redundancy == 8, "time_to_train_ratio"] += 1e-12
@@ -219,5 +222,5 @@ def test_one_copy_masks_the_same_under_either_scheme() -> None:
 
 
 def test_variants_are_told_apart_by_their_settings() -> None:
-    assert len({tuple(variant.settings) for variant in WITHIN}) == len(WITHIN)
+    assert len({tuple(variant.settings) for variant in WITHIN_VARIANTS}) == len(WITHIN_VARIANTS)
     assert Variant("spare", 8).settings == ["strategy.name=spare", "strategy.redundancy=8"]

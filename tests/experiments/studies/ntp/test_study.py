@@ -7,25 +7,24 @@ packed into replicas by hand. They are held to half a point.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.studies import all_reproductions
-from faultline.experiments.studies.ntp import figures, rows, tables
-from faultline.experiments.studies.ntp.failing_spares import failing_spares_table
-from faultline.experiments.studies.ntp.gradient_sync import check_sync, resharding_table
+from faultline.experiments.studies.ntp import figures, study
 from faultline.experiments.studies.ntp.placements import (
     availability_table,
     blast_table,
     loss_table,
     pace_table,
 )
-from faultline.experiments.studies.ntp.setting import study_job
-from faultline.experiments.studies.ntp.trace_study import course_table, trace_table
+from faultline.experiments.studies.ntp.setting import check_sync, resharding_table, study_job
+from faultline.experiments.studies.ntp.traces import course_table, failing_spares_table, trace_table
 from faultline.strategies.nonuniform.replica_plan import Scheme
+from matplotlib.figure import Figure
 
 HALF_A_POINT = 0.005
 FRACTIONS = (0.0005, 0.001, 0.002, 0.003, 0.004)
@@ -155,25 +154,29 @@ def test_the_same_seed_gives_the_same_tables(losses: pd.DataFrame) -> None:
     assert not losses.loss.equals(other.loss)
 
 
-def test_tables_and_figures(losses: pd.DataFrame, traces: pd.DataFrame, tmp_path: Path) -> None:
-    availability = availability_table((0.0, 0.001, 0.004), [0], 20)
-    blasts = blast_table(study_job(), [0], 20)
+def test_tables_and_figures(
+    losses: pd.DataFrame, traces: pd.DataFrame, saved_bytes: Callable[[Figure], int]
+) -> None:
+    failing = failing_spares_table("5 days", [0], 3)
     courses = {
         (repair, factor): course_table(repair, factor, 0, 3)
         for repair, factor in (("5 days", 1), ("3 days", 1), ("5 days", 3))
     }
+    of_courses = pd.concat(courses, names=["repair", "rate_factor"]).reset_index((0, 1))
     drawn = [
-        figures.draw_availability(availability, tmp_path / "availability.png"),
-        figures.draw_losses(losses, tmp_path / "losses.png"),
-        figures.draw_courses(courses, tmp_path / "trace.png"),
-        figures.draw_spares(traces, tmp_path / "spares.png"),
-        figures.draw_blasts(blasts, tmp_path / "blasts.png"),
+        figures.draw_availability(availability_table((0.0, 0.001, 0.004), [0], 20)),
+        figures.draw_losses(losses),
+        figures.draw_courses(of_courses),
+        figures.draw_spares(traces),
+        figures.draw_blasts(blast_table(study_job(), [0], 20)),
     ]
-    assert all(path.stat().st_size > 10_000 for path in drawn)
+    assert all(saved_bytes(figure) > 10_000 for figure in drawn)
     assert courses["5 days", 1]["median"].iloc[0] == 0.0
-    found = [*rows.trace_rows(traces), *rows.spare_rows(traces), *rows.loss_rows(losses)]
+    found = [*study.trace_rows(traces), *study.spare_rows(traces, failing)]
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
+    of_failing = [row for row in found if row.setting.endswith("spares fail too, worst trace")]
+    assert [row.published for row in of_failing] == [90, 16, 0]
 
 
 def test_spares_are_told_under_both_assumptions(losses: pd.DataFrame, traces: pd.DataFrame) -> None:
@@ -181,26 +184,16 @@ def test_spares_are_told_under_both_assumptions(losses: pd.DataFrame, traces: pd
     failing = failing_spares_table("5 days", [0], 3)
     plain = traces[(traces.rate_factor == 1) & (traces.repair == "5 days")]
     told = []
-    for spares in (
-        plain["replica_spares_dp-drop"],
-        failing.spares[failing.scheme == "dp-drop"],
-    ):
+    for spares in (plain["replica_spares_dp-drop"], failing.spares[failing.scheme == "dp-drop"]):
         ends = spares.mean(), spares.quantile(0.95), spares.max()
         told.append(" / ".join(f"{value:.0f}" for value in ends))
     assert told[0] != told[1]
-    said = tables.closing_sentence(losses, traces, failing)
+    said = study.placement_sentence(losses, traces, failing)
     assert "NTP 1.6%" in said
     assert f"{told[0]} if spares never fail, {told[1]} if they do (published: 90)" in said
-    table = tables.spare_table(traces, failing, "5 days")
-    never, too = ([*column.cells] for column in table.columns[2:4])
-    assert never.count("fail too") == 1
-    assert too[never.index("fail too")] == told[1]
-    assert never[-1] == "not said"
-    assert too[-1] == "90"
-
-
-def test_ntp_is_registered() -> None:
-    assert "ntp" in all_reproductions()
+    table = study.shown_spares(traces, failing).frame.set_index("spares")["DP-DROP"]
+    assert table["fail too"] == told[1]
+    assert table["not said"] == "90"
 
 
 @pytest.mark.slow

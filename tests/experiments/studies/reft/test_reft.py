@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from math import exp
 from pathlib import Path
 
@@ -11,21 +12,11 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix
-from faultline.experiments.studies import all_reproductions
-from faultline.experiments.studies.reft import (
-    combinations,
-    figures,
-    lifetimes,
-    restarts,
-    snapshots,
-)
+from faultline.experiments.studies.base import changes_against
+from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
-from rich.console import Console
-
-
-def test_reft_is_registered() -> None:
-    assert "reft" in all_reproductions()
+from matplotlib.figure import Figure
 
 
 def test_times_to_loss_are_the_published_ones() -> None:
@@ -72,10 +63,6 @@ def test_lifetimes_that_cannot_be_drawn_are_refused(
         lifetimes.drawn_time(tolerated, trials, 0, nodes=nodes, group=4)
 
 
-def _stage(directory: Path, seeds: int) -> Stage:
-    return Stage(directory, Console(quiet=True), seeds=seeds, workers=1)
-
-
 @pytest.fixture
 def no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the measurement to the slow tests: hidden snapshots cost 0.5 s."""
@@ -120,9 +107,9 @@ def test_stalls_in_closed_form() -> None:
 
 @pytest.mark.slow
 def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice(
-    tmp_path: Path,
+    stage: Stage,
 ) -> None:
-    table = restarts.stall_table(_stage(tmp_path, 3), 20_000)
+    table = restarts.stall_table(stage, 20_000)
     for (stall_s, treatment), mine in table.groupby(["stall_s", "treatment"]):
         exact = restarts.of_treatment(treatment, stall_s)
         # About 200 failures a run: 7 % of the time lost, over three runs 4 %.
@@ -147,10 +134,11 @@ def test_recovery_in_closed_form_by_hand() -> None:
 
 
 def test_counted_recoveries_agree_with_the_closed_form(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
     monkeypatch.setattr(restarts, "CASES", ((4, 300.0),))
-    table = restarts.recovery_table(_stage(tmp_path, 1), 2000)
+    stage.seeds = 1
+    table = restarts.recovery_table(stage, 2000)
     assert list(table.way) == list(restarts.WAYS)
     error = (table.exact * (1 - table.exact) / table.restarts) ** 0.5
     assert ((table.counted - table.exact).abs() <= 4 * error).all()
@@ -188,15 +176,17 @@ def runs() -> pd.DataFrame:
 
 
 def test_changes_are_against_storage(runs: pd.DataFrame) -> None:
-    changes = combinations.changes_against_storage(runs).set_index(
-        ["restart_of_s", "strategy", "protection"]
-    )
+    changes = changes_against(
+        runs, "protection", "storage", ["restart_of_s", "strategy"], "time_to_train_ratio"
+    ).set_index(["restart_of_s", "strategy", "protection"])
     row = changes.loc[(300.0, "spare", "reft")]
     assert row.change == pytest.approx(-0.2 * 4.0 / 4.01)
     assert row.change_low <= row.change <= row.change_high
 
 
-def test_what_is_drawn_and_said_comes_from_the_tables(runs: pd.DataFrame, tmp_path: Path) -> None:
+def test_what_is_drawn_and_said_comes_from_the_tables(
+    runs: pd.DataFrame, saved_bytes: Callable[[Figure], int]
+) -> None:
     scan = runs[(runs.strategy == "spare") & runs.protection.isin(combinations.SCANNED)]
     scan = pd.concat(
         scan.assign(redundancy=r, time_to_train_ratio=scan.time_to_train_ratio + (r - 4) ** 2)
@@ -207,9 +197,8 @@ def test_what_is_drawn_and_said_comes_from_the_tables(runs: pd.DataFrame, tmp_pa
     said = combinations.combination_sentence(runs, best)
     assert "SPARe from 4.01 to 3.21 (-20%)" in said
     assert "still 2.0 times SPARe's" in said
-    figures.draw_scan(scan, tmp_path / "scan.png")
-    figures.draw_loss_over_time(tmp_path / "loss.png")
-    assert all(path.stat().st_size > 10_000 for path in tmp_path.glob("*.png"))
+    assert saved_bytes(figures.draw_scan(scan)) > 10_000
+    assert saved_bytes(figures.draw_loss_over_time()) > 10_000
 
 
 @pytest.mark.slow

@@ -6,20 +6,17 @@ intervals are those of the study; no constant here is fitted to what is compared
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
 from functools import cache
 from math import sqrt
-from pathlib import Path
 from statistics import mean, stdev
 
+import pandas as pd
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies import spare
-
-CELLS = Path(spare.__file__).parent / "data" / "spare_n200_weibull.csv"
+from faultline.experiments.studies.spare.published import trials
 
 INTERVALS = {
     ("replication", 200): dict(zip(range(2, 13), [8, 6, 6, 5, 5, 4, 4, 3, 3, 3, 3], strict=True)),
@@ -61,18 +58,9 @@ def over_seeds(cell: tuple[str, int, int], seeds: Iterable[int], *more: str) -> 
     return [played(*cell, seed, *more) for seed in seeds]
 
 
-@pytest.fixture(scope="module")
-def published() -> list[dict[str, str]]:
-    """The means over the three published trials of every cell at N = 200."""
-    text = CELLS.read_text(encoding="utf-8")
-    return list(csv.DictReader(line for line in text.splitlines() if line[0] != "#"))
-
-
-def row_of(published: list[dict[str, str]], scheme: str, redundancy: int) -> dict[str, str]:
-    (row,) = (
-        row for row in published if row["scheme"] == scheme and int(row["redundancy"]) == redundancy
-    )
-    return row
+def row_of(scheme: str, redundancy: int) -> pd.Series:
+    """The means over the three published trials of a cell at N = 200."""
+    return trials().set_index(["scheme", "redundancy"]).loc[(scheme, redundancy)]
 
 
 def check_cell(
@@ -95,15 +83,13 @@ def check_cell(
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["replication", "spare"])
 @pytest.mark.parametrize("redundancy", range(2, 13))
-def test_every_published_cell_of_200_groups_over_ten_seeds(
-    published: list[dict[str, str]], scheme: str, redundancy: int
-) -> None:
+def test_every_published_cell_of_200_groups_over_ten_seeds(scheme: str, redundancy: int) -> None:
     """Ratio within 3 % and availability within 1.5 points; r = 2, mostly restarts, within 8 %."""
-    row = row_of(published, scheme, redundancy)
+    row = row_of(scheme, redundancy)
     check_cell(
         (scheme, 200, redundancy),
-        float(row["time_to_train_ratio"]),
-        float(row["availability"]),
+        row["time_to_train_ratio"],
+        row["availability"],
         seeds=10,
         ratio_tolerance=0.03 if redundancy > 2 else 0.08,
         availability_tolerance=0.015 if redundancy > 2 else 0.03,
@@ -120,21 +106,19 @@ def test_the_headline_over_ten_seeds(
 
 
 @pytest.mark.parametrize(("scheme", "redundancy"), [("spare", 5), ("spare", 9), ("replication", 4)])
-def test_some_published_cells_over_four_seeds(
-    published: list[dict[str, str]], scheme: str, redundancy: int
-) -> None:
+def test_some_published_cells_over_four_seeds(scheme: str, redundancy: int) -> None:
     """Within 2 % (what a systematic difference may be) and 3 standard errors on top.
 
     The error of the difference is that of three published trials and of four seeds, with the
     published standard deviation for both.
     """
-    row = row_of(published, scheme, redundancy)
-    ratio = float(row["time_to_train_ratio"])
-    error = float(row["time_to_train_ratio_sd"]) * sqrt(1 / 3 + 1 / 4)
+    row = row_of(scheme, redundancy)
+    ratio = row["time_to_train_ratio"]
+    error = row["time_to_train_ratio_sd"] * sqrt(1 / 3 + 1 / 4)
     check_cell(
         (scheme, 200, redundancy),
         ratio,
-        float(row["availability"]),
+        row["availability"],
         seeds=4,
         ratio_tolerance=0.02 + 3 * error / ratio,
         availability_tolerance=0.015,
@@ -142,17 +126,15 @@ def test_some_published_cells_over_four_seeds(
 
 
 @pytest.mark.parametrize(("scheme", "redundancy"), [("spare", 9), ("spare", 3), ("replication", 3)])
-def test_published_counts_of_restarts_and_failures_come_out(
-    published: list[dict[str, str]], scheme: str, redundancy: int
-) -> None:
+def test_published_counts_of_restarts_and_failures_come_out(scheme: str, redundancy: int) -> None:
     """Failures of three trials scatter by the ratio's spread and their own root; restarts likewise.
 
     A run has thousands of failures, so 5 % is what the ratio's 3 % and the counting leave. Restarts
     number in the dozens to hundreds: 3 standard errors of Poisson counts over 3 trials and 3 seeds.
     """
-    row = row_of(published, scheme, redundancy)
+    row = row_of(scheme, redundancy)
     records = over_seeds((scheme, 200, redundancy), range(3))
-    failures, restarts = float(row["group_failures"]), float(row["restarts"])
+    failures, restarts = row["group_failures"], row["restarts"]
     assert mean(r["failures"] for r in records) == pytest.approx(failures, rel=0.05)
     assert mean(r["restarts"] for r in records) == pytest.approx(
         restarts, abs=3 * sqrt(restarts * (1 / 3 + 1 / 3)) + 0.03 * restarts
@@ -227,8 +209,7 @@ def test_each_shortcut_moves_the_ratio_as_it_was_found_to(
 
 
 @pytest.mark.parametrize(
-    ("scheme", "more", "ratio"),
-    [("spare", ABSORBED, 2.707), ("replication", ABSORBED, 4.407)],
+    ("scheme", "more", "ratio"), [("spare", ABSORBED, 2.707), ("replication", ABSORBED, 4.407)]
 )
 def test_the_restart_rule_is_the_shortcut_that_matters(
     scheme: str, more: tuple[str, ...], ratio: float

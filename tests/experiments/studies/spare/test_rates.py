@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf, isnan
 from pathlib import Path
@@ -14,6 +15,7 @@ from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.studies.spare.crossings import crossing_rows, crossings
+from faultline.experiments.studies.spare.figures import rate_figures
 from faultline.experiments.studies.spare.rates import (
     LIMIT_S,
     RATES_S,
@@ -29,8 +31,8 @@ from faultline.experiments.studies.spare.rates import (
     to_be_played,
     with_finished,
 )
-from faultline.experiments.studies.spare.rates_figures import figures
 from faultline.experiments.studies.stage import Stage
+from matplotlib.figure import Figure
 from rich.console import Console
 
 STUDY = Setting("spare-study", "weibull", 200, 300.0)
@@ -165,12 +167,13 @@ def test_time_to_train_is_the_ratio_of_the_time_without_failures(core: Found) ->
     assert row.time_days == pytest.approx(row.time_to_train_ratio * 660_000 / 86_400)
 
 
-def test_tables_figures_and_rows_are_made_of_it(core: Found, tmp_path: Path) -> None:
-    drawn = figures(core.curves, core.crossings)
+def test_tables_figures_and_rows_are_made_of_it(
+    core: Found, saved_bytes: Callable[[Figure], int]
+) -> None:
+    drawn = rate_figures(core.curves, core.crossings)
     assert len(drawn) == 5
-    for name, draw in drawn.items():
-        draw(tmp_path / name)
-        assert (tmp_path / name).stat().st_size > 10_000
+    for draw in drawn.values():
+        assert saved_bytes(draw()) > 10_000
     assert len(core.curves) == 6 * 3
     assert len(printed_curves(core.curves).frame) == 4
     json.dumps([row.as_dict() for row in crossing_rows(core.crossings)], allow_nan=False)

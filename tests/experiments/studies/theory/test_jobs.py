@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,6 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.predictions import predict_redundancies
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.studies import all_reproductions
 from faultline.experiments.studies.spare.cells import Cell
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory.comparisons import (
@@ -33,21 +33,18 @@ from faultline.experiments.studies.theory.jobs import (
     published_cells,
 )
 from faultline.experiments.studies.theory.study import TheoryStudy
+from matplotlib.figure import Figure
 from rich.console import Console
 
 
-def stage(directory: Path, seeds: int, workers: int | None = 1) -> Stage:
-    return Stage(directory, Console(quiet=True), seeds, workers=workers)
-
-
-def test_headline_jobs_are_predicted(tmp_path: Path) -> None:
+def test_headline_jobs_are_predicted(stage: Stage) -> None:
     """Mean stacks within the paper's 4 %, availability and ratio within the scatter of seeds."""
     cells = [
         Cell("spare-study", "spare", 200, 9),
         Cell("spare-sound", "spare", 200, 4),
         Cell("spare-sound", "replication", 200, 3),
     ]
-    rows = by_cell(compare_jobs(stage(tmp_path, 3), cells))
+    rows = by_cell(compare_jobs(stage, cells))
     assert (rows.stacks_error.abs() < 0.04).all()
     # Between seeds the ratio has a standard deviation of 1 % (SPARe) to 2 % (replication).
     assert (rows.ratio_error.abs() < 0.04).all()
@@ -58,9 +55,10 @@ def test_headline_jobs_are_predicted(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_published_cell_is_predicted(tmp_path: Path) -> None:
+def test_every_published_cell_is_predicted(stage: Stage) -> None:
     """The goal of 4 % for mean stacks at every cell, under all rules and both distributions."""
-    rows = by_cell(compare_jobs(stage(tmp_path, 3, workers=None), all_cells()))
+    stage.workers = None
+    rows = by_cell(compare_jobs(stage, all_cells()))
     assert set(PUBLISHED) == {
         (cell.groups, cell.redundancy) for cell in published_cells() if cell.scheme == "spare"
     }
@@ -95,11 +93,14 @@ def test_what_has_no_closed_form_is_refused_in_one_line() -> None:
         resolve(asked).predict()
 
 
-def test_tables_and_figures_from_small_comparisons(tmp_path: Path) -> None:
+def test_tables_and_figures_from_small_comparisons(
+    stage: Stage, saved_bytes: Callable[[Figure], int]
+) -> None:
     chosen = [
         (scheme, n, r) for scheme in ("spare", "replication") for n in (200, 1000) for r in (2, 5)
     ]
-    runs = compare_jobs(stage(tmp_path, 1), [Cell("spare-study", "spare", 200, 12)])
+    stage.seeds = 1
+    runs = compare_jobs(stage, [Cell("spare-study", "spare", 200, 12)])
     results = {
         "counts": with_errors([compare_counts((cell, 0.02, 0)) for cell in chosen]),
         "work": pd.DataFrame([compare_work((50, 3))]),
@@ -125,14 +126,9 @@ def test_tables_and_figures_from_small_comparisons(tmp_path: Path) -> None:
     shown = console.export_text()
     assert "…" not in shown
     assert max(len(line) for line in shown.splitlines()) <= 80
-    for name, draw in study.figures(results).items():
-        draw(tmp_path / name)
-        assert (tmp_path / name).stat().st_size > 10_000
+    for draw in study.figures(results).values():
+        assert saved_bytes(draw()) > 10_000
     assert "the exact form within" in study.headline(results, rows)[0]
-
-
-def test_theory_is_registered() -> None:
-    assert "theory" in all_reproductions()
 
 
 @pytest.mark.slow
