@@ -94,6 +94,16 @@ def cell_points(cells: Iterable[Cell], seeds: int) -> Iterator[Point]:
             yield Point.of(job, seed, (("rules", cell.rules),))
 
 
+def simgrid_points() -> Iterator[Point]:
+    """Yield SPARe at its best at N = 200 under the study's rules, for the SimGrid engine.
+
+    One seed: 10,000 steps of 200 ranks, with some 6,600 failures, take a few minutes.
+    """
+    cell = Cell("spare-study", "spare", 200, 9, "weibull")
+    job = resolve(load_scenario(cell.rules, cell.settings()))
+    yield Point(job.scenario, 0, "simgrid", (("rules", cell.rules),), job)
+
+
 SHORTCUTS: Mapping[str, Settings] = {
     "as published": {},
     "resume after the checkpointed step": {"restart.resume": "after"},

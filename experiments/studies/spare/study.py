@@ -26,6 +26,8 @@ from faultline.experiments.studies.spare.published import GROUPS, headline, publ
 from faultline.experiments.studies.stage import Stage
 
 _RATIO = "time_to_train_ratio"
+_SETTING = "N={groups} r={redundancy} {distribution} {rules}"
+_ON_SIMGRID = f"{_SETTING}, every step on SimGrid"
 _CELL = ["rules", "strategy", "groups", "redundancy", "distribution"]
 _FABRIC = (
     "The study takes all-reduce times as constants: 2, 6, 10 s. spare-600k is a star whose "
@@ -49,7 +51,12 @@ class SpareStudy(Study):
         sensitivity = stage.runs("sensitivity", cells.sensitivity_points(stage.seeds))
         alone = stage.runs("checkpoint-only", cells.checkpoint_points(stage.seeds))
         rate_runs, curves = rates.sweep(stage, rates.settings(stage.full))
-        return {
+        results = (
+            {}
+            if not stage.full
+            else {"on_simgrid": stage.runs("on SimGrid", cells.simgrid_points())}
+        )
+        return results | {
             "runs": runs,
             "shortcuts": shortcuts,
             "sound_sensitivity": sensitivity,
@@ -99,6 +106,8 @@ class SpareStudy(Study):
             published=lambda _, shortcut, strategy: known.get((shortcut, strategy)),
         )
         yield from (row for row, _ in at_best(results["sound_sensitivity"]))
+        if "on_simgrid" in results:
+            yield from cell_rows(results["on_simgrid"], _ON_SIMGRID)
         keys = ["setting", "strategy"]
         alone = results["checkpoint_only"]
         yield from rows_by(alone, keys, {"completed_fraction": "1"}, "{setting}")
@@ -139,6 +148,16 @@ class SpareStudy(Study):
         }
         title = "Engines: 24 groups, 100 steps, no jitter; SimGrid against replay"
         yield columns_of(title, made["engines"], engines)
+        if "on_simgrid" in made:
+            alike: Columns = {
+                "strategy": "scheme",
+                "redundancy": "r",
+                _RATIO: ("time-to-train ratio", "{:.3f}"),
+                "availability": ("availability", "{:.1%}"),
+                "failures": "failures",
+            }
+            title = "The study's headline cell at N = 200, every step on SimGrid"
+            yield columns_of(title, made["on_simgrid"], alike)
         yield printed_shortcuts(made["shortcuts"])
         alone: Columns = {
             "setting": "setting",
@@ -162,7 +181,7 @@ def _same(events: bool) -> str:
     return "same" if events else "OTHER"
 
 
-def cell_rows(runs: pd.DataFrame) -> Iterator[Row]:
+def cell_rows(runs: pd.DataFrame, setting: str = _SETTING) -> Iterator[Row]:
     """Yield the rows of every cell, published beside simulated."""
 
     def known(column: str, rules: str, distribution: str, **cell: Any) -> float | None:
@@ -171,7 +190,6 @@ def cell_rows(runs: pd.DataFrame) -> Iterator[Row]:
         return published(*asked) if comparable else None
 
     quantities = {_RATIO: "1", "availability": "1", "mean_stacks": "stacks"}
-    setting = "N={groups} r={redundancy} {distribution} {rules}"
     return rows_by(runs, _CELL, quantities, setting, published=known)
 
 
