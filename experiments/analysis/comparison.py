@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import half_width
-from faultline.experiments.analysis.numbers import is_missing
+from faultline.experiments.analysis.quantities import is_missing
 from faultline.experiments.analysis.selection import gave_up_rows, is_knob
 
 

@@ -10,8 +10,13 @@ from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
-from faultline.experiments.analysis.numbers import MISSING, number_text, value_text
-from faultline.experiments.analysis.quantities import quantity, shown_value
+from faultline.experiments.analysis.quantities import (
+    MISSING,
+    number_text,
+    quantity,
+    shown_value,
+    value_text,
+)
 from faultline.experiments.analysis.selection import (
     at_best,
     axes_of,

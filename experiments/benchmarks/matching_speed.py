@@ -10,8 +10,7 @@ from statistics import fmean
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from faultline.experiments.benchmarks.fresh_process import Answer, measured
-from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.benchmarks.measurement import Answer, Case, Measurement, measured
 from faultline.strategies.stacks import StackedShards
 
 SECTION = "matching, a failure"

@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from faultline.experiments.benchmarks.fresh_process import Answer, measured
-from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.benchmarks.measurement import Answer, Case, Measurement, measured
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml

@@ -7,8 +7,7 @@ from functools import partial
 from statistics import median
 from time import perf_counter
 
-from faultline.experiments.benchmarks.fresh_process import Answer, measured
-from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.benchmarks.measurement import Answer, Case, Measurement, measured
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run_question

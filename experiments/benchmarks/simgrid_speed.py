@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from faultline.experiments.benchmarks.fresh_process import Answer, measured
-from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.benchmarks.measurement import Answer, Case, Measurement, measured
 from faultline.experiments.benchmarks.replay_speed import time_replay
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import generate_preset, traffic_of

@@ -7,8 +7,7 @@ import json
 import platform
 from dataclasses import asdict
 
-from faultline.experiments.benchmarks.fresh_process import BenchmarkError
-from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.point import cores
 from rich.console import Console

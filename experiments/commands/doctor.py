@@ -7,7 +7,8 @@ import json
 from dataclasses import asdict
 from itertools import groupby
 
-from faultline.experiments.health import Check, limit_checks, simgrid_checks, version_checks
+from faultline.experiments.health.checks import Check, limit_checks, version_checks
+from faultline.experiments.health.selftests import simgrid_checks
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table

@@ -63,7 +63,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
 def execute_draw(arguments: argparse.Namespace) -> int:
     """Draw a topology."""
     # Matplotlib takes its second to be imported: only where something is drawn.
-    from faultline.experiments.figures.platform import draw_platform
+    from faultline.experiments.figures.platform_drawing import draw_platform
 
     if arguments.output.suffix.lower() != ".png":
         raise UserError(

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from faultline.experiments.commands.output import check_writable
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.report.page import make_page
-from faultline.experiments.report.render import render
+from faultline.experiments.report.page import make_page, render
 from faultline.experiments.runs.table import read_sweep
 
 

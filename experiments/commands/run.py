@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from faultline.experiments.analysis.time_units import steps_text, time_text
+from faultline.experiments.analysis.quantities import steps_text, time_text
 from faultline.experiments.commands.output import check_writable, explained, pairs_table
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario

@@ -9,8 +9,13 @@ from importlib.metadata import version
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.reference import find_reference, first_sentence
-from faultline.experiments.config.reference_text import explained, overview, reference_page
+from faultline.experiments.config.reference import (
+    explained,
+    find_reference,
+    first_sentence,
+    overview,
+    reference_page,
+)
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source, scenario_toml

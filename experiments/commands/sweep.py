@@ -9,9 +9,8 @@ from pathlib import Path
 
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.planned import Outcome, play_plan
 from faultline.experiments.runs.point import Executor, Limits
-from faultline.experiments.runs.sweep_plan import make_plan
+from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
 from faultline.experiments.runs.table import CSV, PARQUET
 from rich.console import Console
 

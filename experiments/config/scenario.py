@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from faultline.experiments.config.clusters import gpus_of_cluster
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.mistakes import and_more, mistakes_in
+from faultline.experiments.config.keys import and_more, mistakes_in
 from faultline.experiments.config.model_numbers import numbers_of_model
 from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.tables.job import JobTable, ModelTable, PlatformTable

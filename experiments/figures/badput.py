@@ -10,8 +10,14 @@ import pandas as pd
 from faultline.experiments.analysis.quantities import setting_text
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.figures.panels import in_order, run_notes, write_notes, write_title
-from faultline.experiments.figures.style import CAUSE_LOOKS, figure_style
+from faultline.experiments.figures.style import (
+    CAUSE_LOOKS,
+    figure_style,
+    in_order,
+    run_notes,
+    write_notes,
+    write_title,
+)
 from faultline.simulator.badput import CAUSES, MEANINGS, USEFUL
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

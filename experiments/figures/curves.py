@@ -11,8 +11,9 @@ from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.quantities import quantity
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.figures.palette import LineLook
-from faultline.experiments.figures.panels import (
+from faultline.experiments.figures.style import (
     LOG_SPAN,
+    figure_style,
     in_order,
     label_outer,
     looks_of,
@@ -23,7 +24,6 @@ from faultline.experiments.figures.panels import (
     write_notes,
     write_title,
 )
-from faultline.experiments.figures.style import figure_style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D

@@ -10,8 +10,9 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
 from faultline.experiments.analysis.quantities import quantity, shown_value
 from faultline.experiments.analysis.selection import successful, without_other_knobs
-from faultline.experiments.figures.panels import (
+from faultline.experiments.figures.style import (
     LOG_SPAN,
+    figure_style,
     in_order,
     label_outer,
     looks_of,
@@ -22,7 +23,6 @@ from faultline.experiments.figures.panels import (
     write_notes,
     write_title,
 )
-from faultline.experiments.figures.style import figure_style
 from matplotlib import colormaps, colors
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable

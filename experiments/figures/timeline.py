@@ -14,10 +14,14 @@ from faultline.experiments.analysis.course import (
     steps_of,
     telling_window,
 )
-from faultline.experiments.analysis.time_units import TimeUnit, unit_for
+from faultline.experiments.analysis.quantities import TimeUnit, unit_for
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.figures.panels import write_notes, write_title
-from faultline.experiments.figures.style import ACTIVITY_LOOKS, figure_style
+from faultline.experiments.figures.style import (
+    ACTIVITY_LOOKS,
+    figure_style,
+    write_notes,
+    write_title,
+)
 from faultline.simulator.timeline import Event, EventKind
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

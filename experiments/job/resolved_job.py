@@ -15,8 +15,7 @@ from faultline.experiments.job.durations import durations_of, is_measured, resta
 from faultline.experiments.job.failure_model import failure_model, job_layout
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.predictions import predict_settings
-from faultline.experiments.job.protect import protect
-from faultline.experiments.job.protected import Protected
+from faultline.experiments.job.protected import Protected, protect
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.strategies.base import Strategy

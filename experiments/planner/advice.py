@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faultline.experiments.analysis.intervals import Interval
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.planner.pairs import Interval
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.verification import HOPELESS, INDIFFERENCE, change_of
 

@@ -8,8 +8,8 @@ from math import isfinite
 from statistics import fmean
 from typing import Any
 
+from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.planner.advice import Advice
-from faultline.experiments.planner.pairs import Interval, interval_of
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import Situation

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from faultline.experiments.analysis.time_units import steps_text
+from faultline.experiments.analysis.intervals import Interval, interval_of
+from faultline.experiments.analysis.quantities import steps_text
 from faultline.experiments.planner.advice import Advice, pair_name, scheme_name
-from faultline.experiments.planner.pairs import Interval, interval_of
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.verification import HOPELESS

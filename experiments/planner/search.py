@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from faultline.experiments.analysis.intervals import Interval, paired_change
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import Choice, at_interval
 from faultline.experiments.job.resolved_job import ResolvedJob
-from faultline.experiments.planner.pairs import Interval, paired_change
 from faultline.experiments.planner.plan import Plan
 from faultline.experiments.planner.situation import Situation, choices_of
 from faultline.experiments.planner.verification import play, shortened, steps_needed

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, isfinite
 from statistics import fmean
 
+from faultline.experiments.analysis.intervals import Interval, paired_change
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.resolved_job import ResolvedJob
-from faultline.experiments.planner.pairs import Interval, paired_change
 from faultline.experiments.runs import player
 from faultline.experiments.runs.point import Point, cores
 from faultline.experiments.runs.record import Record

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import pandas as pd
-from faultline.experiments.analysis.numbers import MISSING, decimals_for
+from faultline.experiments.analysis.quantities import MISSING, decimals_for, time_unit
 from faultline.experiments.analysis.selection import gave_up_rows
-from faultline.experiments.analysis.time_units import time_unit
-from faultline.experiments.report.answer import interval_text, is_clear
-from faultline.experiments.report.standings import Standings
+from faultline.experiments.report.standings import Standings, interval_text, is_clear
 from faultline.experiments.report.tables import (
     Cell,
     Column,

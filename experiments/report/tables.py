@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
-from faultline.experiments.analysis.numbers import MISSING, fixed, is_missing
-from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
+from faultline.experiments.analysis.quantities import (
+    MISSING,
+    fixed,
+    is_missing,
+    quantity,
+    setting_text,
+    shown_value,
+    steps_text,
+)
 from faultline.experiments.analysis.selection import is_numeric_axis
-from faultline.experiments.analysis.time_units import steps_text
 from faultline.experiments.figures.palette import look_of
 
 Mapped = Mapping[Any, Any]

@@ -10,8 +10,13 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.palette import LineLook
-from faultline.experiments.figures.panels import write_notes, write_title
-from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks
+from faultline.experiments.figures.style import (
+    figure_style,
+    save_figure,
+    scheme_looks,
+    write_notes,
+    write_title,
+)
 from faultline.experiments.studies.adaptive.variants import BASELINE, METRICS, SCHEMES, runs_at
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.intervals import with_intervals
-from faultline.experiments.job.protect import protect
-from faultline.experiments.job.protected import Protected
+from faultline.experiments.job.choices import with_intervals
+from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.resolved_job import rules_of
 from faultline.experiments.studies.head_to_head.candidates import Candidate, why_absent
 from faultline.experiments.studies.head_to_head.closed_forms import closed_form_ratio

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.panels import write_notes
-from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.figures.style import figure_style, save_figure, write_notes
 from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
 from faultline.experiments.studies.head_to_head.cells import SETTINGS
 from faultline.experiments.studies.head_to_head.looks import colour_of, name_of, order_of

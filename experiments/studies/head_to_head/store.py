@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from faultline.experiments.runs.manifest import seal, unseal, write_atomically
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Call
 from faultline.experiments.runs.provenance import code_digest
-from faultline.experiments.runs.sealed_json import seal, unseal, write_atomically
 from faultline.experiments.studies.head_to_head.playing import Match, Row, play_match
 
 # The modules of this package that decide what comes out of a cell.

@@ -8,8 +8,13 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.panels import write_notes, write_title
-from faultline.experiments.figures.style import figure_style, graded_looks, save_figure
+from faultline.experiments.figures.style import (
+    figure_style,
+    graded_looks,
+    save_figure,
+    write_notes,
+    write_title,
+)
 from faultline.experiments.studies.reft.combinations import (
     PROTECTIONS,
     RESTARTS_S,

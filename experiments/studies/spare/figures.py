@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 import seaborn as sns
-from faultline.experiments.figures.panels import write_title
-from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks
+from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks, write_title
 from faultline.experiments.studies.spare.cells import SCHEMES
 from faultline.experiments.studies.spare.published import GROUPS, headline, trials
 from matplotlib import pyplot as plt

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.panels import write_title
-from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks
+from faultline.experiments.figures.style import figure_style, save_figure, scheme_looks, write_title
 from faultline.experiments.studies.base import Draw
 from faultline.experiments.studies.spare.figures import PUBLISHED, RULES_NAMES
 from faultline.experiments.studies.spare.published import GROUPS

@@ -7,8 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.panels import write_title
-from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.figures.style import figure_style, save_figure, write_title
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable

@@ -15,8 +15,7 @@ import pytest
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
 from faultline.experiments.analysis.comparison_report import make_report
 from faultline.experiments.analysis.intervals import mean_over_seeds, student_interval
-from faultline.experiments.analysis.numbers import number_text
-from faultline.experiments.analysis.quantities import quantity, setting_text
+from faultline.experiments.analysis.quantities import number_text, quantity, setting_text
 from faultline.experiments.analysis.selection import (
     at_best,
     averaged_axes,

@@ -10,10 +10,9 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from faultline.experiments.benchmarks import fresh_process
-from faultline.experiments.benchmarks.fresh_process import BenchmarkError, measured
+from faultline.experiments.benchmarks import measurement as fresh_process
 from faultline.experiments.benchmarks.matching_speed import matching_cases, time_matching
-from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement, measured
 from faultline.experiments.benchmarks.platform_speed import platform_cases
 from faultline.experiments.benchmarks.replay_speed import (
     PUBLISHED_SIMULATOR_S,

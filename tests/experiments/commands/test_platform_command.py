@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.figures.platform.sketch import (
+from faultline.experiments.figures.platform_sketch import (
     MOST_GPUS,
     MOST_NODES,
     Sketch,

@@ -10,13 +10,15 @@ import tomlkit
 from faultline.experiments.cli import main
 from faultline.experiments.config.keys import likely_keys, schema_keys, schema_path
 from faultline.experiments.config.reference import (
+    REGENERATE,
     KeyReference,
     documented,
+    explained,
     find_reference,
     first_sentence,
+    reference_page,
     scenario_reference,
 )
-from faultline.experiments.config.reference_text import REGENERATE, explained, reference_page
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.table import documentation_of, key
 from pydantic import BaseModel

@@ -6,7 +6,7 @@ from math import inf, isnan
 
 import numpy as np
 import pytest
-from faultline.experiments.planner.pairs import interval_of, paired_change
+from faultline.experiments.analysis.intervals import interval_of, paired_change
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel

@@ -16,7 +16,7 @@ from faultline.experiments.analysis.selection import caveats
 from faultline.experiments.cli import main
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.figures.style import SCHEME_NAMES
-from faultline.experiments.report.provenance import grid_text, notices
+from faultline.experiments.report.question import grid_text, notices
 from faultline.experiments.report.result_tables import MOST_POINTS, points, points_table
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.experiments.runs.table import read_sweep

@@ -7,7 +7,7 @@ import re
 import time
 
 import pytest
-from faultline.experiments.runs.progress import Display
+from faultline.experiments.runs.player import Display
 from rich.console import Console
 
 
