@@ -10,7 +10,7 @@ from typing import Any
 
 from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
 from faultline.experiments.commands.output import explained
-from faultline.experiments.commands.parsers.single import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
+from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import MixFile, load_mix, shipped_mixes
 from faultline.experiments.config.scenario import Scenario
