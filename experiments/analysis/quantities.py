@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from faultline.experiments.runs.record import COLUMNS, Column
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,11 @@ _BYTE_PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 def is_missing(value: Any) -> bool:
     """Tell whether there is no value: None, NaN, or pandas' NA."""
-    return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
+    # Takes long to import: only those do who have a table.
+    from pandas import isna
+    from pandas.api.types import is_scalar
+
+    return value is None or (is_scalar(value) and bool(isna(value)))
 
 
 def value_text(value: Any) -> str:

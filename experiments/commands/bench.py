@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
+from collections.abc import Iterator
 from dataclasses import asdict
 
+from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement
+from faultline.experiments.commands.output import print_json, progress_of
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.point import cores
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -27,7 +28,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "quick": arguments.quick,
             "rows": rows,
         }
-        print(json.dumps(told, allow_nan=False))
+        print_json(told)
     else:
         _print_measurements(measurements)
     return 1 if any(row.error for row in measurements) else 0
@@ -35,11 +36,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _cases(quick: bool) -> list[Case]:
     # What is measured here is half of the program: no other command should have to import it.
-    from faultline.experiments.benchmarks.collective_speed import collective_cases
+    from faultline.experiments.benchmarks.engine_speed import replay_cases, simgrid_cases
     from faultline.experiments.benchmarks.matching_speed import matching_cases
-    from faultline.experiments.benchmarks.platform_speed import platform_cases
-    from faultline.experiments.benchmarks.replay_speed import replay_cases
-    from faultline.experiments.benchmarks.simgrid_speed import simgrid_cases
+    from faultline.experiments.benchmarks.platform_speed import collective_cases, platform_cases
     from faultline.experiments.benchmarks.sweep_speed import sweep_cases
 
     return [
@@ -53,12 +52,9 @@ def _cases(quick: bool) -> list[Case]:
 
 
 def _measure(cases: list[Case]) -> list[Measurement]:
-    console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     measurements: list[Measurement] = []
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
+    with progress_of(*columns) as progress:
         task = progress.add_task("", total=len(cases))
         for case in cases:
             progress.update(task, description=f"{case.section}: {case.what}")
@@ -75,23 +71,28 @@ def _measure(cases: list[Case]) -> list[Measurement]:
 
 
 def _print_measurements(measurements: list[Measurement]) -> None:
-    table = Table(title=f"Faultline on {cores()} cores", title_justify="left")
-    table.add_column("what")
-    table.add_column("measured", justify="right")
-    table.add_column("target", justify="right")
-    table.add_column("met?")
-    table.add_column("ratio: so many times as fast as")
+    columns = (
+        {"header": "what"},
+        {"header": "measured", "justify": "right"},
+        {"header": "target", "justify": "right"},
+        {"header": "met?"},
+        {"header": "ratio: so many times as fast as"},
+    )
+    title = f"Faultline on {cores()} cores"
+    Console().print(text_table(_rows(measurements), columns, title=title))
+
+
+def _rows(measurements: list[Measurement]) -> Iterator[list[str] | None]:
     section = title = ""
     for row in measurements:
         if row.section != section:
             section = row.section
-            table.add_section()
-            table.add_row(f"[bold]{escape(section)}[/]")
+            yield None
+            yield [f"[bold]{escape(section)}[/]"]
         same_title = title
         title, _, detail = row.what.partition(": ")
         what = f"  {detail}" if title == same_title else row.what
-        table.add_row(*(escape(text) for text in (what, *_cells(row))))
-    Console().print(table)
+        yield [escape(text) for text in (what, *_cells(row))]
 
 
 def _cells(row: Measurement) -> tuple[str, str, str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.commands.output import pairs_table
+from faultline.experiments.commands.output import pairs_table, print_json
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.platform_files import (
     check_controller,
@@ -61,7 +60,7 @@ def execute_probe(arguments: argparse.Namespace) -> int:
         )
     if arguments.json:
         told = {key.removesuffix("_bytes_per_s"): value for key, value in asdict(result).items()}
-        print(json.dumps(told, allow_nan=False))
+        print_json(told)
     else:
         _print_result(arguments, result)
     return 0
@@ -93,7 +92,7 @@ def execute_break(arguments: argparse.Namespace) -> int:
     with explaining_aborts(path):
         aftermath = break_collective(path, schedule, hosts, arguments.fidelity, failure, watchdog_s)
     if arguments.json:
-        print(json.dumps(_as_json(component, aftermath, hosts), allow_nan=False))
+        print_json(_as_json(component, aftermath, hosts))
     else:
         _print_aftermath(component, aftermath, hosts)
     return 0

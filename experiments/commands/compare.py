@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.comparison_report import Report, make_report, rich_table
-from faultline.experiments.commands.output import explained
+from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.runs.table import read_sweep
 from rich.console import Console
 
@@ -27,7 +24,9 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.csv is not None:
         _write_csv(report, arguments.csv)
     if arguments.json:
-        print(json.dumps(_as_json(report), allow_nan=False))
+        tables = {name: table.to_dict(orient="records") for name, table in report.sections.items()}
+        chosen = {"metric": report.metric, "by": report.by, "baseline": report.baseline}
+        print_json({**chosen, "notes": report.notes, **tables})
     else:
         _print(report)
     return 0
@@ -39,30 +38,6 @@ def _write_csv(report: Report, path: Path) -> None:
     everything.insert(0, "section", everything.pop("section"))
     with explained(f"--csv {path}", "name a file that can be written"):
         everything.to_csv(path, index=False)
-
-
-def _as_json(report: Report) -> dict[str, Any]:
-    """Return the report for JSON, which knows neither NaN nor infinity: both are null."""
-    sections = {
-        name: [
-            {key: _plain(value) for key, value in row.items()}
-            for row in table.to_dict(orient="records")
-        ]
-        for name, table in report.sections.items()
-    }
-    return {
-        "metric": report.metric,
-        "by": report.by,
-        "baseline": _plain(report.baseline),
-        "notes": report.notes,
-        **sections,
-    }
-
-
-def _plain(value: Any) -> Any:
-    # A number out of a table may be numpy's, which JSON does not know.
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print(report: Report) -> None:

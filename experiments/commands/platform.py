@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.commands.output import print_json
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.check_report import check_report
 from faultline.platforms.errors import nearest
@@ -18,7 +19,6 @@ from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 from rich.console import Console
-from rich.table import Table
 
 _EFFECTS = {
     "network": "these count for a job's measured all-reduce, checkpoint and load:",
@@ -54,7 +54,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
     """Say what a platform is, or what is broken in it."""
     report = check_report(arguments.file)
     if arguments.json:
-        print(json.dumps(report, allow_nan=False))
+        print_json(report)
     else:
         _print_report(report)
     return 0
@@ -88,12 +88,9 @@ def execute_list(_arguments: argparse.Namespace) -> int:
 
 def _print_report(report: dict[str, Any]) -> None:
     console = Console(highlight=False)
-    table = Table(title=report["file"], title_justify="left", show_header=False, box=None)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for row in _report_rows(report):
-        table.add_row(*row)
-    console.print(table)
+    columns = ({"style": "bold", "no_wrap": True}, {"overflow": "fold"})
+    look = {"title": report["file"], "show_header": False, "box": None}
+    console.print(text_table(_report_rows(report), columns, **look))
 
 
 def _report_rows(report: dict[str, Any]) -> list[tuple[str, str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from importlib.metadata import version
 from typing import Any
 
+from faultline.experiments.commands.output import print_json
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.reference import (
     explained,
@@ -39,7 +39,7 @@ def execute_show(arguments: argparse.Namespace) -> int:
     """Print a scenario with every value filled in."""
     resolved = resolve_source(read_source(arguments.scenario, arguments.settings))
     if arguments.json:
-        print(json.dumps(_as_json(resolved), allow_nan=False))
+        print_json(_as_json(resolved))
         return 0
     toml = scenario_toml(resolved, comments=not arguments.plain, everything=arguments.all)
     # Colours on a terminal only, and lines as they are: they are made to be copied.

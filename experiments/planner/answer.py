@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from math import isfinite
 from statistics import fmean
 from typing import Any
 
@@ -16,10 +15,10 @@ from faultline.experiments.planner.situation import Situation
 
 
 def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> dict[str, Any]:
-    """Return all of a plan as nested dicts and lists; what is infinite or unknown is None."""
+    """Return all of a plan as nested dicts and lists; what is unknown is None."""
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
-    content = {
+    return {
         "scenario": situation.scenario.name,
         "gpus": situation.gpus,
         "groups": job.groups,
@@ -38,8 +37,6 @@ def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> d
         "advice": _advice(advice),
         "optimised": [_optimised(each) for each in optimised],
     }
-    finite: dict[str, Any] = _finite(content)
-    return finite
 
 
 def _line(plan: Plan, line: Line) -> dict[str, Any]:
@@ -134,12 +131,3 @@ def _optimised(each: Optimised) -> dict[str, Any]:
 
 def _interval(interval: Interval | None) -> dict[str, float] | None:
     return None if interval is None else asdict(interval)
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows no infinity."""
-    if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not isfinite(value) else value

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from faultline.experiments.analysis.intervals import Interval, interval_of
+from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import steps_text
 from faultline.experiments.planner.advice import Advice, pair_name, scheme_name
 from faultline.experiments.planner.plan import Line, Plan
@@ -70,15 +71,11 @@ def _print_job(console: Console, plan: Plan) -> None:
 
 
 def _choices(plan: Plan) -> Table:
-    table = Table(box=SIMPLE, pad_edge=False)
-    for name in ("scheme", "state kept by"):
-        table.add_column(name)
-    columns = ("r", "days", "goodput", "every", "M GPU-h", "ratio", "predicted", "error")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    for line in plan.lines:
-        table.add_row(*_cells(plan, line))
-    return table
+    names = ("r", "days", "goodput", "every", "M GPU-h", "ratio", "predicted", "error")
+    numbers = [{"header": name, "justify": "right", "no_wrap": True} for name in names]
+    columns = ({"header": "scheme"}, {"header": "state kept by"}, *numbers)
+    rows = (_cells(plan, line) for line in plan.lines)
+    return text_table(rows, columns, box=SIMPLE, pad_edge=False)
 
 
 def _cells(plan: Plan, line: Line) -> list[str]:

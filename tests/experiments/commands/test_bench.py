@@ -11,15 +11,15 @@ from time import sleep
 
 import pytest
 from faultline.experiments.benchmarks import measurement as fresh_process
+from faultline.experiments.benchmarks.engine_speed import (
+    PUBLISHED_SIMULATOR_S,
+    replay_cases,
+    simgrid_cases,
+    time_replay,
+)
 from faultline.experiments.benchmarks.matching_speed import matching_cases, time_matching
 from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement, measured
 from faultline.experiments.benchmarks.platform_speed import platform_cases
-from faultline.experiments.benchmarks.replay_speed import (
-    PUBLISHED_SIMULATOR_S,
-    replay_cases,
-    time_replay,
-)
-from faultline.experiments.benchmarks.simgrid_speed import simgrid_cases
 from faultline.experiments.benchmarks.sweep_speed import sweep_cases, time_sweep, time_table
 from faultline.experiments.cli import main
 from faultline.experiments.commands import bench
