@@ -1,58 +1,25 @@
-"""How commands and their options are declared, and how arguments are read.
+"""How commands are declared, with their options as ``--help`` writes them, and how those are read.
 
 Whatever takes long to import is imported where an argument needs it: ``--help`` needs none of it.
 """
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentTypeError, HelpFormatter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, NamedTuple
 
+Reader = Callable[[str], Any]
 
-class Option(NamedTuple):
-    """What `argparse` is told of an option, or of an argument without a name."""
-
-    names: tuple[str, ...]
-    how: dict[str, Any]
-
-
-def option(
-    written: str, meaning: str | None = None, read: Callable[[str], Any] | None = None, **how: Any
-) -> Option:
-    """Return an option as its help writes it: ``-o --output FILE``, ``--json``, ``SCENARIO``.
-
-    Parameters
-    ----------
-    written : str
-        Its names, then what stands for its values; without any it is on or off. An argument
-        without names is called as what stands for it.
-    meaning : str, optional
-        Its help.
-    read : callable, optional
-        Makes its value of the text.
-    **how
-        All else, as ``add_argument`` takes it.
-    """
-    words = written.split()
-    names = tuple(word for word in words if word.startswith("-"))
-    values = tuple(words[len(names) :])
-    if values:
-        how = {"metavar": values if len(values) > 1 else values[0], "type": read, **how}
-    elif "choices" not in how:
-        how = {"action": "store_true", **how}
-    if not names:
-        names = (how.pop("dest", values[0].lower()),)
-    return Option(names, {"help": meaning, **how})
-
-
-class Group(NamedTuple):
-    """Options that stand together under a title, or of which there may be one only."""
-
-    title: str | None
-    options: tuple[Option | Group, ...]
+_MARKS: dict[str, dict[str, Any]] = {
+    "...": {"nargs": "+"},
+    "?": {"nargs": "?"},
+    "!": {"required": True},
+}
 
 
 class Command(NamedTuple):
@@ -64,8 +31,15 @@ class Command(NamedTuple):
         How it is called, and what it does, in a line.
     description, epilog : str or None
         What its help says before and after the options.
-    options : tuple of Option or Group
-        What it can be asked.
+    options : str
+        What it can be asked, in the words of its help: ``--seeds N [3]  how many``. A value may be
+        a choice (``png|svg``), more than one (``FILE...``), left out (``KEY?``) or required
+        (``DIR!``); its default stands in brackets, and an option without any is on or off. Lines
+        that go on are indented, ``or`` begins what excludes the option before, and a blank line
+        ends a group that begins with its title and a colon.
+    read : mapping of str to callable
+        What makes values of the texts, by name of the option or by what stands for the value, where
+        it is not the usual.
     execute : str
         ``module:function`` below `commands`. By default the module has the command's name, with
         underscores, and the function is ``execute``, or ``execute_...`` of each of several.
@@ -77,7 +51,8 @@ class Command(NamedTuple):
     summary: str
     description: str | None = None
     epilog: str | None = None
-    options: tuple[Option | Group, ...] = ()
+    options: str = ""
+    read: Mapping[str, Reader] = {}
     execute: str = ""
     parts: tuple[Command, ...] = ()
 
@@ -95,20 +70,48 @@ def declare(commands: Any, known: Iterable[Command], above: str = "") -> None:
         own = command.name.replace("-", "_")
         execute = f"{above}:execute_{own}" if above else own
         parser.set_defaults(execute=command.execute or execute)
-        _add(parser, command.options)
+        for block in filter(None, dedent(command.options).strip("\n").split("\n\n")):
+            _add_block(parser, block, {**_READERS, **command.read})
         if command.parts:
             inner = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
             declare(inner, command.parts, own)
 
 
-def _add(parser: Any, options: Iterable[Option | Group]) -> None:
-    for one in options:
-        if isinstance(one, Option):
-            parser.add_argument(*one.names, **one.how)
-        elif one.title is None:
-            _add(parser.add_mutually_exclusive_group(), one.options)
-        else:
-            _add(parser.add_argument_group(one.title), one.options)
+def _add_block(parser: Any, block: str, read: Mapping[str, Reader]) -> None:
+    entries = re.split(r"\n(?=\S)", block)
+    if entries[0].endswith(":"):
+        parser = parser.add_argument_group(entries.pop(0).removesuffix(":"))
+    place = parser
+    for entry, following in zip(entries, [*entries[1:], ""], strict=True):
+        if not entry.startswith("or "):
+            place = parser
+            if following.startswith("or "):
+                place = parser.add_mutually_exclusive_group()
+        written, _, meaning = entry.removeprefix("or ").partition("  ")
+        names, how = _told(written.split(), read)
+        place.add_argument(*names, help=" ".join(meaning.split()) or None, **how)
+
+
+def _told(words: list[str], read: Mapping[str, Reader]) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of an option, and what `argparse` is told of its values."""
+    names = [word for word in words if word.startswith("-")]
+    how: dict[str, Any] = {}
+    if words[-1].startswith("["):
+        how["default"] = words.pop()[1:-1]
+    values = words[len(names) :]
+    if not values:
+        return names, {"action": "store_true"}
+    mark = next((mark for mark in _MARKS if values[-1].endswith(mark)), "")
+    values[-1] = values[-1].removesuffix(mark)
+    how |= _MARKS.get(mark, {})
+    if "=" in values[0]:
+        return names, {"metavar": values[0], "dest": "settings", "action": "append", "default": []}
+    if "|" in values[0]:
+        return names, {"choices": values[0].split("|"), **how}
+    how |= {"metavar": values[0], "type": read.get((names or values)[-1], read.get(values[0]))}
+    if len(values) > 1:
+        how |= {"metavar": tuple(values), "nargs": len(values)}
+    return names or [values[0].lower()], how
 
 
 class _Formatter(HelpFormatter):
@@ -175,25 +178,12 @@ def above_zero(kind: str, remedy: str) -> Callable[[str], float]:
     return read
 
 
-def set_option(meaning: str) -> Option:
-    """Return ``--set``, which may be given more than once."""
-    return option("--set KEY=VALUE", meaning, dest="settings", action="append", default=[])
-
-
-def json_option(meaning: str) -> Option:
-    """Return ``--json``."""
-    return option("--json", meaning)
-
-
-def output_option(metavar: str, meaning: str | None = None, **how: Any) -> Option:
-    """Return ``-o``."""
-    return option(f"-o --output {metavar}", meaning, Path, **how)
-
-
-POSITIVE = whole(": use a whole number from 1")
-SETTINGS = set_option("change one dotted key of the scenario; may be given more than once")
-SCENARIO = (option("SCENARIO", f"a TOML file, or one of: {shipped('scenarios')}"), SETTINGS)
-SEED = option(
-    "--seed N", "default: 0", whole(" is no seed: use a whole number from 0", 0), default=0
-)
-ENGINE = {"choices": ("replay", "simgrid"), "default": "replay"}
+_READERS: dict[str, Reader] = {
+    **dict.fromkeys(("N", "K"), whole(": use a whole number from 1")),
+    **dict.fromkeys(("FILE", "DIR", "FOLDER", "PATH", "PNG", "SOURCE"), Path),
+    "--seed": whole(" is no seed: use a whole number from 0", 0),
+    "A,B": names,
+    "D": days,
+    "TIME": above_zero("time", "use a time above zero, for example 5min"),
+}
+"""By the name of an option, or by what stands for its value."""

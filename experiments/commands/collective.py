@@ -108,7 +108,7 @@ def _told_of(arguments: argparse.Namespace) -> Iterator[None]:
 
 def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
     """Return the platform XML and the bytes that are meant."""
-    size_bytes = _size(arguments.size)
+    size_bytes = _size(arguments.bytes)
     if arguments.ranks is not None and arguments.ranks < 2:
         raise UserError(f"--ranks {arguments.ranks}: a collective needs at least 2 ranks")
     return _platform(arguments.file, arguments.ranks), size_bytes
@@ -149,7 +149,7 @@ def _print_result(arguments: argparse.Namespace, result: CollectiveResult) -> No
         ("messages", f"{result.messages:,}"),
     )
     what = " ".join(filter(None, (arguments.collective, arguments.algorithm)))
-    title = f"{what}, {arguments.size}, {arguments.fidelity}, {arguments.placement}"
+    title = f"{what}, {arguments.bytes}, {arguments.fidelity}, {arguments.placement}"
     Console(file=sys.stdout).print(pairs_table(rows, title))
 
 

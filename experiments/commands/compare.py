@@ -14,7 +14,7 @@ from rich.console import Console
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    sweep = read_sweep(arguments.directory)
+    sweep = read_sweep(arguments.dir)
     report = make_report(sweep.frame, arguments.metric, arguments.by, arguments.baseline)
     if len(sweep.frame) < sweep.planned:
         report.notes.append(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from faultline.experiments.analysis.course import read_timeline
 from faultline.experiments.commands.output import explained, make_folder
-from faultline.experiments.commands.sweep_parsers import PLOT_FORMATS
+from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.style import save_figure

@@ -13,7 +13,7 @@ from faultline.experiments.runs.table import read_sweep
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    directory: Path = arguments.directory
+    directory: Path = arguments.dir
     output: Path = arguments.output or directory / "report.html"
     sweep = read_sweep(directory)
     if sweep.frame.empty:

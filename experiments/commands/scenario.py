@@ -69,7 +69,7 @@ def _as_json(resolved: ResolvedScenario) -> dict[str, Any]:
 def execute_check(arguments: argparse.Namespace) -> int:
     """Name every mistake."""
     wrong = mistakes = 0
-    for name in arguments.files:
+    for name in arguments.file:
         lines = check_scenario(name)
         for line in lines or [f"{name}: ok"]:
             print(line)
@@ -77,7 +77,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
         mistakes += len(lines)
     if mistakes:
         several = "mistakes" if mistakes > 1 else "mistake"
-        files = f"{wrong} of {len(arguments.files)} files" if len(arguments.files) > 1 else "it"
+        files = f"{wrong} of {len(arguments.file)} files" if len(arguments.file) > 1 else "it"
         raise UserError(f"scenario check: {mistakes} {several} in {files}")
     return 0
 
