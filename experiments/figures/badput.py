@@ -14,6 +14,7 @@ from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
     figure_style,
     in_order,
+    name_rows,
     run_notes,
     write_notes,
     write_title,
@@ -123,11 +124,7 @@ def _draw_bars(axis: Axes, amounts: pd.DataFrame, places: np.ndarray) -> None:
 
 
 def _name_bars(axis: Axes, labels: list[str], places: np.ndarray, useful: pd.Series) -> None:
-    axis.set_yticks(places, labels)
-    axis.set_ylim(places[-1] + 0.6, -0.6)
-    axis.tick_params(axis="y", length=0)
-    axis.grid(visible=False, axis="y")
-    axis.grid(visible=True, axis="x")
+    name_rows(axis, places.tolist(), labels)
     for place, share in zip(places, useful, strict=True):
         text = f"{share:.0%}" if np.isfinite(share) else "–"
         axis.annotate(

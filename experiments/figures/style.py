@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
 from faultline.experiments.analysis.selection import averaged_axes, caveats
@@ -19,7 +20,9 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
+from numpy.typing import ArrayLike
 
 __all__ = [
     "ACTIVITY_LOOKS", "CAUSE_LOOKS", "SCHEME_COLOURS", "SCHEME_MARKERS", "SCHEME_NAMES", "BarLook",
@@ -148,6 +151,31 @@ def make_panels(
     return figure, dict(zip(wanted, panels, strict=False))
 
 
+def panels_by(
+    frame: pd.DataFrame, table: pd.DataFrame, column: str | None, *size: float
+) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+    """Return a figure with a titled panel for each value of a column, and its part of a table.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The runs, which have the values in order.
+    table : DataFrame
+        What is drawn.
+    column : str or None
+        The axis whose values are panels; without one there is a single panel.
+    *size : float
+        As in `make_panels`.
+    """
+    if column is None:
+        figure, alone = make_panels([], *size)
+        return figure, [(alone[None], table)]
+    figure, panels = make_panels(in_order(frame[column]), *size)
+    for value, axis in panels.items():
+        axis.set_title(panel_title(column, value))
+    return figure, [(axis, table[table[column] == value]) for value, axis in panels.items()]
+
+
 def panels_a_row(count: int) -> int:
     """Return how many panels stand side by side, so that the rows are as full as can be."""
     rows = -(-count // PANELS_A_ROW)
@@ -189,6 +217,29 @@ def plain_ticks(
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=numticks))
         axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(lambda value, _: f"{value:,.{digits}g}")
+
+
+def spans(values: ArrayLike, ratio: float = LOG_SPAN) -> bool:
+    """Whether values are positive and so far apart that a scale should be logarithmic."""
+    found = np.asarray(values)
+    return bool(found.size and found.min() > 0 and found.max() > ratio * found.min())
+
+
+def name_rows(axis: Axes, places: Sequence[float], labels: Sequence[str]) -> None:
+    """Name rows from the top down, whose values are read off vertical lines."""
+    axis.set_yticks(places, labels)
+    axis.set_ylim(places[-1] + 0.6, -0.6)
+    axis.tick_params(axis="y", length=0)
+    axis.grid(visible=False, axis="y")
+    axis.grid(visible=True, axis="x")
+
+
+def add_legend(
+    figure: Figure, looks: Iterable[LineLook], title: str | None = None, **line: Any
+) -> None:
+    """Name lines beside a figure; `line` goes before what their look says."""
+    handles = [Line2D([], [], **{**look.line, **line}) for look in looks]
+    figure.legend(handles=handles, loc="outside right upper", title=title)
 
 
 def write_title(figure: Figure, text: str) -> None:

@@ -22,8 +22,7 @@ from faultline.experiments.analysis.course import (
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.badput import draw_badput
-from faultline.experiments.figures.comparison import draw_comparison
-from faultline.experiments.figures.curves import draw_curves
+from faultline.experiments.figures.curves import draw_comparison, draw_curves
 from faultline.experiments.figures.maps import draw_best_map, draw_heat_map
 from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
