@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, nan, sqrt
-from statistics import fmean, stdev
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -86,23 +86,6 @@ def interval_of_mean(
     return means - halves, means + halves
 
 
-def student_interval(values: Sequence[float], *, share: bool = False) -> tuple[float, float, float]:
-    """Return the mean of a sample and its 95 % interval: `mean`, `low` and `high`.
-
-    Parameters
-    ----------
-    values : sequence of float
-        The sample, at least one; for a single value `low` and `high` are the mean.
-    share : bool
-        Whether they are shares, whose interval stays between 0 and 1.
-    """
-    mean = fmean(values)
-    if len(values) < 2:
-        return mean, mean, mean
-    low, high = interval_of_mean(mean, half_width(stdev(values), len(values)), share=share)
-    return mean, float(low), float(high)
-
-
 def interval_of_proportion(hits: int, trials: int) -> tuple[float, float]:
     """Return the 95 % interval of a probability, from how often something happened.
 
@@ -116,6 +99,11 @@ def interval_of_proportion(hits: int, trials: int) -> tuple[float, float]:
     half = sqrt(weight * (share * (1.0 - share) + weight / 4.0)) / (1.0 + weight)
     # With no hits, or all, rounding must not put the share outside.
     return min(share, centre - half), max(share, centre + half)
+
+
+def grouped_by(frame: pd.DataFrame, keys: Sequence[str], **how: Any) -> Any:
+    """Return the groups of a frame by some columns, missing values included; by none, all of it."""
+    return frame.groupby(list(keys) or (lambda _: 0), dropna=False, **how)
 
 
 def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd.DataFrame:
@@ -144,14 +132,8 @@ def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd
     per_seed = (
         frame.groupby([*names, "seed"], dropna=False, observed=True)[metric].mean().reset_index()
     )
-    if names:
-        grouped = per_seed.groupby(names, dropna=False, observed=True)[metric]
-        table = grouped.agg(["mean", "std", "count"]).reset_index()
-    else:
-        values = per_seed[metric]
-        table = pd.DataFrame(
-            {"mean": [values.mean()], "std": [values.std()], "count": [values.count()]}
-        )
+    table = grouped_by(per_seed, names, observed=True)[metric].agg(["mean", "std", "count"])
+    table = table.reset_index(drop=not names)
     half = np.nan_to_num(half_width(table["std"], table["count"]), nan=0.0)
     share = quantity(metric).share
     table["low"], table["high"] = interval_of_mean(table["mean"], half, share=share)

@@ -16,13 +16,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TimeUnit:
-    """A unit of time and its length in seconds."""
+    """A unit of time, its length in seconds, and its symbol."""
 
     name: str
     seconds: float
+    symbol: str = "s"
 
 
-UNITS = (TimeUnit("days", 86400.0), TimeUnit("hours", 3600.0), TimeUnit("minutes", 60.0))
+UNITS = (
+    TimeUnit("days", 86400.0, "d"),
+    TimeUnit("hours", 3600.0, "h"),
+    TimeUnit("minutes", 60.0, "min"),
+)
+
+
+def unit_within(span_s: float) -> TimeUnit:
+    """Return the largest unit that a span has one or more of."""
+    return next((unit for unit in UNITS if span_s >= unit.seconds), TimeUnit("seconds", 1.0))
 
 
 def unit_for(span_s: float, seconds: str = "s") -> TimeUnit:
@@ -159,7 +169,7 @@ def number_range(values: pd.Series) -> str:
 def _in_larger_unit(time_s: float) -> str:
     if time_s < 120:
         return ""
-    unit = next(unit for unit in UNITS if time_s >= unit.seconds)
+    unit = unit_within(time_s)
     count = f"{time_s / unit.seconds:,.3g}"
     return f" ({count} {unit.name.removesuffix('s') if count == '1' else unit.name})"
 

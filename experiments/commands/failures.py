@@ -9,6 +9,7 @@ from typing import Any
 
 from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
 from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.analysis.quantities import unit_within
 from faultline.experiments.commands.output import console_as_wide_as, explained, print_json
 from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.config.errors import UserError
@@ -227,7 +228,5 @@ def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]
 
 def _duration(time_s: float) -> str:
     """Return a time in seconds as people say it: 3.09 h."""
-    for seconds, name in ((86_400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if time_s >= seconds:
-            return f"{time_s / seconds:.3g} {name}"
-    return f"{time_s:.3g} s"
+    unit = unit_within(time_s)
+    return f"{time_s / unit.seconds:.3g} {unit.symbol}"

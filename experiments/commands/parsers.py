@@ -158,6 +158,7 @@ the course of a run:
         """\
 DIR  what faultline sweep wrote
 -o --output FILE  the page; default: report.html in DIR""",
+        execute="plot:execute_report",
     ),
     Command(
         "reproduce",
@@ -331,6 +332,7 @@ _MACHINE = (
         "Print versions, the limits of this machine and what they mean, and let SimGrid play "
         "single flows. Exit status 1 if a check failed.",
         options="--json  print the checks as a JSON object",
+        execute="machine:execute_doctor",
     ),
     Command(
         "bench",
@@ -340,6 +342,7 @@ _MACHINE = (
         options="""\
 --json  print the numbers as a JSON object
 --quick  the smallest case of each kind""",
+        execute="machine:execute_bench",
     ),
 )
 

@@ -14,8 +14,7 @@ from faultline.experiments.commands.output import (
     progress_of,
 )
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.planner.advice import advise
-from faultline.experiments.planner.answer import answer
+from faultline.experiments.planner.advice import advise, answer
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from faultline.experiments.config.clusters import cluster_file, platform_at, spec_of_cluster
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.model_numbers import cluster_file, platform_at, spec_of_cluster
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.platform_data import Platform

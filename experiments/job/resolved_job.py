@@ -100,8 +100,8 @@ class ResolvedJob:
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
         """Return a job of so many steps with its own limit of simulated time, else the same."""
-        changes = {"job.steps": steps, "job.time_limit_s": time_limit_s}
-        return replace(self, scenario=self.scenario.with_(changes))
+        job = self.scenario.job.model_copy(update={"steps": steps, "time_limit_s": time_limit_s})
+        return replace(self, scenario=self.scenario.model_copy(update={"job": job}))
 
     def strategy(self) -> Strategy:
         """Return the scheme at its start.

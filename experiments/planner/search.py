@@ -18,7 +18,7 @@ from faultline.experiments.job.choices import Choice, at_interval
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.planner.plan import Plan
 from faultline.experiments.planner.situation import Situation, choices_of
-from faultline.experiments.planner.verification import play, shortened, steps_needed
+from faultline.experiments.planner.verification import play, steps_needed
 from faultline.experiments.runs.point import Point
 
 # Redundancies that a move goes up or down, and the factor on the interval: coarse moves first, as
@@ -285,7 +285,7 @@ def simulated_objective(
     question: ResolvedJob, steps: int, on_done: Callable[[], None] | None = None
 ) -> Objective:
     """Return the time-to-train ratio of simulated jobs as a function of point and seed."""
-    short = shortened(question, steps)
+    short = question.shortened(steps)
 
     def ratios(pairs: Sequence[tuple[OperatingPoint, int]]) -> list[float]:
         tasks = [

@@ -95,13 +95,6 @@ def steps_needed(choices: Sequence[Choice]) -> int:
     return max(1, min(whole, ceil(min(RESTARTS_WANTED * longest, whole))))
 
 
-def shortened(question: ResolvedJob, steps: int, limit_s: float | None = None) -> ResolvedJob:
-    """Return a question about a job of so many steps with its own limit of simulated time."""
-    scenario = question.scenario
-    job = scenario.job.model_copy(update={"steps": steps, "time_limit_s": limit_s})
-    return replace(question, scenario=scenario.model_copy(update={"job": job}))
-
-
 def simulate(
     questions: Sequence[ResolvedJob],
     seeds: Sequence[int],
@@ -129,11 +122,8 @@ def simulate(
     list of Simulated
         In the order of the questions.
     """
-    tasks = [
-        Point.of(shortened(question, steps, limit_s), seed)
-        for question in questions
-        for seed in seeds
-    ]
+    short = [question.shortened(steps, limit_s) for question in questions]
+    tasks = [Point.of(question, seed) for question in short for seed in seeds]
     records = play(tasks, on_done)
     starts = range(0, len(records), len(seeds))
     return [_simulated(records[start : start + len(seeds)], steps) for start in starts]

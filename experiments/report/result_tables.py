@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pandas as pd
+from faultline.experiments.analysis.intervals import grouped_by
 from faultline.experiments.analysis.quantities import MISSING, decimals_for, time_unit
 from faultline.experiments.analysis.selection import gave_up_rows
 from faultline.experiments.report.standings import Standings, interval_text, is_clear
@@ -167,9 +168,7 @@ def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
         failed=(~good).astype(int),
         gave_up=gave_up_rows(frame).astype(int),
     )
-    keys = [runs[axis] for axis in axes] or [pd.Series(0, index=runs.index)]
-    grouped = runs.groupby(keys, dropna=False, sort=False)
-    table = grouped.agg(
+    table = grouped_by(runs, axes, sort=False).agg(
         ok=("ok", "sum"),
         failed=("failed", "sum"),
         gave_up=("gave_up", "sum"),
@@ -184,7 +183,7 @@ def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
         redundancy=("redundancy", "first"),
         scenario_hash=("scenario_hash", "first"),
     )
-    return table.reset_index() if axes else table.reset_index(drop=True)
+    return table.reset_index(drop=not axes)
 
 
 def points_table(table: pd.DataFrame, axes: list[str]) -> Table:

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
 from faultline.experiments.config.scenario import Scenario, set_key
 from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from
@@ -23,9 +23,6 @@ from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.single_run import asked_hash
 from faultline.experiments.runs.store import Store, StoredRun, open_store, set_aside
 from faultline.experiments.runs.table import damaged_tables, remove_tables, write_tables
-from faultline.platforms.errors import PlatformError
-from faultline.simulator.failures.distributions import DistributionError
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.registry import strategy_class
 from rich.console import Console
 
@@ -125,7 +122,7 @@ class _Check:
     def __call__(self, scenario: Scenario, where: str) -> None:
         try:
             self._check(scenario)
-        except (UserError, PlatformError, StrategyError, DistributionError) as error:
+        except EXPLAINED as error:
             raise UserError(f"{where}: {error}") from error
 
     def _check(self, scenario: Scenario) -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
 from faultline.experiments.analysis.comparison_report import make_report
-from faultline.experiments.analysis.intervals import mean_over_seeds, student_interval
+from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.quantities import number_text, quantity, setting_text
 from faultline.experiments.analysis.selection import (
     at_best,
@@ -264,15 +264,6 @@ def test_the_interval_of_a_share_stays_between_0_and_1(shares: tuple[float, ...]
     assert row["mean"] == plain["mean"]
     # Longer away from the nearer bound.
     assert np.sign(row["high"] + row["low"] - 2 * row["mean"]) == np.sign(0.5 - row["mean"])
-
-
-def test_the_interval_of_a_sample_is_student_s() -> None:
-    sample = [3.0, 5.0, 4.0, 8.5]
-    expected = stats.t.interval(0.95, 3, np.mean(sample), stats.sem(sample))
-    assert student_interval(sample) == pytest.approx((np.mean(sample), *expected), rel=1e-12)
-    assert student_interval([2.5]) == student_interval([2.5], share=True) == (2.5, 2.5, 2.5)
-    mean, low, high = student_interval([0.99, 1.0, 0.9], share=True)
-    assert 0 < low < mean < high < 1 < student_interval([0.99, 1.0, 0.9])[2]
 
 
 def test_the_interval_of_a_share_is_student_s_where_it_is_short() -> None:

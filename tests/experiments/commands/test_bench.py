@@ -13,16 +13,17 @@ import pytest
 from faultline.experiments.benchmarks import measurement as fresh_process
 from faultline.experiments.benchmarks.engine_speed import (
     PUBLISHED_SIMULATOR_S,
+    matching_cases,
     replay_cases,
     simgrid_cases,
+    time_matching,
     time_replay,
 )
-from faultline.experiments.benchmarks.matching_speed import matching_cases, time_matching
 from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement, measured
 from faultline.experiments.benchmarks.platform_speed import platform_cases
 from faultline.experiments.benchmarks.sweep_speed import sweep_cases, time_sweep, time_table
 from faultline.experiments.cli import main
-from faultline.experiments.commands import bench
+from faultline.experiments.commands import machine
 
 ROOT = Path(__file__).parents[3]
 
@@ -60,7 +61,7 @@ def test_the_table_for_people(
         raise BenchmarkError("no [bold] luck")
 
     cases = [Case("one", "times", lambda: rows), Case("two", "worse", fail)]
-    monkeypatch.setattr(bench, "_cases", lambda quick: cases)
+    monkeypatch.setattr(machine, "_cases", lambda quick: cases)
     assert main(["bench"]) == 1
     lines = {
         line.split("│")[1].strip(): line

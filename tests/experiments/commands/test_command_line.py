@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.commands import doctor
+from faultline.experiments.commands import machine
 from faultline.platforms import load_preset, write_xml
 
 
@@ -71,6 +71,6 @@ def test_another_pipe_that_breaks_is_an_error(
     def execute(arguments: argparse.Namespace) -> int:
         raise BrokenPipeError(32, "Broken pipe", "a worker")
 
-    monkeypatch.setattr(doctor, "execute", execute)
+    monkeypatch.setattr(machine, "execute_doctor", execute)
     assert main(["doctor"]) == 2
     assert capsys.readouterr().err == "faultline: [Errno 32] Broken pipe: 'a worker'\n"

@@ -1,4 +1,4 @@
-"""``faultline bench``: measure how fast Faultline is on this machine."""
+"""``faultline doctor`` and ``bench``: whether this machine is fit for Faultline, and how fast."""
 
 from __future__ import annotations
 
@@ -6,18 +6,55 @@ import argparse
 import platform
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import groupby
 
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement
 from faultline.experiments.commands.output import print_json, progress_of
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.health.checks import Check, limit_checks, version_checks
+from faultline.experiments.health.selftests import simgrid_checks
 from faultline.experiments.runs.point import cores
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
+_STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
-def execute(arguments: argparse.Namespace) -> int:
+
+def execute_doctor(arguments: argparse.Namespace) -> int:
+    """Run the command; 1 if a check failed."""
+    checks = [*version_checks(), *limit_checks(), *simgrid_checks()]
+    failed = sum(check.state == "failed" for check in checks)
+    if arguments.json:
+        told = {"ok": failed == 0, "checks": [asdict(check) for check in checks]}
+        print_json(told)
+    else:
+        _print_checks(checks, failed)
+    return 1 if failed else 0
+
+
+def _print_checks(checks: list[Check], failed: int) -> None:
+    console = Console()
+    for section, members in groupby(checks, key=lambda check: check.section):
+        rows = (
+            (
+                escape(check.what),
+                escape(check.value),
+                f"[{_STYLES[check.state]}]{check.state}[/]",
+                escape(check.meaning),
+            )
+            for check in members
+        )
+        styles = [{"style": style} for style in ("bold", None, None, "dim")]
+        console.print(text_table(rows, styles, title=section, show_header=False))
+    if failed:
+        console.print(f"{failed} check{'s' if failed > 1 else ''} failed.", style="bold red")
+    else:
+        console.print("All is well.", style="green")
+
+
+def execute_bench(arguments: argparse.Namespace) -> int:
     """Run the command; 1 if something could not be measured."""
     measurements = _measure(_cases(arguments.quick))
     if arguments.json:
@@ -36,8 +73,11 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _cases(quick: bool) -> list[Case]:
     # What is measured here is half of the program: no other command should have to import it.
-    from faultline.experiments.benchmarks.engine_speed import replay_cases, simgrid_cases
-    from faultline.experiments.benchmarks.matching_speed import matching_cases
+    from faultline.experiments.benchmarks.engine_speed import (
+        matching_cases,
+        replay_cases,
+        simgrid_cases,
+    )
     from faultline.experiments.benchmarks.platform_speed import collective_cases, platform_cases
     from faultline.experiments.benchmarks.sweep_speed import sweep_cases
 
@@ -79,10 +119,10 @@ def _print_measurements(measurements: list[Measurement]) -> None:
         {"header": "ratio: so many times as fast as"},
     )
     title = f"Faultline on {cores()} cores"
-    Console().print(text_table(_rows(measurements), columns, title=title))
+    Console().print(text_table(_measured_rows(measurements), columns, title=title))
 
 
-def _rows(measurements: list[Measurement]) -> Iterator[list[str] | None]:
+def _measured_rows(measurements: list[Measurement]) -> Iterator[list[str] | None]:
     section = title = ""
     for row in measurements:
         if row.section != section:
