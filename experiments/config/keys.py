@@ -118,11 +118,11 @@ def _models_in(annotation: Any) -> Iterator[Schema]:
             yield from _models_in(part)
 
 
-def value_at(table: BaseModel, path: KeyPath) -> Any:
-    """Return what stands at a path below a table; None where nothing does."""
+def value_at(table: BaseModel | Mapping[str, Any], path: KeyPath) -> Any:
+    """Return what stands at a path below a table, or nested mappings; None where nothing does."""
     value: Any = table
     for part in path:
-        value = getattr(value, part, None)
+        value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
     return value
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.tables.job import ModelTable
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
@@ -216,8 +217,7 @@ def _spec(model: ModelTable, cluster: str) -> ClusterSpec:
 
 
 def _check_agrees(stated: Mapping[str, Any], path: tuple[str, str], value: float) -> None:
-    table = stated.get(path[0])
-    given = table.get(path[1]) if isinstance(table, Mapping) else None
+    given = value_at(stated, path)
     if isinstance(given, int | float) and not isclose(given, value, rel_tol=1e-9):
         raise UserError(
             f"{'.'.join(path)} = {given:g}: the model comes to {value:g}; leave it out, or set "

@@ -287,23 +287,16 @@ def _draw_legend(axes: Axes, platform: Platform, drawn: Sketch) -> None:
     for link_class in [name for name in _EDGE_COLOURS if name in present] + sorted(
         present - _EDGE_COLOURS.keys()
     ):
-        found = [classes[name] for name in classes if name == link_class]
-        rates = [rate for one in found for rate in one.bandwidth_bytes_per_s]
+        rates = list(classes[link_class].bandwidth_bytes_per_s) if link_class in classes else []
         if link_class == "storage":
             rates = [
                 link.bandwidth_bytes_per_s
                 for link in platform.links.values()
                 if link.link_class == "storage" and link.sharing != "FATPIPE"
             ]
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=_EDGE_COLOURS.get(link_class, _OTHER_COLOUR),
-                linewidth=3,
-                label=f"{_EDGE_NAMES.get(link_class, link_class)}: {_rates(rates)}",
-            )
-        )
+        colour = _EDGE_COLOURS.get(link_class, _OTHER_COLOUR)
+        label = f"{_EDGE_NAMES.get(link_class, link_class)}: {_rates(rates)}"
+        handles.append(Line2D([], [], color=colour, linewidth=3, label=label))
     axes.legend(
         handles=handles,
         loc="lower center",

@@ -74,14 +74,9 @@ class Simulated:
 
     def with_more(self, other: Simulated) -> Simulated:
         """Return this with the seeds of another as well."""
-        return Simulated(
-            self.ratios + other.ratios,
-            self.availabilities + other.availabilities,
-            self.goodputs + other.goodputs,
-            self.step_s + other.step_s,
-            self.steps,
-            self.stopped_at,
-        )
+        lists = ("ratios", "availabilities", "goodputs", "step_s")
+        both = {name: getattr(self, name) + getattr(other, name) for name in lists}
+        return replace(self, **both)
 
 
 def steps_needed(choices: Sequence[Choice]) -> int:

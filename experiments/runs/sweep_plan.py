@@ -12,6 +12,7 @@ from typing import Any
 
 from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
+from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.scenario import Scenario, set_key
 from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from
 from faultline.experiments.job.platform_files import check_platform
@@ -97,7 +98,7 @@ def make_plan(grid: Grid) -> Plan:
         hashes[named] = None
         points.append(settings)
         tables = scenario.model_dump(mode="json")
-        values.append([_value_at(tables, key) for key in keys])
+        values.append([value_at(tables, tuple(key.split("."))) for key in keys])
     manifest = Manifest(
         format=FORMAT,
         faultline=version("faultline"),
@@ -154,13 +155,6 @@ def _axes(keys: list[str], points: list[list[Any]]) -> dict[str, list[Any]]:
         for position, key in enumerate(keys)
     }
     return {key: values for key, values in axes.items() if len(values) > 1}
-
-
-def _value_at(tables: dict[str, Any], key: str) -> Any:
-    value: Any = tables
-    for part in key.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
 
 
 @dataclass(frozen=True, slots=True)
