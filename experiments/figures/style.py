@@ -24,17 +24,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "ACTIVITY_LOOKS", "CAUSE_LOOKS", "SCHEME_COLOURS", "SCHEME_MARKERS", "SCHEME_NAMES", "BarLook",
-    "LineLook", "figure_style", "graded_looks", "save_figure", "scheme_looks",
-]  # fmt: skip
-
-# Other names of `palette`, until everybody uses it.
+# Its other name, until everybody uses that of `palette`.
 scheme_looks = looks_of_schemes
-_EVERYWHERE = looks_of_schemes(("checkpoint", "replication", "spare"))
-SCHEME_COLOURS = {name: look.colour for name, look in _EVERYWHERE.items()}
-SCHEME_MARKERS = {name: look.marker for name, look in _EVERYWHERE.items()}
-SCHEME_NAMES = {name: look.label for name, look in _EVERYWHERE.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pytest
 from faultline.experiments.analysis.selection import caveats
 from faultline.experiments.cli import main
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.figures.style import SCHEME_NAMES
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.report.question import grid_text, notices
 from faultline.experiments.report.result_tables import MOST_POINTS, points, points_table
 from faultline.experiments.runs.sweep_plan import make_plan
@@ -58,7 +58,7 @@ def test_points_are_means_over_seeds(page: Document, runs: pd.DataFrame) -> None
     headings, *rows = page.tables["points-table"]
     assert len(rows) == 14
     row = dict(zip(headings, rows[-1], strict=True))
-    assert row["Scheme"] == SCHEME_NAMES["checkpoint"]
+    assert row["Scheme"] == look_of("checkpoint").label
     assert row["Redundancy r"] == "–"
     mine = runs[(runs["strategy"] == "checkpoint") & (runs["failures.mtbf_s"] == 1200.0)]
     assert len(mine) == 3
