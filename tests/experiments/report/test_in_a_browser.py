@@ -1,4 +1,4 @@
-"""The page in a real browser: in use, on a phone, in the dark, on paper; and hostile names in it."""
+"""The page in a real browser: in use, on a phone, in the dark, on paper; and hostile names."""
 
 from __future__ import annotations
 
