@@ -84,7 +84,7 @@ def _draw_causes(axis: Axes, drawing: Drawing) -> None:
 def _draw_places(axis: Axes, drawing: Drawing) -> None:
     """A mark a failure on the GPUs it hit, and a line as long as the repair."""
     layout = drawing.layout
-    repairs, colours, hit, hit_colours = [], [], [], []
+    repairs, hit, colours = [], [], []
     for failure in drawing.failures:
         lowest, highest = _gpus(failure, layout)
         at, colour = failure.time_s / _DAY_S, KIND_COLOURS[failure.kind]
@@ -93,18 +93,17 @@ def _draw_places(axis: Axes, drawing: Drawing) -> None:
         repairs.append([(at, middle), (until, middle)])
         colours.append(colour)
         hit.append([(at, lowest), (at, highest)])
-        hit_colours.append(colour)
     alpha = _alpha(len(drawing.failures))
     axis.add_collection(
         LineCollection(repairs, colors=colours, linewidths=1.2, alpha=0.6 * alpha, rasterized=True)
     )
     axis.add_collection(
-        LineCollection(hit, colors=hit_colours, linewidths=1.5, alpha=alpha, rasterized=True)
+        LineCollection(hit, colors=colours, linewidths=1.5, alpha=alpha, rasterized=True)
     )
     axis.scatter(
         [ends[0][0] for ends in hit],
         [(ends[0][1] + ends[1][1]) / 2 for ends in hit],
-        c=hit_colours,
+        c=colours,
         marker="|",
         s=22,
         alpha=alpha,
@@ -129,9 +128,8 @@ def _draw_count(axis: Axes, drawing: Drawing) -> None:
     axis.step(times, counts, where="post", color="black", lw=1.4, label="drawn", zorder=3)
     if drawing.course:
         days = np.linspace(0.0, drawing.span_s / _DAY_S, len(drawing.course))
-        means = [expected.mean for expected in drawing.course]
-        least = [expected.least for expected in drawing.course]
-        most = [expected.most for expected in drawing.course]
+        bounds = [(until.mean, until.least, until.most) for until in drawing.course]
+        means, least, most = np.transpose(bounds)
         axis.plot(days, means, color="#777777", lw=1.2, ls="--", label="expected")
         axis.fill_between(days, least, most, color="#dddddd", label="95 %", zorder=1)
     axis.set_ylim(0, None)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
-from faultline.experiments.analysis.quantities import is_missing
+from faultline.experiments.analysis.quantities import is_missing, quantity
 from faultline.experiments.analysis.selection import varied_axes
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.sweep_pictures import usual_figures
@@ -36,7 +36,7 @@ from faultline.experiments.report.result_tables import (
     points_table,
 )
 from faultline.experiments.report.standings import Answer, Standings, answer, standings
-from faultline.experiments.report.tables import Table, axis_title, table_of, text
+from faultline.experiments.report.tables import Table, table_of, text
 from faultline.experiments.runs.table import Sweep
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -270,7 +270,7 @@ def _filter_example(sweep: Sweep) -> str:
     words = []
     for axis, values in sweep.axes.items():
         value = next(value for value in reversed(values) if not is_missing(value))
-        name = axis_title(axis).split()[0].lower()
+        name = quantity(axis).with_unit.split()[0].lower()
         shown = str(value) if isinstance(value, (bool, str)) else f"{value:g}"
         words.append(shown if axis == "strategy.name" else f"{name}={shown}")
     return " ".join([word for word in words if " " not in word][:2])

@@ -77,7 +77,7 @@ def scenario_sections(
     -----
     Keys that this version does not know are told without a meaning: a sweep may be older.
     """
-    known = _references()
+    known = [reference.dotted for reference in scenario_reference().values()]
     played = {key: [value] for key, value in fixed.items()} | {
         key: list(values) for key, values in axes.items()
     }
@@ -86,14 +86,13 @@ def scenario_sections(
     for key in keys:
         if key in _NOT_OF_THE_QUESTION:
             continue
-        reference = known.get(key)
+        values = ", ".join(value_text(key, value) for value in played[key])
         setting = Setting(
             key,
-            ", ".join(value_text(key, value) for value in played[key])
-            + _filled_in(key, played, frame),
-            reference.meaning if reference else "",
+            values + _filled_in(key, played, frame),
+            meaning_of(key),
             key in axes,
-            _is_idle(reference, played),
+            _is_idle(_reference(key), played),
         )
         sections.setdefault(key.partition(".")[0], []).append(setting)
     return tuple(
@@ -104,7 +103,7 @@ def scenario_sections(
 
 def meaning_of(key: str) -> str:
     """Return what a dotted key of a scenario means, or nothing for a key that it does not have."""
-    reference = _references().get(key)
+    reference = _reference(key)
     return reference.meaning if reference else ""
 
 
@@ -112,12 +111,12 @@ def value_text(key: str, value: Any) -> str:
     """Write a value of a scenario's key with its unit; what was left open is told as such."""
     if is_missing(value):
         return "left open"
-    reference = _references().get(key)
+    reference = _reference(key)
     return with_unit(value, reference.unit if reference else None)
 
 
-def _references() -> dict[str, KeyReference]:
-    return {reference.dotted: reference for reference in scenario_reference().values()}
+def _reference(key: str) -> KeyReference | None:
+    return scenario_reference().get(tuple(key.split(".")))
 
 
 def _filled_in(key: str, played: Mapping[str, Sequence[Any]], frame: pd.DataFrame) -> str:
