@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.printing import text_table
@@ -72,8 +73,8 @@ def _print_job(console: Console, plan: Plan) -> None:
 
 def _choices(plan: Plan) -> Table:
     names = ("r", "days", "goodput", "every", "M GPU-h", "ratio", "predicted", "error")
-    numbers = [{"header": name, "justify": "right", "no_wrap": True} for name in names]
-    columns = ({"header": "scheme"}, {"header": "state kept by"}, *numbers)
+    columns: list[dict[str, Any]] = [{"header": "scheme"}, {"header": "state kept by"}]
+    columns += [{"header": name, "justify": "right", "no_wrap": True} for name in names]
     rows = (_cells(plan, line) for line in plan.lines)
     return text_table(rows, columns, box=SIMPLE, pad_edge=False)
 
