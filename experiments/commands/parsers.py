@@ -118,6 +118,7 @@ DIR  what faultline sweep wrote
 --baseline VALUE  what to compare with; default: the axis's first value
 --json  print one JSON object
 --csv FILE  write all rows to a CSV file""",
+        execute="sweep:execute_compare",
     ),
     Command(
         "plot",
