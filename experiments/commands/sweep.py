@@ -1,4 +1,4 @@
-"""``faultline sweep``, a whole grid of runs, which survives being killed; and ``compare``, its outcome."""
+"""``faultline sweep``: a grid of runs that survives being killed; ``compare``: what it found."""
 
 from __future__ import annotations
 
