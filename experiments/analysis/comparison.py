@@ -95,18 +95,8 @@ def compare(
 
     Parameters
     ----------
-    runs : DataFrame
-        Successful runs, a row each, with the column ``seed``.
-    by : str
-        The axis compared.
-    baseline : object
-        One of its values.
-    axes : sequence of str
-        The other axes.
-    metric : str
-        The column compared.
-    own : sequence of str
-        Axes that are not to be matched: each side keeps its own values.
+    runs, by, baseline, axes, metric, own
+        As in `paired_runs`.
     over_all : bool
         Average over all settings of the other axes, as far as they are paired in every seed;
         otherwise there is a row for each setting.

@@ -37,20 +37,12 @@ def draw_badput(
 
     Parameters
     ----------
-    frame : DataFrame
-        A sweep, a row a run, with a column ``<cause>_s`` for each of `simulator.badput.CAUSES`.
-        Failed runs are left out and counted in a note.
+    frame, notes
+        As in `curves.draw_curves`, with a column ``<cause>_s`` for each of `CAUSES`.
     by : str or sequence of str
         The axes whose combinations are bars; others are averaged over.
     unit : {"share", "days"}
         Whether bars show shares of the time, or simulated days.
-    notes : sequence of str
-        Sentences to be written below.
-
-    Raises
-    ------
-    UserError
-        If no run gave a record.
     """
     keys = [by] if isinstance(by, str) else list(by)
     runs = successful(frame)

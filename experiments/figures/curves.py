@@ -186,22 +186,12 @@ def draw_comparison(
 
     Parameters
     ----------
-    frame : DataFrame
-        A sweep, a row a run; failed runs are left out and counted in a note. Means that are
-        infinite are written at the right end.
-    metric : str
-        A numeric column.
+    frame, metric, notes
+        As in `draw_curves`; means that are infinite are written at the right end.
     by : str
         The axis whose values are compared.
     settings : sequence of str
         The axes whose combinations are rows; others are averaged over.
-    notes : sequence of str
-        Sentences to be written below.
-
-    Raises
-    ------
-    UserError
-        If no run gave a record.
     """
     runs = successful(frame)
     table = mean_over_seeds(runs, [*settings, by], metric)

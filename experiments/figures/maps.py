@@ -84,22 +84,11 @@ def draw_heat_map(
 
     Parameters
     ----------
-    frame : DataFrame
-        A sweep, a row a run. Failed runs are left out and counted in a note; axes that are not
-        drawn are averaged over and named.
+    frame, metric, column, notes
+        As in `curves.draw_curves`. Cells whose mean is infinite are marked with ∞, and all panels
+        share one scale of colours.
     x, y : str
         Two axes, numeric or not.
-    metric : str
-        A numeric column; cells whose mean is infinite are marked with ∞.
-    column : str, optional
-        The axis whose values are panels; all share one scale of colours.
-    notes : sequence of str
-        Sentences to be written below.
-
-    Raises
-    ------
-    UserError
-        If no run gave a record.
     """
     runs = successful(frame)
     keys = [key for key in (column, x, y) if key is not None]
@@ -181,19 +170,12 @@ def draw_best_map(
 
     Parameters
     ----------
-    frame : DataFrame
-        A sweep, a row a run; failed runs are left out and counted in a note.
-    x, y : str
-        Two axes, numeric or not.
+    frame, x, y
+        As in `draw_heat_map`.
     metric : str
         A numeric column that is better the lower, or the higher, it is.
     by : str
         The axis whose best value is sought.
-
-    Raises
-    ------
-    UserError
-        If no run gave a record.
     """
     frame, at_best = without_other_knobs(frame, {x, y, by}, metric)
     table = _winners(successful(frame), x, y, metric, by)

@@ -252,12 +252,10 @@ def optimise_schemes(
     ----------
     plan : Plan
         Searches begin at its choices.
-    steps : int, optional
-        Steps of the simulated job; by default enough for about 20 restarts at the choice.
+    steps, on_done
+        As in `make_plan`, the steps by default for each scheme by itself.
     rules : RaceRules, optional
         How long comparisons go on.
-    on_done : callable, optional
-        Called after each run.
     """
     found = []
     for line in plan.bests_of_schemes():
