@@ -149,7 +149,8 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield "* rougher: closed forms that do not know all of this scheme or scenario"
     off = plan.largest_error()
     if off is not None:
-        yield f"predictions may be off by {off:.1%}: the largest error that the seeds leave possible"
+        said = "the largest error that the seeds leave possible"
+        yield f"predictions may be off by {off:.1%}: {said}"
 
 
 def optimised_text(each: Optimised) -> str:
