@@ -48,7 +48,7 @@ _POWERED = {"gpu", "host", "domain", "rack"}
 def execute_probe(arguments: argparse.Namespace) -> int:
     """Measure a collective on an idle platform."""
     path, size_bytes = _collective(arguments)
-    with _told_of(arguments), explaining_aborts(path):
+    with _told_of(f"{arguments.file}:", CollectiveError), explaining_aborts(path):
         result = probe_collective(
             path,
             arguments.collective,
@@ -78,7 +78,7 @@ def execute_break(arguments: argparse.Namespace) -> int:
     platform = read_platform(path)
     check_controller(platform)
     component = _component(platform, arguments.component)
-    with _told_of(arguments):
+    with _told_of(f"{arguments.file}:", CollectiveError):
         schedule, hosts, _ = prepare(
             platform,
             arguments.collective,
@@ -99,11 +99,12 @@ def execute_break(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _told_of(arguments: argparse.Namespace) -> Iterator[None]:
+def _told_of(name: str, kind: type[Exception]) -> Iterator[None]:
+    """Say before an error of some kind what it is about."""
     try:
         yield
-    except CollectiveError as error:
-        raise UserError(f"{arguments.file}: {error}") from error
+    except kind as error:
+        raise UserError(f"{name} {error}") from error
 
 
 def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
@@ -115,10 +116,8 @@ def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
 
 
 def _size(text: str) -> float:
-    try:
+    with _told_of("--bytes", PlatformError):
         size_bytes = parse_size_bytes(text)
-    except PlatformError as error:
-        raise UserError(f"--bytes {error}") from error
     if not 1 <= size_bytes <= _MOST_BYTES:
         raise UserError(f"--bytes {text!r}: write a size from 1B to 1EB, like 1GB")
     return size_bytes
@@ -168,10 +167,8 @@ def _bandwidth(bytes_per_s: float) -> str:
 
 
 def _time(option: str, text: str) -> float:
-    try:
+    with _told_of(option, PlatformError):
         return parse_quantity(text, TIME)
-    except PlatformError as error:
-        raise UserError(f"{option} {error}") from error
 
 
 def _component(platform: Platform, name: str) -> FailureDomain:
@@ -184,14 +181,10 @@ def _component(platform: Platform, name: str) -> FailureDomain:
 
 
 def _as_json(component: FailureDomain, aftermath: Aftermath, hosts: list[str]) -> dict[str, Any]:
-    return {
-        "component": component.name,
-        "level": component.level,
-        "died": [hosts[position] for position in aftermath.died],
-        "hung": [hosts[position] for position in aftermath.hung],
-        "through": [hosts[position] for position in aftermath.through],
-        "end_s": aftermath.end_s,
-    }
+    became = {name: getattr(aftermath, name) for name in ("died", "hung", "through")}
+    ranks = {name: [hosts[position] for position in those] for name, those in became.items()}
+    named = {"component": component.name, "level": component.level}
+    return {**named, **ranks, "end_s": aftermath.end_s}
 
 
 def _print_aftermath(component: FailureDomain, aftermath: Aftermath, hosts: list[str]) -> None:
