@@ -75,7 +75,7 @@ def _is_for_users(error: Exception) -> bool:
     """Whether an error says all there is to say; a mistake of the program shows its traceback."""
     if isinstance(error, OSError):
         return not isinstance(error, BrokenPipeError) or _is_read()
-    from faultline.experiments.runs.point import EXPLAINED
+    from faultline.experiments.config.errors import EXPLAINED
 
     return isinstance(error, EXPLAINED)
 

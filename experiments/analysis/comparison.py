@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import half_width
-from faultline.experiments.analysis.numbers import is_missing
+from faultline.experiments.analysis.intervals import grouped_by, half_width
+from faultline.experiments.analysis.quantities import is_missing
 from faultline.experiments.analysis.selection import gave_up_rows, is_knob
 
 
@@ -95,18 +95,8 @@ def compare(
 
     Parameters
     ----------
-    runs : DataFrame
-        Successful runs, a row each, with the column ``seed``.
-    by : str
-        The axis compared.
-    baseline : object
-        One of its values.
-    axes : sequence of str
-        The other axes.
-    metric : str
-        The column compared.
-    own : sequence of str
-        Axes that are not to be matched: each side keeps its own values.
+    runs, by, baseline, axes, metric, own
+        As in `paired_runs`.
     over_all : bool
         Average over all settings of the other axes, as far as they are paired in every seed;
         otherwise there is a row for each setting.
@@ -176,9 +166,7 @@ def _summary(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
         pairs = pairs.assign(difference=pairs["ours"] - pairs["theirs"])
     # In the order of the seeds: sums of floats depend on theirs.
     pairs = pairs.sort_values("seed", kind="stable")
-    groups: list[Any] = labels or [np.zeros(len(pairs), dtype=int)]
-    grouped = pairs.groupby(groups, dropna=False)
-    table = grouped.agg(
+    table = grouped_by(pairs, labels).agg(
         mean=("ours", "mean"),
         baseline_mean=("theirs", "mean"),
         deviation=("difference", "std"),
@@ -187,7 +175,7 @@ def _summary(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
         gave_up=("gave_up", "sum"),
         baseline_gave_up=("baseline_gave_up", "sum"),
     )
-    table = table.reset_index() if labels else table.reset_index(drop=True)
+    table = table.reset_index(drop=not labels)
     with np.errstate(invalid="ignore", divide="ignore"):
         difference = table["mean"] - table["baseline_mean"]
         change = difference / table["baseline_mean"].abs()

@@ -10,8 +10,14 @@ from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
-from faultline.experiments.analysis.numbers import MISSING, number_text, value_text
-from faultline.experiments.analysis.quantities import quantity, shown_value
+from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.analysis.quantities import (
+    MISSING,
+    number_text,
+    quantity,
+    shown_value,
+    value_text,
+)
 from faultline.experiments.analysis.selection import (
     at_best,
     axes_of,
@@ -189,25 +195,27 @@ def rich_table(report: Report, section: str) -> Table:
     metric = quantity(report.metric)
     columns = _columns(report, ours, theirs, shared, metric.scale)
     columns += _count_columns(frame)
-
-    table = Table(
+    headings = [
+        {
+            "header": textwrap.fill(title, TITLE_WIDTH, break_long_words=False),
+            "justify": "right" if is_number else "left",
+            "no_wrap": True,
+        }
+        for title, is_number, _ in columns
+    ]
+    shown = frame.head(ROWS_SHOWN).to_dict(orient="records")
+    left_out = f"{ROWS_SHOWN} of {len(frame)} rows; --csv FILE writes all"
+    return text_table(
+        ([text(row) for _, _, text in columns] for row in shown),
+        headings,
         title=_title(section, frame, metric),
-        title_justify="left",
         title_style="italic",
+        caption=left_out if len(frame) > ROWS_SHOWN else None,
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         show_edge=False,
         pad_edge=False,
     )
-    for title, is_number, _ in columns:
-        lines = textwrap.fill(title, TITLE_WIDTH, break_long_words=False)
-        table.add_column(lines, justify="right" if is_number else "left", no_wrap=True)
-    for row in frame.head(ROWS_SHOWN).to_dict(orient="records"):
-        table.add_row(*(text(row) for _, _, text in columns))
-    if len(frame) > ROWS_SHOWN:
-        table.caption = f"{ROWS_SHOWN} of {len(frame)} rows; --csv FILE writes all"
-        table.caption_justify = "left"
-    return table
 
 
 def _tells(frame: pd.DataFrame, key: str) -> bool:

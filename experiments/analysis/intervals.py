@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
-from statistics import fmean, stdev
+from dataclasses import dataclass
+from math import isfinite, nan, sqrt
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -85,23 +86,6 @@ def interval_of_mean(
     return means - halves, means + halves
 
 
-def student_interval(values: Sequence[float], *, share: bool = False) -> tuple[float, float, float]:
-    """Return the mean of a sample and its 95 % interval: `mean`, `low` and `high`.
-
-    Parameters
-    ----------
-    values : sequence of float
-        The sample, at least one; for a single value `low` and `high` are the mean.
-    share : bool
-        Whether they are shares, whose interval stays between 0 and 1.
-    """
-    mean = fmean(values)
-    if len(values) < 2:
-        return mean, mean, mean
-    low, high = interval_of_mean(mean, half_width(stdev(values), len(values)), share=share)
-    return mean, float(low), float(high)
-
-
 def interval_of_proportion(hits: int, trials: int) -> tuple[float, float]:
     """Return the 95 % interval of a probability, from how often something happened.
 
@@ -115,6 +99,11 @@ def interval_of_proportion(hits: int, trials: int) -> tuple[float, float]:
     half = sqrt(weight * (share * (1.0 - share) + weight / 4.0)) / (1.0 + weight)
     # With no hits, or all, rounding must not put the share outside.
     return min(share, centre - half), max(share, centre + half)
+
+
+def grouped_by(frame: pd.DataFrame, keys: Sequence[str], **how: Any) -> Any:
+    """Return the groups of a frame by some columns, missing values included; by none, all of it."""
+    return frame.groupby(list(keys) or (lambda _: 0), dropna=False, **how)
 
 
 def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd.DataFrame:
@@ -143,15 +132,63 @@ def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd
     per_seed = (
         frame.groupby([*names, "seed"], dropna=False, observed=True)[metric].mean().reset_index()
     )
-    if names:
-        grouped = per_seed.groupby(names, dropna=False, observed=True)[metric]
-        table = grouped.agg(["mean", "std", "count"]).reset_index()
-    else:
-        values = per_seed[metric]
-        table = pd.DataFrame(
-            {"mean": [values.mean()], "std": [values.std()], "count": [values.count()]}
-        )
+    table = grouped_by(per_seed, names, observed=True)[metric].agg(["mean", "std", "count"])
+    table = table.reset_index(drop=not names)
     half = np.nan_to_num(half_width(table["std"], table["count"]), nan=0.0)
     share = quantity(metric).share
     table["low"], table["high"] = interval_of_mean(table["mean"], half, share=share)
     return table.drop(columns="std").rename(columns={"count": "seeds"})
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean and its interval; `low` and `high` are NaN where there are fewer than two values."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def is_below_zero(self) -> bool:
+        """Whether the whole interval is below zero."""
+        return self.high < 0
+
+
+def interval_of(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """Return the mean of independent values with Student's interval; at least one value.
+
+    Parameters
+    ----------
+    values : sequence of float
+        One value a seed.
+    confidence : float
+        Probability that the interval holds the mean, if the values are normal.
+    """
+    mean = float(np.mean(values))
+    if len(values) < 2 or not isfinite(mean):
+        return Interval(mean, nan, nan)
+    half = float(half_width(float(np.std(values, ddof=1)), len(values), confidence))
+    return Interval(mean, mean - half, mean + half)
+
+
+def paired_change(
+    ours: Sequence[float], theirs: Sequence[float], confidence: float = CONFIDENCE
+) -> Interval:
+    """Return by which fraction ours differ from theirs, paired by seed.
+
+    Differences are taken seed by seed and divided by the mean of theirs, so that what a seed does
+    to both drops out. Where a value is infinite, so is the mean, and there is no interval.
+
+    Parameters
+    ----------
+    ours, theirs : sequence of float
+        Values of the same seeds in the same order, positive.
+    confidence : float
+        As in `interval_of`.
+    """
+    with np.errstate(invalid="ignore"):
+        differences = np.asarray(ours) - np.asarray(theirs)
+    scale = float(np.mean(theirs))
+    if not isfinite(scale):
+        return Interval(nan if not isfinite(float(np.mean(ours))) else -1.0, nan, nan)
+    return interval_of((differences / scale).tolist(), confidence)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+from faultline.experiments.analysis.quantities import is_missing
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Columns = Mapping[str, str | tuple[str, str | Callable[[Any], str]]]
 """Columns by name: their headings, or heading and how it is written (`Printed.formats`)."""
@@ -53,31 +56,52 @@ def columns_of(
 
 def printed(table: Printed) -> Table:
     """Return a table as rich draws it: numbers to the right, missing values empty."""
-    shown = Table(
-        title=table.title,
-        caption=table.note or None,
-        title_justify="left",
-        caption_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    from pandas.api.types import is_numeric_dtype
+
+    columns = []
     for column, values in table.frame.items():
-        numbers = column in table.formats or pd.api.types.is_numeric_dtype(values)
-        shown.add_column(
-            table.names.get(str(column), str(column)),
-            justify="right" if numbers else "left",
-            no_wrap=numbers,
-        )
-    for row in table.frame.itertuples(index=False):
-        cells = zip(table.frame.columns, row, strict=True)
-        shown.add_row(*(_cell(value, table.formats.get(column)) for column, value in cells))
-    return shown
+        numbers = column in table.formats or is_numeric_dtype(values)
+        heading = table.names.get(str(column), str(column))
+        justify = "right" if numbers else "left"
+        columns.append({"header": heading, "justify": justify, "no_wrap": numbers})
+    rows = (
+        [
+            _cell(value, table.formats.get(name))
+            for name, value in zip(table.frame, row, strict=True)
+        ]
+        for row in table.frame.itertuples(index=False)
+    )
+    look = {"title_style": "bold", "box": SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    return text_table(rows, columns, title=table.title, caption=table.note or None, **look)
+
+
+def text_table(
+    rows: Iterable[Iterable[str] | None], columns: Iterable[Mapping[str, Any]], **look: Any
+) -> Table:
+    """Return a table of texts; None among the rows begins a section.
+
+    Parameters
+    ----------
+    rows : iterable of iterable of str or None
+        The cells of each row.
+    columns : iterable of mapping
+        Each column, as rich's ``add_column`` takes it.
+    **look
+        All else, as rich's ``Table`` takes it.
+    """
+    table = Table(title_justify="left", caption_justify="left", **look)
+    for column in columns:
+        table.add_column(**column)
+    for row in rows:
+        if row is None:
+            table.add_section()
+        else:
+            table.add_row(*row)
+    return table
 
 
 def _cell(value: Any, how: str | Callable[[Any], str] | None) -> str:
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+    if is_missing(value):
         return ""
     if how is None:
         return str(value)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import mean_over_seeds
+from faultline.experiments.analysis.intervals import grouped_by, mean_over_seeds
 from faultline.experiments.analysis.quantities import quantity
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.keys import schema_keys
@@ -174,17 +174,14 @@ def at_best(
     table = mean_over_seeds(runs, [*names, *knobs], metric).drop(columns=["low", "high"])
     if quantity(metric).better == "higher":
         table["mean"] = -table["mean"]
-    groups = [table[name] for name in names] or [pd.Series(0, index=table.index)]
-    grouped = table.groupby(groups, dropna=False, sort=False)
-    table = table[table["seeds"] == grouped["seeds"].transform("max")]
-    groups = [series.loc[table.index] for series in groups]
+    most = grouped_by(table, names, sort=False)["seeds"].transform("max")
+    table = table[table["seeds"] == most]
     gave_up = runs[[*names, *knobs]].assign(gave_up=gave_up_rows(runs).astype(int))
     gave_up = gave_up.groupby([*names, *knobs], dropna=False)["gave_up"].sum().reset_index()
-    table = table.merge(gave_up, on=[*names, *knobs], how="left").set_axis(table.index)
+    table = table.merge(gave_up, on=[*names, *knobs], how="left")
     # Sorted by mean, stably: of equal ones the first in the order of the knobs is taken.
-    first = table.sort_values(["gave_up", "mean"], kind="stable")
-    first = first.groupby([series.loc[first.index] for series in groups], dropna=False).head(1)
-    chosen = first[[*names, *knobs]]
+    ordered = table.sort_values(["gave_up", "mean"], kind="stable")
+    chosen = grouped_by(ordered, names).head(1)[[*names, *knobs]]
     positions = pd.Series(range(len(runs)), name="position")
     marked = runs[[*names, *knobs]].reset_index(drop=True).assign(position=positions)
     places = marked.merge(chosen, on=[*names, *knobs])["position"].sort_values()

@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from faultline.experiments.benchmarks.fresh_process import Answer, measured
-from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.benchmarks.measurement import Answer, Case, Measurement, measured
 
 SECTION = "sweeps"
 _OVERHEAD_TARGET_S = 0.15
@@ -54,10 +53,9 @@ def time_sweep(runs: int) -> Answer:
     from faultline.experiments.config.scenario_file import load_scenario
     from faultline.experiments.job.resolved_job import resolve
     from faultline.experiments.runs.local import LocalExecutor
-    from faultline.experiments.runs.planned import play_plan
     from faultline.experiments.runs.point import cores
     from faultline.experiments.runs.single_run import run_question
-    from faultline.experiments.runs.sweep_plan import make_plan
+    from faultline.experiments.runs.sweep_plan import make_plan, play_plan
     from rich.console import Console
 
     points = len(_SCHEMES) * len(_REDUNDANCIES)
@@ -118,10 +116,9 @@ def _fabricate(directory: Path, rows: int) -> None:
     from faultline.experiments.config.grid import read_grid
     from faultline.experiments.config.scenario_file import load_scenario
     from faultline.experiments.job.resolved_job import resolve
-    from faultline.experiments.runs.planned import finish
     from faultline.experiments.runs.single_run import run_question
     from faultline.experiments.runs.store import Store, StoredRun
-    from faultline.experiments.runs.sweep_plan import make_plan
+    from faultline.experiments.runs.sweep_plan import finish, make_plan
 
     seeds = rows // (len(_SCHEMES) * len(_REDUNDANCIES))
     path = directory / "grid"

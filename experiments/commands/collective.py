@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.commands.output import pairs_table
+from faultline.experiments.commands.output import pairs_table, print_json
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.platform_files import (
     check_controller,
@@ -49,7 +48,7 @@ _POWERED = {"gpu", "host", "domain", "rack"}
 def execute_probe(arguments: argparse.Namespace) -> int:
     """Measure a collective on an idle platform."""
     path, size_bytes = _collective(arguments)
-    with _told_of(arguments), explaining_aborts(path):
+    with _told_of(f"{arguments.file}:", CollectiveError), explaining_aborts(path):
         result = probe_collective(
             path,
             arguments.collective,
@@ -61,7 +60,7 @@ def execute_probe(arguments: argparse.Namespace) -> int:
         )
     if arguments.json:
         told = {key.removesuffix("_bytes_per_s"): value for key, value in asdict(result).items()}
-        print(json.dumps(told, allow_nan=False))
+        print_json(told)
     else:
         _print_result(arguments, result)
     return 0
@@ -79,7 +78,7 @@ def execute_break(arguments: argparse.Namespace) -> int:
     platform = read_platform(path)
     check_controller(platform)
     component = _component(platform, arguments.component)
-    with _told_of(arguments):
+    with _told_of(f"{arguments.file}:", CollectiveError):
         schedule, hosts, _ = prepare(
             platform,
             arguments.collective,
@@ -93,33 +92,32 @@ def execute_break(arguments: argparse.Namespace) -> int:
     with explaining_aborts(path):
         aftermath = break_collective(path, schedule, hosts, arguments.fidelity, failure, watchdog_s)
     if arguments.json:
-        print(json.dumps(_as_json(component, aftermath, hosts), allow_nan=False))
+        print_json(_as_json(component, aftermath, hosts))
     else:
         _print_aftermath(component, aftermath, hosts)
     return 0
 
 
 @contextmanager
-def _told_of(arguments: argparse.Namespace) -> Iterator[None]:
+def _told_of(name: str, kind: type[Exception]) -> Iterator[None]:
+    """Say before an error of some kind what it is about."""
     try:
         yield
-    except CollectiveError as error:
-        raise UserError(f"{arguments.file}: {error}") from error
+    except kind as error:
+        raise UserError(f"{name} {error}") from error
 
 
 def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
     """Return the platform XML and the bytes that are meant."""
-    size_bytes = _size(arguments.size)
+    size_bytes = _size(arguments.bytes)
     if arguments.ranks is not None and arguments.ranks < 2:
         raise UserError(f"--ranks {arguments.ranks}: a collective needs at least 2 ranks")
     return _platform(arguments.file, arguments.ranks), size_bytes
 
 
 def _size(text: str) -> float:
-    try:
+    with _told_of("--bytes", PlatformError):
         size_bytes = parse_size_bytes(text)
-    except PlatformError as error:
-        raise UserError(f"--bytes {error}") from error
     if not 1 <= size_bytes <= _MOST_BYTES:
         raise UserError(f"--bytes {text!r}: write a size from 1B to 1EB, like 1GB")
     return size_bytes
@@ -150,7 +148,7 @@ def _print_result(arguments: argparse.Namespace, result: CollectiveResult) -> No
         ("messages", f"{result.messages:,}"),
     )
     what = " ".join(filter(None, (arguments.collective, arguments.algorithm)))
-    title = f"{what}, {arguments.size}, {arguments.fidelity}, {arguments.placement}"
+    title = f"{what}, {arguments.bytes}, {arguments.fidelity}, {arguments.placement}"
     Console(file=sys.stdout).print(pairs_table(rows, title))
 
 
@@ -169,10 +167,8 @@ def _bandwidth(bytes_per_s: float) -> str:
 
 
 def _time(option: str, text: str) -> float:
-    try:
+    with _told_of(option, PlatformError):
         return parse_quantity(text, TIME)
-    except PlatformError as error:
-        raise UserError(f"{option} {error}") from error
 
 
 def _component(platform: Platform, name: str) -> FailureDomain:
@@ -185,14 +181,10 @@ def _component(platform: Platform, name: str) -> FailureDomain:
 
 
 def _as_json(component: FailureDomain, aftermath: Aftermath, hosts: list[str]) -> dict[str, Any]:
-    return {
-        "component": component.name,
-        "level": component.level,
-        "died": [hosts[position] for position in aftermath.died],
-        "hung": [hosts[position] for position in aftermath.hung],
-        "through": [hosts[position] for position in aftermath.through],
-        "end_s": aftermath.end_s,
-    }
+    became = {name: getattr(aftermath, name) for name in ("died", "hung", "through")}
+    ranks = {name: [hosts[position] for position in those] for name, those in became.items()}
+    named = {"component": component.name, "level": component.level}
+    return {**named, **ranks, "end_s": aftermath.end_s}
 
 
 def _print_aftermath(component: FailureDomain, aftermath: Aftermath, hosts: list[str]) -> None:

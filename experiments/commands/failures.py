@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
-from faultline.experiments.commands.output import explained
-from faultline.experiments.commands.parsers.single import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
+from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.analysis.quantities import unit_within
+from faultline.experiments.commands.output import console_as_wide_as, explained, print_json
+from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import MixFile, load_mix, shipped_mixes
 from faultline.experiments.config.scenario import Scenario
@@ -18,7 +19,6 @@ from faultline.experiments.config.scenario_file import load_scenario, shipped_sc
 from faultline.experiments.config.text_file import read_text_file
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.config.trace_file import write_trace
-from rich.console import Console
 from rich.table import Table
 
 _DAY_S = 86_400.0
@@ -29,23 +29,26 @@ def execute_list(arguments: argparse.Namespace) -> int:
     mixes = [load_mix(name) for name in shipped_mixes()]
     rows = [_row(mix, arguments.gpus) for mix in mixes]
     if arguments.json:
-        print(json.dumps(rows, allow_nan=False))
+        print_json(rows)
         return 0
-    table = Table(box=None, pad_edge=False)
-    table.add_column("mix", style="bold")
-    table.add_column("causes", justify="right")
-    table.add_column(f"a failure on {arguments.gpus:,} GPUs", justify="right")
-    table.add_column("hardware", justify="right")
-    table.add_column("what it is")
-    for row in rows:
-        table.add_row(
+    columns = (
+        {"header": "mix", "style": "bold"},
+        {"header": "causes", "justify": "right"},
+        {"header": f"a failure on {arguments.gpus:,} GPUs", "justify": "right"},
+        {"header": "hardware", "justify": "right"},
+        {"header": "what it is"},
+    )
+    cells = (
+        (
             row["name"],
             str(len(row["causes"])),
             f"every {_duration(row['mtbf_s'])}",
             f"{row['hardware_share']:.0%}",
             row["description"],
         )
-    _console().print(table)
+        for row in rows
+    )
+    console_as_wide_as(120).print(text_table(cells, columns, box=None, pad_edge=False))
     return 0
 
 
@@ -74,7 +77,7 @@ def execute_draw(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         _draw_figure(drawing, scenario, arguments)
     if arguments.json:
-        print(json.dumps(_as_json(drawing, arguments.seed), allow_nan=False))
+        print_json(_as_json(drawing, arguments.seed))
     else:
         _print(drawing, scenario, arguments)
     return 0
@@ -176,7 +179,7 @@ def _as_json(drawing: Drawing, drawn_with: int) -> dict[str, Any]:
 
 
 def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> None:
-    console = _console()
+    console = console_as_wide_as(120)
     console.print(_title(drawing, scenario, arguments), style="bold", highlight=False)
     console.print(_table(drawing, arguments.days))
     drawn = f"{_duration(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"
@@ -191,23 +194,21 @@ def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) 
 
 
 def _table(drawing: Drawing, days: float) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("cause", style="bold", no_wrap=True)
-    for column in ("level", "kind"):
-        table.add_column(column, no_wrap=True)
-    columns = ["a day", "share", "drawn"]
+    numbers = ["a day", "share", "drawn"]
     if drawing.course:
-        columns += ["expected", "95 %"]
+        numbers += ["expected", "95 %"]
     if drawing.share_on_many:
-        columns.append("shared")
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
+        numbers.append("shared")
+    columns: list[dict[str, Any]] = [{"header": "cause", "style": "bold"}]
+    columns += [{"header": "level"}, {"header": "kind"}]
+    columns += [{"header": number, "justify": "right"} for number in numbers]
+    rows = []
     for cause in drawing.causes:
         cells = _cells(cause, drawing, days)
-        table.add_row(
-            cause.name, cause.level or "several", cause.kind or "several", *map(cells.get, columns)
-        )
-    return table
+        named = (cause.name, cause.level or "several", cause.kind or "several")
+        rows.append([*named, *(cells[number] for number in numbers)])
+    look = {"box": None, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    return text_table(rows, [{**column, "no_wrap": True} for column in columns], **look)
 
 
 def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]:
@@ -225,14 +226,7 @@ def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]
     return cells
 
 
-def _console() -> Console:
-    """Return where to print: lines of a file or a pipe are as long as a table needs."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120)
-
-
 def _duration(time_s: float) -> str:
     """Return a time in seconds as people say it: 3.09 h."""
-    for seconds, name in ((86_400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if time_s >= seconds:
-            return f"{time_s / seconds:.3g} {name}"
-    return f"{time_s:.3g} s"
+    unit = unit_within(time_s)
+    return f"{time_s / unit.seconds:.3g} {unit.symbol}"

@@ -1,13 +1,50 @@
-"""What commands tell in the same words: where they cannot write, and tables of two columns."""
+"""How commands tell what they found: JSON, tables, progress, and where they cannot write."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.errors import UserError
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn
 from rich.table import Table
+
+
+def print_json(content: Any) -> None:
+    """Print one line of JSON, which knows neither NaN nor infinity: both are null."""
+    print(json.dumps(_finite(content), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    # A number out of a table may be numpy's, which JSON does not know.
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def console_as_wide_as(columns: int) -> Console:
+    """Return where to print: a file or a pipe has no width of its own, so that it gets one."""
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else columns)
+
+
+@contextmanager
+def progress_of(*columns: ProgressColumn) -> Iterator[Progress]:
+    """Show progress on the standard error, on terminals only, and wipe it out at the end."""
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        yield progress
 
 
 @contextmanager
@@ -37,9 +74,5 @@ def check_writable(path: Path, option: str) -> None:
 
 def pairs_table(rows: Iterable[tuple[str, ...]], title: str | None = None) -> Table:
     """Return a table of what was found: names to the left, numbers to the right."""
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    for row in rows:
-        table.add_row(*row)
-    return table
+    look = ({"style": "bold"}, {"justify": "right"})
+    return text_table(rows, look, title=title, show_header=False)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 
-from faultline.experiments.commands.output import explained, make_folder
+from faultline.experiments.commands.output import (
+    console_as_wide_as,
+    explained,
+    make_folder,
+    print_json,
+    progress_of,
+)
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.planner.advice import advise
-from faultline.experiments.planner.answer import answer
+from faultline.experiments.planner.advice import advise, answer
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,
@@ -20,10 +24,7 @@ from faultline.experiments.planner.plan import (
 from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.search import check_searchable, optimise_schemes
 from faultline.experiments.planner.situation import Wish, read_situation
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-_FILE_COLUMNS = 150
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -47,15 +48,8 @@ def execute(arguments: argparse.Namespace) -> int:
     )
     if arguments.optimise:
         check_searchable(situation)
-    console = Console(stderr=True)
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with progress_of(*columns) as progress:
         task = progress.add_task("closed forms", total=None)
 
         def on_done() -> None:
@@ -78,11 +72,10 @@ def execute(arguments: argparse.Namespace) -> int:
             optimised = optimise_schemes(plan, arguments.steps, on_done=on_done)
     advice = advise(plan)
     if arguments.json:
-        print(json.dumps(answer(plan, advice, optimised), allow_nan=False))
+        print_json(answer(plan, advice, optimised))
     else:
-        # A file has no width of its own; the table is never folded there.
-        width = None if sys.stdout.isatty() else _FILE_COLUMNS
-        print_plan(Console(file=sys.stdout, width=width), plan, advice, optimised)
+        # Wide enough that the table is never folded in a file.
+        print_plan(console_as_wide_as(150), plan, advice, optimised)
     if arguments.output is not None:
         _draw(plan, arguments)
     return 0 if plan.lines else 1

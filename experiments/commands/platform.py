@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.commands.output import print_json
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.check_report import check_report
 from faultline.platforms.collisions import hashing_cost
@@ -21,7 +22,6 @@ from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 from rich.console import Console
-from rich.table import Table
 
 _EFFECTS = {
     "network": "these count for the steps of a [model], measured all-reduce, checkpoint and load:",
@@ -58,7 +58,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
     """Say what a platform is, or what is broken in it."""
     report = check_report(arguments.file)
     if arguments.json:
-        print(json.dumps(report, allow_nan=False))
+        print_json(report)
     else:
         _print_report(report)
     return 0
@@ -67,7 +67,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
 def execute_draw(arguments: argparse.Namespace) -> int:
     """Draw a topology."""
     # Matplotlib takes its second to be imported: only where something is drawn.
-    from faultline.experiments.figures.platform import draw_platform
+    from faultline.experiments.figures.platform_drawing import draw_platform
 
     if arguments.output.suffix.lower() != ".png":
         raise UserError(
@@ -87,21 +87,20 @@ def execute_collisions(arguments: argparse.Namespace) -> int:
     spec = _spec(arguments.spec, read_settings(arguments.settings))
     cost = hashing_cost(spec, arguments.groups, arguments.seeds)
     if arguments.json:
-        print(json.dumps(asdict(cost), allow_nan=False))
+        print_json(asdict(cost))
         return 0
-    table = Table(
-        title=f"{spec.name}: all-reduce of {arguments.groups} groups, rings on all rails at once",
-        title_justify="left",
-    )
-    for heading in ("routing", "connections a pair", "time / adaptive", "least seed", "worst seed"):
-        table.add_column(heading, justify="left" if heading == "routing" else "right")
-    table.add_row("adaptive", "", "1.00")
-    table.add_row("d-mod-k", "", f"{cost.d_mod_k:.2f}")
+    rows: list[tuple[str, ...]] = [("adaptive", "", "1.00"), ("d-mod-k", "", f"{cost.d_mod_k:.2f}")]
     for connections, slowdowns in cost.ecmp.items():
         values = (median(slowdowns), min(slowdowns), max(slowdowns))
-        table.add_row("ecmp", str(connections), *(f"{value:.2f}" for value in values))
+        rows.append(("ecmp", str(connections), *(f"{value:.2f}" for value in values)))
+    headings = ("routing", "connections a pair", "time / adaptive", "least seed", "worst seed")
+    columns = [
+        {"header": heading, "justify": "left" if heading == "routing" else "right"}
+        for heading in headings
+    ]
+    title = f"{spec.name}: all-reduce of {arguments.groups} groups, rings on all rails at once"
     console = Console(highlight=False)
-    console.print(table)
+    console.print(text_table(rows, columns, title=title))
     console.print(
         f"{cost.leaf_flows} flows hashed on the {cost.leaf_links} links of one leaf switch: the "
         f"busiest is expected to have {cost.busiest_over_mean:.2f} times the mean"
@@ -119,12 +118,9 @@ def execute_list(_arguments: argparse.Namespace) -> int:
 
 def _print_report(report: dict[str, Any]) -> None:
     console = Console(highlight=False)
-    table = Table(title=report["file"], title_justify="left", show_header=False, box=None)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for row in _report_rows(report):
-        table.add_row(*row)
-    console.print(table)
+    columns = ({"style": "bold", "no_wrap": True}, {"overflow": "fold"})
+    look = {"title": report["file"], "show_header": False, "box": None}
+    console.print(text_table(_report_rows(report), columns, **look))
 
 
 def _report_rows(report: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""``faultline plot``: pictures of a sweep, or of the course of one run."""
+"""``faultline plot`` and ``report``: pictures of a sweep or of one run, and a sweep's page."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 
 from faultline.experiments.analysis.course import read_timeline
-from faultline.experiments.commands.output import explained, make_folder
-from faultline.experiments.commands.parsers.many import PLOT_FORMATS
+from faultline.experiments.commands.output import check_writable, explained, make_folder
+from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.style import save_figure
 from faultline.experiments.figures.sweep_pictures import Wanted, chosen_figure, usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
+from faultline.experiments.report.page import make_page, render
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.runs.table import read_sweep
 from faultline.simulator.timeline import Event
@@ -73,3 +74,19 @@ def _save(figure: Figure, title: str, path: Path) -> None:
     with explained(path, "choose another -o PATH"):
         save_figure(figure, path)
     print(f"{path}: {title}")
+
+
+def execute_report(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    directory: Path = arguments.dir
+    output: Path = arguments.output or directory / "report.html"
+    sweep = read_sweep(directory)
+    if sweep.frame.empty:
+        raise UserError(
+            f"{directory}: no run of this sweep has finished yet; let faultline sweep go on"
+        )
+    check_writable(output, "--output")
+    text = render(make_page(sweep))
+    output.write_text(text, encoding="utf-8", newline="\n")
+    print(output)
+    return 0

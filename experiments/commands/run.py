@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import sys
 from pathlib import Path
 
-from faultline.experiments.analysis.time_units import steps_text, time_text
-from faultline.experiments.commands.output import check_writable, explained, pairs_table
+from faultline.experiments.analysis.quantities import steps_text, time_text
+from faultline.experiments.commands.output import (
+    check_writable,
+    explained,
+    pairs_table,
+    print_json,
+    progress_of,
+)
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
@@ -17,7 +22,7 @@ from faultline.experiments.runs.single_run import run
 from faultline.simulator.badput import MEANINGS
 from faultline.simulator.timeline import Event
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -31,7 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
         with explained(f"--timeline {arguments.timeline}"):
             write_timeline(events, arguments.timeline)
     if arguments.json:
-        print(json.dumps(_finite(record), allow_nan=False))
+        print_json(record)
     else:
         _print_record(record)
     return 0
@@ -48,10 +53,7 @@ def _run_with_progress(
         TextColumn("steps, {task.fields[days]:.0f} simulated days"),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
+    with progress_of(*columns) as progress:
         total = scenario.job.steps if arguments.engine == "replay" else None
         task = progress.add_task(scenario.strategy.name, total=total, days=0.0)
         return run(
@@ -79,14 +81,6 @@ def write_timeline(events: list[Event], path: Path) -> None:
                     event.moved_types,
                 )
             )
-
-
-def _finite(record: Record) -> Record:
-    """JSON knows no infinity: a ratio over no step at all is null."""
-    return {
-        key: None if isinstance(value, float) and value == float("inf") else value
-        for key, value in record.items()
-    }
 
 
 def _print_record(record: Record) -> None:

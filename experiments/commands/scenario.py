@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from importlib.metadata import version
 from typing import Any
 
+from faultline.experiments.commands.output import print_json
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.reference import find_reference, first_sentence
-from faultline.experiments.config.reference_text import explained, overview, reference_page
+from faultline.experiments.config.reference import (
+    explained,
+    find_reference,
+    first_sentence,
+    overview,
+    reference_page,
+)
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source, scenario_toml
@@ -34,7 +39,7 @@ def execute_show(arguments: argparse.Namespace) -> int:
     """Print a scenario with every value filled in."""
     resolved = resolve_source(read_source(arguments.scenario, arguments.settings))
     if arguments.json:
-        print(json.dumps(_as_json(resolved), allow_nan=False))
+        print_json(_as_json(resolved))
         return 0
     toml = scenario_toml(resolved, comments=not arguments.plain, everything=arguments.all)
     # Colours on a terminal only, and lines as they are: they are made to be copied.
@@ -64,7 +69,7 @@ def _as_json(resolved: ResolvedScenario) -> dict[str, Any]:
 def execute_check(arguments: argparse.Namespace) -> int:
     """Name every mistake."""
     wrong = mistakes = 0
-    for name in arguments.files:
+    for name in arguments.file:
         lines = check_scenario(name)
         for line in lines or [f"{name}: ok"]:
             print(line)
@@ -72,7 +77,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
         mistakes += len(lines)
     if mistakes:
         several = "mistakes" if mistakes > 1 else "mistake"
-        files = f"{wrong} of {len(arguments.files)} files" if len(arguments.files) > 1 else "it"
+        files = f"{wrong} of {len(arguments.file)} files" if len(arguments.file) > 1 else "it"
         raise UserError(f"scenario check: {mistakes} {several} in {files}")
     return 0
 

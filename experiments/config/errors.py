@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from faultline.platforms.errors import PlatformError
+from faultline.simulator.failures.distributions import DistributionError
+from faultline.simulator.simgrid_engine.process import SimulationError
+from faultline.strategies.errors import StrategyError
+
 
 class UserError(ValueError):
     """Bad input, told in one line: where, what is wrong, and what would be right.
@@ -17,6 +22,10 @@ class UserError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(" ".join(message.split())))
+
+
+EXPLAINED = (UserError, PlatformError, StrategyError, DistributionError, SimulationError)
+"""These say all there is to say; of any other error its kind is worth knowing too."""
 
 
 def printable(text: str) -> str:

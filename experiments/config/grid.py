@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import remedy_for, schema_keys
-from faultline.experiments.config.mistakes import mistakes_in, quote
+from faultline.experiments.config.keys import mistakes_in, quote, remedy_for, schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import shipped_scenarios
 from faultline.experiments.config.text_file import Library

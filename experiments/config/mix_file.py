@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from faultline.experiments.config.mistakes import Location, mistakes_in, quote
+from faultline.experiments.config.keys import Location, mistakes_in, quote
 from faultline.experiments.config.text_file import Library
 from faultline.experiments.config.toml_text import TomlSource, parse_toml
 from faultline.platforms.errors import PlatformError

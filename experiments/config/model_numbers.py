@@ -1,16 +1,21 @@
-"""The numbers of a job that follow from its model and its platform."""
+"""The cluster that ``platform.file`` names, and what of a job follows from it and from a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from math import isclose
+from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.clusters import spec_of_cluster
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.tables.job import ModelTable
+from faultline.platforms.platform_data import Platform
+from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
@@ -18,6 +23,66 @@ from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Precision, gpu_memory
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.simulator.workload.transformer import Transformer
+
+
+def cluster_file(name: str) -> Path:
+    """Return the path of a platform XML that is no shipped cluster.
+
+    Raises
+    ------
+    UserError
+        If there is no such file.
+    """
+    path = Path(name)
+    if not path.is_file():
+        raise UserError(
+            f"platform.file = {name!r}: no such file; name a platform XML or a shipped "
+            f"cluster ({', '.join(preset_names())})"
+        )
+    return path
+
+
+def spec_of_cluster(name: str) -> ClusterSpec | None:
+    """Return the spec of a cluster; None for an XML that keeps none.
+
+    Raises
+    ------
+    UserError, PlatformError
+        If there is no such platform, or it is broken.
+    """
+    return _preset(name) if name in preset_names() else platform_at(cluster_file(name)).spec
+
+
+def gpus_of_cluster(name: str) -> int:
+    """Return how many GPUs a cluster stands for.
+
+    Raises
+    ------
+    UserError, PlatformError
+        If there is no such platform, or it is broken.
+    """
+    if name not in preset_names():
+        platform = platform_at(cluster_file(name))
+        return len(platform.gpus) * platform.gpus_per_rank
+    spec = _preset(name)
+    return spec.plane.cluster_gpus if spec.plane else spec.gpus
+
+
+def platform_at(path: Path) -> Platform:
+    """Read a platform, once for as long as its file does not change: large ones take a second."""
+    status = path.stat()
+    return _platform_as_of(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=32)
+def _preset(name: str) -> ClusterSpec:
+    return load_preset(name)
+
+
+@lru_cache(maxsize=8)
+def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
+    return read_platform(path)
+
 
 _PRECISION = Precision(gradient_bytes=2.0)
 """Gradients travel in 16 bits; the optimizer keeps its state in 32."""
@@ -156,8 +221,7 @@ def _spec(model: ModelTable, cluster: str) -> ClusterSpec:
 
 
 def _check_agrees(stated: Mapping[str, Any], path: tuple[str, str], value: float) -> None:
-    table = stated.get(path[0])
-    given = table.get(path[1]) if isinstance(table, Mapping) else None
+    given = value_at(stated, path)
     if isinstance(given, int | float) and not isclose(given, value, rel_tol=1e-9):
         raise UserError(
             f"{'.'.join(path)} = {given:g}: the model comes to {value:g}; leave it out, or set "

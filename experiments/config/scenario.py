@@ -10,10 +10,9 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from copy import deepcopy
 from typing import Any, Literal
 
-from faultline.experiments.config.clusters import gpus_of_cluster
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.mistakes import and_more, mistakes_in
-from faultline.experiments.config.model_numbers import numbers_of_model
+from faultline.experiments.config.keys import and_more, mistakes_in
+from faultline.experiments.config.model_numbers import gpus_of_cluster, numbers_of_model
 from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.tables.job import JobTable, ModelTable, PlatformTable
 from faultline.experiments.config.tables.phases import (

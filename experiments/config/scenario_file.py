@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.mistakes import Location, Mistake, mistakes_in, quote
+from faultline.experiments.config.keys import Location, Mistake, mistakes_in, quote
 from faultline.experiments.config.mix_file import shipped_mixes
 from faultline.experiments.config.scenario import Scenario, set_key
 from faultline.experiments.config.text_file import Library

@@ -15,7 +15,7 @@ from typing import Any
 
 import tomlkit
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.mistakes import Location, Mistake, and_more
+from faultline.experiments.config.keys import Location, Mistake, and_more
 from faultline.platforms.toml_lines import key_lines
 from tomlkit.items import Float, Integer, Item, Trivia
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 from faultline.experiments.config.errors import UserError, did_you_mean
-from faultline.experiments.config.mistakes import quote
+from faultline.experiments.config.keys import quote
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.units import parse_time_s
 from faultline.simulator.failures.failure import KINDS, LEVELS, Failure, JobLayout, Kind, Level

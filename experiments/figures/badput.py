@@ -10,8 +10,15 @@ import pandas as pd
 from faultline.experiments.analysis.quantities import setting_text
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.figures.panels import in_order, run_notes, write_notes, write_title
-from faultline.experiments.figures.style import CAUSE_LOOKS, figure_style
+from faultline.experiments.figures.style import (
+    CAUSE_LOOKS,
+    figure_style,
+    in_order,
+    name_rows,
+    run_notes,
+    write_notes,
+    write_title,
+)
 from faultline.simulator.badput import CAUSES, MEANINGS, USEFUL
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -30,20 +37,12 @@ def draw_badput(
 
     Parameters
     ----------
-    frame : DataFrame
-        A sweep, a row a run, with a column ``<cause>_s`` for each of `simulator.badput.CAUSES`.
-        Failed runs are left out and counted in a note.
+    frame, notes
+        As in `curves.draw_curves`, with a column ``<cause>_s`` for each of `CAUSES`.
     by : str or sequence of str
         The axes whose combinations are bars; others are averaged over.
     unit : {"share", "days"}
         Whether bars show shares of the time, or simulated days.
-    notes : sequence of str
-        Sentences to be written below.
-
-    Raises
-    ------
-    UserError
-        If no run gave a record.
     """
     keys = [by] if isinstance(by, str) else list(by)
     runs = successful(frame)
@@ -117,11 +116,7 @@ def _draw_bars(axis: Axes, amounts: pd.DataFrame, places: np.ndarray) -> None:
 
 
 def _name_bars(axis: Axes, labels: list[str], places: np.ndarray, useful: pd.Series) -> None:
-    axis.set_yticks(places, labels)
-    axis.set_ylim(places[-1] + 0.6, -0.6)
-    axis.tick_params(axis="y", length=0)
-    axis.grid(visible=False, axis="y")
-    axis.grid(visible=True, axis="x")
+    name_rows(axis, places.tolist(), labels)
     for place, share in zip(places, useful, strict=True):
         text = f"{share:.0%}" if np.isfinite(share) else "–"
         axis.annotate(

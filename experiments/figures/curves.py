@@ -1,4 +1,7 @@
-"""A metric over a numeric axis: a line a scheme, with a band over seeds."""
+"""A metric over a numeric axis, a line a scheme with a band over seeds; and schemes side by side.
+
+There each has a dot and its interval, and each setting a row.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
-from faultline.experiments.analysis.quantities import quantity
+from faultline.experiments.analysis.quantities import quantity, setting_text
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.figures.palette import LineLook
-from faultline.experiments.figures.panels import (
-    LOG_SPAN,
+from faultline.experiments.figures.style import (
+    add_legend,
+    figure_style,
     in_order,
     label_outer,
     looks_of,
-    make_panels,
-    panel_title,
+    name_rows,
+    panels_by,
     plain_ticks,
     run_notes,
+    spans,
     write_notes,
     write_title,
 )
-from faultline.experiments.figures.style import figure_style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 LOG_X_SPAN = 20.0
@@ -84,18 +87,17 @@ def draw_curves(
         {None: LineLook("", "#0072B2", "o")} if hue is None else looks_of(hue, in_order(frame[hue]))
     )
     with figure_style():
-        figure, panels = make_panels([] if column is None else in_order(frame[column]))
-        for value, axis in panels.items():
-            mine = table if column is None else table[table[column] == value]
+        figure, panels = panels_by(frame, table, column)
+        for axis, mine in panels:
             _draw_lines(axis, mine, x, hue, looks)
-            if column is not None:
-                axis.set_title(panel_title(column, value))
-        scale_axes(list(panels.values()), table, x, metric)
-        label_outer(list(panels.values()), quantity(x).with_unit, quantity(metric).with_unit)
+        axes = [axis for axis, _ in panels]
+        scale_axes(axes, table, x, metric)
+        label_outer(axes, quantity(x).with_unit, quantity(metric).with_unit)
         write_title(figure, f"{quantity(metric).label} over {quantity(x).label}")
         write_notes(figure, notes)
         if hue is not None:
-            _add_legend(figure, hue, list(looks.values()))
+            title = None if hue == "strategy.name" else quantity(hue).with_unit
+            add_legend(figure, looks.values(), title, markeredgewidth=0)
     return figure
 
 
@@ -106,14 +108,7 @@ def _draw_lines(
         line = table if hue is None else table[table[hue] == value]
         line = line.sort_values(x)
         axis.fill_between(line[x], line["low"], line["high"], color=look.colour, alpha=0.18, lw=0)
-        axis.plot(
-            line[x],
-            line["mean"],
-            color=look.colour,
-            marker=look.marker,
-            linestyle=look.dashes,
-            markeredgewidth=0,
-        )
+        axis.plot(line[x], line["mean"], **look.line, markeredgewidth=0)
 
 
 def _undrawn(count: int) -> list[str]:
@@ -121,18 +116,6 @@ def _undrawn(count: int) -> list[str]:
         return []
     points = f"{count} point{'s' if count > 1 else ''}"
     return [f"Not drawn: {points} where a job completed no step."]
-
-
-def _add_legend(figure: Figure, hue: str, looks: list[LineLook]) -> None:
-    handles = [
-        Line2D(
-            [], [], color=look.colour, marker=look.marker, linestyle=look.dashes,
-            markeredgewidth=0, label=look.label,
-        )
-        for look in looks
-    ]  # fmt: skip
-    title = None if hue == "strategy.name" else quantity(hue).with_unit
-    figure.legend(handles=handles, loc="outside right upper", title=title)
 
 
 def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> None:
@@ -148,9 +131,9 @@ def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> No
         The columns drawn.
     """
     places = np.sort(table[x].unique())
-    log_x = _spans(places, LOG_X_SPAN)
+    log_x = spans(places, LOG_X_SPAN)
     is_share = quantity(metric).shown_unit == "%"
-    log_y = not is_share and _spans(table["mean"].to_numpy(), LOG_SPAN)
+    log_y = not is_share and spans(table["mean"])
     for axis in axes:
         if log_x:
             axis.set_xscale("log")
@@ -185,12 +168,82 @@ def _legible(places: np.ndarray, log: bool) -> list[float]:
     return [float(places[place]) for place in kept]
 
 
-def _spans(values: np.ndarray, span: float) -> bool:
-    return bool(len(values) and values.min() > 0 and values.max() > span * values.min())
-
-
 def _show_zero_where_near(axis: Axes) -> None:
     # From a third of the height on, starting at zero costs little and shows true proportions.
     low, high = axis.get_ylim()
     if low < high / 3:
         axis.set_ylim(0, high)
+
+
+def draw_comparison(
+    frame: pd.DataFrame,
+    metric: str,
+    by: str = "strategy.name",
+    settings: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Figure:
+    """Draw the mean and its 95 % interval for each value of `by`, a row a setting.
+
+    Parameters
+    ----------
+    frame, metric, notes
+        As in `draw_curves`; means that are infinite are written at the right end.
+    by : str
+        The axis whose values are compared.
+    settings : sequence of str
+        The axes whose combinations are rows; others are averaged over.
+    """
+    runs = successful(frame)
+    table = mean_over_seeds(runs, [*settings, by], metric)
+    table[["mean", "low", "high"]] *= quantity(metric).scale
+    labels = [setting_text(row) for row in table[list(settings)].to_dict(orient="records")]
+    rows = list(dict.fromkeys(labels))
+    table["row"] = [rows.index(label) for label in labels]
+    values = in_order(frame[by])
+    looks = looks_of(by, values)
+    with figure_style():
+        figure = Figure(figsize=(8.6, 1.7 + 0.16 * len(rows) * (len(values) + 1)))
+        axis = figure.subplots()
+        for place, value in enumerate(values):
+            offset = 0.7 * ((place + 0.5) / len(values) - 0.5)
+            _draw_dots(axis, table[table[by] == value], looks[value], offset)
+        name_rows(axis, range(len(rows)), rows if settings else [""])
+        _scale(axis, table, metric)
+        axis.set_xlabel(quantity(metric).with_unit)
+        add_legend(figure, looks.values(), linestyle="-")
+        write_title(figure, f"{quantity(metric).label} by {quantity(by).label}")
+        means = run_notes(frame, [*settings, by], "Mean and 95 % interval")
+        write_notes(figure, [*notes, *means])
+    return figure
+
+
+def _draw_dots(axis: Axes, table: pd.DataFrame, look: LineLook, offset: float) -> None:
+    finite = table[np.isfinite(table["mean"])]
+    axis.errorbar(
+        finite["mean"],
+        finite["row"] + offset,
+        xerr=[finite["mean"] - finite["low"], finite["high"] - finite["mean"]],
+        fmt=look.marker,
+        color=look.colour,
+        markersize=6,
+        elinewidth=1.4,
+        capsize=2.5,
+    )
+    for row in table.loc[np.isinf(table["mean"]), "row"]:
+        axis.annotate(
+            "∞ completed no step", (1, row + offset), xycoords=("axes fraction", "data"),
+            ha="right", va="center", fontsize=8, color=look.colour,
+        )  # fmt: skip
+
+
+def _scale(axis: Axes, table: pd.DataFrame, metric: str) -> None:
+    means = table.loc[np.isfinite(table["mean"]), "mean"]
+    if quantity(metric).shown_unit == "%" or means.empty:
+        return
+    log = spans(means)
+    if log:
+        axis.set_xscale("log")
+        axis.set_xlim(means.min() / 1.3)
+    elif means.min() >= 0:
+        axis.set_xlim(0)
+    plain_ticks(axis.xaxis, log=log)

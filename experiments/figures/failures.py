@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from faultline.experiments.analysis.failure_draw import Drawing
+from faultline.experiments.analysis.quantities import unit_within
 from faultline.experiments.figures.style import figure_style, save_figure
 from faultline.simulator.failures.failure import KINDS, Failure, JobLayout, Kind
 from matplotlib import pyplot as plt
@@ -83,7 +84,7 @@ def _draw_causes(axis: Axes, drawing: Drawing) -> None:
 def _draw_places(axis: Axes, drawing: Drawing) -> None:
     """A mark a failure on the GPUs it hit, and a line as long as the repair."""
     layout = drawing.layout
-    repairs, colours, hit, hit_colours = [], [], [], []
+    repairs, hit, colours = [], [], []
     for failure in drawing.failures:
         lowest, highest = _gpus(failure, layout)
         at, colour = failure.time_s / _DAY_S, KIND_COLOURS[failure.kind]
@@ -92,18 +93,17 @@ def _draw_places(axis: Axes, drawing: Drawing) -> None:
         repairs.append([(at, middle), (until, middle)])
         colours.append(colour)
         hit.append([(at, lowest), (at, highest)])
-        hit_colours.append(colour)
     alpha = _alpha(len(drawing.failures))
     axis.add_collection(
         LineCollection(repairs, colors=colours, linewidths=1.2, alpha=0.6 * alpha, rasterized=True)
     )
     axis.add_collection(
-        LineCollection(hit, colors=hit_colours, linewidths=1.5, alpha=alpha, rasterized=True)
+        LineCollection(hit, colors=colours, linewidths=1.5, alpha=alpha, rasterized=True)
     )
     axis.scatter(
         [ends[0][0] for ends in hit],
         [(ends[0][1] + ends[1][1]) / 2 for ends in hit],
-        c=hit_colours,
+        c=colours,
         marker="|",
         s=22,
         alpha=alpha,
@@ -128,9 +128,8 @@ def _draw_count(axis: Axes, drawing: Drawing) -> None:
     axis.step(times, counts, where="post", color="black", lw=1.4, label="drawn", zorder=3)
     if drawing.course:
         days = np.linspace(0.0, drawing.span_s / _DAY_S, len(drawing.course))
-        means = [expected.mean for expected in drawing.course]
-        least = [expected.least for expected in drawing.course]
-        most = [expected.most for expected in drawing.course]
+        bounds = [(until.mean, until.least, until.most) for until in drawing.course]
+        means, least, most = np.transpose(bounds)
         axis.plot(days, means, color="#777777", lw=1.2, ls="--", label="expected")
         axis.fill_between(days, least, most, color="#dddddd", label="95 %", zorder=1)
     axis.set_ylim(0, None)
@@ -145,32 +144,29 @@ def _draw_intervals(axis: Axes, drawing: Drawing) -> None:
     """Histogram of the times between failures, beside an exponential of the model's mean."""
     times_s = np.array([0.0, *(failure.time_s for failure in drawing.failures)])
     intervals_s = np.diff(times_s)
-    unit_s, unit = _unit(drawing.mtbf_s)
-    longest = float(np.quantile(intervals_s, 0.995)) / unit_s or 1.0
+    unit = unit_within(drawing.mtbf_s)
+    longest = float(np.quantile(intervals_s, 0.995)) / unit.seconds or 1.0
     bins = int(min(40, max(8, 2 * sqrt(len(intervals_s)))))
     edges = np.linspace(0.0, longest, bins + 1)
     axis.hist(
-        intervals_s / unit_s, bins=edges.tolist(), color="#999999", edgecolor="white", label="drawn"
+        intervals_s / unit.seconds,
+        bins=edges.tolist(),
+        color="#999999",
+        edgecolor="white",
+        label="drawn",
     )
     middles = (edges[:-1] + edges[1:]) / 2
-    mean = drawing.mtbf_s / unit_s
+    mean = drawing.mtbf_s / unit.seconds
     density = np.exp(-middles / mean) / mean * (edges[1] - edges[0]) * len(intervals_s)
     axis.plot(
-        middles, density, color="#D55E00", lw=1.8, label=f"exponential, mean {mean:.3g} {unit}"
+        middles, density, color="#D55E00", lw=1.8, label=f"exponential, mean {mean:.3g} {unit.name}"
     )
     axis.set_xlim(0, longest)
     axis.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.set_xlabel(f"{unit} between two failures of the system")
+    axis.set_xlabel(f"{unit.name} between two failures of the system")
     axis.set_ylabel("failures")
     axis.legend(loc="upper right")
     axis.set_title("How long between them")
-
-
-def _unit(time_s: float) -> tuple[float, str]:
-    for seconds, name in ((_DAY_S, "days"), (3600.0, "hours"), (60.0, "minutes")):
-        if time_s >= seconds:
-            return seconds, name
-    return 1.0, "seconds"
 
 
 def _alpha(failures: int) -> float:

@@ -10,19 +10,19 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
 from faultline.experiments.analysis.quantities import quantity, shown_value
 from faultline.experiments.analysis.selection import successful, without_other_knobs
-from faultline.experiments.figures.panels import (
-    LOG_SPAN,
+from faultline.experiments.figures.style import (
+    figure_style,
     in_order,
     label_outer,
     looks_of,
     make_panels,
-    panel_title,
+    panels_by,
     plain_ticks,
     run_notes,
+    spans,
     write_notes,
     write_title,
 )
-from faultline.experiments.figures.style import figure_style
 from matplotlib import colormaps, colors
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -84,22 +84,11 @@ def draw_heat_map(
 
     Parameters
     ----------
-    frame : DataFrame
-        A sweep, a row a run. Failed runs are left out and counted in a note; axes that are not
-        drawn are averaged over and named.
+    frame, metric, column, notes
+        As in `curves.draw_curves`. Cells whose mean is infinite are marked with ∞, and all panels
+        share one scale of colours.
     x, y : str
         Two axes, numeric or not.
-    metric : str
-        A numeric column; cells whose mean is infinite are marked with ∞.
-    column : str, optional
-        The axis whose values are panels; all share one scale of colours.
-    notes : sequence of str
-        Sentences to be written below.
-
-    Raises
-    ------
-    UserError
-        If no run gave a record.
     """
     runs = successful(frame)
     keys = [key for key in (column, x, y) if key is not None]
@@ -108,19 +97,16 @@ def draw_heat_map(
     norm = _norm(table["mean"], metric)
     columns, rows = in_order(frame[x]), in_order(frame[y])
     with figure_style():
-        values = [] if column is None else in_order(frame[column])
-        figure, panels = make_panels(values, *panel_size(columns, rows))
-        for value, axis in panels.items():
-            mine = table if column is None else table[table[column] == value]
+        figure, panels = panels_by(frame, table, column, *panel_size(columns, rows))
+        for axis, mine in panels:
             cells = cell_grid(mine, x, y, "mean", columns, rows)
             _draw_cells(axis, cells, norm, _colours(metric))
             name_ticks(axis, x, y, columns, rows)
-            if column is not None:
-                axis.set_title(panel_title(column, value))
-        label_outer(list(panels.values()), quantity(x).with_unit, quantity(y).with_unit)
+        axes = [axis for axis, _ in panels]
+        label_outer(axes, quantity(x).with_unit, quantity(y).with_unit)
         bar = figure.colorbar(
             ScalarMappable(norm, _colours(metric)),
-            ax=list(panels.values()),
+            ax=axes,
             label=quantity(metric).with_unit,
         )
         plain_ticks(bar.ax.yaxis, log=isinstance(norm, LogNorm), digits=6)
@@ -164,10 +150,8 @@ def _norm(means: pd.Series, metric: str) -> Normalize:
     finite = means[np.isfinite(means)]
     if finite.empty:
         return Normalize(0, 1)
-    low, high = float(finite.min()), float(finite.max())
-    if quantity(metric).shown_unit != "%" and low > 0 and high > LOG_SPAN * low:
-        return LogNorm(low, high)
-    return Normalize(low, high)
+    log = quantity(metric).shown_unit != "%" and spans(finite)
+    return (LogNorm if log else Normalize)(float(finite.min()), float(finite.max()))
 
 
 def _colours(metric: str) -> str:
@@ -186,19 +170,12 @@ def draw_best_map(
 
     Parameters
     ----------
-    frame : DataFrame
-        A sweep, a row a run; failed runs are left out and counted in a note.
-    x, y : str
-        Two axes, numeric or not.
+    frame, x, y
+        As in `draw_heat_map`.
     metric : str
         A numeric column that is better the lower, or the higher, it is.
     by : str
         The axis whose best value is sought.
-
-    Raises
-    ------
-    UserError
-        If no run gave a record.
     """
     frame, at_best = without_other_knobs(frame, {x, y, by}, metric)
     table = _winners(successful(frame), x, y, metric, by)

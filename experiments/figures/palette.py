@@ -32,6 +32,12 @@ class LineLook:
     marker: str
     dashes: Dashes = "-"
 
+    @property
+    def line(self) -> dict[str, Any]:
+        """The look as matplotlib's lines take it."""
+        named = {"color": self.colour, "marker": self.marker, "linestyle": self.dashes}
+        return {**named, "label": self.label}
+
 
 def look_of(scheme: str) -> LineLook:
     """Return how a scheme looks, by its registered name; others than registered ones look too."""

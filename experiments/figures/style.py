@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -10,22 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from faultline.experiments.figures.palette import FREE_MARKERS, LineLook, looks_of_schemes
+import numpy as np
+import pandas as pd
+from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
+from faultline.experiments.analysis.selection import averaged_axes, caveats
+from faultline.experiments.figures.palette import FREE_MARKERS, LineLook, look_of, looks_of_schemes
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
+from numpy.typing import ArrayLike
 
-__all__ = [
-    "ACTIVITY_LOOKS", "CAUSE_LOOKS", "PUBLISHED", "SCHEME_COLOURS", "SCHEME_MARKERS",
-    "SCHEME_NAMES", "BarLook", "LineLook", "figure_style", "graded_looks", "save_figure",
-    "scheme_looks",
-]  # fmt: skip
-
-# Other names of `palette`, until everybody uses it.
+# Its other name, until everybody uses that of `palette`.
 scheme_looks = looks_of_schemes
-_EVERYWHERE = looks_of_schemes(("checkpoint", "replication", "spare"))
-SCHEME_COLOURS = {name: look.colour for name, look in _EVERYWHERE.items()}
-SCHEME_MARKERS = {name: look.marker for name, look in _EVERYWHERE.items()}
-SCHEME_NAMES = {name: look.label for name, look in _EVERYWHERE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +102,188 @@ def save_figure(figure: Figure, path: Path) -> Path:
     figure.savefig(path)
     plt.close(figure)
     return path
+
+
+PANELS_A_ROW = 3
+LOG_SPAN = 8.0
+"""What is measured is on a logarithmic scale where it spans more than this ratio."""
+
+_NOTE_INCHES_PER_LETTER = 0.062
+
+
+def in_order(values: pd.Series) -> list[Any]:
+    """Return the values of an axis once each: numbers ascending, others as the sweep has them."""
+    found = list(values.dropna().unique())
+    if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+        return sorted(found)
+    return found
+
+
+def make_panels(
+    values: Sequence[Any], width: float = 3.3, height: float = 3.2
+) -> tuple[Figure, dict[Any, Axes]]:
+    """Return a figure with a panel for each value, or one panel (for None) if there is none.
+
+    Parameters
+    ----------
+    values : sequence
+        What the panels stand for, in order.
+    width, height : float
+        Size of a panel, in inches; a single one is larger.
+    """
+    wanted = list(values) or [None]
+    across = panels_a_row(len(wanted))
+    down = -(-len(wanted) // across)
+    alone = len(wanted) == 1
+    figure = Figure(figsize=(max(6.8, 2.2 + width * across), 4.4 if alone else 0.9 + height * down))
+    grid = figure.subplots(
+        down,
+        across,
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+    )
+    panels = list(grid.flat)
+    for unused in panels[len(wanted) :]:
+        unused.set_visible(False)
+    return figure, dict(zip(wanted, panels, strict=False))
+
+
+def panels_by(
+    frame: pd.DataFrame, table: pd.DataFrame, column: str | None, *size: float
+) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+    """Return a figure with a titled panel for each value of a column, and its part of a table.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The runs, which have the values in order.
+    table : DataFrame
+        What is drawn.
+    column : str or None
+        The axis whose values are panels; without one there is a single panel.
+    *size : float
+        As in `make_panels`.
+    """
+    if column is None:
+        figure, alone = make_panels([], *size)
+        return figure, [(alone[None], table)]
+    figure, panels = make_panels(in_order(frame[column]), *size)
+    for value, axis in panels.items():
+        axis.set_title(panel_title(column, value))
+    return figure, [(axis, table[table[column] == value]) for value, axis in panels.items()]
+
+
+def panels_a_row(count: int) -> int:
+    """Return how many panels stand side by side, so that the rows are as full as can be."""
+    rows = -(-count // PANELS_A_ROW)
+    return -(-count // rows)
+
+
+def label_outer(panels: Sequence[Axes], x_label: str, y_label: str) -> None:
+    """Name the axes once: below the lowest panel of each column, and left of each row."""
+    across = panels_a_row(len(panels))
+    for place, axis in enumerate(panels):
+        lowest = place + across >= len(panels)
+        axis.tick_params(labelbottom=lowest)
+        if lowest:
+            axis.set_xlabel(x_label)
+        if place % across == 0:
+            axis.set_ylabel(y_label)
+
+
+def looks_of(axis: str, values: Sequence[Any]) -> dict[Any, LineLook]:
+    """Return a look for each value of an axis: schemes have their own, others are graded."""
+    if axis == "strategy.name":
+        return dict(looks_of_schemes(values))
+    labels = [shown_value(axis, value) for value in values]
+    return dict(zip(values, graded_looks(labels), strict=True))
+
+
+def panel_title(axis: str, value: Any) -> str:
+    """Return what a panel stands for: a scheme by its name, else axis and value."""
+    if axis == "strategy.name":
+        return look_of(value).label
+    return setting_text({axis: value})
+
+
+def plain_ticks(
+    axis: XAxis | YAxis, *, log: bool, digits: int = 10, numticks: int | None = None
+) -> None:
+    """Let ticks read as numbers; on a logarithmic axis at 1, 2 and 5 times powers of ten."""
+    if log:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=numticks))
+        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(lambda value, _: f"{value:,.{digits}g}")
+
+
+def spans(values: ArrayLike, ratio: float = LOG_SPAN) -> bool:
+    """Whether values are positive and so far apart that a scale should be logarithmic."""
+    found = np.asarray(values)
+    return bool(found.size and found.min() > 0 and found.max() > ratio * found.min())
+
+
+def name_rows(axis: Axes, places: Sequence[float], labels: Sequence[str]) -> None:
+    """Name rows from the top down, whose values are read off vertical lines."""
+    axis.set_yticks(places, labels)
+    axis.set_ylim(places[-1] + 0.6, -0.6)
+    axis.tick_params(axis="y", length=0)
+    axis.grid(visible=False, axis="y")
+    axis.grid(visible=True, axis="x")
+
+
+def add_legend(
+    figure: Figure, looks: Iterable[LineLook], title: str | None = None, **line: Any
+) -> None:
+    """Name lines beside a figure; `line` goes before what their look says."""
+    handles = [Line2D([], [], **{**look.line, **line}) for look in looks]
+    figure.legend(handles=handles, loc="outside right upper", title=title)
+
+
+def ticks_at(axis: XAxis | YAxis, values: Sequence[float]) -> None:
+    """Let the ticks of a scale be some numbers and nothing else."""
+    axis.set_major_locator(FixedLocator(values))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
+
+
+def draw_band(axis: Axes, x: pd.Series, table: pd.DataFrame, colour: str) -> None:
+    """Shade what lies between the columns ``low`` and ``high`` of a table."""
+    axis.fill_between(x, table["low"], table["high"], color=colour, alpha=0.2, linewidth=0)
+
+
+def write_title(figure: Figure, text: str) -> None:
+    """Write what a figure shows above it, from the left; the first letter becomes a capital."""
+    figure.suptitle(text[:1].upper() + text[1:], x=0.01, ha="left", fontweight="bold")
+
+
+def write_notes(figure: Figure, notes: Sequence[str]) -> None:
+    """Write sentences below a figure, in as many lines as they need."""
+    if not notes:
+        return
+    letters = int(figure.get_figwidth() / _NOTE_INCHES_PER_LETTER)
+    # As the label of the whole figure, the layout keeps room for it.
+    figure.supxlabel(
+        textwrap.fill(" ".join(notes), letters), x=0.01, ha="left", fontsize=8, color="#555555"
+    )
+
+
+def run_notes(frame: pd.DataFrame, drawn: Collection[str | None], what: str) -> list[str]:
+    """Return what a reader must know of the runs behind a picture, a sentence each.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The runs, a row each.
+    drawn : collection of str
+        The columns that the picture tells apart.
+    what : str
+        What is drawn of the seeds, such as ``Mean``.
+    """
+    seeds = frame["seed"].nunique()
+    sentences = [f"{what} over {seeds} seeds." if seeds > 1 else "One seed."]
+    averaged = averaged_axes(frame, [column for column in drawn if column is not None])
+    if averaged:
+        names = ", ".join(quantity(axis).label for axis in averaged)
+        sentences.append(f"Averaged over {names}.")
+    return [*sentences, *caveats(frame)]

@@ -19,8 +19,7 @@ from faultline.experiments.analysis.selection import (
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.badput import draw_badput
-from faultline.experiments.figures.comparison import draw_comparison
-from faultline.experiments.figures.curves import draw_curves
+from faultline.experiments.figures.curves import draw_comparison, draw_curves
 from faultline.experiments.figures.maps import draw_best_map, draw_heat_map
 from faultline.experiments.runs.table import Sweep
 from matplotlib.figure import Figure

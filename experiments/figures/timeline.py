@@ -14,10 +14,15 @@ from faultline.experiments.analysis.course import (
     steps_of,
     telling_window,
 )
-from faultline.experiments.analysis.time_units import TimeUnit, unit_for
+from faultline.experiments.analysis.quantities import TimeUnit, unit_for
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.figures.panels import write_notes, write_title
-from faultline.experiments.figures.style import ACTIVITY_LOOKS, figure_style
+from faultline.experiments.figures.style import (
+    ACTIVITY_LOOKS,
+    figure_style,
+    name_rows,
+    write_notes,
+    write_title,
+)
 from faultline.simulator.timeline import Event, EventKind
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -180,11 +185,7 @@ def draw_lanes(
     _mark_failures(axis, events, unit)
     if "checkpoint" in lanes:
         _mark_checkpoints(axis, events, unit, lanes.index("checkpoint") + 1)
-    axis.set_yticks(range(len(lanes) + 1), ["failures", *(_NAMES[name] for name in lanes)])
-    axis.set_ylim(len(lanes) + 0.6, -0.6)
-    axis.tick_params(axis="y", length=0)
-    axis.grid(visible=False, axis="y")
-    axis.grid(visible=True, axis="x")
+    name_rows(axis, range(len(lanes) + 1), ["failures", *(_NAMES[name] for name in lanes)])
     axis.set_xlim(window.start_s / unit.seconds, window.end_s / unit.seconds)
 
 

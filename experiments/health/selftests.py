@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from faultline.experiments.health.check import Check
+from faultline.experiments.health.checks import Check
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.selftest import FlowCheck, single_flow

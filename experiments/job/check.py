@@ -6,24 +6,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from faultline.experiments.config.errors import UserError, printable
-from faultline.experiments.config.mistakes import Location, Mistake
+from faultline.experiments.config.errors import EXPLAINED, UserError, printable
+from faultline.experiments.config.keys import Location, Mistake
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
-from faultline.platforms.errors import PlatformError
-from faultline.simulator.failures.distributions import DistributionError
-from faultline.simulator.simgrid_engine.process import SimulationError
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.registry import strategy_class
 from pydantic import ValidationError
 
 MOST_MISTAKES = 100
 """What is wrong with one file beyond these is counted, and not told."""
 
-_REFUSALS = (UserError, PlatformError, StrategyError, DistributionError, SimulationError)
 _LEADING_KEY = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 
 
@@ -93,7 +88,7 @@ def _refusals(checks: Iterable[Callable[[], object]]) -> list[Mistake]:
 def _refusal(check: Callable[[], object]) -> str | None:
     try:
         check()
-    except _REFUSALS as error:
+    except EXPLAINED as error:
         return str(error)
     return None
 

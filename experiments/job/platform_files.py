@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from faultline.experiments.config.clusters import cluster_file, platform_at, spec_of_cluster
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.model_numbers import cluster_file, platform_at, spec_of_cluster
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from faultline.simulator.simgrid_engine.state_transfers import StateTransferTimes
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.job.platform_files import (
+    explaining_aborts,
+    platform_file,
+    spec_of,
+    state_bytes,
+)
+from faultline.simulator.job import Durations
+from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import CheckpointPolicy, EverySteps
-from faultline.strategies.protection.base import Protection, SnapshotCost
+from faultline.strategies.in_memory.node_groups import NodeGroups
+from faultline.strategies.protection.base import ProtectedJob, Protection, SnapshotCost
+from faultline.strategies.protection.registry import protection_class
 from faultline.strategies.protection.storage import Storage
 from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 
@@ -87,3 +99,141 @@ class Protected:
             return replace(costs, save_s=self.persist_cost.stall_s)
         load_s = self.protection.load_times(self.times).local_s
         return replace(costs, save_s=self.snapshot_cost.stall_s, restart_s=costs.restart_s + load_s)
+
+
+def protect(scenario: Scenario, durations: Durations) -> Protected:
+    """Return how the state of a scenario's job is kept, all but the interval.
+
+    Raises
+    ------
+    StrategyError, UserError, PlatformError
+        If the job is too small for it, its platform does not say what is needed, or a node has too
+        little memory.
+    """
+    table = scenario.protection
+    chosen = protection_class(table.name)
+    protection = chosen(protected_job(scenario), table.options())
+    if chosen is Storage:
+        nothing_s = (0.0,) * 8
+        return Protected(protection, StateTransferTimes(*nothing_s, durations.save_s, None))
+    if table.times == "stated":
+        times = StateTransferTimes(
+            copy_s=table.copy_s,
+            copy_interference_s=table.copy_interference_s,
+            encode_s=0.0,
+            send_s=table.send_s,
+            send_interference_s=table.send_interference_s,
+            load_s=table.load_s,
+            rebuild_s=table.rebuild_s,
+            fetch_s=table.fetch_s,
+            persist_s=durations.save_s,
+            host_memory_bytes=_memory_of_platform(scenario),
+        )
+    else:
+        times = replace(_measured_times(scenario, protection), persist_s=durations.save_s)
+        if protection.gathers:
+            times = _with_gathering(times, scenario, durations)
+    _check_memory(scenario, protection, times.host_memory_bytes)
+    return Protected(protection, times)
+
+
+def _memory_of_platform(scenario: Scenario) -> float | None:
+    spec = spec_of(scenario)
+    if spec is None or spec.host.memory_bytes is None:
+        return None
+    return spec.host.memory_bytes
+
+
+def _check_memory(scenario: Scenario, protection: Protection, of_platform: float | None) -> None:
+    table, spec = scenario.protection, spec_of(scenario)
+    if spec is not None and spec.plane is not None and of_platform is not None:
+        # A node of a rail plane is one GPU's part of a server.
+        of_platform *= protection.job.gpus_per_node
+    available = table.host_memory_bytes or of_platform
+    needed = protection.memory_bytes_per_node
+    if available is not None and needed > available:
+        raise UserError(
+            f'protection.name = "{table.name}": needs {needed / 1e9:,.0f} GB of host memory a '
+            f"node, a node has {available / 1e9:,.0f} GB; use more nodes a replica or larger "
+            "groups of peers, or set protection.host_memory_bytes if it has more"
+        )
+
+
+def protected_job(scenario: Scenario) -> ProtectedJob:
+    """Return what of a scenario's job matters to those who protect its state."""
+    layout = job_layout(scenario)
+    per_group = max(1, round(layout.gpus_per_group / layout.gpus_per_host))
+    # A row of nodes is a replica: a group, or as many as share one node.
+    rows = layout.groups
+    if layout.gpus_per_group < layout.gpus_per_host:
+        rows = -(-layout.gpus // layout.gpus_per_host)
+    return ProtectedJob(
+        layout.groups,
+        per_group,
+        rows * per_group,
+        layout.gpus_per_host,
+        state_bytes(scenario) / layout.gpus_per_group,
+        scenario.job.compute_s,
+    )
+
+
+def _measured_times(scenario: Scenario, protection: Protection) -> StateTransferTimes:
+    """Return what SimGrid measures for what a protection moves on the scenario's platform.
+
+    Raises
+    ------
+    UserError, PlatformError
+        If the platform does not say what its hosts are like.
+    """
+    from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
+
+    spec = spec_of(scenario)
+    if spec is None:
+        raise UserError(
+            f"{scenario.platform.file}: does not say what its hosts are like, so nothing can be "
+            'measured; set protection.times = "stated" and the times'
+        )
+    job, moved = scenario.job, protection.transfers
+    transfers = StateTransfers(
+        groups=job.groups,
+        snapshot_bytes_per_gpu=moved.snapshot_bytes_per_gpu,
+        state_bytes_per_gpu=protection.job.state_bytes_per_gpu,
+        peers=_peers_on_platform(scenario, protection),
+        copies=moved.copies,
+        gradient_bytes_per_gpu=job.parameter_bytes / job.gpus_of_group,
+        share_bytes_per_gpu=moved.share_bytes_per_gpu,
+    )
+    with explaining_aborts(platform_file(scenario)):
+        return cached_state_probe(spec, transfers)
+
+
+def _with_gathering(
+    times: StateTransferTimes, scenario: Scenario, durations: Durations
+) -> StateTransferTimes:
+    """Add the all-gather of the state, which is the second half of a ring all-reduce of as much."""
+    job = scenario.job
+    half_s = durations.all_reduce_s(job.groups) / 2
+    gather_s = half_s * state_bytes(scenario) / job.parameter_bytes
+    return replace(
+        times,
+        load_s=times.load_s + gather_s,
+        rebuild_s=times.rebuild_s + gather_s,
+        fetch_s=times.fetch_s + gather_s,
+    )
+
+
+def _peers_on_platform(scenario: Scenario, protection: Protection) -> tuple[tuple[int, ...], ...]:
+    """Return the nodes that share their state, as the platform numbers them.
+
+    On a rail plane a group has one node, which stands for all of its nodes.
+    """
+    peers = protection.peers
+    if peers is None:
+        return ()
+    spec = spec_of(scenario)
+    if spec is not None and spec.plane is not None and peers.positions == 1:
+        size = min(peers.size, scenario.job.groups)
+        peers = NodeGroups(scenario.job.groups, size, 0, "across-domains")
+    elif spec is not None and spec.plane is not None:
+        peers = replace(peers, nodes=peers.rows, positions=1)
+    return tuple(tuple(peers.nodes_of(group)) for group in range(peers.groups))

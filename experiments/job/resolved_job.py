@@ -16,8 +16,7 @@ from faultline.experiments.job.durations import durations_of, is_measured, resta
 from faultline.experiments.job.failure_model import failure_model, job_layout
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.predictions import predict_settings
-from faultline.experiments.job.protect import protect
-from faultline.experiments.job.protected import Protected
+from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import member_times, step_time_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
@@ -122,8 +121,8 @@ class ResolvedJob:
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
         """Return a job of so many steps with its own limit of simulated time, else the same."""
-        changes = {"job.steps": steps, "job.time_limit_s": time_limit_s}
-        return replace(self, scenario=self.scenario.with_(changes))
+        job = self.scenario.job.model_copy(update={"steps": steps, "time_limit_s": time_limit_s})
+        return replace(self, scenario=self.scenario.model_copy(update={"job": job}))
 
     def strategy(self) -> Strategy:
         """Return the scheme at its start.

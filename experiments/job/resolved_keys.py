@@ -151,10 +151,7 @@ def _counts(reference: KeyReference, scenario: Scenario) -> bool:
 def _origin(source: ScenarioSource, value: Any, default: Any, path: KeyPath) -> Origin:
     if source.setting_of(path) is not None:
         return "--set"
-    stated: Any = source.tables
-    for part in path:
-        stated = stated.get(part) if isinstance(stated, dict) else None
-    if stated is not None:
+    if value_at(source.tables, path) is not None:
         return "stated"
     if value is None:
         return "unset"

@@ -8,8 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.clusters import platform_at
-from faultline.experiments.config.model_numbers import parallel_job
+from faultline.experiments.config.model_numbers import parallel_job, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file
 from faultline.simulator.pattern.placed_step import PlacedStep

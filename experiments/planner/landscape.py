@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 from faultline.experiments.figures.maps import draw_heat_map
-from faultline.experiments.figures.panels import in_order, write_title
+from faultline.experiments.figures.style import in_order, write_title
 from faultline.experiments.job.choices import Choice, at_interval, predicted_ratio
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.planner.advice import scheme_name

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
 
+from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.planner.pairs import Interval, interval_of
 from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
 from faultline.experiments.planner.verification import Simulated, steps_needed, verify
 from faultline.platforms.errors import PlatformError

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
+from typing import Any
 
-from faultline.experiments.analysis.time_units import steps_text
+from faultline.experiments.analysis.intervals import Interval, interval_of
+from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.analysis.quantities import steps_text
 from faultline.experiments.planner.advice import Advice, pair_name, scheme_name
-from faultline.experiments.planner.pairs import Interval, interval_of
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.verification import HOPELESS
@@ -20,15 +22,21 @@ def print_plan(
     console: Console, plan: Plan, advice: Advice, optimised: Sequence[Optimised]
 ) -> None:
     """Print what was planned."""
-    _print_job(console, plan)
+    title, *job = _job(plan)
+    _say(console, title, "bold")
+    for text in job:
+        _say(console, text)
     if plan.lines:
         console.print(_choices(plan))
-        _print_notes(console, plan)
-    for text in _left_out(plan):
+        for text in _notes(plan):
+            _say(console, text)
+    for text in (*_left_out(plan), *map(optimised_text, optimised)):
         _say(console, text)
-    for each in optimised:
-        _say(console, optimised_text(each))
     _say(console, advice.sentence, "bold")
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _left_out(plan: Plan) -> list[str]:
@@ -45,40 +53,26 @@ def _left_out(plan: Plan) -> list[str]:
     return texts
 
 
-def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def _print_job(console: Console, plan: Plan) -> None:
+def _job(plan: Plan) -> list[str]:
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
     restart_s = durations.restart_s + durations.load_s
-    _say(
-        console,
+    return [
         f"{situation.scenario.name}: {situation.gpus:,} GPUs in {job.groups:,} groups of "
         f"{job.gpus_of_group:,}, {job.steps:,} steps",
-        "bold",
-    )
-    _say(
-        console,
         f"a failure every {situation.mtbf_s:,.4g} s, restart {restart_s:,.4g} s, checkpoint "
         f"{durations.save_s:,.4g} s, step {situation.ideal_step_s:,.4g} s without failures and "
         "redundancy",
-    )
-    for assumption in situation.assumptions:
-        _say(console, f"- {assumption}")
+        *(f"- {assumption}" for assumption in situation.assumptions),
+    ]
 
 
 def _choices(plan: Plan) -> Table:
-    table = Table(box=SIMPLE, pad_edge=False)
-    for name in ("scheme", "state kept by"):
-        table.add_column(name)
-    columns = ("r", "days", "goodput", "every", "M GPU-h", "ratio", "predicted", "error")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    for line in plan.lines:
-        table.add_row(*_cells(plan, line))
-    return table
+    names = ("r", "days", "goodput", "every", "M GPU-h", "ratio", "predicted", "error")
+    columns: list[dict[str, Any]] = [{"header": "scheme"}, {"header": "state kept by"}]
+    columns += [{"header": name, "justify": "right", "no_wrap": True} for name in names]
+    rows = (_cells(plan, line) for line in plan.lines)
+    return text_table(rows, columns, box=SIMPLE, pad_edge=False)
 
 
 def _cells(plan: Plan, line: Line) -> list[str]:
@@ -126,49 +120,37 @@ def _half(interval: Interval, form: str) -> str:
     return f" ± {format((interval.high - interval.low) / 2, form)}"
 
 
-def _print_notes(console: Console, plan: Plan) -> None:
-    _say(
-        console,
+def _notes(plan: Plan) -> Iterator[str]:
+    """Yield what the columns say, a sentence each."""
+    yield (
         "every: from checkpoint to checkpoint, or snapshot to snapshot in memory; goodput: share "
-        "of the time that trained for good; ratio: time over that without failures and redundancy",
+        "of the time that trained for good; ratio: time over that without failures and redundancy"
     )
     verified = [line.simulated for line in plan.lines if line.simulated is not None]
     if verified:
         whole, steps = plan.situation.scenario.job.steps, verified[0].steps
         length = "the whole job" if steps == whole else f"{steps:,} of {whole:,} steps"
-        most = max(len(each.ratios) for each in verified)
-        least = len(plan.seeds)
+        most, least = max(len(each.ratios) for each in verified), len(plan.seeds)
         seeds = f"{least} to {most} seeds" if most > least else f"{most} seeds"
         seeds = "1 seed" if most == 1 else seeds
-        _say(
-            console,
-            f"days to ratio: simulated over {length}, {seeds}, mean ± half the 95 % interval",
-        )
+        yield f"days to ratio: simulated over {length}, {seeds}, mean ± half the 95 % interval"
     if any(each.stopped_at for each in verified):
-        _say(
-            console,
+        yield (
             f"stopped: its first seed took more than {HOPELESS:g} times as long as what closed "
-            "forms put first",
+            "forms put first"
         )
     if any(not each.finished and not each.stopped_at for each in verified):
-        _say(console, "gave up: some simulated job did (job.give_up_after_restarts)")
-    _print_predictions(console, plan)
-
-
-def _print_predictions(console: Console, plan: Plan) -> None:
-    _say(
-        console,
+        yield "gave up: some simulated job did (job.give_up_after_restarts)"
+    yield (
         "predicted: days by closed forms; - where they do not hold: schemes that go on with broken "
-        "groups, jobs of few restarts, or that hardly reach a checkpoint",
+        "groups, jobs of few restarts, or that hardly reach a checkpoint"
     )
     if any(line.choice.rough and line.choice.is_prediction for line in plan.lines):
-        _say(console, "* rougher: closed forms that do not know all of this scheme or scenario")
+        yield "* rougher: closed forms that do not know all of this scheme or scenario"
     off = plan.largest_error()
     if off is not None:
-        _say(
-            console,
-            f"predictions may be off by {off:.1%}: the largest error that the seeds leave possible",
-        )
+        said = "the largest error that the seeds leave possible"
+        yield f"predictions may be off by {off:.1%}: {said}"
 
 
 def optimised_text(each: Optimised) -> str:

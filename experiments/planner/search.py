@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from faultline.experiments.analysis.intervals import Interval, paired_change
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import Choice, at_interval
 from faultline.experiments.job.resolved_job import ResolvedJob
-from faultline.experiments.planner.pairs import Interval, paired_change
 from faultline.experiments.planner.plan import Plan
 from faultline.experiments.planner.situation import Situation, choices_of
-from faultline.experiments.planner.verification import play, shortened, steps_needed
+from faultline.experiments.planner.verification import play, steps_needed
 from faultline.experiments.runs.point import Point
 
 # Redundancies that a move goes up or down, and the factor on the interval: coarse moves first, as
@@ -252,12 +252,10 @@ def optimise_schemes(
     ----------
     plan : Plan
         Searches begin at its choices.
-    steps : int, optional
-        Steps of the simulated job; by default enough for about 20 restarts at the choice.
+    steps, on_done
+        As in `make_plan`, the steps by default for each scheme by itself.
     rules : RaceRules, optional
         How long comparisons go on.
-    on_done : callable, optional
-        Called after each run.
     """
     found = []
     for line in plan.bests_of_schemes():
@@ -285,7 +283,7 @@ def simulated_objective(
     question: ResolvedJob, steps: int, on_done: Callable[[], None] | None = None
 ) -> Objective:
     """Return the time-to-train ratio of simulated jobs as a function of point and seed."""
-    short = shortened(question, steps)
+    short = question.shortened(steps)
 
     def ratios(pairs: Sequence[tuple[OperatingPoint, int]]) -> list[float]:
         tasks = [

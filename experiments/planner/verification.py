@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, isfinite
 from statistics import fmean
 
+from faultline.experiments.analysis.intervals import Interval, paired_change
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.resolved_job import ResolvedJob
-from faultline.experiments.planner.pairs import Interval, paired_change
 from faultline.experiments.runs import player
 from faultline.experiments.runs.point import Point, cores
 from faultline.experiments.runs.record import Record
@@ -74,14 +74,9 @@ class Simulated:
 
     def with_more(self, other: Simulated) -> Simulated:
         """Return this with the seeds of another as well."""
-        return Simulated(
-            self.ratios + other.ratios,
-            self.availabilities + other.availabilities,
-            self.goodputs + other.goodputs,
-            self.step_s + other.step_s,
-            self.steps,
-            self.stopped_at,
-        )
+        lists = ("ratios", "availabilities", "goodputs", "step_s")
+        both = {name: getattr(self, name) + getattr(other, name) for name in lists}
+        return replace(self, **both)
 
 
 def steps_needed(choices: Sequence[Choice]) -> int:
@@ -93,13 +88,6 @@ def steps_needed(choices: Sequence[Choice]) -> int:
     whole = choices[0].question.scenario.job.steps
     longest = max(choice.steps_per_life for choice in choices)
     return max(1, min(whole, ceil(min(RESTARTS_WANTED * longest, whole))))
-
-
-def shortened(question: ResolvedJob, steps: int, limit_s: float | None = None) -> ResolvedJob:
-    """Return a question about a job of so many steps with its own limit of simulated time."""
-    scenario = question.scenario
-    job = scenario.job.model_copy(update={"steps": steps, "time_limit_s": limit_s})
-    return replace(question, scenario=scenario.model_copy(update={"job": job}))
 
 
 def simulate(
@@ -129,11 +117,8 @@ def simulate(
     list of Simulated
         In the order of the questions.
     """
-    tasks = [
-        Point.of(shortened(question, steps, limit_s), seed)
-        for question in questions
-        for seed in seeds
-    ]
+    short = [question.shortened(steps, limit_s) for question in questions]
+    tasks = [Point.of(question, seed) for question in short for seed in seeds]
     records = play(tasks, on_done)
     starts = range(0, len(records), len(seeds))
     return [_simulated(records[start : start + len(seeds)], steps) for start in starts]

@@ -1,26 +1,32 @@
-"""The content of the page: everything that the template shows, in words and tables."""
+"""The page of a sweep: words, tables, pictures, and one HTML file that asks no network for any."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from io import BytesIO
 from typing import NamedTuple
 
+import matplotlib as mpl
 import pandas as pd
-from faultline.experiments.analysis.numbers import is_missing
+from faultline.experiments.analysis.quantities import is_missing, quantity
 from faultline.experiments.analysis.selection import varied_axes
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.sweep_pictures import usual_figures
-from faultline.experiments.report.answer import Answer, answer
-from faultline.experiments.report.pictures import Picture, embed
-from faultline.experiments.report.provenance import (
+from faultline.experiments.report.question import (
+    Section,
     grid_text,
     installed_versions,
+    meaning_of,
     notices,
     provenance_table,
+    scenario_sections,
     seeds_text,
+    value_text,
 )
-from faultline.experiments.report.question import Section, meaning_of, scenario_sections, value_text
 from faultline.experiments.report.result_tables import (
     MOST_POINTS,
     badput_table,
@@ -29,9 +35,60 @@ from faultline.experiments.report.result_tables import (
     points,
     points_table,
 )
-from faultline.experiments.report.standings import Standings, standings
-from faultline.experiments.report.tables import Table, axis_title, table_of, text
+from faultline.experiments.report.standings import Answer, Standings, answer, standings
+from faultline.experiments.report.tables import Table, table_of, text
 from faultline.experiments.runs.table import Sweep
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+# Matplotlib draws the identifiers in an SVG at random unless it is given a salt.
+_HASH_SALT = "faultline"
+_LARGEST_SVG_BYTES = 1_500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure in the page.
+
+    Attributes
+    ----------
+    name : str
+        Short name, for links.
+    title : str
+        What it shows; also read out to those who cannot see it.
+    uri : str
+        The image itself.
+    """
+
+    name: str
+    title: str
+    uri: str
+
+
+def embed(name: str, title: str, figure: Figure) -> Picture:
+    """Turn a figure into a picture, and close it.
+
+    A figure with tens of thousands of marks becomes a PNG: as an SVG it would weigh more than all
+    the rest of the page.
+    """
+    content, kind = _save(figure, "svg"), "image/svg+xml"
+    if len(content) > _LARGEST_SVG_BYTES:
+        content, kind = _save(figure, "png"), "image/png"
+    plt.close(figure)
+    return Picture(name, title, f"data:{kind};base64,{b64encode(content).decode('ascii')}")
+
+
+def _save(figure: Figure, file_format: str) -> bytes:
+    stream = BytesIO()
+    metadata = {"Date": None} if file_format == "svg" else None
+    with mpl.rc_context({"svg.hashsalt": _HASH_SALT}):
+        figure.savefig(
+            stream, format=file_format, metadata=metadata, bbox_inches="tight", facecolor="white"
+        )
+    return stream.getvalue()
+
 
 _BADPUT = "badput"
 """What the figure is called, here and among the usual figures of a sweep."""
@@ -213,7 +270,38 @@ def _filter_example(sweep: Sweep) -> str:
     words = []
     for axis, values in sweep.axes.items():
         value = next(value for value in reversed(values) if not is_missing(value))
-        name = axis_title(axis).split()[0].lower()
+        name = quantity(axis).with_unit.split()[0].lower()
         shown = str(value) if isinstance(value, (bool, str)) else f"{value:g}"
         words.append(shown if axis == "strategy.name" else f"{name}={shown}")
     return " ".join([word for word in words if " " not in word][:2])
+
+
+def render(page: Page) -> str:
+    """Return the page as HTML.
+
+    Everything from the sweep is escaped. A content security policy lets only the page's own script
+    and style run, by their digests, and forbids all loading.
+    """
+    environment = Environment(
+        loader=FunctionLoader(_package_file),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = _package_file("style.css"), _package_file("script.js")
+    return environment.get_template("template.html").render(
+        page=page,
+        style=Markup(style),
+        style_digest=_digest(style),
+        script=Markup(script),
+        script_digest=_digest(script),
+    )
+
+
+def _package_file(name: str) -> str:
+    return files("faultline.experiments.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")

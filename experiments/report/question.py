@@ -1,14 +1,20 @@
-"""What was asked: every key of the scenario with its value, its unit and its meaning."""
+"""What was asked and how: every key of the scenario, versions, hashes, what to know first."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.numbers import is_missing, number_range, with_unit
+import tomlkit
+from faultline.experiments.analysis.quantities import is_missing, number_range, with_unit
+from faultline.experiments.analysis.selection import caveats
 from faultline.experiments.config.reference import KeyReference, scenario_reference
+from faultline.experiments.report.tables import Table, table_of, text
+from faultline.experiments.runs.table import Sweep
 
 _NOT_OF_THE_QUESTION = ("version", "name", "description")
 
@@ -71,7 +77,7 @@ def scenario_sections(
     -----
     Keys that this version does not know are told without a meaning: a sweep may be older.
     """
-    known = _references()
+    known = [reference.dotted for reference in scenario_reference().values()]
     played = {key: [value] for key, value in fixed.items()} | {
         key: list(values) for key, values in axes.items()
     }
@@ -80,14 +86,13 @@ def scenario_sections(
     for key in keys:
         if key in _NOT_OF_THE_QUESTION:
             continue
-        reference = known.get(key)
+        values = ", ".join(value_text(key, value) for value in played[key])
         setting = Setting(
             key,
-            ", ".join(value_text(key, value) for value in played[key])
-            + _filled_in(key, played, frame),
-            reference.meaning if reference else "",
+            values + _filled_in(key, played, frame),
+            meaning_of(key),
             key in axes,
-            _is_idle(reference, played),
+            _is_idle(_reference(key), played),
         )
         sections.setdefault(key.partition(".")[0], []).append(setting)
     return tuple(
@@ -98,7 +103,7 @@ def scenario_sections(
 
 def meaning_of(key: str) -> str:
     """Return what a dotted key of a scenario means, or nothing for a key that it does not have."""
-    reference = _references().get(key)
+    reference = _reference(key)
     return reference.meaning if reference else ""
 
 
@@ -106,12 +111,12 @@ def value_text(key: str, value: Any) -> str:
     """Write a value of a scenario's key with its unit; what was left open is told as such."""
     if is_missing(value):
         return "left open"
-    reference = _references().get(key)
+    reference = _reference(key)
     return with_unit(value, reference.unit if reference else None)
 
 
-def _references() -> dict[str, KeyReference]:
-    return {reference.dotted: reference for reference in scenario_reference().values()}
+def _reference(key: str) -> KeyReference | None:
+    return scenario_reference().get(tuple(key.split(".")))
 
 
 def _filled_in(key: str, played: Mapping[str, Sequence[Any]], frame: pd.DataFrame) -> str:
@@ -132,3 +137,104 @@ def _is_idle(reference: KeyReference | None, played: Mapping[str, Sequence[Any]]
 
 def _as_toml(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_PACKAGES = {
+    "SimGrid": "simgrid",
+    "numpy": "numpy",
+    "pandas": "pandas",
+}
+
+
+def grid_text(grid: Mapping[str, Any]) -> str:
+    """Return the grid file of a sweep, written anew from its manifest.
+
+    Parameters
+    ----------
+    grid : mapping
+        ``grid`` of the manifest: the file as read, with dotted keys.
+    """
+    stated = {key: value for key, value in grid.items() if key != "cases" and value != {}}
+    cases = [dict(case) for case in grid.get("cases", []) if case]
+    return tomlkit.dumps({**stated, **({"cases": cases} if cases else {})}).strip() + "\n"
+
+
+def provenance_table(frame: pd.DataFrame, manifest: Mapping[str, Any]) -> Table:
+    """Return versions, seeds, engine and hashes.
+
+    What made the runs comes from the sweep, so that it is true on any machine; the versions of the
+    libraries are those that wrote the page.
+    """
+    rows = {
+        "Sweep planned by": f"Faultline {manifest['faultline']}",
+        "Runs played by": _played_by(frame),
+        "Page written by": ", ".join(
+            f"{name} {number}" for name, number in installed_versions().items()
+        ),
+        "Engine": str(manifest["engine"]),
+        "Seeds": seeds_text(manifest["seeds"]),
+        "Scenario hash": _hashes(frame),
+    }
+    return table_of(
+        "provenance-table",
+        "Versions, seeds and hashes",
+        (text("what", "what"), text("value", "value", "prose")),
+        [{"what": name, "value": value} for name, value in rows.items()],
+    )
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of Faultline, Python and what the numbers pass through."""
+    packages = {"Faultline": "faultline", **_PACKAGES}
+    found = {name: _version(package) for name, package in packages.items()}
+    return {"Faultline": found.pop("Faultline"), "Python": platform.python_version(), **found}
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Return seeds as people write them: ``0 to 9``, or ``1, 5, 7``."""
+    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
+        return f"{seeds[0]} to {seeds[-1]}"
+    shown = ", ".join(map(str, seeds[:20]))
+    return f"{shown} and {len(seeds) - 20:,} more" if len(seeds) > 20 else shown
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _played_by(frame: pd.DataFrame) -> str:
+    versions = _values(frame, "version")
+    codes = _values(frame, "code")
+    return f"Faultline {', '.join(versions) or 'unknown'}; digest of its code: {', '.join(codes)}"
+
+
+def _hashes(frame: pd.DataFrame) -> str:
+    hashes = _values(frame, "scenario_hash")
+    if len(hashes) == 1:
+        return hashes[0]
+    return f"{len(hashes):,} different ones, one a point: in the last column of all points"
+
+
+def _values(frame: pd.DataFrame, column: str) -> list[str]:
+    return [str(value) for value in frame[column].dropna().unique()] if column in frame else []
+
+
+def notices(sweep: Sweep) -> tuple[str, ...]:
+    """Return what a reader must know of the runs before believing the numbers, a sentence each."""
+    sentences = []
+    there = len(sweep.frame)
+    if there < sweep.planned:
+        sentences.append(
+            f"This sweep is not finished: {there:,} of {sweep.planned:,} runs are there. The same "
+            "faultline sweep command again plays the rest."
+        )
+    if sweep.problems:
+        count = len(sweep.problems)
+        what = "1 file was" if count == 1 else f"{count:,} files were"
+        sentences.append(f"{what} left out: damaged, or not of this sweep.")
+    if sweep.frame["code"].nunique() > 1:
+        sentences.append("These runs were played by different states of Faultline's code.")
+    return (*sentences, *caveats(sweep.frame))

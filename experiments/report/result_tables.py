@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pandas as pd
-from faultline.experiments.analysis.numbers import MISSING, decimals_for
+from faultline.experiments.analysis.intervals import grouped_by
+from faultline.experiments.analysis.quantities import MISSING, decimals_for, time_unit
 from faultline.experiments.analysis.selection import gave_up_rows
-from faultline.experiments.analysis.time_units import time_unit
-from faultline.experiments.report.answer import interval_text, is_clear
-from faultline.experiments.report.standings import Standings
+from faultline.experiments.report.standings import Standings, interval_text, is_clear
 from faultline.experiments.report.tables import (
     Cell,
     Column,
@@ -60,13 +60,13 @@ def comparison_table(order: Standings) -> Table:
         caption += f" (the first {_MOST_COMPARED:,} of {len(best):,} rows)"
     columns = (
         *_choice_columns(order),
-        _if_finished(_time_column(best["time_s"])),
+        _where(_is_finished, _time_column(best["time_s"])),
         percent("goodput", "goodput"),
         checkpoint_column(),
-        _if_finished(number("time-to-train ratio", "mean", 3)),
-        _if_compared(percent("longer than soonest", "change")),
-        _if_compared(Column("95 % interval", _interval_cell)),
-        _if_compared(number("pairs", "pairs", 0)),
+        _where(_is_finished, number("time-to-train ratio", "mean", 3)),
+        _where(_is_compared, percent("longer than soonest", "change")),
+        _where(_is_compared, Column("95 % interval", _interval_cell)),
+        _where(_is_compared, number("pairs", "pairs", 0)),
         Column("verdict", lambda row: text_cell(_verdict(row)), "text"),
     )
     return table_of(
@@ -74,24 +74,21 @@ def comparison_table(order: Standings) -> Table:
         caption,
         columns,
         rows_of(best, _MOST_COMPARED),
-        lambda row: row["place"] == 1 and math.isfinite(row["mean"]),
+        lambda row: row["place"] == 1 and _is_finished(row),
     )
 
 
-def _if_finished(column: Column) -> Column:
-    return column._replace(
-        cell=lambda row: column.cell(row) if math.isfinite(row["mean"]) else Cell(MISSING)
-    )
+def _where(holds: Callable[[Mapped], bool], column: Column) -> Column:
+    return column._replace(cell=lambda row: column.cell(row) if holds(row) else Cell(MISSING))
 
 
-def _if_compared(column: Column) -> Column:
-    """Leave the soonest out, and who has no pairs with it."""
+def _is_finished(row: Mapped) -> bool:
+    return math.isfinite(row["mean"])
 
-    def cell(row: Mapped) -> Cell:
-        compared = row["place"] != 1 and not math.isnan(row["change"])
-        return column.cell(row) if compared else Cell(MISSING)
 
-    return column._replace(cell=cell)
+def _is_compared(row: Mapped) -> bool:
+    """Whether it is neither the soonest, nor has no pairs with it."""
+    return bool(row["place"] != 1 and not math.isnan(row["change"]))
 
 
 def _interval_cell(row: Mapped) -> Cell:
@@ -169,9 +166,7 @@ def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
         failed=(~good).astype(int),
         gave_up=gave_up_rows(frame).astype(int),
     )
-    keys = [runs[axis] for axis in axes] or [pd.Series(0, index=runs.index)]
-    grouped = runs.groupby(keys, dropna=False, sort=False)
-    table = grouped.agg(
+    table = grouped_by(runs, axes, sort=False).agg(
         ok=("ok", "sum"),
         failed=("failed", "sum"),
         gave_up=("gave_up", "sum"),
@@ -186,7 +181,7 @@ def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
         redundancy=("redundancy", "first"),
         scenario_hash=("scenario_hash", "first"),
     )
-    return table.reset_index() if axes else table.reset_index(drop=True)
+    return table.reset_index(drop=not axes)
 
 
 def points_table(table: pd.DataFrame, axes: list[str]) -> Table:

@@ -1,4 +1,4 @@
-"""Who trains soonest: all choices in order, under every condition of the sweep.
+"""Who trains soonest under every condition of the sweep, and the answer in one sentence.
 
 A condition is a setting of what a user does not choose (failures, machine, job); a choice is a
 scheme with its knobs. Choices are compared with the soonest by pairs of runs that lived through the
@@ -7,12 +7,16 @@ same failures (one seed).
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
+from faultline.experiments.analysis.quantities import fixed, quantity, steps_text, time_unit
 from faultline.experiments.analysis.selection import gave_up_rows, knobs_of, varied_axes
+from faultline.experiments.report.tables import Mapped, choice_name, knobs_name, scheme_name
 
 METRIC = "time_to_train_ratio"
 _BEST_OF_ONE_SCHEME = 5
@@ -133,3 +137,156 @@ def _against_the_soonest(runs: pd.DataFrame, conditions: tuple[str, ...]) -> pd.
     table["high"] = (table["change"] + half) / table["soonest"]
     table["change"] /= table["soonest"]
     return table[[*conditions, "place", "change", "low", "high", "pairs"]]
+
+
+_MOST_PEERS = 4
+_ALONE = "Nothing else was played to compare it with."
+_ONE_SEED_EACH = "There is one seed only, so nothing can be said about chance."
+_ONE_SEED = "There is one pair of runs only, so nothing can be said about chance."
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Who trains soonest.
+
+    Attributes
+    ----------
+    sentence : str
+        The answer.
+    confidence : str
+        What stands behind it; empty where there is nothing to say.
+    """
+
+    sentence: str
+    confidence: str = ""
+
+
+def answer(order: Standings) -> Answer:
+    """Say who trains soonest, from the order of the choices under each condition."""
+    best = order.best()
+    if order.conditions:
+        return _under_many_conditions(best, order)
+    return _under_one_condition(best, order)
+
+
+def interval_text(row: Mapped) -> str:
+    """Return the interval of a difference in percent: ``38.2 to 39.8 %``."""
+    return f"{fixed(100 * row['low'], 1)} to {fixed(100 * row['high'], 1)} %"
+
+
+def _under_one_condition(best: pd.DataFrame, order: Standings) -> Answer:
+    soonest, *others = best.to_dict(orient="records")
+    if math.isinf(soonest["mean"]):
+        return Answer("Nothing finishes: in every setting a job gave up before its last step.")
+    name = choice_name(soonest, order.knobs)
+    unit = time_unit([soonest["time_s"]])
+    time = (
+        f"{fixed(soonest['time_s'] / unit.seconds, 1)} {unit.name} at a goodput of "
+        f"{fixed(100 * soonest['goodput'], 1)} %, with a checkpoint every "
+        f"{steps_text(int(soonest['checkpoint_steps']), soonest['checkpoint_s'])}: "
+        f"{fixed(soonest['mean'], 2)} times as long as an undisturbed job."
+    )
+    if not others:
+        return Answer(f"{name} takes {time}", _ALONE)
+    sentence = f"{name} {_verb(is_clear(others[0]))} soonest: in {time}"
+    return Answer(sentence, f"{_lead(others[0], order.knobs)} {_peers(soonest, order)}".strip())
+
+
+def is_clear(later: Mapped) -> bool:
+    """Whether a choice is later than the soonest by more than chance, as far as runs can tell."""
+    return bool(math.isinf(later["mean"]) or later["low"] > 0)
+
+
+def _verb(clear: bool) -> str:
+    return "trains" if clear else "looks"
+
+
+def _lead(next_best: Mapped, knobs: tuple[str, ...]) -> str:
+    other = choice_name(next_best, knobs)
+    if math.isinf(next_best["mean"]):
+        return f"The next best, {other}, does not finish."
+    if math.isnan(next_best["change"]):
+        return f"The next best, {other}, has no run of the same seed to be compared by."
+    change = f"{fixed(100 * next_best['change'], 1)} %"
+    if math.isnan(next_best["low"]):
+        return f"The next best, {other}, takes {change} longer. {_ONE_SEED}"
+    interval = f"95 % interval {interval_text(next_best)}, {int(next_best['pairs'])} paired seeds"
+    if next_best["low"] > 0:
+        return f"The next best, {other}, takes {change} longer ({interval})."
+    return (
+        f"It cannot be told from the next best, {other}, which takes {change} longer "
+        f"({interval}): play more seeds."
+    )
+
+
+def _peers(soonest: Mapped, order: Standings) -> str:
+    """Tell which other settings of the soonest scheme do as well, as far as anybody can tell."""
+    choices = order.choices
+    if choices["strategy"].nunique() == 1:
+        return ""
+    own = choices[choices["strategy"] == soonest["strategy"]]
+    peers = own[(own["place"] > 1) & (own["low"] <= 0)].to_dict(orient="records")
+    if not peers:
+        return ""
+    names = "; ".join(knobs_name(row, order.knobs) for row in peers[:_MOST_PEERS])
+    more = f" and {len(peers) - _MOST_PEERS} more" if len(peers) > _MOST_PEERS else ""
+    return f"Of its other settings, {names}{more} cannot be told from it."
+
+
+def _under_many_conditions(best: pd.DataFrame, order: Standings) -> Answer:
+    firsts = best[best["place"] == 1]
+    finished = firsts[firsts["mean"] < math.inf].to_dict(orient="records")
+    total = len(firsts)
+    if not finished:
+        return Answer("Nothing finishes: under every condition a job gave up before its last step.")
+    seconds = best[best["place"] > 1].groupby(list(order.conditions), dropna=False).head(1)
+    leads = [is_clear(row) for row in seconds.to_dict(orient="records")]
+    verb = _verb(all(leads))
+    one_scheme = order.choices["strategy"].nunique() == 1
+    wins = Counter(
+        choice_name(row, order.knobs) if one_scheme else scheme_name(row["strategy"])
+        for row in finished
+    ).most_common()
+    name, count = wins[0]
+    if len(wins) == 1:
+        where = _everywhere(order) if count == total else _of(count, total)
+        sentence = f"{name} {verb} soonest {where}{_redundancies(finished, order)}."
+    else:
+        others = ", ".join(f"{other} {_of(times, total)}" for other, times in wins[1:3])
+        more = f", and {len(wins) - 3} others elsewhere" if len(wins) > 3 else ""
+        sentence = f"It depends: {name} {verb} soonest {_of(count, total)}, {others}{more}."
+    one_seed = not seconds.empty and seconds["pairs"].max() < 2
+    return Answer(sentence, _ONE_SEED_EACH if one_seed else _leads(leads, total))
+
+
+def _everywhere(order: Standings) -> str:
+    if len(order.conditions) > 1:
+        return "under every condition"
+    (axis,) = order.conditions
+    return f"whatever the {quantity(axis).label}"
+
+
+def _redundancies(finished: list[Mapped], order: Standings) -> str:
+    """Tell the redundancy of the soonest, where one scheme is always the soonest."""
+    if order.choices["strategy"].nunique() == 1 or "strategy.redundancy" not in order.knobs:
+        return ""
+    chosen = sorted({int(row["redundancy"]) for row in finished})
+    return f", with r = {chosen[0]}" + (f" to {chosen[-1]}" if len(chosen) > 1 else "")
+
+
+def _of(count: int, total: int) -> str:
+    return f"under {count:,} of {total:,} conditions"
+
+
+def _leads(leads: list[bool], total: int) -> str:
+    """Say how often the next best is clearly later than the soonest."""
+    if not leads:
+        return _ALONE
+    clear = sum(leads)
+    if clear == total:
+        return "The lead over the next best is clear of chance each time (paired 95 % intervals)."
+    often = f"under {clear:,} of {total:,} conditions only" if clear else "under no condition"
+    return (
+        f"The lead over the next best is clear of chance {often} (paired 95 % intervals): play "
+        "more seeds."
+    )

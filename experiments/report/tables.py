@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
-from faultline.experiments.analysis.numbers import MISSING, fixed, is_missing
-from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
+from faultline.experiments.analysis.quantities import (
+    MISSING,
+    fixed,
+    is_missing,
+    quantity,
+    setting_text,
+    shown_value,
+    steps_text,
+)
 from faultline.experiments.analysis.selection import is_numeric_axis
-from faultline.experiments.analysis.time_units import steps_text
 from faultline.experiments.figures.palette import look_of
 
 Mapped = Mapping[Any, Any]
@@ -114,7 +120,7 @@ def percent(title: str, key: str) -> Column:
 def axis_column(axis: str, frame: pd.DataFrame) -> Column:
     """Return a column of an axis of a sweep, sorted by its value."""
     kind: Literal["number", "text"] = "number" if is_numeric_axis(frame, axis) else "text"
-    return Column(axis_title(axis), lambda row: _axis_cell(axis, row[axis]), kind)
+    return Column(quantity(axis).with_unit, lambda row: _axis_cell(axis, row[axis]), kind)
 
 
 def checkpoint_column() -> Column:
@@ -150,11 +156,6 @@ def axis_value(axis: str, value: Any) -> str:
     if is_missing(value):
         return shown_value(axis, None)
     return scheme_name(value) if axis == "strategy.name" else shown_value(axis, value)
-
-
-def axis_title(axis: str) -> str:
-    """Return the heading of an axis, with its unit."""
-    return quantity(axis).with_unit
 
 
 def choice_name(row: Mapping[Any, Any], knobs: Iterable[str]) -> str:

@@ -12,22 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.errors import EXPLAINED
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import asked_hash, run_question
-from faultline.platforms.errors import PlatformError
-from faultline.simulator.failures.distributions import DistributionError
 from faultline.simulator.job import Durations
-from faultline.simulator.simgrid_engine.process import SimulationError
-from faultline.strategies.errors import StrategyError
 
 Labels = tuple[tuple[str, Any], ...]
-
-# These say all there is to say; of any other error its kind is worth knowing too.
-EXPLAINED = (UserError, PlatformError, StrategyError, DistributionError, SimulationError)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,17 +19,15 @@ from typing import Any
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs import manifest as manifests
 from faultline.experiments.runs.manifest import (
+    DamagedError,
     Manifest,
     first_difference,
-    read_manifest,
-    write_manifest,
-)
-from faultline.experiments.runs.sealed_json import (
-    DamagedError,
     is_temporary,
+    read_manifest,
     seal,
     unseal,
     write_atomically,
+    write_manifest,
 )
 
 FOLDER = "runs"

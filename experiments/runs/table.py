@@ -13,9 +13,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.manifest import FILE, Manifest, read_manifest
+from faultline.experiments.runs.manifest import (
+    FILE,
+    DamagedError,
+    Manifest,
+    read_manifest,
+    write_atomically,
+)
 from faultline.experiments.runs.record import column
-from faultline.experiments.runs.sealed_json import DamagedError, write_atomically
 from faultline.experiments.runs.store import FOLDER, Misplaced, StoredRun, read_runs
 
 PARQUET = "table.parquet"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.protect import protected_job
+from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Literal
 
-from faultline.experiments.config.tables.table import SOUND, Table, key
+from faultline.experiments.config.tables.table import SOUND, Table, key, seconds
 from faultline.simulator.failures.clocks import ClockRule
 from pydantic import field_validator
 
@@ -119,11 +119,10 @@ class FailuresTable(Table):
         "choice: unset where times are in seconds",
         only_with={"failures.model": "trace"},
     )
-    trace_span_s: float | None = key(
+    trace_span_s: float | None = seconds(
         None,
         "How long the trace is; unset: until its last failure.",
         "derived: the last failure of the trace",
-        "s",
         above=(0, 1e15),
         only_with={"failures.model": "trace"},
     )

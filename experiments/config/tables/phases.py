@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from faultline.experiments.config.tables.table import SOUND, Table, implying, key
+from faultline.experiments.config.tables.table import SOUND, Table, implying, key, seconds
 from faultline.simulator.job import (
     Detection,
     FailedWriter,
@@ -33,11 +33,10 @@ class DetectionTable(Table):
         },
         rule="detection",
     )
-    watchdog_s: float = key(
+    watchdog_s: float = seconds(
         600.0,
         "Time-out of the watchdog, from the start of the all-reduce.",
         "PyTorch: default time-out of an NCCL process group, 10 minutes",
-        "s",
         above=(0, 1e9),
         only_with={"detection.mode": "watchdog"},
         rule="watchdog_s",
@@ -68,20 +67,18 @@ class AllReduceTable(Table):
             "measured": "messages on the platform; the replay engine takes what SimGrid measured",
         },
     )
-    time_s: float | None = key(
+    time_s: float | None = seconds(
         None,
         "Time of an all-reduce; unset: time_per_group_s * groups.",
         "derived: time_per_group_s * groups",
-        "s",
-        between=(0, 1e11),
+        1e11,
         only_with={"all_reduce.time": "stated"},
     )
-    time_per_group_s: float | None = key(
+    time_per_group_s: float | None = seconds(
         None,
         "Time of an all-reduce for each group, where time_s is unset.",
         "choice: unset, for you to say",
-        "s",
-        between=(0, 1e6),
+        1e6,
         only_with={"all_reduce.time": "stated"},
     )
     failed_fraction: float = key(
@@ -156,11 +153,10 @@ class CheckpointTable(Table):
         "choice: platforms differ",
         choices={"stated": "write_s", "measured": "a flow to the platform's storage"},
     )
-    write_s: float | None = key(
+    write_s: float | None = seconds(
         None,
         "Time to write a checkpoint.",
         "choice: unset, for you to say",
-        "s",
         above=(0, 1e9),
         only_with={"checkpoint.write": "stated"},
     )
@@ -188,28 +184,23 @@ class RestartTable(Table):
             "initialisation_exponent",
         },
     )
-    duration_s: float | None = key(
+    duration_s: float | None = seconds(
         None,
         "Time until a group is up again.",
         "choice: unset, for you to say",
-        "s",
         above=(0, 1e9),
         only_with={"restart.time": "stated"},
     )
-    scheduling_s: float = key(
+    scheduling_s: float = seconds(
         0.0,
         "Time until the job has its machines again.",
         "assumption: spare machines stand by",
-        "s",
-        between=(0, 1e9),
         only_with={"restart.time": "modelled"},
     )
-    initialisation_s: float = key(
+    initialisation_s: float = seconds(
         454.0,
         "Time to start processes and communicators on initialisation_gpus GPUs.",
         f"{BYTEROBUST}: 454 s on 2,048 GPUs",
-        "s",
-        between=(0, 1e9),
         only_with={"restart.time": "modelled"},
     )
     initialisation_gpus: int = key(
@@ -277,21 +268,18 @@ class RestartTable(Table):
         },
         only_with={"restart.load": "measured"},
     )
-    controller_s: float | None = key(
+    controller_s: float | None = seconds(
         None,
         "Time of the controller's decision and the shrinking of the communicator; "
         "unset: as long as making one of all GPUs of the job.",
         f"derived: {NCCLX}, 3.97, 11.9, 24.0 s on 8k, 32k, 96k GPUs are 0.88 s * (GPUs / "
         "1,000) ^ 0.72 within 9 %",
-        "s",
-        between=(0, 1e9),
     )
-    shrink_per_member_s: float = key(
+    shrink_per_member_s: float = seconds(
         0.0,
         "What the shrinking takes on top for each member that is left.",
         "assumption: communicators of all sizes shrink alike",
-        "s",
-        between=(0, 1e6),
+        1e6,
     )
 
 
@@ -310,12 +298,10 @@ class RejoinTable(Table):
         },
         rule="rejoin",
     )
-    repair_s: float = key(
+    repair_s: float = seconds(
         10_800.0,
         "Time from the moment a failure is noticed until the group could come back.",
         "NTP (Arfeen et al. 2025, arXiv 2504.06095): 3 h for software",
-        "s",
-        between=(0, 1e9),
         only_with={"rejoin.when": "at-checkpoint"},
     )
     spare_groups: int = key(
@@ -327,12 +313,11 @@ class RejoinTable(Table):
         between=(0, 100_000),
         only_with={"rejoin.when": "at-checkpoint"},
     )
-    time_s: float | None = key(
+    time_s: float | None = seconds(
         None,
         "Time that all wait for groups that come back: joining, and being sent the "
         "state; unset: as long as writing a checkpoint.",
         "assumption: the state is read as fast as it is written",
-        "s",
-        between=(0, 1e11),
+        1e11,
         only_with={"rejoin.when": "at-checkpoint"},
     )

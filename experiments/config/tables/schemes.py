@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from faultline.experiments.config.tables.table import RegisteredTable, key, with_registered
+from faultline.experiments.config.tables.table import RegisteredTable, key, seconds, with_registered
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies
 
@@ -88,60 +88,46 @@ class _ProtectionTable(RegisteredTable):
         },
         only_with={"protection.name": _IN_MEMORY},
     )
-    copy_s: float = key(
+    copy_s: float = seconds(
         1.0,
         "Time in which all GPUs copy their snapshot to host memory, parity included.",
         "assumption",
-        "s",
-        between=(0, 1e9),
         only_with=_STATED,
     )
-    copy_interference_s: float = key(
+    copy_interference_s: float = seconds(
         0.0,
         "What an all-reduce takes longer during that.",
         "assumption: none",
-        "s",
-        between=(0, 1e9),
         only_with=_STATED,
     )
-    send_s: float = key(
+    send_s: float = seconds(
         1.0,
         "Time in which all nodes send their copies to peers.",
         "assumption",
-        "s",
-        between=(0, 1e9),
         only_with=_STATED,
     )
-    send_interference_s: float = key(
+    send_interference_s: float = seconds(
         0.0,
         "What an all-reduce takes longer during that.",
         "assumption: none",
-        "s",
-        between=(0, 1e9),
         only_with=_STATED,
     )
-    load_s: float = key(
+    load_s: float = seconds(
         1.0,
         "Time to load the state from a node's own memory.",
         "assumption",
-        "s",
-        between=(0, 1e9),
         only_with=_STATED,
     )
-    rebuild_s: float = key(
+    rebuild_s: float = seconds(
         10.0,
         "Time to rebuild a replaced node's state from what several peers hold, loading included.",
         "assumption",
-        "s",
-        between=(0, 1e9),
         only_with=_STATED,
     )
-    fetch_s: float = key(
+    fetch_s: float = seconds(
         10.0,
         "Time to send a replaced node its state from a peer that has all of it, loading included.",
         "assumption",
-        "s",
-        between=(0, 1e9),
         only_with=_STATED,
     )
 

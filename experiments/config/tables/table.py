@@ -96,6 +96,15 @@ def key(
     return Field(default, description=meaning, json_schema_extra=said, **limits)
 
 
+def seconds(
+    default: float | None, meaning: str, source: str, most: float = 1e9, **documentation: Any
+) -> Any:
+    """Return a key that holds a time: from 0, or `above` it, to so many seconds; see `key`."""
+    if "above" not in documentation:
+        documentation["between"] = (0, most)
+    return key(default, meaning, source, "s", **documentation)
+
+
 def documentation_of(field: FieldInfo) -> FieldDocumentation:
     """Return what a field says of itself; empty where it says nothing."""
     stated = field.json_schema_extra

@@ -9,8 +9,13 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.palette import LineLook
-from faultline.experiments.figures.panels import draw_band, ticks_at, write_notes, write_title
-from faultline.experiments.figures.style import scheme_looks
+from faultline.experiments.figures.style import (
+    draw_band,
+    scheme_looks,
+    ticks_at,
+    write_notes,
+    write_title,
+)
 from faultline.experiments.studies.adaptive.variants import BASELINE, METRICS, SCHEMES, runs_at
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes

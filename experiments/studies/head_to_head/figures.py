@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.panels import write_notes
+from faultline.experiments.figures.style import write_notes
 from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
 from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
 from faultline.experiments.studies.head_to_head.setting import SETTINGS

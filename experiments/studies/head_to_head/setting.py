@@ -11,7 +11,7 @@ import numpy as np
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import platform_file
-from faultline.experiments.job.protect import protect
+from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import durations_of, restart_time_s
 from faultline.experiments.studies.head_to_head.candidates import Candidate
 from faultline.experiments.studies.head_to_head.failures import Process

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import looks_of_schemes, title_of
-from faultline.experiments.figures.panels import draw_band
-from faultline.experiments.figures.style import CAUSE_LOOKS, PUBLISHED
+from faultline.experiments.figures.style import CAUSE_LOOKS, PUBLISHED, draw_band
 from faultline.experiments.studies.ntp import published
 from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY
 from faultline.experiments.studies.ntp.setting import GPUS

@@ -6,8 +6,14 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.panels import draw_band, ticks_at, write_notes, write_title
-from faultline.experiments.figures.style import PUBLISHED, graded_looks
+from faultline.experiments.figures.style import (
+    PUBLISHED,
+    draw_band,
+    graded_looks,
+    ticks_at,
+    write_notes,
+    write_title,
+)
 from faultline.experiments.studies.reft.combinations import (
     PROTECTIONS,
     RESTARTS_S,

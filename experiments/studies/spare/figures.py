@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from faultline.experiments.figures.panels import ticks_at, write_title
-from faultline.experiments.figures.style import PUBLISHED, scheme_looks
+from faultline.experiments.figures.style import PUBLISHED, scheme_looks, ticks_at, write_title
 from faultline.experiments.studies.base import Draw
 from faultline.experiments.studies.spare.cells import SCHEMES
 from faultline.experiments.studies.spare.published import GROUPS, headline, trials

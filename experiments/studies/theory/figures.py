@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import pandas as pd
-from faultline.experiments.figures.panels import ticks_at, write_title
+from faultline.experiments.figures.style import ticks_at, write_title
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable

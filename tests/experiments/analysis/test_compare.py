@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +13,8 @@ import pandas as pd
 import pytest
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
 from faultline.experiments.analysis.comparison_report import make_report
-from faultline.experiments.analysis.intervals import mean_over_seeds, student_interval
-from faultline.experiments.analysis.numbers import number_text
-from faultline.experiments.analysis.quantities import quantity, setting_text
+from faultline.experiments.analysis.intervals import mean_over_seeds
+from faultline.experiments.analysis.quantities import number_text, quantity, setting_text
 from faultline.experiments.analysis.selection import (
     at_best,
     averaged_axes,
@@ -31,8 +29,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.experiments.asking import Ask
 from tests.experiments.runs.in_process import InProcess, plan_of, sweep
 
+COMMAND = ("compare",)
 RATIO = "time_to_train_ratio"
 SCHEME = "strategy.name"
 R = "strategy.redundancy"
@@ -267,15 +267,6 @@ def test_the_interval_of_a_share_stays_between_0_and_1(shares: tuple[float, ...]
     assert np.sign(row["high"] + row["low"] - 2 * row["mean"]) == np.sign(0.5 - row["mean"])
 
 
-def test_the_interval_of_a_sample_is_student_s() -> None:
-    sample = [3.0, 5.0, 4.0, 8.5]
-    expected = stats.t.interval(0.95, 3, np.mean(sample), stats.sem(sample))
-    assert student_interval(sample) == pytest.approx((np.mean(sample), *expected), rel=1e-12)
-    assert student_interval([2.5]) == student_interval([2.5], share=True) == (2.5, 2.5, 2.5)
-    mean, low, high = student_interval([0.99, 1.0, 0.9], share=True)
-    assert 0 < low < mean < high < 1 < student_interval([0.99, 1.0, 0.9])[2]
-
-
 def test_the_interval_of_a_share_is_student_s_where_it_is_short() -> None:
     frame = pd.DataFrame({"seed": range(3), "availability": [0.9, 0.9002, 0.9001]})
     row = mean_over_seeds(frame, [], "availability").iloc[0]
@@ -447,11 +438,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def test_json_says_what_the_table_of_the_sweep_says(
-    directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", str(directory), "--json", "--baseline", "spare"]) == 0
-    printed = json.loads(capsys.readouterr().out)
+def test_json_says_what_the_table_of_the_sweep_says(directory: Path, ask: Ask) -> None:
+    printed = ask.json(directory, "--baseline", "spare")
     assert (printed["metric"], printed["by"], printed["baseline"]) == (RATIO, SCHEME, "spare")
     assert printed["notes"] == []
     assert len(printed["settings"]) == 4
@@ -466,18 +454,15 @@ def test_json_says_what_the_table_of_the_sweep_says(
             assert row["low"] == pytest.approx(interval.low, rel=1e-9)
 
 
-def test_csv_has_all_sections(directory: Path, tmp_path: Path) -> None:
+def test_csv_has_all_sections(directory: Path, tmp_path: Path, ask: Ask) -> None:
     path = tmp_path / "rows.csv"
-    assert main(["compare", str(directory), "--csv", str(path), "--metric", "availability"]) == 0
+    ask(directory, "--csv", path, "--metric", "availability")
     rows = pd.read_csv(path)
     assert dict(rows["section"].value_counts()) == {"settings": 4, "at_best": 2, "overall": 1}
 
 
-def test_the_printed_table_shows_numbers_in_full(
-    directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", str(directory)]) == 0
-    printed = capsys.readouterr().out
+def test_the_printed_table_shows_numbers_in_full(directory: Path, ask: Ask) -> None:
+    printed = ask(directory)
     assert "time-to-train ratio (lower is better)" in printed
     for title in ("each at its best", "over all settings", "setting by setting"):
         assert f"{title}; 3 pairs a row" in printed
@@ -491,20 +476,12 @@ def test_the_printed_table_shows_numbers_in_full(
     "words",
     [["--metric", "ratio"], ["--by", "strategy"], ["--baseline", "x"], ["--csv", "no/such/file"]],
 )
-def test_mistakes_are_one_line(
-    directory: Path, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", str(directory), *words]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("faultline: ")
-    assert said.count("\n") == 1
+def test_mistakes_are_one_line(directory: Path, words: list[str], ask: Ask) -> None:
+    assert ask.refused(directory, *words).startswith("faultline: ")
 
 
-def test_a_folder_that_is_no_sweep_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", str(tmp_path)]) == 2
-    assert "there is no sweep" in capsys.readouterr().err
+def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path, ask: Ask) -> None:
+    assert "there is no sweep" in ask.refused(tmp_path)
 
 
 def test_a_setting_under_which_a_job_gave_up_is_not_the_best() -> None:

@@ -10,21 +10,21 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from faultline.experiments.benchmarks import fresh_process
-from faultline.experiments.benchmarks.fresh_process import BenchmarkError, measured
-from faultline.experiments.benchmarks.matching_speed import matching_cases, time_matching
-from faultline.experiments.benchmarks.measurement import Case, Measurement
-from faultline.experiments.benchmarks.platform_speed import platform_cases
-from faultline.experiments.benchmarks.replay_speed import (
+from faultline.experiments.benchmarks import measurement as fresh_process
+from faultline.experiments.benchmarks.engine_speed import (
     PUBLISHED_SIMULATOR_S,
+    matching_cases,
     rare_failure_cases,
     replay_cases,
+    simgrid_cases,
+    time_matching,
     time_replay,
 )
-from faultline.experiments.benchmarks.simgrid_speed import simgrid_cases
+from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement, measured
+from faultline.experiments.benchmarks.platform_speed import platform_cases
 from faultline.experiments.benchmarks.sweep_speed import sweep_cases, time_sweep, time_table
 from faultline.experiments.cli import main
-from faultline.experiments.commands import bench
+from faultline.experiments.commands import machine
 
 ROOT = Path(__file__).parents[3]
 
@@ -62,7 +62,7 @@ def test_the_table_for_people(
         raise BenchmarkError("no [bold] luck")
 
     cases = [Case("one", "times", lambda: rows), Case("two", "worse", fail)]
-    monkeypatch.setattr(bench, "_cases", lambda quick: cases)
+    monkeypatch.setattr(machine, "_cases", lambda quick: cases)
     assert main(["bench"]) == 1
     lines = {
         line.split("│")[1].strip(): line

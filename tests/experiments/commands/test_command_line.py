@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.commands import doctor
+from faultline.experiments.commands import machine
+from faultline.experiments.commands.arguments import Command, declare
 from faultline.platforms import load_preset, write_xml
 
 
@@ -71,6 +72,49 @@ def test_another_pipe_that_breaks_is_an_error(
     def execute(arguments: argparse.Namespace) -> int:
         raise BrokenPipeError(32, "Broken pipe", "a worker")
 
-    monkeypatch.setattr(doctor, "execute", execute)
+    monkeypatch.setattr(machine, "execute_doctor", execute)
     assert main(["doctor"]) == 2
     assert capsys.readouterr().err == "faultline: [Errno 32] Broken pipe: 'a worker'\n"
+
+
+def test_options_are_read_as_their_help_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
+    text = """\
+        FILE...  what is read
+        --count N [3]  how many, and a long
+            story about it
+        or --none  none at all
+
+        a title:
+        -o --output DIR!  where to
+        --kind a|b [b]
+        --span FROM TO
+        --set KEY=VALUE
+    """
+    whole = argparse.ArgumentParser()
+    read = {"--span": float}
+    declare(whole.add_subparsers(), [Command("try-it", "x", options=text, read=read)])
+    told = vars(whole.parse_args(["try-it", "x", "y", "-o", "z", "--span", "1", "2"]))
+    assert told == {
+        "file": [Path("x"), Path("y")],
+        "count": 3,
+        "none": False,
+        "output": Path("z"),
+        "kind": "b",
+        "span": [1.0, 2.0],
+        "settings": [],
+        "execute": "try_it",
+    }
+    told = vars(
+        whole.parse_args(
+            ["try-it", "x", "-o", "z", "--kind", "a", "--none", "--set", "a=1", "--set", "b=2"]
+        )
+    )
+    assert (told["kind"], told["none"], told["settings"]) == ("a", True, ["a=1", "b=2"])
+    for wrong in ("x", "x -o z --kind c", "x -o z --count 1 --none", "x -o z --count 0", "-o z"):
+        with pytest.raises(SystemExit):
+            whole.parse_args(["try-it", *wrong.split()])
+    with pytest.raises(SystemExit):
+        whole.parse_args(["try-it", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "--count N how many, and a long story about it" in shown
+    assert "a title: -o DIR, --output DIR where to" in shown

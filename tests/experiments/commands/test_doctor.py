@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.health import limit_checks, version_checks
-from faultline.experiments.health.limits import (
+from faultline.experiments.health.checks import (
     MAPS_PER_ACTOR,
+    _satisfies,
     disk_check,
+    limit_checks,
     maps_check,
     threads_check,
+    version_checks,
 )
-from faultline.experiments.health.versions import _satisfies
 
 STATES = {"ok", "warning", "failed"}
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from faultline.experiments.cli import main
@@ -13,45 +11,25 @@ from faultline.experiments.job.failure_model import failure_model
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.experiments.asking import Ask
 
-def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    assert main(["failures", *words, "--json"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    return json.loads(printed.out)
+COMMAND = ("failures",)
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    try:
-        status = main(["failures", *words])
-    except SystemExit as exit_:  # argparse's own way
-        status = exit_.code  # type: ignore[assignment]
-    printed = capsys.readouterr()
-    assert status == 2
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    return printed.err
-
-
-def test_the_list_gives_each_mix_its_mean_time_between_failures(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    rows = {row["name"]: row for row in answer(capsys, "list", "--gpus", "131072")}
+def test_the_list_gives_each_mix_its_mean_time_between_failures(ask: Ask) -> None:
+    rows = {row["name"]: row for row in ask.json("list", "--gpus", "131072")}
     assert set(rows) == {"llama3", "rsc-1", "rsc-2"}
     assert rows["rsc-1"]["mtbf_s"] / 3600 == pytest.approx(0.23, abs=0.005)
     assert rows["llama3"]["hardware_share"] == pytest.approx(0.78, abs=0.005)
     assert len(rows["llama3"]["causes"]) == 18
-    assert main(["failures", "list"]) == 0
-    printed = capsys.readouterr().out
+    printed = ask("list")
     assert "every 3.09 h" in printed
     assert "every 1.8 h" in printed
 
 
-def test_drawn_counts_are_within_what_a_poisson_process_gives(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_drawn_counts_are_within_what_a_poisson_process_gives(ask: Ask) -> None:
     """Ten times Llama 3's days: of 18 causes and their sum, two outside 95 % are to be expected."""
-    drawn = answer(capsys, "draw", "llama3", "--days", "540", "--seed", "1")
+    drawn = ask.json("draw", "llama3", "--days", "540", "--seed", "1")
     assert (drawn["gpus"], drawn["groups"]) == (16_384, 128)
     assert drawn["expected"] == pytest.approx(4190)
     assert drawn["drawn_mtbf_s"] == pytest.approx(drawn["mtbf_s"], rel=4 / 4190**0.5)
@@ -66,9 +44,9 @@ def test_drawn_counts_are_within_what_a_poisson_process_gives(
     assert drawn["causes"][0]["expected"] == pytest.approx(1480)
 
 
-def test_small_groups_share_hosts_and_switches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_small_groups_share_hosts_and_switches(ask: Ask) -> None:
     words = ["draw", "llama3", "--set", "job.groups=4096", "--set", "failures.gpus_per_switch=64"]
-    drawn = answer(capsys, *words)
+    drawn = ask.json(*words)
     shared = {cause["level"]: 0 for cause in drawn["causes"]}
     for cause in drawn["causes"]:
         shared[cause["level"]] += cause["failures_on_many_groups"]
@@ -79,14 +57,12 @@ def test_small_groups_share_hosts_and_switches(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("what", ["llama3", "spare-sound"])
-def test_a_drawn_trace_gives_the_same_failures_again(
-    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_drawn_trace_gives_the_same_failures_again(what: str, tmp_path: Path, ask: Ask) -> None:
     """As the command draws them, and as the clocks of a run meet them."""
     path = tmp_path / "again.csv"
     days, job = "4", ["--set", "job.gpus=16384", "--set", "job.groups=1024"]
-    first = answer(capsys, "draw", what, "--days", days, *job, "--csv", str(path))
-    second = answer(capsys, "draw", str(path), "--days", days, *job)
+    first = ask.json("draw", what, "--days", days, *job, "--csv", str(path))
+    second = ask.json("draw", str(path), "--days", days, *job)
     assert first["failures"] == second["failures"] > 20
     counts = [
         {cause["name"]: cause["failures"] for cause in drawn["causes"] if cause["failures"]}
@@ -107,19 +83,15 @@ def test_a_drawn_trace_gives_the_same_failures_again(
     assert clocks[0].failures == clocks[1].failures > 20
 
 
-def test_a_weibull_of_independent_groups_fails_most_when_young(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_weibull_of_independent_groups_fails_most_when_young(ask: Ask) -> None:
     """Over 2 of the groups' mean of 0.7 days: the renewal function exceeds t/mean by up to 34 %."""
-    drawn = answer(capsys, "draw", "spare-study", "--days", "1.4", "--seed", "3")
+    drawn = ask.json("draw", "spare-study", "--days", "1.4", "--seed", "3")
     assert 1.05 < drawn["expected"] / (1.4 * 86_400 / 300) < 1.35
     (cause,) = drawn["causes"]
     assert cause["interval"][0] <= cause["failures"] <= cause["interval"][1]
 
 
-def test_people_get_a_table_and_a_figure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_people_get_a_table_and_a_figure(tmp_path: Path, ask: Ask) -> None:
     mix = tmp_path / "ours.toml"
     mix.write_text(
         'source = "x"\n[[cause]]\nname = "power"\nper_1000_node_days = 40\nlevel = "domain"\n'
@@ -128,8 +100,7 @@ def test_people_get_a_table_and_a_figure(
     )
     figure = tmp_path / "ours.png"
     words = ["draw", str(mix), "--gpus", "512", "--set", "job.groups=128", "-o", str(figure)]
-    assert main(["failures", *words]) == 0
-    printed = capsys.readouterr().out
+    printed = ask(*words)
     for word in ("power", "domain", "100.0% shared by more than one group", str(figure)):
         assert word in printed
     assert figure.read_bytes().startswith(b"\x89PNG")
@@ -156,14 +127,10 @@ def test_people_get_a_table_and_a_figure(
     ],
 )
 def test_mistakes_are_told_in_one_line(
-    words: list[str],
-    told: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert told in refusal(capsys, *words)
+    assert told in ask.refused(*words)
 
 
 @given(

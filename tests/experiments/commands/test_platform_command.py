@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.figures.platform.sketch import (
+from faultline.experiments.figures.platform_sketch import (
     MOST_GPUS,
     MOST_NODES,
     Sketch,
@@ -17,6 +16,10 @@ from faultline.experiments.figures.platform.sketch import (
     sketch,
 )
 from faultline.platforms import ClusterSpec, load_preset, preset_names, read_platform, write_xml
+
+from tests.experiments.asking import Ask
+
+COMMAND = ("platform",)
 
 THREE_LEVELS: dict[str, Any] = {
     "domains": 64,
@@ -35,19 +38,8 @@ def platform(tmp_path: Path) -> Path:
     return path
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run a command that must fail, and return the one line that it prints."""
-    capsys.readouterr()
-    assert main(["platform", *map(str, arguments)]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    return printed.err
-
-
-def test_list_names_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["platform", "list"]) == 0
-    printed = capsys.readouterr().out
+def test_list_names_the_presets(ask: Ask) -> None:
+    printed = ask("list")
     assert [line.split()[0] for line in printed.splitlines()] == preset_names()
 
 
@@ -57,16 +49,13 @@ class TestGenerate:
             "hgx-h100", domains=4, domains_per_leaf=2
         )
 
-    def test_a_plane_of_a_toml_file(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_plane_of_a_toml_file(self, tmp_path: Path, ask: Ask) -> None:
         import faultline.platforms
 
         spec = Path(faultline.platforms.__file__).parent / "presets" / "gb200-nvl72.toml"
         path = tmp_path / "plane.xml"
         arguments = [str(spec), "--plane", "--set", "nic.bandwidth=800Gbps", "-o", str(path)]
-        assert main(["platform", "generate", *arguments]) == 0
-        assert capsys.readouterr().out == f"{path}: 8 GPUs, each standing for 72\n"
+        assert ask("generate", *arguments) == f"{path}: 8 GPUs, each standing for 72\n"
         assert read_platform(path).links["nic-000000"].bandwidth_bytes_per_s == 100e9
 
     @pytest.mark.parametrize(
@@ -85,66 +74,48 @@ class TestGenerate:
             ),
         ],
     )
-    def test_mistakes(
-        self,
-        arguments: list[str],
-        message: str,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
+    def test_mistakes(self, arguments: list[str], message: str, tmp_path: Path, ask: Ask) -> None:
         output = tmp_path / "x.xml"
-        assert message in refused(capsys, "generate", *arguments, "-o", output)
+        assert message in ask.refused("generate", *arguments, "-o", output)
         assert not output.exists()
 
-    def test_a_place_that_is_not_there(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_place_that_is_not_there(self, tmp_path: Path, ask: Ask) -> None:
         output = tmp_path / "none" / "x.xml"
-        told = refused(capsys, "generate", "hgx-h100", "-o", output)
+        told = ask.refused("generate", "hgx-h100", "-o", output)
         assert f"{output}: cannot be written: No such file or directory" in told
 
 
 class TestSpines:
     SPINES = ("--set", "domains=4", "--set", "domains_per_leaf=1", "--set", "spines=8")
 
-    def test_check_knows_the_spines_and_the_ways_of_flows(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_check_knows_the_spines_and_the_ways_of_flows(self, tmp_path: Path, ask: Ask) -> None:
         path = tmp_path / "hashed.xml"
-        arguments = ["hgx-h100", *self.SPINES, "--set", "routing=ecmp", "-o", str(path)]
-        assert main(["platform", "generate", *arguments]) == 0
-        capsys.readouterr()
-        assert main(["platform", "check", str(path), "--json"]) == 0
-        report = json.loads(capsys.readouterr().out)
+        ask("generate", "hgx-h100", *self.SPINES, "--set", "routing=ecmp", "-o", path)
+        report = ask.json("check", path)
         assert report["switches"] == {"leaf": 32, "nvswitch": 4, "spine": 8}
         # 32 GPUs to the 24 of other domains, to the storage and back.
         assert report["flow_routes"] == 32 * (24 + 2)
         assert report["differs_from_spec"] == []
-        assert main(["platform", "check", str(path)]) == 0
-        assert "832 pairs of hosts keep to one spine each" in capsys.readouterr().out
+        assert "832 pairs of hosts keep to one spine each" in ask("check", path)
 
-    def test_collisions(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_collisions(self, ask: Ask) -> None:
         words = ["collisions", "hgx-h100", *self.SPINES, "--set", "domains=16"]
         words += ["--set", "domains_per_leaf=4", "--set", "spines=4", "--groups", "4"]
-        assert main(["platform", *words, "--seeds", "5", "--json"]) == 0
-        cost = json.loads(capsys.readouterr().out)
+        cost = ask.json(*words, "--seeds", 5)
         assert (cost["leaf_flows"], cost["leaf_links"], cost["d_mod_k"]) == (4, 4, 1.0)
         assert [len(slowdowns) for slowdowns in cost["ecmp"].values()] == [5, 5, 5]
-        assert main(["platform", *words]) == 0
-        printed = capsys.readouterr().out
+        printed = ask(*words)
         assert "4 flows hashed on the 4 links of one leaf switch" in printed
         assert f"{cost['busiest_over_mean']:.2f} times the mean" in " ".join(printed.split())
 
-    def test_collisions_that_cannot_be(self, capsys: pytest.CaptureFixture[str]) -> None:
-        told = refused(capsys, "collisions", "hgx-h100", *self.SPINES, "--groups", 5)
+    def test_collisions_that_cannot_be(self, ask: Ask) -> None:
+        told = ask.refused("collisions", "hgx-h100", *self.SPINES, "--groups", 5)
         assert "hgx-h100: 5 groups do not divide its 32 GPUs" in told
 
 
 class TestCheck:
-    def test_json_is_in_si_units(self, platform: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        capsys.readouterr()
-        assert main(["platform", "check", str(platform), "--json"]) == 0
-        report = json.loads(capsys.readouterr().out)
+    def test_json_is_in_si_units(self, platform: Path, ask: Ask) -> None:
+        report = ask.json("check", str(platform))
         assert (report["gpus"], report["hosts"], report["domains"], report["racks"]) == (
             32,
             4,
@@ -162,43 +133,33 @@ class TestCheck:
         assert 0 < report["simgrid"]["peak_memory_bytes"] < 300e6
         assert report["differs_from_spec"] == []
 
-    def test_an_edited_file_says_where(
-        self, platform: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_an_edited_file_says_where(self, platform: Path, ask: Ask) -> None:
         self.edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
-        assert main(["platform", "check", str(platform)]) == 0
-        printed = capsys.readouterr().out
+        printed = ask("check", str(platform))
         assert "nic-000003: bandwidth is 25GB/s, the spec says 50GB/s" in printed
         assert "oversubscribed 0.75:1 to 1:1" in printed
 
-    def test_it_says_which_edits_count(
-        self, platform: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_it_says_which_edits_count(self, platform: Path, ask: Ask) -> None:
         """All jobs wait for adapters; those that name a model for NVLink and GPUs as well."""
         self.edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
         self.edit(platform, r'(<host id="gpu-000000" speed=)"989Tf"', r'\1"1Tf"')
         self.edit(platform, r'(id="nvlink-000001" bandwidth=)"450GBps"', r'\1"1GBps"')
-        assert main(["platform", "check", str(platform)]) == 0
-        printed = capsys.readouterr().out
+        printed = ask("check", str(platform))
         said = ("steps of", "tensor", "compute of", "no time", "nic-000003", "gpu-", "nvlink-000")
         told = [word for line in printed.splitlines() for word in said if word in line]
         assert told == ["steps of", "nic-000003", "tensor", "nvlink-000", "compute of", "gpu-"]
-        assert main(["platform", "check", str(platform), "--json"]) == 0
-        report = json.loads(capsys.readouterr().out)
+        report = ask.json("check", str(platform))
         assert [one["effect"] for one in report["differs_from_spec"]] == [
             "network",
             "scale-up",
             "compute",
         ]
 
-    def test_one_domain_and_no_storage(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_one_domain_and_no_storage(self, tmp_path: Path, ask: Ask) -> None:
         path = tmp_path / "one.xml"
         write_xml(load_preset("hgx-h100", domains=1), path)
         self.edit(path, r'(<prop id="role" value=)"storage"', r'\1"other"')
-        assert main(["platform", "check", str(path)]) == 0
-        printed = capsys.readouterr().out
+        printed = ask("check", str(path))
         assert "there is one domain" in printed
         assert re.search(r"storage\s+none", printed)
 
@@ -216,18 +177,13 @@ class TestCheck:
         ],
     )
     def test_a_broken_file_is_explained(
-        self,
-        right: str,
-        wrong: str,
-        message: str,
-        platform: Path,
-        capsys: pytest.CaptureFixture[str],
+        self, right: str, wrong: str, message: str, platform: Path, ask: Ask
     ) -> None:
         self.edit(platform, right, wrong)
-        assert message in refused(capsys, "check", platform)
+        assert message in ask.refused("check", platform)
 
-    def test_a_file_that_is_not_there(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert "cannot be read: No such file" in refused(capsys, "check", "/none.xml")
+    def test_a_file_that_is_not_there(self, ask: Ask) -> None:
+        assert "cannot be read: No such file" in ask.refused("check", "/none.xml")
 
     @staticmethod
     def edit(path: Path, right: str, wrong: str) -> None:
@@ -237,18 +193,16 @@ class TestCheck:
 
 
 class TestDraw:
-    def test_a_drawing_is_a_png(self, platform: Path, tmp_path: Path) -> None:
+    def test_a_drawing_is_a_png(self, platform: Path, tmp_path: Path, ask: Ask) -> None:
         output = tmp_path / "p.png"
-        assert main(["platform", "draw", str(platform), "-o", str(output)]) == 0
+        ask("draw", str(platform), "-o", str(output))
         assert output.read_bytes().startswith(b"\x89PNG")
 
-    def test_mistakes(
-        self, platform: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert "ends in .png" in refused(capsys, "draw", platform, "-o", tmp_path / "p.jpg")
+    def test_mistakes(self, platform: Path, tmp_path: Path, ask: Ask) -> None:
+        assert "ends in .png" in ask.refused("draw", platform, "-o", tmp_path / "p.jpg")
         blocked = platform / "p.png"
-        assert "cannot be written" in refused(capsys, "draw", platform, "-o", blocked)
-        assert "cannot be read" in refused(capsys, "draw", "/none.xml", "-o", tmp_path / "p.png")
+        assert "cannot be written" in ask.refused("draw", platform, "-o", blocked)
+        assert "cannot be read" in ask.refused("draw", "/none.xml", "-o", tmp_path / "p.png")
 
     @pytest.mark.parametrize(
         ("spec", "rows"),

@@ -15,6 +15,10 @@ from faultline.simulator.timeline import Event, EventKind
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.experiments.asking import Ask
+
+COMMAND = ("plot",)
+
 GRID = """
 scenario = "spare-study"
 seeds = 2
@@ -38,20 +42,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    assert main(["plot", *words]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("faultline: ")
-    assert said.count("\n") == 1
-    return said
-
-
-def test_the_usual_pictures_go_into_the_folder_of_the_sweep(
-    directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["plot", str(directory)]) == 0
-    printed = capsys.readouterr().out.splitlines()
+def test_the_usual_pictures_go_into_the_folder_of_the_sweep(directory: Path, ask: Ask) -> None:
+    printed = ask(str(directory)).splitlines()
     written = sorted((directory / "figures").iterdir())
     assert {path.name for path in written} == {
         "ratio-over-strategy-redundancy.png",
@@ -64,9 +56,11 @@ def test_the_usual_pictures_go_into_the_folder_of_the_sweep(
 
 
 @pytest.mark.parametrize("suffix", MAGIC)
-def test_one_picture_in_the_format_asked_for(directory: Path, tmp_path: Path, suffix: str) -> None:
+def test_one_picture_in_the_format_asked_for(
+    directory: Path, tmp_path: Path, suffix: str, ask: Ask
+) -> None:
     asked = ["--kind", "curves", "--metric", "restarts", "--format", suffix, "-o", str(tmp_path)]
-    assert main(["plot", str(directory), *asked]) == 0
+    ask(str(directory), *asked)
     (written,) = tmp_path.iterdir()
     assert written.name == f"restarts-over-strategy-redundancy.{suffix}"
     assert written.read_bytes().startswith(MAGIC[suffix])
@@ -87,12 +81,12 @@ def test_other_kinds(
     tmp_path: Path,
     words: list[str],
     name: str | None,
-    capsys: pytest.CaptureFixture[str],
+    ask: Ask,
 ) -> None:
     if name is None:
-        assert "three different axes" in refusal(capsys, str(directory), *words)
+        assert "three different axes" in ask.refused(str(directory), *words)
         return
-    assert main(["plot", str(directory), *words, "-o", str(tmp_path)]) == 0
+    ask(str(directory), *words, "-o", str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -109,25 +103,23 @@ def test_other_kinds(
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_told_in_one_line(
-    directory: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    directory: Path, words: list[str], said: str, ask: Ask
 ) -> None:
-    assert said in refusal(capsys, str(directory), *words)
+    assert said in ask.refused(str(directory), *words)
 
 
 def test_places_that_cannot_be_written_are_told_in_one_line(
-    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    directory: Path, tmp_path: Path, ask: Ask
 ) -> None:
     (tmp_path / "file").touch()
-    assert "file" in refusal(capsys, str(directory), "-o", str(tmp_path / "file"))
+    assert "file" in ask.refused(str(directory), "-o", str(tmp_path / "file"))
     odd = str(tmp_path / "run.odd")
-    assert "ends in .png" in refusal(capsys, "--timeline", "spare-study", *SMALL, "-o", odd)
+    assert "ends in .png" in ask.refused("--timeline", "spare-study", *SMALL, "-o", odd)
 
 
-def test_a_source_is_needed_and_one_only(
-    directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "SOURCE" in refusal(capsys)
-    assert "SOURCE" in refusal(capsys, str(directory), "--timeline", "spare-study")
+def test_a_source_is_needed_and_one_only(directory: Path, ask: Ask) -> None:
+    assert "SOURCE" in ask.refused()
+    assert "SOURCE" in ask.refused(str(directory), "--timeline", "spare-study")
 
 
 def test_so_many_parts_that_nobody_could_read_them_are_refused() -> None:
@@ -142,22 +134,22 @@ def test_so_many_parts_that_nobody_could_read_them_are_refused() -> None:
             chosen_figure(frame, wanted)
 
 
-def test_a_run_is_played_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_played_and_drawn(tmp_path: Path, ask: Ask) -> None:
     path = tmp_path / "new" / "run.svg"
     asked = [*SMALL, "--set", "strategy.redundancy=3", "--seed", "3", "-o", str(path)]
-    assert main(["plot", "--timeline", "spare-study", *asked]) == 0
-    assert capsys.readouterr().out == f"{path}: spare-study: spare, r = 3, 24 groups, seed 3\n"
+    assert (
+        ask("--timeline", "spare-study", *asked)
+        == f"{path}: spare-study: spare, r = 3, 24 groups, seed 3\n"
+    )
     assert path.read_bytes().startswith(MAGIC["svg"])
 
 
-def test_a_timeline_is_drawn_beside_its_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_timeline_is_drawn_beside_its_file(tmp_path: Path, ask: Ask) -> None:
     timeline = tmp_path / "run.csv"
     assert main(["run", "spare-study", *SMALL, "--timeline", str(timeline)]) == 0
-    assert main(["plot", str(timeline), "--window", "0", "500"]) == 0
+    ask(str(timeline), "--window", "0", "500")
     assert (tmp_path / "run.png").read_bytes().startswith(MAGIC["png"])
-    assert "window" in refusal(capsys, str(timeline), "--window", "500", "0")
+    assert "window" in ask.refused(str(timeline), "--window", "500", "0")
 
 
 events = st.builds(
@@ -196,9 +188,7 @@ HEAD = "time_s,kind,step,groups,stacks,moved_types\n"
         (f"{HEAD}-1,step,1,,1,0\n".encode(), "line 2: -1 is no time"),
     ],
 )
-def test_what_is_no_timeline_is_refused(
-    text: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_timeline_is_refused(text: bytes, said: str, tmp_path: Path, ask: Ask) -> None:
     path = tmp_path / "run.csv"
     path.write_bytes(text)
-    assert said in refusal(capsys, str(path))
+    assert said in ask.refused(str(path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import resource
 import subprocess
@@ -24,6 +23,8 @@ from faultline.simulator.badput import CAUSES
 from faultline.simulator.timeline import Event, EventKind
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.experiments.asking import Ask
 
 REQUIRED = {
     "scenario",
@@ -52,44 +53,20 @@ def arguments(settings: Sequence[str], *more: str, scenario: str = "spare-study"
     return ["run", scenario, *(word for s in settings for word in ("--set", s)), *more]
 
 
-def record_of(capsys: pytest.CaptureFixture[str], *words: str) -> Record:
-    assert main(words) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    record: Record = json.loads(printed.out)
-    return record
-
-
-def refusal(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> str:
-    """Run a command that must fail; return the one line that it says."""
-    try:
-        status = main(words)
-    except SystemExit as exit_:  # argparse's own way
-        status = exit_.code  # type: ignore[assignment]
-    printed = capsys.readouterr()
-    assert status == 2
-    assert printed.out == ""
-    assert "Traceback" not in printed.err
-    return printed.err
-
-
-def test_goodput_is_the_useful_share_and_time_stands_before_the_ratio(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    record = record_of(capsys, *arguments(SMALL, "--json", "--seed", "5"))
+def test_goodput_is_the_useful_share_and_time_stands_before_the_ratio(ask: Ask) -> None:
+    record = ask.json(*arguments(SMALL, "--seed", "5"))
     # 64 s of compute and 0.24 s of all-reduce for each of 30 steps.
     assert record["goodput"] == pytest.approx(30 * 64.24 / record["time_s"])
     steps, interval_s = record["checkpoint_interval_steps"], record["checkpoint_interval_s"]
     assert 64.24 < interval_s / steps < record["time_s"] / 30
-    assert main(arguments(SMALL, "--seed", "5")) == 0
-    printed = capsys.readouterr().out
+    printed = ask(*arguments(SMALL, "--seed", "5"))
     places = [printed.index(name) for name in ("time  ", "goodput", "every", "time-to-train ratio")]
     assert places == sorted(places)
     assert f"{steps} steps (" in printed
 
 
-def test_json_is_one_object_with_what_programs_need(capsys: pytest.CaptureFixture[str]) -> None:
-    record = record_of(capsys, *arguments(SMALL, "--json", "--seed", "5"))
+def test_json_is_one_object_with_what_programs_need(ask: Ask) -> None:
+    record = ask.json(*arguments(SMALL, "--seed", "5"))
     assert record.keys() >= REQUIRED
     assert record["scenario"] == "spare-study"
     assert (record["strategy"], record["engine"], record["seed"]) == ("spare", "replay", 5)
@@ -99,9 +76,9 @@ def test_json_is_one_object_with_what_programs_need(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
-def test_a_record_s_numbers_hang_together(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_s_numbers_hang_together(scheme: str, ask: Ask) -> None:
     settings = ["job.groups=24", "job.steps=200", f"strategy.name={scheme}", "failures.mtbf_s=9000"]
-    r = record_of(capsys, *arguments(settings, "--json"))
+    r = ask.json(*arguments(settings))
     ideal_s = r["completed_steps"] * (64 + 0.24)
     assert r["time_to_train_ratio"] == pytest.approx(r["time_s"] / ideal_s)
     assert r["availability"] == pytest.approx(1 - r["downtime_s"] / r["time_s"])
@@ -112,35 +89,31 @@ def test_a_record_s_numbers_hang_together(scheme: str, capsys: pytest.CaptureFix
     assert r["failures"] > 0
 
 
-def test_a_job_that_did_nothing_has_no_ratio(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_did_nothing_has_no_ratio(ask: Ask) -> None:
     settings = ["strategy.name=checkpoint", "job.time_limit_s=10", "failures.mtbf_s=1"]
     settings += ["restart.failure_during=absorbed"]
-    record = record_of(capsys, *arguments(settings, "--json"))
+    record = ask.json(*arguments(settings))
     assert record["completed_steps"] == 0
     assert record["time_to_train_ratio"] is None
 
 
-def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments(SMALL)) == 0
-    printed = " ".join(capsys.readouterr().out.split())
+def test_people_get_a_table(ask: Ask) -> None:
+    printed = " ".join(ask(*arguments(SMALL)).split())
     for word in ("time-to-train ratio", "availability", "restarts", "spare, r = 3, 24 groups"):
         assert word in printed
-    assert main(arguments(["strategy.name=checkpoint", "job.time_limit_s=5000"])) == 0
-    assert "gave up" in capsys.readouterr().out
+    assert "gave up" in ask(*arguments(["strategy.name=checkpoint", "job.time_limit_s=5000"]))
 
 
-def test_both_engines_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    words = arguments([*SMALL, "job.compute_jitter=0"], "--json")
-    replayed = record_of(capsys, *words)
-    simulated = record_of(capsys, *words, "--engine", "simgrid")
+def test_both_engines_answer(ask: Ask) -> None:
+    words = arguments([*SMALL, "job.compute_jitter=0"])
+    replayed = ask.json(*words)
+    simulated = ask.json(*words, "--engine", "simgrid")
     assert simulated["engine"] == "simgrid"
     assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
 
 
-def test_one_seed_one_record_and_another_seed_another(capsys: pytest.CaptureFixture[str]) -> None:
-    first, again, other = (
-        record_of(capsys, *arguments(SMALL, "--json", "--seed", seed)) for seed in "112"
-    )
+def test_one_seed_one_record_and_another_seed_another(ask: Ask) -> None:
+    first, again, other = (ask.json(*arguments(SMALL, "--seed", seed)) for seed in "112")
     assert first == again
     assert first["time_s"] != other["time_s"]
 
@@ -172,11 +145,9 @@ def test_hash_randomisation_changes_nothing() -> None:
     assert records[0] == records[1]
 
 
-def test_the_timeline_is_a_table_of_the_run_s_events(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "timeline.csv"
-    record = record_of(capsys, *arguments(SMALL, "--json", "--timeline", str(path)))
+    record = ask.json(*arguments(SMALL, "--timeline", str(path)))
     events: list[Event] = []
     assert run(load_scenario("spare-study", SMALL), 0, "replay", events.append) == {
         **record,
@@ -225,10 +196,9 @@ def test_the_timeline_is_a_table_of_the_run_s_events(
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_settings_end_with_status_2_and_one_line(
-    settings: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    settings: list[str], told: str, ask: Ask
 ) -> None:
-    said = refusal(capsys, arguments(settings, "--json"))
-    assert said.count("\n") == 1
+    said = ask.refused(*arguments(settings, "--json"))
     assert said.startswith("faultline: ")
     assert told in said
 
@@ -274,13 +244,12 @@ def test_jobs_that_no_machine_can_hold_and_that_never_end_are_refused(
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_platform_that_simgrid_rejects(
-    content: bytes, what: str, engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes, what: str, engine: str, tmp_path: Path, ask: Ask
 ) -> None:
     path = tmp_path / "platform.xml"
     path.write_bytes(content)
     settings = [*SMALL, f"platform.file={path}", "all_reduce.time=measured"]
-    said = refusal(capsys, arguments(settings, "--json", "--engine", engine))
-    assert said.count("\n") == 1
+    said = ask.refused(*arguments(settings, "--json", "--engine", engine))
     assert str(path) in said
 
 
@@ -310,20 +279,17 @@ def test_an_edited_platform_with_a_mistake(
     """Whether our reader finds it or SimGrid: status 2 and one line, nothing of SimGrid's own."""
     path = edited_platform(tmp_path, old, new)
     settings = [*SMALL, f"platform.file={path}", "all_reduce.time=measured"]
-    said = refusal(capfd, arguments(settings, "--json"))
-    assert said.count("\n") == 1, said
+    said = Ask(capfd).refused(*arguments(settings, "--json"))
     assert "edited.xml" in said
 
 
-def test_an_edited_platform_is_the_one_that_is_simulated(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_edited_platform_is_the_one_that_is_simulated(tmp_path: Path, ask: Ask) -> None:
     """NICs of 1.25 instead of 12.5 GB/s, a fifth of the core's 6.25: 5 times as long."""
     settings = [*SMALL, "all_reduce.time=measured", "failures.mtbf_s=1e9"]
     as_shipped = edited_platform(tmp_path, "12.5GBps", "12.5GBps")
-    before = record_of(capsys, *arguments([*settings, f"platform.file={as_shipped}"], "--json"))
+    before = ask.json(*arguments([*settings, f"platform.file={as_shipped}"]))
     slow = edited_platform(tmp_path, "12.5GBps", "1.25GBps")
-    after = record_of(capsys, *arguments([*settings, f"platform.file={slow}"], "--json"))
+    after = ask.json(*arguments([*settings, f"platform.file={slow}"]))
     assert after["all_reduce_s"] == pytest.approx(5 * before["all_reduce_s"], rel=0.01)
 
 
@@ -341,31 +307,25 @@ def test_an_edited_platform_is_the_one_that_is_simulated(
     ],
     ids=" ".join,
 )
-def test_bad_arguments_end_with_status_2(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = refusal(capsys, words)
+def test_bad_arguments_end_with_status_2(words: list[str], ask: Ask) -> None:
+    said = ask.refused(*words)
     assert "error:" in said
-    assert said.count("\n") == 1
 
 
-def test_bad_files_end_with_status_2_and_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_files_end_with_status_2_and_one_line(tmp_path: Path, ask: Ask) -> None:
     binary, wrong = tmp_path / "binary", tmp_path / "wrong.toml"
     binary.write_bytes(b"\x7fELF\x80\x00")
     wrong.write_text("[job\n", encoding="utf-8")
     for name in (tmp_path / "missing.toml", tmp_path, binary, wrong):
-        said = refusal(capsys, arguments([], scenario=str(name)))
-        assert said.count("\n") == 1
+        said = ask.refused(*arguments([], scenario=str(name)))
         assert str(name) in said
 
 
 @pytest.mark.parametrize("name", ["", "no-such-directory/timeline.csv"])
 def test_a_timeline_without_a_place_is_told_before_the_run(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, ask: Ask
 ) -> None:
-    said = refusal(capsys, arguments(SMALL, "--timeline", str(tmp_path / name)))
+    said = ask.refused(*arguments(SMALL, "--timeline", str(tmp_path / name)))
     assert "--timeline" in said
 
 

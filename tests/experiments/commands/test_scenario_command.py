@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import tomlkit
-from faultline.experiments.cli import main
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
@@ -22,11 +21,9 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source, scenario_toml
 from faultline.experiments.runs.single_run import run
 
+from tests.experiments.asking import Ask
 
-def scenario(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    status = main(["scenario", *words])
-    printed = capsys.readouterr()
-    return status, printed.out, printed.err
+COMMAND = ("scenario",)
 
 
 def set_all(settings: Sequence[str]) -> list[str]:
@@ -42,8 +39,8 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_shipped_scenarios_are_listed_with_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = scenario(capsys, "list")
+def test_shipped_scenarios_are_listed_with_a_line_each(ask: Ask) -> None:
+    status, out, err = ask.all("list")
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert [line.split()[0] for line in lines] == shipped_scenarios()
@@ -68,14 +65,10 @@ SMALL = ["job.groups=24", "job.steps=60"]
     ],
 )
 def test_what_is_shown_gives_the_same_record(
-    name: str,
-    settings: list[str],
-    how: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    name: str, settings: list[str], how: list[str], tmp_path: Path, ask: Ask
 ) -> None:
     asked = [*SMALL, *settings]
-    status, out, err = scenario(capsys, "show", name, *set_all(asked), *how)
+    status, out, err = ask.all("show", name, *set_all(asked), *how)
     assert (status, err) == (0, "")
     shown = load_scenario(write(tmp_path / "shown.toml", out))
     first, again = (run(one, seed=3) for one in (load_scenario(name, asked), shown))
@@ -229,8 +222,8 @@ def test_numbers_are_written_as_people_write_them(value: Any, text: str) -> None
     assert tomlkit.value(text).unwrap() == value
 
 
-def test_json_has_values_and_origins(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = scenario(capsys, "show", "spare-study", "--json", "--set", "job.groups=600")
+def test_json_has_values_and_origins(ask: Ask) -> None:
+    status, out, _ = ask.all("show", "spare-study", "--json", "--set", "job.groups=600")
     assert status == 0
     shown = json.loads(out)
     assert (
@@ -247,8 +240,8 @@ def test_json_has_values_and_origins(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("name", shipped_scenarios())
-def test_shipped_scenarios_are_right(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert scenario(capsys, "check", name) == (0, f"{name}: ok\n", "")
+def test_shipped_scenarios_are_right(name: str, ask: Ask) -> None:
+    assert ask.all("check", name) == (0, f"{name}: ok\n", "")
 
 
 BAD = """\
@@ -273,11 +266,9 @@ file = "nowhere.xml"
 """
 
 
-def test_every_mistake_is_named_with_its_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_mistake_is_named_with_its_line(tmp_path: Path, ask: Ask) -> None:
     path = write(tmp_path / "bad.toml", BAD)
-    status, out, err = scenario(capsys, "check", path)
+    status, out, err = ask.all("check", path)
     assert status == 2
     told = out.splitlines()
     assert len(told) == 9
@@ -300,9 +291,7 @@ def test_every_mistake_is_named_with_its_line(
     assert err == "faultline: scenario check: 9 mistakes in it\n"
 
 
-def test_syntax_mistakes_do_not_hide_each_other_nor_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_syntax_mistakes_do_not_hide_each_other_nor_the_rest(tmp_path: Path, ask: Ask) -> None:
     text = """\
 name = mine
 [job]
@@ -319,7 +308,7 @@ steps = 4
 mode = "x"
 """
     path = write(tmp_path / "bad.toml", text)
-    _, out, _ = scenario(capsys, "check", path)
+    _, out, _ = ask.all("check", path)
     assert out.splitlines() == [
         f'{path}:1: this is no TOML: text needs quotes: name = "mine"',
         f"{path}:4: this is no TOML: job.groups is there already in line 3; keep one of them",
@@ -348,27 +337,23 @@ mode = "x"
         ("platform = { file = '/' }\n", 1, "no such file"),
     ],
 )
-def test_one_mistake_is_one_line(
-    text: str, line: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_mistake_is_one_line(text: str, line: int, told: str, tmp_path: Path, ask: Ask) -> None:
     path = write(tmp_path / "bad.toml", text)
-    status, out, err = scenario(capsys, "check", path)
+    status, out, err = ask.all("check", path)
     assert status == 2
     assert out.startswith(f"{path}:{line}: ")
     assert told in out
     assert out.count("\n") == err.count("\n") == 1
     # `run` says the same.
-    assert main(["run", path]) == 2
-    assert told in capsys.readouterr().err
+    ask.before = ("run",)
+    assert told in ask.refused(path)
 
 
-def test_several_files_are_checked_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_files_are_checked_at_once(tmp_path: Path, ask: Ask) -> None:
     good = write(tmp_path / "good.toml", "[job]\ngroups = 16\n")
     bad = write(tmp_path / "bad.toml", "[job]\ngruops = 24\n")
     missing = str(tmp_path / "missing.toml")
-    status, out, err = scenario(capsys, "check", good, bad, missing, "spare-study")
+    status, out, err = ask.all("check", good, bad, missing, "spare-study")
     assert status == 2
     first, second, third, fourth = out.splitlines()
     assert (first, fourth) == (f"{good}: ok", "spare-study: ok")
@@ -377,36 +362,28 @@ def test_several_files_are_checked_at_once(
     assert err == "faultline: scenario check: 2 mistakes in 2 of 4 files\n"
 
 
-def test_more_mistakes_than_anybody_reads_are_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_more_mistakes_than_anybody_reads_are_counted(tmp_path: Path, ask: Ask) -> None:
     path = write(tmp_path / "bad.toml", "".join(f"key{n} = 1\n" for n in range(5000)))
-    _, out, _ = scenario(capsys, "check", path)
+    _, out, _ = ask.all("check", path)
     assert len(out.splitlines()) == MOST_MISTAKES + 1
     assert out.splitlines()[-1] == f"{path}: and {5000 - MOST_MISTAKES:,} more"
 
 
-def test_a_mistake_of_a_setting_is_told_with_the_setting(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    status, out, err = scenario(capsys, "show", "spare-study", "--set", "job.gruops=3")
+def test_a_mistake_of_a_setting_is_told_with_the_setting(ask: Ask) -> None:
+    status, out, err = ask.all("show", "spare-study", "--set", "job.gruops=3")
     assert (status, out) == (2, "")
     assert err.startswith("faultline: --set job.gruops=3: job.gruops: unknown key")
 
 
-def test_a_mistake_of_a_file_is_told_with_its_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_of_a_file_is_told_with_its_line(tmp_path: Path, ask: Ask) -> None:
     path = write(tmp_path / "bad.toml", BAD)
-    status, _, err = scenario(capsys, "show", path)
+    status, _, err = ask.all("show", path)
     assert status == 2
     assert err.startswith(f"faultline: {path}:")
     assert "(and 7 more)" in err
 
 
-def test_odd_files_are_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_odd_files_are_refused_in_one_line(tmp_path: Path, ask: Ask) -> None:
     large = write(tmp_path / "large.toml", "#" * (LARGEST_BYTES + 1))
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -426,14 +403,12 @@ def test_odd_files_are_refused_in_one_line(
         "two\nlines": "no such file",
         "\ud800": "",
     }.items():
-        status, out, err = scenario(capsys, "check", path)
+        status, out, err = ask.all("check", path)
         assert (status, out.count("\n"), err.count("\n")) == (2, 1, 1)
         assert told in out
 
 
-def test_a_pipe_that_somebody_writes_to_is_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_that_somebody_writes_to_is_read(tmp_path: Path, ask: Ask) -> None:
     reading, writing = os.pipe()
 
     def write_later() -> None:
@@ -445,7 +420,7 @@ def test_a_pipe_that_somebody_writes_to_is_read(
     writer = threading.Thread(target=write_later)
     writer.start()
     try:
-        status, out, _ = scenario(capsys, "check", f"/dev/fd/{reading}")
+        status, out, _ = ask.all("check", f"/dev/fd/{reading}")
     finally:
         writer.join(60)
         os.close(reading)

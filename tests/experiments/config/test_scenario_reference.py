@@ -7,19 +7,24 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import tomlkit
-from faultline.experiments.cli import main
 from faultline.experiments.config.keys import likely_keys, schema_keys, schema_path
 from faultline.experiments.config.reference import (
+    REGENERATE,
     KeyReference,
     documented,
+    explained,
     find_reference,
     first_sentence,
+    reference_page,
     scenario_reference,
 )
-from faultline.experiments.config.reference_text import REGENERATE, explained, reference_page
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.table import documentation_of, key
 from pydantic import BaseModel
+
+from tests.experiments.asking import Ask
+
+COMMAND = ("scenario",)
 
 PAGE = Path(__file__).parents[3] / "docs" / "scenario-reference.md"
 LEAVES = [known for known in scenario_reference().values() if not known.is_table]
@@ -34,9 +39,8 @@ def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference_page(), f"run: {REGENERATE}"
 
 
-def test_the_command_prints_the_page(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scenario", "reference"]) == 0
-    assert capsys.readouterr().out == reference_page()
+def test_the_command_prints_the_page(ask: Ask) -> None:
+    assert ask("reference") == reference_page()
 
 
 def test_every_field_of_the_schema_is_there() -> None:
@@ -184,23 +188,20 @@ def test_the_first_sentence_is_not_cut_at_an_abbreviation() -> None:
     )
 
 
-def test_an_explanation_says_all_there_is_to_say(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scenario", "explain", "detection.watchdog_s"]) == 0
-    told = capsys.readouterr().out
+def test_an_explanation_says_all_there_is_to_say(ask: Ask) -> None:
+    told = ask("explain", "detection.watchdog_s")
     for part in ("600.0", "above 0", "PyTorch", "only with detection.mode = watchdog", " s\n"):
         assert part in told
     assert "from-detection" in explained(find_reference("failures.clock"))
 
 
 @pytest.mark.parametrize("key", [known.dotted for known in scenario_reference().values()])
-def test_everything_can_be_explained(key: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scenario", "explain", key]) == 0
-    assert key in capsys.readouterr().out
+def test_everything_can_be_explained(key: str, ask: Ask) -> None:
+    assert key in ask("explain", key)
 
 
-def test_without_a_key_all_tables_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scenario", "explain"]) == 0
-    told = capsys.readouterr().out
+def test_without_a_key_all_tables_are_told(ask: Ask) -> None:
+    told = ask("explain")
     for known in scenario_reference().values():
         if known.is_table:
             assert f"[{known.dotted}]" in told
@@ -215,8 +216,5 @@ def test_without_a_key_all_tables_are_told(capsys: pytest.CaptureFixture[str]) -
         ("", "unknown key"),
     ],
 )
-def test_a_key_that_is_none_is_told(
-    key: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["scenario", "explain", key]) == 2
-    assert told in capsys.readouterr().err
+def test_a_key_that_is_none_is_told(key: str, told: str, ask: Ask) -> None:
+    assert told in ask.refused("explain", key)

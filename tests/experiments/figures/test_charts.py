@@ -22,13 +22,11 @@ from faultline.experiments.analysis.course import (
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.badput import draw_badput
-from faultline.experiments.figures.comparison import draw_comparison
-from faultline.experiments.figures.curves import draw_curves
+from faultline.experiments.figures.curves import draw_comparison, draw_curves
 from faultline.experiments.figures.maps import draw_best_map, draw_heat_map
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
-    SCHEME_COLOURS,
-    SCHEME_NAMES,
 )
 from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
@@ -99,7 +97,7 @@ def test_curves_are_means_and_bands_are_student_s_intervals() -> None:
     for scheme, line, band in zip(
         ("spare", "checkpoint"), axis.lines, axis.collections, strict=True
     ):
-        assert line.get_color() == SCHEME_COLOURS[scheme]
+        assert line.get_color() == look_of(scheme).colour
         edges = band.get_paths()[0].vertices
         for r, mean in zip(*line.get_data(), strict=True):
             sample = frame.loc[(frame[SCHEME] == scheme) & (frame[R] == r), RATIO]
@@ -181,7 +179,7 @@ def test_cells_carry_the_mean_over_seeds() -> None:
     figure = draw_heat_map(frame, MTBF, RESTART, RATIO, column=SCHEME)
     assert "time-to-train ratio" in words_in(figure)
     for scheme, axis in zip(("spare", "replication"), panels(figure)[:2], strict=True):
-        assert axis.get_title(loc="left") == SCHEME_NAMES[scheme]
+        assert axis.get_title(loc="left") == look_of(scheme).label
         means = frame[frame[SCHEME] == scheme].groupby([RESTART, MTBF])[RATIO].mean()
         assert [text.get_text() for text in axis.texts] == [f"{mean:.3g}" for mean in means]
         np.testing.assert_allclose(axis.collections[0].get_array().ravel(), means)

@@ -11,8 +11,7 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import has_course, predicted_ratio
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.planner.advice import advise
-from faultline.experiments.planner.answer import answer
+from faultline.experiments.planner.advice import advise, answer
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,

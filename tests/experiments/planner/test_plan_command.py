@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.cli import main
 from matplotlib.image import imread
 
+from tests.experiments.asking import Ask
+
+COMMAND = ("plan",)
 JOB = [
-    "plan",
     "spare-study",
     *("--groups", "30", "--gpus", "3000", "--mtbf", "20min", "--restart", "20min"),
     *("--set", "job.steps=300", "--set", "restart.failure_during=absorbed"),
@@ -19,9 +19,8 @@ JOB = [
 ]
 
 
-def test_json_has_all_that_was_planned(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*JOB, "--json", "--schemes", "spare,replication", "--verify", "2"]) == 0
-    content = json.loads(capsys.readouterr().out)
+def test_json_has_all_that_was_planned(ask: Ask) -> None:
+    content = ask.json(*JOB, "--schemes", "spare,replication", "--verify", "2")
     assert (content["gpus"], content["groups"], content["mtbf_s"]) == (3000, 30, 1200.0)
     assert content["restart_s"] == 1200.0
     assert {line["scheme"] for line in content["choices"]} == {"spare", "replication"}
@@ -44,17 +43,13 @@ def test_json_has_all_that_was_planned(capsys: pytest.CaptureFixture[str]) -> No
     assert content["optimised"] == []
 
 
-def test_the_answer_is_the_same_every_time(capsys: pytest.CaptureFixture[str]) -> None:
-    told = []
-    for _ in range(2):
-        assert main([*JOB, "--json", "--verify", "1", "--steps", "50"]) == 0
-        told.append(capsys.readouterr().out)
-    assert told[0] == told[1]
+def test_the_answer_is_the_same_every_time(ask: Ask) -> None:
+    first, again = (ask(*JOB, "--json", "--verify", "1", "--steps", "50") for _ in range(2))
+    assert first == again
 
 
-def test_the_table_and_the_sentence_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*JOB, "--no-simulation"]) == 0
-    printed = capsys.readouterr().out
+def test_the_table_and_the_sentence_are_printed(ask: Ask) -> None:
+    printed = ask(*JOB, "--no-simulation")
     assert "SPARe + checkpoint" in printed
     assert "checkpoint only" in printed
     assert printed.splitlines()[-1].startswith("No advice: nothing was verified")
@@ -62,9 +57,8 @@ def test_the_table_and_the_sentence_are_printed(capsys: pytest.CaptureFixture[st
     assert "…" not in printed
 
 
-def test_optimise_reports_its_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*JOB, "--optimise", "--schemes", "spare", "--steps", "40", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["optimised"]
+def test_optimise_reports_its_runs(ask: Ask) -> None:
+    found = ask.json(*JOB, "--optimise", "--schemes", "spare", "--steps", "40")["optimised"][0]
     assert found["runs"] > 0
     assert found["steps"] == 40
     change = found["closed_form_takes_longer"]
@@ -73,17 +67,15 @@ def test_optimise_reports_its_runs(capsys: pytest.CaptureFixture[str]) -> None:
         assert change["mean"] == 0.0
 
 
-def test_a_folder_gets_a_figure_and_its_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_gets_a_figure_and_its_table(tmp_path: Path, ask: Ask) -> None:
     folder = tmp_path / "new"
     arguments = ["--schemes", "replication", "--verify", "1", "--seeds", "2", "--steps", "20"]
-    assert main([*JOB, *arguments, "-o", str(folder)]) == 0
+    printed = ask(*JOB, *arguments, "-o", folder)
     assert imread(folder / "plan-replication.png").ndim == 3
     table = pd.read_csv(folder / "plan-replication.csv")
     assert set(table["source"]) == {"closed form", "simulation"}
     assert table.groupby(["strategy.redundancy", "checkpoint.interval_steps"]).size().eq(4).all()
-    assert "plan-replication.png" in capsys.readouterr().out
+    assert "plan-replication.png" in printed
 
 
 @pytest.mark.parametrize(
@@ -102,25 +94,15 @@ def test_a_folder_gets_a_figure_and_its_table(
     ],
 )
 def test_bad_input_is_answered_in_one_line(
-    arguments: list[str],
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], said: str, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    try:
-        status = main(["plan", "spare-study", "--seeds", "1", *arguments])
-    except SystemExit as exit_:
-        status = int(exit_.code or 0)
-    captured = capsys.readouterr()
-    assert status == 2
-    assert said in captured.err
-    assert len(captured.err.strip().splitlines()) == 1
+    assert said in ask.refused("spare-study", "--seeds", "1", *arguments)
     assert not list(tmp_path.iterdir())
 
 
-def test_no_scheme_at_all_is_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_scheme_at_all_is_status_1(ask: Ask) -> None:
     hopeless = ["--set", "job.time_limit_s=1000", "--schemes", "checkpoint", "--no-simulation"]
-    assert main([*JOB, *hopeless]) == 1
-    assert "No scheme would finish" in capsys.readouterr().out
+    status, printed, _ = ask.all(*JOB, *hopeless)
+    assert status == 1
+    assert "No scheme would finish" in printed

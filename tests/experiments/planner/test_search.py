@@ -19,7 +19,6 @@ from faultline.experiments.planner.search import (
     simulated_objective,
 )
 from faultline.experiments.planner.situation import Wish, choices_of, read_situation
-from faultline.experiments.planner.verification import shortened
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Point
 
@@ -126,7 +125,7 @@ def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
     tasks = [
         Point.of(
             replace(
-                shortened(best.question, steps),
+                best.question.shortened(steps),
                 redundancy=point.redundancy,
                 interval_steps=point.interval_steps,
             ),

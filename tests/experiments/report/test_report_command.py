@@ -15,15 +15,18 @@ import pytest
 from faultline.experiments.analysis.selection import caveats
 from faultline.experiments.cli import main
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.figures.style import SCHEME_NAMES
-from faultline.experiments.report.provenance import grid_text, notices
+from faultline.experiments.figures.palette import look_of
+from faultline.experiments.report.question import grid_text, notices
 from faultline.experiments.report.result_tables import MOST_POINTS, points, points_table
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.experiments.runs.table import read_sweep
 from faultline.simulator.badput import CAUSES, MEANINGS
 
+from tests.experiments.asking import Ask
 from tests.experiments.report.conftest import copy_with_errors, report
 from tests.experiments.report.html_reading import Document, read_page
+
+COMMAND = ("report",)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,7 @@ def test_points_are_means_over_seeds(page: Document, runs: pd.DataFrame) -> None
     headings, *rows = page.tables["points-table"]
     assert len(rows) == 14
     row = dict(zip(headings, rows[-1], strict=True))
-    assert row["Scheme"] == SCHEME_NAMES["checkpoint"]
+    assert row["Scheme"] == look_of("checkpoint").label
     assert row["Redundancy r"] == "–"
     mine = runs[(runs["strategy"] == "checkpoint") & (runs["failures.mtbf_s"] == 1200.0)]
     assert len(mine) == 3
@@ -157,17 +160,13 @@ def test_where_all_runs_failed_the_page_says_so(swept: Path, tmp_path: Path) -> 
     assert page.unclosed == []
 
 
-def test_a_single_run_makes_a_page_in_the_sweep_s_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_single_run_makes_a_page_in_the_sweep_s_folder(tmp_path: Path, ask: Ask) -> None:
     """Nothing varies and nothing is compared: there is no table without a row."""
     grid = tmp_path / "grid.toml"
     grid.write_text('scenario = "spare-study"\n[set]\n"job.steps" = 20\n', encoding="utf-8")
     sweep = tmp_path / "sweep"
     assert main(["sweep", str(grid), "-o", str(sweep), "--workers", "1"]) == 0
-    capsys.readouterr()
-    assert main(["report", str(sweep)]) == 0
-    assert capsys.readouterr().out.strip() == str(sweep / "report.html")
+    assert ask(sweep).strip() == str(sweep / "report.html")
     page = read_page(sweep / "report.html")
     assert "Nothing else was played to compare it with." in page.text
     assert "Every setting was played once, with seed 0." in page.text
@@ -219,26 +218,17 @@ def _cut_off(directory: Path, swept: Path) -> Path:
     ],
 )
 def test_what_is_no_sweep_is_refused_in_one_line(
-    make: Callable[[Path, Path], Path],
-    told: str,
-    swept: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    make: Callable[[Path, Path], Path], told: str, swept: Path, tmp_path: Path, ask: Ask
 ) -> None:
     directory = make(tmp_path, swept)
-    assert main(["report", str(directory), "-o", str(tmp_path / "page.html")]) == 2
-    said = capsys.readouterr()
-    assert said.err.count("\n") == 1
-    assert told in said.err
-    assert str(directory) in said.err
+    said = ask.refused(directory, "-o", tmp_path / "page.html")
+    assert told in said
+    assert str(directory) in said
     assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.parametrize("name", ["", "no-such-folder/page.html"])
 def test_a_page_without_a_place_is_refused_in_one_line(
-    name: str, swept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, swept: Path, tmp_path: Path, ask: Ask
 ) -> None:
-    assert main(["report", str(swept), "-o", str(tmp_path / name)]) == 2
-    said = capsys.readouterr()
-    assert said.err.count("\n") == 1
-    assert f"--output {tmp_path / name}" in said.err
+    assert f"--output {tmp_path / name}" in ask.refused(swept, "-o", tmp_path / name)

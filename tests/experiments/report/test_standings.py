@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.analysis.comparison import compare
-from faultline.experiments.report.answer import answer
 from faultline.experiments.report.result_tables import comparison_table, shares
-from faultline.experiments.report.standings import METRIC, standings
+from faultline.experiments.report.standings import METRIC, answer, standings
 from faultline.simulator.badput import CAUSES
 from hypothesis import given, settings
 from hypothesis import strategies as st

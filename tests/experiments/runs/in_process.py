@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.runs.planned import Outcome, play_plan
 from faultline.experiments.runs.point import (
     Executor,
     KnownDurations,
@@ -18,7 +17,7 @@ from faultline.experiments.runs.point import (
     Result,
     Results,
 )
-from faultline.experiments.runs.sweep_plan import Plan, make_plan
+from faultline.experiments.runs.sweep_plan import Outcome, Plan, make_plan, play_plan
 from rich.console import Console
 
 Invention = Callable[[Request], dict[str, Any] | str]

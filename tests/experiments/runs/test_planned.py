@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs import planned as sweep_module
+from faultline.experiments.runs import sweep_plan as sweep_module
 from faultline.experiments.runs.point import Request
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import read_sweep

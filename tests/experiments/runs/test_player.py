@@ -1,9 +1,12 @@
-"""The one player: the same results in memory, from a store, and with any number of workers."""
+"""The one player of many runs: in memory or into a store, and what is shown meanwhile."""
 
 from __future__ import annotations
 
+import io
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,10 @@ from faultline.experiments.config.scenario_file import load_scenario, shipped_sc
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs import player
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.player import play
+from faultline.experiments.runs.player import Display, play
 from faultline.experiments.runs.point import Call, Limits, Point
 from faultline.experiments.runs.single_run import run
+from rich.console import Console
 
 from tests.experiments.runs.processes import gone, played_by, wait_for, with_tests
 
@@ -199,3 +203,49 @@ def test_a_folder_with_something_else_in_it_is_refused(marks: Path, tmp_path: Pa
     (marks / "thesis.tex").touch()
     with pytest.raises(UserError, match="holds files and no"):
         play(Call.each(note, [(str(marks), 1)]), marks)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_where_nobody_watches_there_is_a_line_every_half_a_minute(clock: Clock) -> None:
+    """One hundred runs were there, then two a second: 30 s bring 60, and 840 are left."""
+    said = io.StringIO()
+    with Display(Console(file=said), "mine", 1000, 100, 1) as display:
+        for done in range(101, 161):
+            clock.now_s += 0.5
+            display.update(done, 2)
+    assert said.getvalue().splitlines() == [
+        "mine: 100 of 1000 runs are there",
+        "mine: 160 of 1000 runs, 2.0 runs/s, 7:00 left, 2 failed",
+    ]
+
+
+def test_slow_runs_are_counted_by_the_minute(clock: Clock) -> None:
+    said = io.StringIO()
+    with Display(Console(file=said), "mine", 100, 0, 0) as display:
+        clock.now_s += 60
+        display.update(1, 0)
+    assert "1.0 runs/min, 1:39:00 left, 0 failed" in said.getvalue()
+
+
+def test_a_terminal_has_a_bar_with_done_total_rate_time_left_and_failures() -> None:
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, width=120)
+    with Display(console, "mine", 60, 20, 0) as display:
+        display.update(21, 3)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    assert "mine" in shown
+    assert "21/60" in shown
+    assert "runs/s" in shown
+    assert re.search(r"\d+:\d\d left, 3 failed", shown)

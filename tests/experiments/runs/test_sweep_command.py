@@ -10,10 +10,10 @@ from time import monotonic
 
 import numpy as np
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.commands import sweep as command
 from faultline.experiments.runs.table import read_sweep
 
+from tests.experiments.asking import Ask
 from tests.experiments.runs.in_process import (
     InProcess,
     Invented,
@@ -31,6 +31,7 @@ from tests.experiments.runs.processes import (
     wait_for,
 )
 
+COMMAND = ("sweep",)
 GRID = """
 scenario = "spare-study"
 seeds = 20
@@ -174,34 +175,34 @@ def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
 
 
 def test_a_sweep_says_what_came_of_it_and_what_to_do_next(
-    grid: Path, tmp_path: Path, invented: Invented, capsys: pytest.CaptureFixture[str]
+    grid: Path, tmp_path: Path, invented: Invented, ask: Ask
 ) -> None:
     directory = tmp_path / "out"
-    assert main(["sweep", str(grid), "-o", str(directory)]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    assert ask.all(grid, "-o", directory)[1].splitlines() == [
         "grid: 40 runs played, 0 already there, 0 failed",
         f"tables: {directory}/table.parquet, {directory}/table.csv",
         f"next:   faultline compare {directory}",
         f"        faultline report {directory} -o report.html",
     ]
-    assert main(["sweep", str(grid), "-o", str(directory)]) == 0
-    assert "0 runs played, 40 already there, 0 failed" in capsys.readouterr().out
+    assert "0 runs played, 40 already there, 0 failed" in ask(grid, "-o", directory)
     assert len(invented.played) == 40
 
 
 def test_failed_runs_make_the_status_1_until_they_are_retried(
-    grid: Path, tmp_path: Path, invented: Invented, capsys: pytest.CaptureFixture[str]
+    grid: Path, tmp_path: Path, invented: Invented, ask: Ask
 ) -> None:
-    words = ["sweep", str(grid), "-o", str(tmp_path / "out")]
+    words = [grid, "-o", tmp_path / "out"]
     invented.invent = lambda request: "crashed" if request.task.seed == 7 else some_record(request)
     for _ in range(2):
-        assert main(words) == 1
-        assert capsys.readouterr().err.splitlines()[-1] == (
+        status, _, complaints = ask.all(*words)
+        assert status == 1
+        assert complaints.splitlines()[-1] == (
             "faultline: 2 runs failed; the first: strategy.redundancy = 2, seed 7: crashed"
         )
     invented.invent = some_record
-    assert main([*words, "--retry-failed"]) == 0
-    assert "2 runs played, 38 already there, 0 failed" in capsys.readouterr().out
+    status, said, _ = ask.all(*words, "--retry-failed")
+    assert status == 0
+    assert "2 runs played, 38 already there, 0 failed" in said
 
 
 @pytest.mark.parametrize(
@@ -218,29 +219,22 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
     ],
 )
 def test_bad_options_are_told_in_one_line(
-    options: list[str], told: str, grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str], told: str, grid: Path, tmp_path: Path, ask: Ask
 ) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["sweep", str(grid), "-o", str(tmp_path / "out"), *options])
-    assert stopped.value.code == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert told in said
+    assert told in ask.refused(grid, "-o", tmp_path / "out", *options)
 
 
 def test_a_bad_grid_ends_with_status_2_and_makes_no_directory(
-    grid: Path, tmp_path: Path, invented: Invented, capsys: pytest.CaptureFixture[str]
+    grid: Path, tmp_path: Path, invented: Invented, ask: Ask
 ) -> None:
     grid.write_text(GRID.replace("[2, 3]", "[2, 99]"), encoding="utf-8")
-    assert main(["sweep", str(grid), "-o", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr().err
+    said = ask.refused(grid, "-o", tmp_path / "out")
     assert said.startswith(f"faultline: {grid}: point strategy.redundancy = 99: ")
-    assert said.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
 def test_limits_reach_the_executor(
-    grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     seen = []
 
@@ -250,6 +244,6 @@ def test_limits_reach_the_executor(
             return super().play(requests, limits)
 
     monkeypatch.setattr(command, "_executor", lambda arguments: Curious(some_record))
-    words = ["sweep", str(grid), "-o", str(tmp_path / "out")]
-    assert main([*words, "--time-limit", "10min", "--memory-limit", "4GB"]) == 0
+    limits = ["--time-limit", "10min", "--memory-limit", "4GB"]
+    assert ask.all(grid, "-o", tmp_path / "out", *limits)[0] == 0
     assert seen == [(600.0, 4_000_000_000)]

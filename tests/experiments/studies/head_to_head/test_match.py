@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.intervals import loss_in_restart, with_intervals
+from faultline.experiments.job.choices import loss_in_restart, with_intervals
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Call

@@ -1,4 +1,4 @@
-"""The page in use: sorting, filtering and enlarging, by mouse and by keyboard."""
+"""The page in a real browser: in use, on a phone, in the dark, on paper; and hostile names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.report.browsing import Open
+from tests.experiments.report.browsing import DESKTOP, PHONE, Open
+from tests.experiments.report.conftest import copy_with_errors, play, report
 
 
 def test_all_is_there_to_be_read(open_page: Open, page_file: Path) -> None:
@@ -143,3 +144,124 @@ def test_everything_can_be_reached_by_the_tab_key(open_page: Open, page_file: Pa
         page.keyboard.press("Tab")
         reached.add(page.evaluate(f"({FOCUSABLE})().indexOf(document.activeElement)"))
     assert reached - {-1} == set(range(wanted))
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP, {"width": 320, "height": 600}])
+def test_the_page_never_scrolls_sideways(
+    size: dict[str, int], open_page: Open, page_file: Path
+) -> None:
+    page = open_page(page_file, size).page
+    for details in page.locator("summary").all():
+        details.click()
+    assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")
+    if size is PHONE:
+        wide = page.locator(".box").filter(has=page.locator("#points-table"))
+        assert wide.evaluate("(box) => box.scrollWidth > box.clientWidth")
+
+
+CONTRASTS = """() => {
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const channels = (colour) => {
+        canvas.clearRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+    };
+    const light = ([r, g, b]) => {
+        const linear = [r, g, b].map((part) => {
+            const share = part / 255;
+            return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+    };
+    const behind = (element) => {
+        for (let each = element; each; each = each.parentElement) {
+            const colour = channels(getComputedStyle(each).backgroundColor);
+            if (colour[3] === 255) return colour;
+        }
+        return [255, 255, 255, 255];
+    };
+    const found = [];
+    for (const element of document.querySelectorAll("body *")) {
+        const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+        if (!own || element.offsetParent === null || element.matches("script, style")) continue;
+        const [a, b] = [light(channels(getComputedStyle(element).color)), light(behind(element))];
+        const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        found.push([contrast, element.tagName + " " + element.textContent.trim().slice(0, 40)]);
+    }
+    return found.sort((a, b) => a[0] - b[0]);
+}"""
+
+
+def test_all_text_has_contrast_in_light_and_dark(open_page: Open, page_file: Path) -> None:
+    """WCAG 2.1 asks for 4.5; luminance and contrast as defined there."""
+    backgrounds = []
+    for colours in ("light", "dark"):
+        page = open_page(page_file, colours=colours).page
+        for details in page.locator("summary").all():
+            details.click()
+        measured = page.evaluate(CONTRASTS)
+        assert len(measured) > 200
+        assert measured[0][0] >= 4.5, measured[:3]
+        backgrounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert backgrounds[0] == "rgb(255, 255, 255)"
+    assert backgrounds[1] != backgrounds[0]
+
+
+def test_paper_shows_all_that_is_folded(open_page: Open, page_file: Path) -> None:
+    page = open_page(page_file).page
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator("nav").is_visible()
+    page.pdf()
+    assert page.locator("details:not([open])").count() == 0
+    clipped = page.evaluate(
+        """[...document.querySelectorAll(".box")].filter((box) => getComputedStyle(box).maxHeight
+            !== "none").length"""
+    )
+    assert clipped == 0
+
+
+HOSTILE = (
+    """</script><script>window.taken = 1</script><img src=x onerror="window.taken = 2">'"&amp;"""
+)
+LONG = "x" * 400
+
+
+def test_hostile_names_stay_text(open_page: Open, tmp_path: Path) -> None:
+    quoted = HOSTILE.replace("'", "")
+    (tmp_path / "scenario.toml").write_text(
+        f"version = 1\nname = '{quoted}'\ndescription = '{LONG}{quoted}'\njob.steps = 20\n",
+        encoding="utf-8",
+    )
+    grid = f"name = '{LONG}{quoted}'\nscenario = 'scenario.toml'\nseeds = 2\n"
+    swept = play(grid, tmp_path)
+    (tmp_path / "copy").mkdir()
+    copy = copy_with_errors(swept, tmp_path / "copy", {0: HOSTILE + LONG})
+    page = open_page(report(copy, tmp_path / "page.html"), PHONE).page
+    for summary in page.locator("summary").all():
+        summary.click()
+    assert page.evaluate("window.taken") is None
+    assert page.locator("script").count() == 1
+    assert LONG + quoted == page.locator("h1").inner_text()
+    assert quoted in page.locator("header .quiet").first.inner_text()
+    assert page.title().startswith(LONG + quoted)
+    assert HOSTILE + LONG in page.locator("#failed-table").inner_text()
+    assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")
+
+
+def test_the_policy_stops_what_escaping_would_let_through(
+    open_page: Open, page_file: Path, tmp_path: Path
+) -> None:
+    """A second line of defence: injected code neither runs nor loads anything."""
+    injected = "<script>window.taken = 1</script><img src=x onerror='window.taken = 2'></body>"
+    file = tmp_path / "injected.html"
+    markup = page_file.read_text(encoding="utf-8")
+    assert markup.count("</body>") == 1
+    file.write_text(markup.replace("</body>", injected), encoding="utf-8")
+    opened = open_page(file)
+    assert opened.page.evaluate("window.taken") is None
+    # The browser told that it refused them.
+    assert opened.mistakes
+    assert all("Content Security Policy" in mistake for mistake in opened.mistakes)
+    opened.mistakes.clear()

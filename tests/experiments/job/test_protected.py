@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.protect import protected_job
+from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.strategies.errors import StrategyError
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faultline.experiments.runs.sealed_json import (
+from faultline.experiments.runs.manifest import (
     DamagedError,
     is_temporary,
     seal,

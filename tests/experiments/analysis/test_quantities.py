@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.analysis.numbers import (
+from faultline.experiments.analysis.quantities import (
     decimals_for,
     fixed,
     number_range,
     plain,
+    time_unit,
     with_unit,
 )
-from faultline.experiments.analysis.time_units import time_unit
 from hypothesis import given
 from hypothesis import strategies as st
 

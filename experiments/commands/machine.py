@@ -1,23 +1,60 @@
-"""``faultline bench``: measure how fast Faultline is on this machine."""
+"""``faultline doctor`` and ``bench``: whether this machine is fit for Faultline, and how fast."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import platform
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import groupby
 
-from faultline.experiments.benchmarks.fresh_process import BenchmarkError
-from faultline.experiments.benchmarks.measurement import Case, Measurement
+from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement
+from faultline.experiments.commands.output import print_json, progress_of
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.health.checks import Check, limit_checks, version_checks
+from faultline.experiments.health.selftests import simgrid_checks
 from faultline.experiments.runs.point import cores
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+
+_STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute_doctor(arguments: argparse.Namespace) -> int:
+    """Run the command; 1 if a check failed."""
+    checks = [*version_checks(), *limit_checks(), *simgrid_checks()]
+    failed = sum(check.state == "failed" for check in checks)
+    if arguments.json:
+        told = {"ok": failed == 0, "checks": [asdict(check) for check in checks]}
+        print_json(told)
+    else:
+        _print_checks(checks, failed)
+    return 1 if failed else 0
+
+
+def _print_checks(checks: list[Check], failed: int) -> None:
+    console = Console()
+    for section, members in groupby(checks, key=lambda check: check.section):
+        rows = (
+            (
+                escape(check.what),
+                escape(check.value),
+                f"[{_STYLES[check.state]}]{check.state}[/]",
+                escape(check.meaning),
+            )
+            for check in members
+        )
+        styles = [{"style": style} for style in ("bold", None, None, "dim")]
+        console.print(text_table(rows, styles, title=section, show_header=False))
+    if failed:
+        console.print(f"{failed} check{'s' if failed > 1 else ''} failed.", style="bold red")
+    else:
+        console.print("All is well.", style="green")
+
+
+def execute_bench(arguments: argparse.Namespace) -> int:
     """Run the command; 1 if something could not be measured."""
     measurements = _measure(_cases(arguments.quick))
     if arguments.json:
@@ -28,7 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "quick": arguments.quick,
             "rows": rows,
         }
-        print(json.dumps(told, allow_nan=False))
+        print_json(told)
     else:
         _print_measurements(measurements)
     return 1 if any(row.error for row in measurements) else 0
@@ -36,11 +73,13 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _cases(quick: bool) -> list[Case]:
     # What is measured here is half of the program: no other command should have to import it.
-    from faultline.experiments.benchmarks.collective_speed import collective_cases
-    from faultline.experiments.benchmarks.matching_speed import matching_cases
-    from faultline.experiments.benchmarks.platform_speed import platform_cases
-    from faultline.experiments.benchmarks.replay_speed import rare_failure_cases, replay_cases
-    from faultline.experiments.benchmarks.simgrid_speed import simgrid_cases
+    from faultline.experiments.benchmarks.engine_speed import (
+        matching_cases,
+        rare_failure_cases,
+        replay_cases,
+        simgrid_cases,
+    )
+    from faultline.experiments.benchmarks.platform_speed import collective_cases, platform_cases
     from faultline.experiments.benchmarks.sweep_speed import sweep_cases
 
     return [
@@ -55,12 +94,9 @@ def _cases(quick: bool) -> list[Case]:
 
 
 def _measure(cases: list[Case]) -> list[Measurement]:
-    console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     measurements: list[Measurement] = []
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
+    with progress_of(*columns) as progress:
         task = progress.add_task("", total=len(cases))
         for case in cases:
             progress.update(task, description=f"{case.section}: {case.what}")
@@ -77,23 +113,28 @@ def _measure(cases: list[Case]) -> list[Measurement]:
 
 
 def _print_measurements(measurements: list[Measurement]) -> None:
-    table = Table(title=f"Faultline on {cores()} cores", title_justify="left")
-    table.add_column("what")
-    table.add_column("measured", justify="right")
-    table.add_column("target", justify="right")
-    table.add_column("met?")
-    table.add_column("ratio: so many times as fast as")
+    columns = (
+        {"header": "what"},
+        {"header": "measured", "justify": "right"},
+        {"header": "target", "justify": "right"},
+        {"header": "met?"},
+        {"header": "ratio: so many times as fast as"},
+    )
+    title = f"Faultline on {cores()} cores"
+    Console().print(text_table(_measured_rows(measurements), columns, title=title))
+
+
+def _measured_rows(measurements: list[Measurement]) -> Iterator[list[str] | None]:
     section = title = ""
     for row in measurements:
         if row.section != section:
             section = row.section
-            table.add_section()
-            table.add_row(f"[bold]{escape(section)}[/]")
+            yield None
+            yield [f"[bold]{escape(section)}[/]"]
         same_title = title
         title, _, detail = row.what.partition(": ")
         what = f"  {detail}" if title == same_title else row.what
-        table.add_row(*(escape(text) for text in (what, *_cells(row))))
-    Console().print(table)
+        yield [escape(text) for text in (what, *_cells(row))]
 
 
 def _cells(row: Measurement) -> tuple[str, str, str, str]:

@@ -1,17 +1,106 @@
-"""The limits of this machine that decide how large a simulation may be."""
+"""Whether this machine is fit for Faultline: its versions, and its limits on a simulation."""
 
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shutil
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
-from faultline.experiments.health.check import Check, State
 from faultline.experiments.runs.point import cores
 from faultline.simulator.probe_cache import cache_directory
 
-_SECTION = "limits"
+State = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    section : str
+        Which table it belongs to.
+    what : str
+        What was looked at.
+    value : str
+        What was found, for people.
+    state : {"ok", "warning", "failed"}
+        Whether that will do; a warning restricts what can be done here.
+    meaning : str
+        What it means for Faultline and, unless all is well, what to do.
+    number : float, optional
+        The value for programs: a count, bytes, or bytes/s.
+    """
+
+    section: str
+    what: str
+    value: str
+    state: State
+    meaning: str
+    number: float | None = None
+
+
+_of_version = partial(Check, "versions")
+_of_limit = partial(Check, "limits")
+
+
+_REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)\s*(?:(?P<relation>==|>=)\s*(?P<version>[\d.]+))?$")
+_REMEDY = "run: make setup"
+
+
+def version_checks() -> list[Check]:
+    """Look at Faultline, Python and every package that Faultline requires."""
+    python = _of_version("python", platform.python_version(), "ok", platform.platform())
+    try:
+        own = metadata.version("faultline")
+        requirements = metadata.requires("faultline") or []
+    except metadata.PackageNotFoundError:
+        missing = _of_version("faultline", "not installed", "failed", f"no package data; {_REMEDY}")
+        return [missing, python]
+    # Those with a marker are for developers, or for other Pythons.
+    always = [requirement for requirement in requirements if ";" not in requirement]
+    return [
+        _of_version("faultline", own, "ok", ""),
+        python,
+        *(_package_check(requirement) for requirement in always),
+    ]
+
+
+def _package_check(requirement: str) -> Check:
+    parts = _REQUIREMENT.match(requirement)
+    name = parts["name"] if parts else requirement
+    wanted = requirement.removeprefix(name) or "any version"
+    try:
+        found = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return _of_version(name, "missing", "failed", f"needs {name} {wanted}; {_REMEDY}")
+    if parts and parts["version"] and not _satisfies(found, parts["relation"], parts["version"]):
+        return _of_version(name, found, "failed", f"needs {name} {wanted}; {_REMEDY}")
+    return _of_version(name, found, "ok", f"needs {wanted}")
+
+
+def _satisfies(found: str, relation: str, wanted: str) -> bool:
+    if relation == "==":
+        return _release(found) == _release(wanted)
+    return _release(found) >= _release(wanted)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version, without zeros at the end: 2.0rc1 is (2,)."""
+    digits = re.match(r"\d+(?:\.\d+)*", version)
+    numbers = [int(part) for part in digits.group().split(".")] if digits else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
 _MEGABYTE = 1e6
 
 # A rank is a SimGrid actor, an actor is a thread, and each thread's stack, guard page and
@@ -50,8 +139,7 @@ def limit_checks() -> list[Check]:
 
 def _cores_check() -> Check:
     count = cores()
-    return Check(
-        _SECTION,
+    return _of_limit(
         "cores available",
         str(count),
         "ok",
@@ -71,8 +159,7 @@ def _memory_check() -> Check:
         state, meaning = "failed", "less than the 200 MB that one run may need; free some"
     elif runs < cores():
         state, meaning = "warning", f"{meaning}; give reproduce --workers {runs}"
-    return Check(
-        _SECTION,
+    return _of_limit(
         "memory available",
         f"{available_bytes / 1e9:.1f} GB",
         state,
@@ -103,7 +190,7 @@ def maps_check(maps: int | None) -> Check:
         f"(vm.max_map_count - {_OTHER_MAPS:,}) / {MAPS_PER_ACTOR} maps a thread; raise it with "
         "sysctl -w vm.max_map_count=262144. The replay engine has no such limit"
     )
-    return Check(_SECTION, name, f"{maps:,}", _state_for_ranks(actors), meaning, maps)
+    return _of_limit(name, f"{maps:,}", _state_for_ranks(actors), meaning, maps)
 
 
 def threads_check(limits: dict[str, int]) -> Check:
@@ -119,7 +206,7 @@ def threads_check(limits: dict[str, int]) -> Check:
         f"about {_rounded(actors):,} rank actors, a thread each: {tightest} is the tightest limit"
         + (f" ({others})" if others else "")
     )
-    return Check(_SECTION, name, f"{threads:,}", _state_for_ranks(actors), meaning, threads)
+    return _of_limit(name, f"{threads:,}", _state_for_ranks(actors), meaning, threads)
 
 
 def _thread_limits() -> dict[str, int]:
@@ -150,7 +237,7 @@ def disk_check(what: str, directory: Path, remedy: str) -> Check:
         free_bytes = shutil.disk_usage(place).free
         writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
     except OSError as error:
-        return Check(_SECTION, name, "unknown", "failed", f"{directory}: {error.strerror}")
+        return _of_limit(name, "unknown", "failed", f"{directory}: {error.strerror}")
     meaning = f"{directory}: a reproduction writes some 10 MB, a platform up to some MB"
     state: State = "ok"
     if not writable:
@@ -159,7 +246,7 @@ def disk_check(what: str, directory: Path, remedy: str) -> Check:
         state, meaning = "failed", f"{directory}: less than 100 MB; {remedy}"
     elif free_bytes < _COMFORTABLE_DISK_BYTES:
         state = "warning"
-    return Check(_SECTION, name, f"{free_bytes / 1e9:.1f} GB", state, meaning, free_bytes)
+    return _of_limit(name, f"{free_bytes / 1e9:.1f} GB", state, meaning, free_bytes)
 
 
 def _cache_check() -> Check:
@@ -167,7 +254,7 @@ def _cache_check() -> Check:
     try:
         return disk_check("cache", cache_directory(), remedy)
     except RuntimeError:  # no home directory
-        return Check(_SECTION, "free disk, cache", "unknown", "failed", f"no home; {remedy}")
+        return _of_limit("free disk, cache", "unknown", "failed", f"no home; {remedy}")
 
 
 def _nearest_existing(directory: Path) -> Path:
@@ -184,7 +271,7 @@ def _number_in(path: Path) -> int | None:
 
 
 def _unknown(what: str, meaning: str) -> Check:
-    return Check(_SECTION, what, "unknown", "warning", f"this system does not tell; {meaning}")
+    return _of_limit(what, "unknown", "warning", f"this system does not tell; {meaning}")
 
 
 def _rounded(actors: int) -> int:

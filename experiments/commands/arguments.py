@@ -1,0 +1,189 @@
+"""How commands are declared, with their options as ``--help`` writes them, and how those are read.
+
+Whatever takes long to import is imported where an argument needs it: ``--help`` needs none of it.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError, HelpFormatter
+from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, NamedTuple
+
+Reader = Callable[[str], Any]
+
+_MARKS: dict[str, dict[str, Any]] = {
+    "...": {"nargs": "+"},
+    "?": {"nargs": "?"},
+    "!": {"required": True},
+}
+
+
+class Command(NamedTuple):
+    """A command, or one with commands of its own, which then take the options.
+
+    Attributes
+    ----------
+    name, summary : str
+        How it is called, and what it does, in a line.
+    description, epilog : str or None
+        What its help says before and after the options.
+    options : str
+        What it can be asked, in the words of its help: ``--seeds N [3]  how many``. A value may be
+        a choice (``png|svg``), more than one (``FILE...``), left out (``KEY?``) or required
+        (``DIR!``); its default stands in brackets, and an option without any is on or off. Lines
+        that go on are indented, ``or`` begins what excludes the option before, and a blank line
+        ends a group that begins with its title and a colon.
+    read : mapping of str to callable
+        What makes values of the texts, by name of the option or by what stands for the value, where
+        it is not the usual.
+    execute : str
+        ``module:function`` below `commands`. By default the module has the command's name, with
+        underscores, and the function is ``execute``, or ``execute_...`` of each of several.
+    parts : tuple of Command
+        Those of its own.
+    """
+
+    name: str
+    summary: str
+    description: str | None = None
+    epilog: str | None = None
+    options: str = ""
+    read: Mapping[str, Reader] = {}
+    execute: str = ""
+    parts: tuple[Command, ...] = ()
+
+
+def declare(commands: Any, known: Iterable[Command], above: str = "") -> None:
+    """Declare commands, in the order in which ``--help`` lists them."""
+    for command in known:
+        parser = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.description,
+            epilog=command.epilog,
+            formatter_class=_Formatter,
+        )
+        own = command.name.replace("-", "_")
+        execute = f"{above}:execute_{own}" if above else own
+        parser.set_defaults(execute=command.execute or execute)
+        for block in filter(None, dedent(command.options).strip("\n").split("\n\n")):
+            _add_block(parser, block, {**_READERS, **command.read})
+        if command.parts:
+            inner = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+            declare(inner, command.parts, own)
+
+
+def _add_block(parser: Any, block: str, read: Mapping[str, Reader]) -> None:
+    entries = re.split(r"\n(?=\S)", block)
+    if entries[0].endswith(":"):
+        parser = parser.add_argument_group(entries.pop(0).removesuffix(":"))
+    place = parser
+    for entry, following in zip(entries, [*entries[1:], ""], strict=True):
+        if not entry.startswith("or "):
+            place = parser
+            if following.startswith("or "):
+                place = parser.add_mutually_exclusive_group()
+        written, _, meaning = entry.removeprefix("or ").partition("  ")
+        names, how = _told(written.split(), read)
+        place.add_argument(*names, help=" ".join(meaning.split()) or None, **how)
+
+
+def _told(words: list[str], read: Mapping[str, Reader]) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of an option, and what `argparse` is told of its values."""
+    names = [word for word in words if word.startswith("-")]
+    how: dict[str, Any] = {}
+    if words[-1].startswith("["):
+        how["default"] = words.pop()[1:-1]
+    values = words[len(names) :]
+    if not values:
+        return names, {"action": "store_true"}
+    mark = next((mark for mark in _MARKS if values[-1].endswith(mark)), "")
+    values[-1] = values[-1].removesuffix(mark)
+    how |= _MARKS.get(mark, {})
+    if "=" in values[0]:
+        return names, {"metavar": values[0], "dest": "settings", "action": "append", "default": []}
+    if "|" in values[0]:
+        return names, {"choices": values[0].split("|"), **how}
+    how |= {"metavar": values[0], "type": read.get((names or values)[-1], read.get(values[0]))}
+    if len(values) > 1:
+        how |= {"metavar": tuple(values), "nargs": len(values)}
+    return names or [values[0].lower()], how
+
+
+class _Formatter(HelpFormatter):
+    """Fills in the algorithms where the text is shown: to import them takes its time."""
+
+    def add_text(self, text: str | None) -> None:
+        if text is not None and "{algorithms}" in text:
+            from faultline.simulator.collectives.catalogue import ALGORITHMS
+
+            known = (f"{name}: {', '.join(each)}" for name, each in ALGORITHMS.items())
+            text = text.format(algorithms="; ".join(known))
+        super().add_text(text)
+
+
+def shipped(folder: str, package: str = "faultline.experiments.config") -> str:
+    """Return the names of the TOML files that come with Faultline in a folder of a package."""
+    spec = find_spec(package)
+    places = [] if spec is None else spec.submodule_search_locations or []
+    return ", ".join(sorted(file.stem for at in places for file in Path(at, folder).glob("*.toml")))
+
+
+def whole(wrong: str, least: int = 1, most: float = float("inf")) -> Callable[[str], int]:
+    """Return what reads a whole number within bounds, or says what is `wrong` with the text."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise ArgumentTypeError(f"{text!r}{wrong}")
+        return int(text)
+
+    return read
+
+
+def days(text: str) -> float:
+    """Read a time in days."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= 1e6:
+        raise ArgumentTypeError(f"{text!r} is no time: use days, such as 54 or 0.5")
+    return number
+
+
+def names(text: str) -> list[str]:
+    """Read names between commas."""
+    return [name.strip() for name in text.split(",")]
+
+
+def above_zero(kind: str, remedy: str) -> Callable[[str], float]:
+    """Return what reads a quantity with a unit: a time in seconds or a size in bytes, not zero."""
+
+    def read(text: str) -> float:
+        from faultline.platforms.errors import PlatformError
+        from faultline.platforms.units import SIZE, TIME, parse_quantity
+
+        try:
+            value = parse_quantity(text, TIME if kind == "time" else SIZE)
+        except PlatformError as error:
+            raise ArgumentTypeError(str(error)) from error
+        if value == 0:
+            raise ArgumentTypeError(f"{text!r}: {remedy}")
+        return value
+
+    return read
+
+
+_READERS: dict[str, Reader] = {
+    **dict.fromkeys(("N", "K"), whole(": use a whole number from 1")),
+    **dict.fromkeys(("FILE", "DIR", "FOLDER", "PATH", "PNG", "SOURCE"), Path),
+    "--seed": whole(" is no seed: use a whole number from 0", 0),
+    "A,B": names,
+    "D": days,
+    "TIME": above_zero("time", "use a time above zero, for example 5min"),
+}
+"""By the name of an option, or by what stands for its value."""

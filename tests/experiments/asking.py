@@ -1,0 +1,43 @@
+"""The command line, asked in the process of the tests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from faultline.experiments.cli import main
+
+
+class Ask:
+    """Runs ``faultline``, and tells what it prints; calls begin with the words of `before`."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *before: str) -> None:
+        self.capsys, self.before = capsys, before
+
+    def all(self, *words: object) -> tuple[int, str, str]:
+        """Return the status, and what was printed on both streams."""
+        self.capsys.readouterr()
+        try:
+            status = main([*self.before, *map(str, words)])
+        except SystemExit as exit_:  # argparse's own way
+            status = int(exit_.code or 0)
+        return (status, *self.capsys.readouterr())
+
+    def __call__(self, *words: object) -> str:
+        """Return what a command prints that must succeed without a complaint."""
+        status, out, err = self.all(*words)
+        assert (status, err) == (0, "")
+        return out
+
+    def json(self, *words: object) -> Any:
+        """Return what a command tells programs."""
+        return json.loads(self(*words, "--json"))
+
+    def refused(self, *words: object) -> str:
+        """Return the one line that a command says that must fail."""
+        status, out, err = self.all(*words)
+        assert (status, out) == (2, "")
+        assert err.count("\n") == 1
+        assert "Traceback" not in err
+        return err
