@@ -2,14 +2,15 @@
 
 Equal ranks need not all be played. Replicas and tensor-parallel positions fold into one where the
 platform treats them alike: same speeds, and for each kind of message routes of the same latency and
-the same share of their narrowest link while everybody sends. A link that carries messages of
+the same share of their narrowest link while everybody sends; positions only where sends between
+stages and rings of tensor parallelism share no link. A link that carries messages of
 several, of which fewer are played, is narrowed by as much. On a platform that is uneven anywhere
 on the way, everybody plays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -110,7 +111,14 @@ def time_step(
     folds : bool
         Whether equal ranks may stand for each other.
     """
-    return with_timer(platform, partial(_one_step, hosts, pattern), folds=folds)
+    return time_steps(platform, [(hosts, pattern)], folds=folds)[0]
+
+
+def time_steps(
+    platform: Path, steps: Sequence[tuple[Hosts, StepPattern]], *, folds: bool = True
+) -> list[StepTime]:
+    """Let SimGrid play several steps on one platform, one after the other in one process."""
+    return with_timer(platform, partial(_each, steps), folds=folds)
 
 
 def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool = True) -> Result:
@@ -128,8 +136,8 @@ def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool =
     return in_own_process(_with_timer, platform, plan, folds)
 
 
-def _one_step(hosts: Hosts, pattern: StepPattern, timer: Timer) -> StepTime:
-    return timer(hosts, pattern)
+def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[StepTime]:
+    return [timer(hosts, pattern) for hosts, pattern in steps]
 
 
 def _with_timer(platform: Path, plan: Callable[[Timer], Result], folds: bool) -> Result:

@@ -1,0 +1,204 @@
+"""Published step times: what is compared with what, and that predictions hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies.step_time import tables
+from faultline.experiments.studies.step_time.collectives import bus_bandwidths
+from faultline.experiments.studies.step_time.figures import draw_agreement, draw_parts
+from faultline.experiments.studies.step_time.predicting import Group, expected_step, fit, play
+from faultline.experiments.studies.step_time.published import cases
+from faultline.experiments.studies.step_time.stacks import STACKS
+from faultline.experiments.studies.step_time.windows import Window
+from faultline.simulator.simgrid_engine.step_timing import StepTime
+from faultline.simulator.workload.layout import Layout
+from faultline.simulator.workload.parallel_job import ParallelJob
+
+CASES = {case.label: case for case in cases()}
+SMALL = ("A1 1.7B", "A1 3.6B", "A1 7.5B", "A1 18.4B")
+
+
+@pytest.fixture(scope="module")
+def small() -> pd.DataFrame:
+    """The rows of one table that have no pipeline."""
+    mine = tuple(CASES[label] for label in SMALL)
+    return tables.predictions(mine, play(Group(mine, CASES["A1 7.5B"])).rows)
+
+
+def test_step_time_is_registered() -> None:
+    assert "step-time" in all_reproductions()
+
+
+def test_rows_are_named_once_and_every_fit_is_published() -> None:
+    assert len(CASES) == len(cases())
+    for stack in STACKS.values():
+        unit, value = CASES[stack.fitted_on].outputs[0]
+        assert value is not None, (stack.fitted_on, unit)
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_jobs_use_the_gpus_that_are_published(label: str) -> None:
+    """The first number of most labels, or of their tables."""
+    case = CASES[label]
+    job = case.job(0.8)
+    assert job.micro_batches >= 1
+    sequences = job.micro_batches * case.micro_batch * job.layout.data
+    assert sequences == case.batch * case.context
+    for word in label.split()[1:]:
+        if word.isdigit() and case.section in {"A3", "A4", "A6", "A7"}:
+            assert case.gpus == int(word)
+
+
+@pytest.mark.parametrize(
+    ("label", "rate", "step_s"),
+    [
+        ("A1 1.7B", 137.0, 3.53),
+        ("A1 18.4B", 135.0, 9.40),
+        ("A1 76.1B", 140.0, 16.06),
+        ("A1 529.6B", 163.0, 54.1),
+        ("A1 1008B", 163.0, 102.6),
+        ("A3 8192 8K", 430.0, 12.0),
+    ],
+)
+def test_rates_and_seconds_belong_together(label: str, rate: float, step_s: float) -> None:
+    """As whoever wrote them down has worked them out."""
+    case = CASES[label]
+    assert case.in_unit(rate, "TFLOP/s") == pytest.approx(step_s, rel=5e-3)
+    assert case.in_unit(case.in_unit(rate, "TFLOP/s"), "TFLOP/s") == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("label", "step_s", "mfu"),
+    [
+        ("A2 175B selective", 13.75, 51.4),
+        ("A2 1T selective", 71.49, 56.3),
+        ("A4 256 Megatron-LM", 40.0, 53.0),
+        ("A4 3072 Megatron-LM", 29.02, 48.7),
+    ],
+)
+def test_utilisation_and_seconds_belong_together(label: str, step_s: float, mfu: float) -> None:
+    assert CASES[label].in_unit(step_s, "%") == pytest.approx(mfu, rel=6e-3)
+
+
+@pytest.mark.parametrize(
+    ("layout", "window", "domains"),
+    [
+        (Layout(64, 1, 1), Layout(16, 1, 1), 2),
+        (Layout(64, 8, 8), Layout(2, 8, 8), 16),
+        (Layout(64, 8, 4), Layout(4, 8, 4), 16),
+        (Layout(3, 8, 4), Layout(3, 8, 4), 16),
+        (Layout(1, 8, 8), Layout(1, 8, 8), 8),
+    ],
+)
+def test_a_window_holds_the_replicas_of_two_servers(
+    layout: Layout, window: Layout, domains: int
+) -> None:
+    found = Window.of(layout, 8)
+    assert (found.layout, found.domains) == (window, domains)
+
+
+def test_a_window_sends_what_all_replicas_send() -> None:
+    job = CASES["A6 512"].job(0.8)
+    pattern = Window.of(job.layout, 8).pattern(job)
+    whole = job.pattern()
+    assert (pattern.data, whole.data) == (4, 16)
+    assert pattern.hidden_gradient_bytes == whole.hidden_gradient_bytes
+
+
+def made_up_time(job: ParallelJob, slowdown: float) -> StepTime:
+    """Return a step of 2 s for messages and 6 s for computing at full efficiency."""
+    compute_s = 6.0 * (1.0 + slowdown) / job.compute_efficiency
+    return StepTime(compute_s, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1)
+
+
+def test_a_fit_meets_what_is_published() -> None:
+    """2 + 6/e = 14 s at e = 0.5."""
+    case = replace(CASES["A6 512"], outputs=(("s", 14.0),))
+    assert fit(case, 12, made_up_time) == pytest.approx(0.5)
+
+
+def test_all_wait_for_a_slow_host_if_there_is_one() -> None:
+    """32 hosts of which 0.5 % are slow: none is with a probability of 0.995^32."""
+    case = CASES["A4 256 Megatron-LM"]
+    job = case.job(1.0)
+    sound = 0.995**32
+    expected = 2.0 + 6.0 * (sound + 1.1 * (1.0 - sound))
+    assert expected_step(case, job, made_up_time).step_s == pytest.approx(expected)
+    alone = CASES["A6 512"]
+    assert expected_step(alone, alone.job(1.0), made_up_time).step_s == pytest.approx(8.0)
+
+
+def test_rows_without_a_pipeline_are_predicted(small: pd.DataFrame) -> None:
+    known = small[small.published.notna()].set_index("case")
+    assert known.error.abs().max() < 0.07
+    assert abs(known.error["A1 7.5B"]) < 1e-4
+    assert known.fitted.to_dict() == {label: label == "A1 7.5B" for label in known.index}
+    assert 0.5 < known.efficiency.unique().item() < 1.0
+
+
+def test_rows_say_what_they_were_fitted_on(small: pd.DataFrame) -> None:
+    rows = list(tables.prediction_rows(small))
+    assert [row.setting for row in rows] == list(SMALL)
+    assert {row.scheme for row in rows} == {"Megatron-LM 2021, A100, fitted on A1 7.5B"}
+    assert [row.published is None for row in rows] == [False, True, False, False]
+    json.dumps([row.as_dict() for row in rows], allow_nan=False)
+
+
+def test_errors_leave_out_the_fitted_row(small: pd.DataFrame) -> None:
+    (row,) = tables.errors(small).to_dict("records")
+    assert row["rows"] == 2
+    errors = small.set_index("case").error.abs()[["A1 1.7B", "A1 18.4B"]]
+    assert row["mean"] == pytest.approx(100 * errors.mean())
+    assert row["worst"] == pytest.approx(100 * errors.max())
+
+
+def test_figures_of_a_few_rows(small: pd.DataFrame, tmp_path: Path) -> None:
+    for draw in (draw_agreement, draw_parts):
+        draw(small, tmp_path / "figure.png")
+        assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_rings_are_played_at_the_speed_they_are_given() -> None:
+    table = bus_bandwidths()
+    known = table[table.published.notna()]
+    assert len(known) == 10
+    assert (known.simulated / known.published - 1.0).abs().max() < 0.03
+
+
+def test_hidden_values_stay_hidden() -> None:
+    """A row that is withheld has no value in any unit, so that nothing can be fitted to it."""
+    withheld = [case for case in cases() if all(value is None for _, value in case.outputs)]
+    assert len(withheld) == 38
+    assert not any(case.is_fitted for case in withheld)
+
+
+@pytest.mark.slow
+def test_the_whole_study_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "step-time", "--json", "-o", str(tmp_path)]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert (tmp_path / "step-time.png").is_file()
+    settings = {row["setting"] for row in rows}
+    assert set(CASES) <= settings
+    errors = {row["scheme"]: row["simulated"] for row in rows if row["quantity"] == "mean error"}
+    worst = {row["scheme"]: row["simulated"] for row in rows if row["quantity"] == "worst error"}
+    assert errors["A1"] < 3.0
+    assert worst["A1"] < 7.0
+    assert worst["A2"] < 8.0
+    assert errors["A4"] < 9.0
+    assert errors["A5"] < 9.0
+    assert max(worst[section] for section in ("A6", "A7", "A8")) < 15.0
+    seconds = {row["setting"]: row["simulated"] for row in rows if row["quantity"] == "step time"}
+    for size, published in (("175B", 18.13 / 13.75), ("1T", 94.42 / 71.49)):
+        ratio = seconds[f"A2 {size} full"] / seconds[f"A2 {size} selective"]
+        assert ratio == pytest.approx(published, rel=0.05)
+    found = sorted((row["setting"], row["unit"]) for row in rows if row["setting"] in CASES)
+    assert found == sorted((case.label, unit) for case in cases() for unit, _ in case.outputs)

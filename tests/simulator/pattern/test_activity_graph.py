@@ -1,0 +1,105 @@
+"""A step written out: what waits for what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import networkx as nx
+import pytest
+from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, passes_graph, sync_graph
+from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+
+
+def step(pipeline: int = 2, virtual_stages: int = 1, micro_batches: int = 4) -> StepPattern:
+    """Return a step in which a forward pass takes 1, a backward pass 2, and messages nothing."""
+    return StepPattern(
+        data=1,
+        pipeline=pipeline,
+        tensor=1,
+        context=1,
+        micro_batches=micro_batches,
+        parts=(PartWork(1.0, 2.0),) * (pipeline * virtual_stages),
+        send_bytes=0.0,
+        send_blocks=1.0,
+        hidden_gradient_bytes=(0.0,) * pipeline,
+        gradient_bytes=(0.0,) * pipeline,
+        optimizer_flop=(0.5,) * pipeline,
+    )
+
+
+def longest_path(graph: ActivityGraph) -> float:
+    """Return when the last activity ends if each takes as long as its amount."""
+    network = nx.DiGraph()
+    for number, waits_for in enumerate(graph.waits_for):
+        network.add_node(number)
+        network.add_edges_from((before, number) for before in waits_for)
+    ends: dict[int, float] = {}
+    for number in nx.topological_sort(network):
+        begins = max((ends[before] for before in network.predecessors(number)), default=0.0)
+        ends[number] = begins + graph.activities[number].amount
+    return max(ends.values())
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "virtual_stages", "micro_batches"),
+    [(1, 1, 3), (2, 1, 1), (4, 1, 4), (4, 1, 11), (8, 1, 32), (4, 2, 8), (4, 3, 16), (8, 6, 16)],
+)
+def test_the_bubble_is_that_of_the_closed_form(
+    pipeline: int, virtual_stages: int, micro_batches: int
+) -> None:
+    """(p - 1)/(v m) of the ideal time; v = 1 is one forward, one backward."""
+    pattern = step(pipeline, virtual_stages, micro_batches)
+    ideal = 3.0 * micro_batches * virtual_stages
+    bubble = longest_path(passes_graph(pattern, Fold.whole(pattern))) / ideal - 1.0
+    assert bubble == pytest.approx((pipeline - 1) / (virtual_stages * micro_batches))
+
+
+def test_who_sends_what_how_often() -> None:
+    """Of two replicas with two tensor-parallel ranks a stage."""
+    ring = PartWork(1.0, 2.0, forward_tensor_bytes=3.0, backward_tensor_bytes=4.0)
+    pattern = replace(
+        step(2, 2, 4),
+        data=2,
+        tensor=2,
+        parts=(ring,) * 4,
+        send_bytes=10.0,
+        send_blocks=0.75,
+        hidden_gradient_bytes=(6.0, 6.0),
+        hidden_weight_bytes=(8.0, 8.0),
+        gradient_bytes=(5.0, 5.0),
+    )
+    whole = Fold.whole(pattern)
+    ranks, passes, micro_batches = 8, 2 * 2 * 4, 4
+    sent: Counter[str] = Counter()
+    number: Counter[str] = Counter()
+    for activity in passes_graph(pattern, whole).activities:
+        sent[activity.kind] += activity.amount
+        number[activity.kind] += 1
+    assert number["compute"] == ranks * passes
+    assert sent["compute"] == ranks * 2 * micro_batches * (1.0 + 2.0)
+    assert sent["tensor"] == ranks * 2 * micro_batches * (3.0 + 4.0)
+    # Three borders between four parts, each way, of four pairs of ranks.
+    messages = 2 * 2 * 3 * 2 * micro_batches
+    assert number["pipeline"] == number["hidden send"] == messages
+    assert sent["pipeline"] == messages * 7.5
+    assert sent["hidden send"] == messages * 2.5
+    # Gradients and weights, an equal share for each of the two parts of a stage.
+    assert number["gradient"] == ranks * 2 * 2
+    assert sent["gradient"] == ranks * (6.0 + 8.0)
+    after = sync_graph(pattern, whole)
+    kinds = Counter(activity.kind for activity in after.activities)
+    assert (kinds["gradient"], kinds["optimizer"]) == (ranks, ranks)
+
+
+def test_a_hidden_message_shows_only_where_it_outlasts_its_pass() -> None:
+    """Alone, without a pipeline: gradients behind the last backward pass, weights behind the first.
+
+    Three micro-batches of 1 and 2: 9; 2 of gradients hide behind the backward pass of 2, and 3 last
+    1 longer. Weights of 1 hide behind the forward pass of 1, and 3 delay it by 2.
+    """
+    alone = replace(step(1, 1, 3), data=2)
+    for gradients, weights, expected in ((2.0, 1.0, 9.0), (3.0, 0.0, 10.0), (2.0, 3.0, 11.0)):
+        pattern = replace(alone, hidden_gradient_bytes=(gradients,), hidden_weight_bytes=(weights,))
+        graph = passes_graph(pattern, Fold((0,), (0,)))
+        assert longest_path(graph) == pytest.approx(expected)

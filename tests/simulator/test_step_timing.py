@@ -1,0 +1,230 @@
+"""Steps that SimGrid plays: against longest paths, closed forms, and everybody playing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.simulator.pattern.activity_graph import Activity, Fold, passes_graph, sync_graph
+from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+from faultline.simulator.simgrid_engine.step_timing import StepTime, time_steps
+from faultline.simulator.workload.layout import Layout, Placement, place_on_platform
+
+SPEED, NVLINK, NIC = 989e12, 450e9, 50e9
+"""Of hgx-h100, in FLOP/s and bytes/s."""
+NVLINK_LATENCY_S = 2 * 250e-9 + 100e-9
+NIC_LATENCY_S = 2 * (250e-9 + 600e-9)
+"""PCIe, then adapter, cable and half a switch: once each way."""
+
+
+def pattern_of(layout: Layout, micro_batches: int, **changes: Any) -> StepPattern:
+    """Return a step of milliseconds in which everything takes part."""
+    parts = layout.pipeline * layout.virtual_stages
+    usual = StepPattern(
+        layout.data,
+        layout.pipeline,
+        layout.tensor,
+        1,
+        micro_batches,
+        tuple(
+            PartWork(
+                (1.0 + 0.1 * (part == parts - 1)) * 1e-3 * SPEED,
+                (2.0 + 0.2 * (part == parts - 1)) * 1e-3 * SPEED,
+                0.2e-3 * NVLINK if layout.tensor > 1 else 0.0,
+                0.3e-3 * NVLINK if layout.tensor > 1 else 0.0,
+            )
+            for part in range(parts)
+        ),
+        0.1e-3 * NIC,
+        1.0,
+        (0.0,) * layout.pipeline,
+        (2e-3 * NIC,) * layout.pipeline,
+        (0.5e-3 * SPEED,) * layout.pipeline,
+    )
+    return replace(usual, **changes)
+
+
+def placed(tmp_path: Path, layout: Layout, **overrides: object) -> tuple[Path, Placement[str]]:
+    """Write servers and return where a layout is on them."""
+    path = tmp_path / "servers.xml"
+    write_xml(load_preset("hgx-h100", **({"domains": 8, "domains_per_leaf": 8} | overrides)), path)
+    return path, place_on_platform(layout, read_platform(path))
+
+
+def seconds(activity: Activity) -> float:
+    """Return how long an activity takes with its links to itself."""
+    if activity.kind == "meeting":
+        return 0.0
+    if activity.peer is None:
+        return activity.amount / SPEED
+    if activity.kind == "tensor":
+        return activity.amount / NVLINK + NVLINK_LATENCY_S
+    return activity.amount / NIC + NIC_LATENCY_S
+
+
+def longest_path_s(pattern: StepPattern) -> float:
+    """Return how long a step takes if nobody shares a link, by networkx."""
+    total = 0.0
+    for write in (passes_graph, sync_graph):
+        graph = write(pattern, Fold.whole(pattern))
+        network = nx.DiGraph()
+        for number, waits_for in enumerate(graph.waits_for):
+            network.add_edge("begin", number, length=0.0)
+            length = seconds(graph.activities[number])
+            network.add_edge(number, (number, "ended"), length=length)
+            network.add_edges_from(
+                (((before, "ended"), number) for before in waits_for), length=0.0
+            )
+        total += nx.dag_longest_path_length(network, weight="length")
+    return total
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_a_step_takes_as_long_as_its_longest_path(tmp_path: Path, folds: bool) -> None:
+    """Where nobody shares a link: of two stages, each hears from one other at a time.
+
+    With more, a stage may receive from both sides at once, so there a send is of one byte.
+    """
+    two, more = Layout(2, 2, 8), Layout(2, 4, 8)
+    platform, _ = placed(tmp_path, more)
+    steps = [
+        (two, pattern_of(two, 2)),
+        (two, pattern_of(two, 23)),
+        (two, pattern_of(replace(two, virtual_stages=2), 24)),
+        (more, pattern_of(more, 23, send_bytes=1.0)),
+        (more, pattern_of(replace(more, virtual_stages=2), 24, send_bytes=1.0)),
+    ]
+    asked = [(place_on_platform(layout, read_platform(platform)), step) for layout, step in steps]
+    for time, (_, step) in zip(time_steps(platform, asked, folds=folds), asked, strict=True):
+        assert time.step_s == pytest.approx(longest_path_s(step), rel=1e-6)
+
+
+def test_the_bubble_is_that_of_the_closed_form(tmp_path: Path) -> None:
+    """(p - 1)/(v m) of the rest where stages are equal and sends take nothing."""
+    layout = Layout(1, 4, 1, 2)
+    platform, hosts = placed(tmp_path, layout)
+    equal = pattern_of(
+        layout,
+        40,
+        parts=(PartWork(1e-3 * SPEED, 2e-3 * SPEED),) * 8,
+        send_bytes=0.0,
+    )
+    plain = replace(equal, parts=equal.parts[:4])
+    for time, parts in zip(
+        time_steps(platform, [(hosts, equal), (hosts, plain)]), (2, 1), strict=True
+    ):
+        assert time.compute_s == pytest.approx(40 * parts * 3e-3)
+        assert time.bubble_s == pytest.approx(time.compute_s * 3 / (parts * 40), rel=1e-6)
+
+
+def both_ways(
+    platform: Path, hosts: Placement[str], pattern: StepPattern
+) -> tuple[StepTime, StepTime]:
+    (folded,) = time_steps(platform, [(hosts, pattern)])
+    (whole,) = time_steps(platform, [(hosts, pattern)], folds=False)
+    return folded, whole
+
+
+@pytest.mark.parametrize(
+    ("layout", "overrides"),
+    [
+        pytest.param(Layout(2, 4, 8), {}, id="a server a stage"),
+        pytest.param(Layout(4, 4, 4, 2), {}, id="two replicas in a server"),
+        pytest.param(
+            Layout(2, 4, 8),
+            {"domains_per_leaf": 2, "oversubscription": [4]},
+            id="an oversubscribed core",
+        ),
+        pytest.param(
+            Layout(2, 2, 8),
+            {"domains": 4, "domains_per_leaf": 1, "gpus_per_nic": 2, "oversubscription": [2]},
+            id="shared adapters",
+        ),
+    ],
+)
+def test_some_play_for_all(tmp_path: Path, layout: Layout, overrides: dict[str, object]) -> None:
+    platform, hosts = placed(tmp_path, layout, **overrides)
+    folded, whole = both_ways(platform, hosts, pattern_of(layout, 8))
+    assert folded.activities <= whole.activities
+    assert folded.step_s == pytest.approx(whole.step_s, rel=1e-6)
+    for part in ("compute_s", "tensor_s", "data_parallel_s", "optimizer_s"):
+        assert getattr(folded, part) == pytest.approx(getattr(whole, part), rel=1e-6)
+
+
+def test_two_stages_in_one_server(tmp_path: Path) -> None:
+    """Sends go over NVLink there, and over adapters where the next server begins."""
+    layout = Layout(2, 4, 4)
+    platform, _ = placed(tmp_path, layout)
+    domains = read_platform(platform).domains
+    names = [gpu.name for _, gpus in sorted(domains.items()) for gpu in gpus]
+    hosts = tuple(
+        tuple(tuple(names[16 * replica + 4 * stage :][:4]) for stage in range(layout.pipeline))
+        for replica in range(layout.data)
+    )
+    folded, whole = both_ways(platform, hosts, pattern_of(layout, 8))
+    assert folded.step_s == pytest.approx(whole.step_s, rel=1e-6)
+    assert folded.activities < whole.activities
+
+
+def test_a_longer_step_is_drawn_out(tmp_path: Path) -> None:
+    """Folded, three rounds are played of ten; the whole plays all. Also with one slow stage."""
+    layout = Layout(2, 4, 8)
+    platform, hosts = placed(tmp_path, layout)
+    even = pattern_of(layout, 42)
+    slow = tuple(
+        replace(part, forward_flop=1.2 * part.forward_flop, backward_flop=1.2 * part.backward_flop)
+        if number == 2
+        else part
+        for number, part in enumerate(even.parts)
+    )
+    for pattern in (even, replace(even, parts=slow)):
+        folded, whole = both_ways(platform, hosts, pattern)
+        assert folded.activities < whole.activities / 16
+        assert folded.step_s == pytest.approx(whole.step_s, rel=1e-6)
+
+
+def test_steps_one_after_the_other_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """Links that are narrowed for one step have their bandwidth back for the next."""
+    layout = Layout(2, 4, 8)
+    platform, hosts = placed(tmp_path, layout, domains_per_leaf=2, oversubscription=[4])
+    patterns = [pattern_of(layout, 4), pattern_of(layout, 8), pattern_of(layout, 4)]
+    together = time_steps(platform, [(hosts, each) for each in patterns])
+    (alone,) = time_steps(platform, [(hosts, patterns[0])])
+    assert together[0] == alone
+    assert together[2].step_s == pytest.approx(alone.step_s, rel=1e-12)
+
+
+def test_a_slow_gpu_makes_everybody_play_and_wait(tmp_path: Path) -> None:
+    layout = Layout(2, 2, 8)
+    platform, hosts = placed(tmp_path, layout, domains=4)
+    (sound,) = time_steps(platform, [(hosts, pattern_of(layout, 16))])
+    text = platform.read_text(encoding="utf-8")
+    slow = hosts[1][1][3]
+    before, _, after = text.partition(f'id="{slow}"')
+    old = after.partition('speed="')[2].partition('"')[0]
+    platform.write_text(
+        before + f'id="{slow}"' + after.replace(f'speed="{old}"', f'speed="{SPEED / 2}f"', 1),
+        encoding="utf-8",
+    )
+    (hit,) = time_steps(platform, [(hosts, pattern_of(layout, 16))])
+    assert hit.activities > 4 * sound.activities
+    # The last stage computes 3.3 ms a micro-batch, and now 6.6.
+    assert hit.passes_s - sound.passes_s == pytest.approx(16 * 3.3e-3, rel=0.1)
+
+
+def test_messages_behind_the_passes_are_told_from_the_bubble(tmp_path: Path) -> None:
+    """Gradients that outlast the last backward pass count as data-parallel time."""
+    layout = Layout(2, 1, 8)
+    platform, hosts = placed(tmp_path, layout, domains=2)
+    last_pass_s = 2.2e-3
+    hidden = pattern_of(layout, 2, gradient_bytes=(0.0,), hidden_gradient_bytes=(1e-3 * NIC,))
+    longer = replace(hidden, hidden_gradient_bytes=(6e-3 * NIC,))
+    short, long = time_steps(platform, [(hosts, hidden), (hosts, longer)])
+    assert short.data_parallel_s == pytest.approx(0.0, abs=1e-9)
+    outlast_s = 6e-3 + NIC_LATENCY_S - last_pass_s - 0.3e-3 - NVLINK_LATENCY_S
+    assert long.data_parallel_s == pytest.approx(outlast_s, rel=1e-3)
+    assert long.step_s - short.step_s == pytest.approx(long.data_parallel_s, rel=1e-6)
