@@ -18,7 +18,9 @@ def all_studies() -> dict[str, str]:
     for module in pkgutil.iter_modules(__path__):
         named = f"{__name__}.{module.name}"
         if module.ispkg and find_spec(f"{named}.study"):
-            found[module.name] = str(import_module(named).__doc__).strip().removesuffix(".")
+            found[module.name.replace("_", "-")] = (
+                str(import_module(named).__doc__).strip().removesuffix(".")
+            )
     return dict(sorted(found.items()))
 
 
@@ -26,7 +28,7 @@ def load_study(name: str) -> Study:
     """Return a study by its name."""
     from faultline.experiments.studies.base import Study
 
-    module = import_module(f"{__name__}.{name}.study")
+    module = import_module(f"{__name__}.{name.replace('-', '_')}.study")
     values = [one for one in vars(module).values() if isinstance(one, type)]
     (study,) = (one for one in values if issubclass(one, Study) and one is not Study)
     return study()

@@ -119,12 +119,6 @@ class PlacedJob:
         speeds = {host.speed for host in self._hosts.values()}
         if len(speeds) > 1:
             return False
-        if len(fold.positions) < len(whole.positions):
-            # Rings lead from a position to the next, sends do not: where both reach a GPU by the
-            # same link, one position alone would not see that they meet.
-            sends = self._load("forward", whole) + self._load("backward", whole)
-            if sends.keys() & self._load("tensor", whole).keys():
-                return False
         for kind in _MESSAGES:
             load = self._load(kind, whole)
             # Gradients are played by all replicas: only positions stand for each other there.

@@ -161,7 +161,7 @@ def test_errors_leave_out_the_fitted_row(small: pd.DataFrame) -> None:
 
 def test_figures_of_a_few_rows(small: pd.DataFrame, tmp_path: Path) -> None:
     for draw in (draw_agreement, draw_parts):
-        draw(small, tmp_path / "figure.png")
+        draw(small).savefig(tmp_path / "figure.png")
         assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
