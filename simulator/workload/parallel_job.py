@@ -52,7 +52,8 @@ class ParallelJob:
     kernels : Kernels
         What its kind of GPU reaches.
     compute_efficiency : float
-        Share of that which the job's software reaches in matrix products and attention.
+        Share of their rate that the job's software reaches in matrix products, whose tables are of
+        short runs at full clock. Fused attention, which is far from a GPU's limits, keeps its own.
     recompute : {"none", "selective", "full"}
         What the backward pass computes again.
     sequence_parallel : bool
@@ -247,16 +248,15 @@ class ParallelJob:
         model, kernels = self.model, self.kernels
         tokens, heads = self._tokens, model.heads / self.layout.tensor
         length, width = model.sequence_tokens, model.hidden // model.heads
-        efficiency = self.compute_efficiency
         if self.fused_attention:
             # Half of the scores are masked; the backward pass has five products instead of two.
-            flop = 4.0 * tokens * length * width * heads / 2 / efficiency
+            flop = 4.0 * tokens * length * width * heads / 2
             return (
                 flop / kernels.attention_flop_per_s,
                 2.5 * flop / kernels.attention_backward_flop_per_s,
             )
         batch = self.micro_batch_sequences * heads
-        rows = length / self.context
+        rows, efficiency = length / self.context, self.compute_efficiency
         products_s = kernels.matmul.seconds(rows, length, width, batch) / efficiency
         products_s += kernels.matmul.seconds(rows, width, length, batch) / efficiency
         traffic_s = _SCORES_TRAFFIC * heads * tokens * length / kernels.memory_bytes_per_s

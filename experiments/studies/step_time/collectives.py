@@ -33,18 +33,22 @@ _PUBLISHED: Mapping[str, Mapping[int, float | None]] = {
 }
 
 
-def bus_bandwidths() -> pd.DataFrame:
-    """Return a row a kind of server and size: the bus bandwidth that a played ring reaches."""
-    rows = []
-    for gpu, (kind, kernels) in _KINDS.items():
-        with TemporaryDirectory() as directory:
-            platform = write_platform(kind, 2, Path(directory))
-            rates = with_timer(platform, partial(_rates, platform, kernels, tuple(_PUBLISHED[gpu])))
-        rows += [
+GPUS = tuple(_KINDS)
+"""Kinds of server, by GPU."""
+
+
+def bus_bandwidths(gpu: str) -> pd.DataFrame:
+    """Return a row a size: the bus bandwidth that a played ring of a kind of GPU reaches."""
+    kind, kernels = _KINDS[gpu]
+    with TemporaryDirectory() as directory:
+        platform = write_platform(kind, 2, Path(directory))
+        rates = with_timer(platform, partial(_rates, platform, kernels, tuple(_PUBLISHED[gpu])))
+    return pd.DataFrame(
+        [
             {"gpu": gpu, "mib": size, "published": known, "simulated": rate}
             for (size, known), rate in zip(_PUBLISHED[gpu].items(), rates, strict=True)
         ]
-    return pd.DataFrame(rows)
+    )
 
 
 def _rates(platform: Path, kernels: Kernels, sizes: tuple[int, ...], timer: Timer) -> list[float]:

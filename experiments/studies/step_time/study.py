@@ -62,10 +62,9 @@ class StepTimeStudy(Study):
             )
         ]
         found = [*known.values(), *stage.calls("deep pipelines", play, deep)]
-        with stage.step("collectives"):
-            rings = collectives.bus_bandwidths()
+        rings = stage.calls("collectives", collectives.bus_bandwidths, collectives.GPUS)
         rows = tables.predictions(every, pd.concat([one.rows for one in found]))
-        return {"predictions": rows, "errors": tables.errors(rows), "collectives": rings}
+        return {"predictions": rows, "errors": tables.errors(rows), "collectives": pd.concat(rings)}
 
     def rows(self, results: Results) -> Iterator[Row]:
         """Return every output of every row, the errors of each section, and the collectives."""

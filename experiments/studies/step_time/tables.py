@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
@@ -145,12 +146,11 @@ def printed_section(section: str, mine: pd.DataFrame) -> Printed:
         {
             "row": mine["case"].str.removeprefix(f"{section} "),
             "GPUs": mine.gpus,
-            "unit": mine.unit,
             "published": mine.published,
             "predicted": mine.simulated,
+            "unit": mine.unit,
             "range": [_range(cell) for cell in mine.itertuples()],
-            "error": mine.error,
-            "remark": ["fitted" if fitted else "" for fitted in mine.fitted],
+            "error": [_error(cell) for cell in mine.itertuples()],
             "step_s": mine.step_s,
         }
     )
@@ -159,8 +159,8 @@ def printed_section(section: str, mine: pd.DataFrame) -> Printed:
         f"{cell.software}: efficiency {cell.efficiency:.3f}, fitted on {cell.fitted_on}"
         for cell in fits.itertuples()
     )
-    if not mine.fitted.any():
-        frame = frame.drop(columns="remark")
+    if (mine.unit == "s").any():
+        frame = frame.drop(columns="step_s")
     if (frame["range"] == "").all():
         frame = frame.drop(columns="range")
     return Printed(
@@ -170,7 +170,7 @@ def printed_section(section: str, mine: pd.DataFrame) -> Printed:
             "published": "{:.4g}",
             "predicted": "{:.4g}",
             "range": str,
-            "error": "{:+.1%}",
+            "error": str,
             "step_s": "{:.3g}",
         },
         {"step_s": "step, s"},
@@ -178,9 +178,14 @@ def printed_section(section: str, mine: pd.DataFrame) -> Printed:
     )
 
 
-def _range(cell: object) -> str:
-    low, high = cell.low, cell.high  # type: ignore[attr-defined]
-    return "" if low == high else f"{low:.4g} to {high:.4g}"
+def _error(cell: Any) -> str:
+    if pd.isna(cell.error):
+        return ""
+    return "fitted" if cell.fitted else f"{cell.error:+.1%}"
+
+
+def _range(cell: Any) -> str:
+    return "" if cell.low == cell.high else f"{cell.low:.4g} to {cell.high:.4g}"
 
 
 def printed_errors(table: pd.DataFrame) -> Printed:

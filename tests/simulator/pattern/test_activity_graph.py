@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 import networkx as nx
@@ -71,7 +71,7 @@ def test_who_sends_what_how_often() -> None:
     )
     whole = Fold.whole(pattern)
     ranks, passes, micro_batches = 8, 2 * 2 * 4, 4
-    sent: Counter[str] = Counter()
+    sent: defaultdict[str, float] = defaultdict(float)
     number: Counter[str] = Counter()
     for activity in passes_graph(pattern, whole).activities:
         sent[activity.kind] += activity.amount

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from faultline.simulator.workload.errors import WorkloadError
@@ -26,10 +27,10 @@ def counting_kernels() -> Kernels:
     return replace(flat, scale_up_share=Curve(((1e-9, 1.0),)), scale_out_share=1.0)
 
 
-def job_of(model: Transformer = MODEL, **changes: object) -> ParallelJob:
+def job_of(model: Transformer = MODEL, **changes: Any) -> ParallelJob:
     layout = changes.pop("layout", Layout(4, 4, 2))
-    usual: dict[str, object] = {"recompute": "none", "fused_attention": False} | changes
-    return ParallelJob(model, layout, 2, 8, counting_kernels(), **usual)  # type: ignore[arg-type]
+    usual: dict[str, Any] = {"recompute": "none", "fused_attention": False} | changes
+    return ParallelJob(model, layout, 2, 8, counting_kernels(), **usual)
 
 
 def computed(job: ParallelJob) -> float:
@@ -59,7 +60,7 @@ def test_selective_recomputation_adds_the_scores_only() -> None:
     """4 b s^2 h a layer, unless the kernel is fused and recomputes what it needs by itself."""
     more = computed(job_of(recompute="selective")) - computed(job_of())
     assert more == pytest.approx(MODEL.layers * 4 * 2 * 2048**2 * 4096)
-    fused = {"fused_attention": True}
+    fused: dict[str, Any] = {"fused_attention": True}
     assert computed(job_of(recompute="selective", **fused)) == computed(job_of(**fused))
 
 
@@ -74,7 +75,7 @@ def test_selective_recomputation_adds_the_scores_only() -> None:
     ],
 )
 def test_bytes_of_tensor_parallelism(
-    changes: dict[str, object], forward: float, backward: float
+    changes: dict[str, Any], forward: float, backward: float
 ) -> None:
     """Two all-reduces of 2 b s h bytes a layer and pass, 2 (t - 1)/t of them on the wire."""
     part = job_of(layout=Layout(4, 1, 8), **changes).pattern().parts[0]
@@ -143,7 +144,7 @@ def test_llama_goes_without_at_both_ends() -> None:
         ({"layout": Layout(4, 3, 2, 2)}, "interleaving needs a multiple"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(changes: dict[str, object], match: str) -> None:
+def test_what_cannot_be_is_refused_in_one_line(changes: dict[str, Any], match: str) -> None:
     with pytest.raises(WorkloadError, match=match) as refused:
         job_of(**changes)
     assert "\n" not in str(refused.value)

@@ -11,7 +11,7 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.studies import all_reproductions
 from faultline.experiments.studies.step_time import tables
-from faultline.experiments.studies.step_time.collectives import bus_bandwidths
+from faultline.experiments.studies.step_time.collectives import GPUS, bus_bandwidths
 from faultline.experiments.studies.step_time.figures import draw_agreement, draw_parts
 from faultline.experiments.studies.step_time.predicting import Group, expected_step, fit, play
 from faultline.experiments.studies.step_time.published import cases
@@ -165,10 +165,11 @@ def test_figures_of_a_few_rows(small: pd.DataFrame, tmp_path: Path) -> None:
         assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-def test_rings_are_played_at_the_speed_they_are_given() -> None:
-    table = bus_bandwidths()
+@pytest.mark.parametrize("gpu", GPUS)
+def test_rings_are_played_at_the_speed_they_are_given(gpu: str) -> None:
+    table = bus_bandwidths(gpu)
     known = table[table.published.notna()]
-    assert len(known) == 10
+    assert len(known) >= 4
     assert (known.simulated / known.published - 1.0).abs().max() < 0.03
 
 
