@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_DRAWN_OUT_ROUNDS = 3
+_DRAWN_OUT_ROUNDS = 2
 """Rounds of micro-batches, one a stage each, that are played of a longer step, besides what is left
-over: two fill and drain a pipeline, also one with a slow stage, and the next shows what every
-further one adds. Where sends overlap, passes may take turns over several rounds: then a step is off
-by up to 1e-4."""
+over: one fills and drains a pipeline, and the next shows what every further one adds. It takes one
+more where a stage before the last is the slowest, as others run ahead of it at first. Where sends
+overlap, passes may take turns over several rounds: then a step is off by up to 1e-4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +229,17 @@ def _total(spans: Iterable[Span], kind: str) -> float:
     return sum(span.ended_s - span.begun_s for span in spans if span.kind == kind)
 
 
+def _stage_flop(pattern: StepPattern) -> list[float]:
+    """Return what each stage computes of a micro-batch."""
+    parts = [part.forward_flop + part.backward_flop for part in pattern.parts]
+    return [sum(parts[stage :: pattern.pipeline]) for stage in range(pattern.pipeline)]
+
+
 def _played_micro_batches(pattern: StepPattern) -> tuple[int, ...]:
     """Return of which steps, by micro-batches, the time of the step follows."""
-    stages = pattern.pipeline
-    last = _DRAWN_OUT_ROUNDS * stages + pattern.micro_batches % stages
+    stages, flop = pattern.pipeline, _stage_flop(pattern)
+    rounds = _DRAWN_OUT_ROUNDS + (flop[-1] < max(flop))
+    last = rounds * stages + pattern.micro_batches % stages
     if pattern.micro_batches <= last:
         return (pattern.micro_batches,)
     return (last - stages, last)
