@@ -152,6 +152,9 @@ def draw_settings(table: pd.DataFrame) -> Figure:
     figure, panels = plt.subplots(1, len(SETTINGS), figsize=(14.5, 5.4), layout="constrained")
     for place, (panel, (setting, mtbf_s)) in enumerate(zip(panels, SETTINGS.items(), strict=True)):
         ranked = mine[mine["x"] == place].sort_values("ratio", ascending=False)
+        # Combinations that come to NTP without a restart are one candidate, to all digits.
+        again = ranked.duplicated(["scheme", "protection"]) & (ranked["scheme"] == NTP_ALONE)
+        ranked = ranked[~again]
         _dots(panel, ranked[np.isfinite(ranked["ratio"])])
         panel.set_title(f"{setting}: a failure every {_time(mtbf_s)}")
     panels[1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
