@@ -115,13 +115,18 @@ def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupL
     return _lives(groups, distribution, restart_s, begins_anew, surfaces)  # type: ignore[arg-type]
 
 
+_SHORTEST_RESTART_S = 1e-12
+"""Shorter ones are no time: their parts could not be told apart."""
+
+
 @lru_cache(maxsize=16)
 def _lives(
     groups: int, distribution: Distribution, restart_s: float, begins_anew: bool, surfaces: bool
 ) -> tuple[float, GroupLifetimes]:
     """Work out `_after_a_restart`, once for all schemes: that takes the longest."""
     left = stationary_excess(distribution.survival, distribution.mean_s)
-    if not begins_anew:
+    # In a restart of no time nobody fails.
+    if not begins_anew or restart_s < _SHORTEST_RESTART_S:
         return restart_s, GroupLifetimes(groups, left)
     wait = wait_for_slowest(groups, restart_s, distribution.survival, left)
     return wait.mean_s, GroupLifetimes(groups, wait.survival if surfaces else left)

@@ -68,7 +68,7 @@ class StepTime:
     data_parallel_s: float
     optimizer_s: float
     activities: int
-    is_even: bool
+    is_even: bool = True
 
     @property
     def passes_s(self) -> float:

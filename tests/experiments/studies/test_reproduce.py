@@ -57,7 +57,7 @@ def test_list_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_folder_but_the_head_to_head_is_a_study_by_its_name() -> None:
     folders = {path.parent.name for path in Path(studies.__path__[0]).glob("*/__init__.py")}
-    assert set(all_studies()) == folders - {"head_to_head"}
+    assert set(all_studies()) == {name.replace("_", "-") for name in folders - {"head_to_head"}}
     for name in all_studies():
         assert isinstance(load_study(name), Study)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.flops import training_flop_per_token
-from faultline.simulator.workload.kernels import A100, Curve, Kernels, flat_kernels
+from faultline.simulator.workload.kernels import A100, FLAT, Curve, Kernels
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob, layers_of_parts
 from faultline.simulator.workload.transformer import Transformer
@@ -23,8 +23,7 @@ INFINITE = float("inf")
 
 def counting_kernels() -> Kernels:
     """Return a GPU that reaches its speed whatever it computes, and the whole of its links."""
-    flat = flat_kernels(1e15, INFINITE)
-    return replace(flat, scale_up_share=Curve(((1e-9, 1.0),)), scale_out_share=1.0)
+    return replace(FLAT, scale_up_share=Curve(((1e-9, 1.0),)), scale_out_share=1.0)
 
 
 def job_of(model: Transformer = MODEL, **changes: Any) -> ParallelJob:

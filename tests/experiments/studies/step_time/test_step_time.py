@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.studies import all_reproductions
+from faultline.experiments.studies import all_studies
 from faultline.experiments.studies.step_time import tables
 from faultline.experiments.studies.step_time.collectives import GPUS, bus_bandwidths
 from faultline.experiments.studies.step_time.figures import draw_agreement, draw_parts
@@ -33,7 +33,7 @@ def small() -> pd.DataFrame:
 
 
 def test_step_time_is_registered() -> None:
-    assert "step-time" in all_reproductions()
+    assert "step-time" in all_studies()
 
 
 def test_rows_are_named_once_and_every_fit_is_published() -> None:
