@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
-import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -62,8 +60,9 @@ def in_own_process(
     SimulationError
         If the process died, as it does where SimGrid aborts.
     """
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=_import_simgrid) as pool:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process"])
+    with ProcessPoolExecutor(1, mp_context=context, initializer=_begin) as pool:
         try:
             return pool.submit(function, *args, **kwargs).result()
         except BrokenProcessPool as error:
@@ -72,19 +71,9 @@ def in_own_process(
             raise SimulationError(f"SimGrid refused to go on: {error}") from error
 
 
-def _import_simgrid() -> None:
-    """Import SimGrid without the line it prints about its thread contexts."""
+def _begin() -> None:
     # An interrupt ends this process at once; the parent says so.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        import simgrid  # noqa: F401
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def run_on_simgrid(
