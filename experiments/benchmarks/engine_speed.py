@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import tempfile
 from collections.abc import Mapping
 from functools import partial
@@ -175,13 +173,11 @@ def time_simgrid(settings: list[str], groups: int) -> Answer:
         result = run_on_simgrid(
             question.job(0), question.strategy(), path, traffic_of(scenario, path)
         )
-    # The engine ran in a process of its own, a child of this one.
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return {
         "wall_s": result.wall_s,
         "activities": result.activities,
         "played_steps": result.progress.played_steps,
-        "peak_mb": (peak if sys.platform == "darwin" else peak * 1024) / 1e6,
+        "peak_mb": result.peak_memory_bytes / 1e6,
     }
 
 

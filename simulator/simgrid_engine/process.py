@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import resource
 import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -42,12 +44,15 @@ class SimgridResult:
         SimGrid activities started.
     wall_s : float
         Seconds of real time that the simulation took, without loading the platform.
+    peak_memory_bytes : int
+        The most memory that its process has had.
     """
 
     progress: Progress
     events: list[Event]
     activities: int
     wall_s: float
+    peak_memory_bytes: int
 
 
 def in_own_process(
@@ -123,4 +128,7 @@ def _simulate(
     run_to_the_end(engine)
     if failure:
         raise SimulationError(failure[0])
-    return SimgridResult(training.progress, events, player.activities, perf_counter() - started)
+    wall_s = perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak_bytes = peak if sys.platform == "darwin" else peak * 1024
+    return SimgridResult(training.progress, events, player.activities, wall_s, peak_bytes)
