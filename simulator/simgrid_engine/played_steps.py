@@ -35,14 +35,17 @@ class PlayedSteps:
             for stage, names in enumerate(stages)
             for position, name in enumerate(names)
         }
-        self._passes: dict[int, GraphPlayer] = {}
-        self._syncs: OrderedDict[tuple[int, ...], GraphPlayer] = OrderedDict()
+        # Built here, before there are actors: within one, each task costs switches of threads.
+        groups = range(self._pattern.data // self._pattern.context)
+        self._passes = {group: self._passes_of(group) for group in groups}
+        everybody = tuple(groups)
+        self._syncs = OrderedDict({everybody: self._sync_of(everybody)})
         self.activities = 0
 
     def passes(self, groups: Sequence[int], times: int) -> None:
         """Let groups take their micro-batches so many times; from within an actor."""
         for _ in range(times):
-            players = [self._passes_of(group) for group in groups]
+            players = [self._passes[group] for group in groups]
             for player in players:
                 player.start()
             for player in players:
@@ -61,13 +64,10 @@ class PlayedSteps:
         self.activities += len(player)
 
     def _passes_of(self, group: int) -> GraphPlayer:
-        if group not in self._passes:
-            context = self._pattern.context
-            replicas = tuple(range(group * context, (group + 1) * context))
-            fold = Fold(replicas, tuple(range(self._pattern.tensor)))
-            graph = passes_graph(self._pattern, fold)
-            self._passes[group] = GraphPlayer(graph, self._hosts.__getitem__)
-        return self._passes[group]
+        context = self._pattern.context
+        replicas = tuple(range(group * context, (group + 1) * context))
+        fold = Fold(replicas, tuple(range(self._pattern.tensor)))
+        return GraphPlayer(passes_graph(self._pattern, fold), self._hosts.__getitem__)
 
     def _sync_of(self, groups: tuple[int, ...]) -> GraphPlayer:
         """Return the exchange between the replicas of some groups, numbered anew among them."""
