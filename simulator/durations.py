@@ -52,18 +52,22 @@ class SyncTime:
 
     Attributes
     ----------
+    replicas_per_member : int
+        Replicas that share their sequences, and fail as one.
     transfer_s : float
         Time to send once what a rank reduces, in seconds.
     alone_s : float
         Time of what each does by itself, in seconds.
     """
 
+    replicas_per_member: int
     transfer_s: float
     alone_s: float
 
     def __call__(self, members: int) -> float:
         """Return the time that members take, in seconds."""
-        return (members - 1) / members * self.transfer_s + self.alone_s
+        replicas = members * self.replicas_per_member
+        return (replicas - 1) / replicas * self.transfer_s + self.alone_s
 
 
 AllReduceTime = ConstantTime | RingTime | SyncTime

@@ -19,7 +19,7 @@ def durations_of(scenario: Scenario) -> Durations:
     save_s, load_s, load_growth_s, unevenness = None, 0.0, 0.0, 0.0
     step = step_time_of(scenario) if reduce.time == "measured" else None
     if step is not None:
-        all_reduce_s = step.sync_time(scenario.job.groups * scenario.model.context)
+        all_reduce_s = step.sync_time(scenario.job.groups, scenario.model.context)
     if reduce.time == "stated":
         each_s, groups = reduce.time_per_group_s, scenario.job.groups
         all_s = reduce.time_s if each_s is None or reduce.time_s is not None else each_s * groups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,9 @@ class PlayedMemberTimes:
 
     platform: Path
     step: PlacedStep
+    _known: dict[tuple[int, ...], StepTime] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def passes_s(self, members: Sequence[int]) -> float:
         """Return the time until the slowest member has computed its micro-batches, in seconds."""
@@ -70,8 +73,12 @@ class PlayedMemberTimes:
         return self._of(members).sync_s
 
     def _of(self, members: Sequence[int]) -> StepTime:
-        changed_ns = self.platform.stat().st_mtime_ns
-        return _step_time(self.platform, changed_ns, self.step.of_groups(sorted(members)))
+        groups = tuple(members)
+        if groups not in self._known:
+            changed_ns = self.platform.stat().st_mtime_ns
+            step = self.step.of_groups(sorted(groups))
+            self._known[groups] = _step_time(self.platform, changed_ns, step)
+        return self._known[groups]
 
 
 def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes | None:
@@ -82,7 +89,7 @@ def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes
     return PlayedMemberTimes(path, placed_step(scenario, path))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def _step_time(path: Path, _changed_ns: int, step: PlacedStep) -> StepTime:
     def believable(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:

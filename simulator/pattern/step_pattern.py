@@ -78,6 +78,12 @@ class StepPattern:
         """Parts of the model on each stage."""
         return len(self.parts) // self.pipeline
 
+    @property
+    def stage_flop(self) -> list[float]:
+        """What a rank of each stage computes of a micro-batch."""
+        parts = [part.forward_flop + part.backward_flop for part in self.parts]
+        return [sum(parts[stage :: self.pipeline]) for stage in range(self.pipeline)]
+
     def of_replicas(self, replicas: int) -> StepPattern:
         """Return the step of fewer replicas: rings over n move (n - 1)/n of what they reduce."""
         if replicas == self.data:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Fold, Rank
@@ -46,7 +47,7 @@ class PlacedJob:
         """
         pattern = self._pattern
         whole = Fold.whole(pattern)
-        if not self._is_even(whole):
+        if not self._is_even:
             return whole
         tensor, others = (
             {link for kind in kinds for link in self._load(kind, whole)}
@@ -61,13 +62,7 @@ class PlacedJob:
     def busiest(self, fold: Fold) -> Rank:
         """Return the rank that computes longest, of those that are played."""
         pattern = self._pattern
-        flop = [
-            sum(
-                part.forward_flop + part.backward_flop
-                for part in pattern.parts[stage :: pattern.pipeline]
-            )
-            for stage in range(pattern.pipeline)
-        ]
+        flop = pattern.stage_flop
         ranks = (
             Rank(replica, stage, position)
             for replica in fold.replicas
@@ -87,7 +82,7 @@ class PlacedJob:
             _rounded(self._share(links, load))
             for links, _ in (self._route(*pair) for pair in self._messages("gradient", whole))
         }
-        return len(shares) < 2 and self._is_even(whole)
+        return len(shares) < 2 and self._is_even
 
     def narrow(self, passes: Fold, sync: Fold) -> None:
         """Leave messages that are played the share of their links that they have among all."""
@@ -114,8 +109,10 @@ class PlacedJob:
             link, bandwidth = self._narrowed.pop()
             link.set_bandwidth(bandwidth)
 
-    def _is_even(self, whole: Fold) -> bool:
-        """Return whether all replicas and positions see the same of the platform."""
+    @cached_property
+    def _is_even(self) -> bool:
+        """Whether all replicas and positions see the same of the platform, nothing narrowed yet."""
+        whole = Fold.whole(self._pattern)
         speeds = {host.speed for host in self._hosts.values()}
         if len(speeds) > 1:
             return False

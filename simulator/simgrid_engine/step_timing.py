@@ -2,10 +2,9 @@
 
 Equal ranks need not all be played. Replicas and tensor-parallel positions fold into one where the
 platform treats them alike: same speeds, and for each kind of message routes of the same latency and
-the same share of their narrowest link while everybody sends; positions only where sends between
-stages and rings of tensor parallelism share no link. A link that carries messages of
-several, of which fewer are played, is narrowed by as much. On a platform that is uneven anywhere
-on the way, everybody plays.
+the same share of their narrowest link while everybody sends; into two where something else is on
+the links of their ring. A link that carries messages of several, of which fewer are played, is
+narrowed by as much. On a platform that is uneven anywhere on the way, everybody plays.
 """
 
 from __future__ import annotations
@@ -85,10 +84,12 @@ class StepTime:
         """The whole step."""
         return self.passes_s + self.sync_s
 
-    def sync_time(self, replicas: int) -> SyncTime:
-        """Return what follows the passes by the replicas that are left of so many."""
+    def sync_time(self, groups: int, context: int) -> SyncTime:
+        """Return what follows the passes by the groups, of `context` replicas, that are left."""
+        replicas = groups * context
         share = (replicas - 1) / replicas
-        return SyncTime(self.data_parallel_s / share if share else 0.0, self.optimizer_s)
+        transfer_s = self.data_parallel_s / share if share else 0.0
+        return SyncTime(context, transfer_s, self.optimizer_s)
 
 
 Timer = Callable[["Hosts", StepPattern], StepTime]
@@ -221,7 +222,9 @@ def _parts(duration_s: float, spans: Iterable[Span]) -> dict[str, float]:
     ends_s = {span.kind: span.ended_s for span in sorted(kept, key=lambda span: span.ended_s)}
     last_s = max(ended_s for kind, ended_s in ends_s.items() if kind != "gradient")
     parts["gradient"] = max(0.0, ends_s.get("gradient", 0.0) - last_s)
-    parts["bubble"] = duration_s - sum(parts.values())
+    bubble_s = duration_s - sum(parts.values())
+    # What is left of sums that ought to be equal is no time.
+    parts["bubble"] = bubble_s if abs(bubble_s) > 1e-12 * duration_s else 0.0
     return parts
 
 
@@ -229,15 +232,9 @@ def _total(spans: Iterable[Span], kind: str) -> float:
     return sum(span.ended_s - span.begun_s for span in spans if span.kind == kind)
 
 
-def _stage_flop(pattern: StepPattern) -> list[float]:
-    """Return what each stage computes of a micro-batch."""
-    parts = [part.forward_flop + part.backward_flop for part in pattern.parts]
-    return [sum(parts[stage :: pattern.pipeline]) for stage in range(pattern.pipeline)]
-
-
 def _played_micro_batches(pattern: StepPattern) -> tuple[int, ...]:
     """Return of which steps, by micro-batches, the time of the step follows."""
-    stages, flop = pattern.pipeline, _stage_flop(pattern)
+    stages, flop = pattern.pipeline, pattern.stage_flop
     rounds = _DRAWN_OUT_ROUNDS + (flop[-1] < max(flop))
     last = rounds * stages + pattern.micro_batches % stages
     if pattern.micro_batches <= last:

@@ -1,28 +1,30 @@
 """Imported once, by the process that those of simulations are forked from: SimGrid and the rest.
 
 A second engine in one process is not possible, but a process that has merely imported SimGrid may
-be forked as often as is asked, in a hundredth of the time that importing takes.
+be forked as often as is asked, in a fraction of the time that importing takes.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
+
+_ENGINE = "faultline.simulator.simgrid_engine"
 
 
-def import_simgrid() -> None:
-    """Import SimGrid without the line it prints about its thread contexts."""
+def import_quietly(*names: str) -> None:
+    """Import modules without the line that SimGrid prints about its thread contexts."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
-        import simgrid  # noqa: F401
+        for name in names:
+            import_module(name)
     finally:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
 
 
-import_simgrid()
-
-from faultline.simulator.simgrid_engine import controller, placed_job  # noqa: E402, F401
+import_quietly("simgrid", f"{_ENGINE}.controller", f"{_ENGINE}.placed_job")

@@ -1,1 +1,1 @@
-"""How long a training step takes: predicted, beside what has been published."""
+"""training steps predicted from kernels and links, beside published ones (Megatron-LM to GB200)."""

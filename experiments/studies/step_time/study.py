@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
@@ -31,9 +30,7 @@ def _by_size(case: Case) -> tuple[str, int]:
 class StepTimeStudy(Study):
     """Step times of published runs, from kernels, links and one efficiency a software."""
 
-    name: ClassVar[str] = "step-time"
-    summary: ClassVar[str] = "predicted step times beside those of published training runs"
-    default_seeds: ClassVar[int] = 1
+    default_seeds = 1
 
     def play(self, stage: Stage) -> Results:
         """Fit every software on its row, and play all others."""

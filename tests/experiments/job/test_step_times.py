@@ -176,6 +176,22 @@ def test_engines_agree_where_the_slow_group_dies(four_servers: Path, edit: Edit)
     assert without < 0.9 * question.step.step_s
 
 
+def test_replicas_that_share_sequences_fail_as_one_and_count_apart(four_servers: Path) -> None:
+    """Two groups of two replicas: rings between four, of which two are left with one group."""
+    question = resolve(
+        scenario_on(four_servers, **{"model.context": 2, "model.gradient_overlap": 0.0})
+    )
+    assert question.step is not None
+    all_reduce_s = question.durations.all_reduce_s
+    assert all_reduce_s(2) == pytest.approx(question.step.sync_s)
+    left = (1 / 2) / (3 / 4)
+    alone_s = question.step.optimizer_s
+    assert all_reduce_s(1) - alone_s == pytest.approx(left * question.step.data_parallel_s)
+    scenario = question.scenario.with_({"job.compute_s": None})
+    replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+
+
 def test_what_was_filled_in_asks_the_same(servers: Path) -> None:
     question = resolve(scenario_on(servers))
     again = resolve(filled_in(question))
