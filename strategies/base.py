@@ -22,6 +22,7 @@ from typing import ClassVar, NamedTuple
 from faultline.strategies.checkpoint_period import Costs, best_period_s
 from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.recovery import RESTART, RESTART_AS_IS, SHRINK, Recovery, RecoveryKind
 from pydantic import BaseModel, ConfigDict
 
 
@@ -92,15 +93,15 @@ class Continue:
         Shard types that changed their place.
     carried_on : tuple of int
         Members that were missing and stay: what is left of them works on.
-    stall_s : float
-        What all wait for that, in seconds.
+    recovery : Recovery or None
+        What the job needs before it goes on; None where nothing was interrupted.
     """
 
     dropped: tuple[int, ...]
     patch: dict[int, int] = field(default_factory=dict)
     moved_types: int = 0
     carried_on: tuple[int, ...] = ()
-    stall_s: float = 0.0
+    recovery: Recovery | None = SHRINK
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,8 @@ class Strategy(ABC):
     """Whether its options say how a group is cut into stages or domains and what a reconfiguration
     takes: it means something only where they are set for the job, and is planned with only where it
     is asked for."""
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
+    """The kinds of recovery that it can need, besides restarts."""
     restart_replaces: ClassVar[bool] = True
     """Whether a restart finds new hardware for what is broken."""
     repairs_wait_for_restart: ClassVar[bool] = False
@@ -209,9 +212,14 @@ class Strategy(ABC):
         """
         raise NotImplementedError(f"{self.name} tracks components, and does not listen")
 
-    def on_repair(self, hit: Hit) -> float:
-        """Take back what a hit had broken; returns the seconds that all wait for it."""
-        return 0.0
+    def on_repair(self, hit: Hit) -> Recovery | None:
+        """Take back what a hit had broken; returns what that needs, None where it is nothing."""
+        return None
+
+    @classmethod
+    def restart_recovery(cls) -> Recovery:
+        """Return what a restart of the whole job needs."""
+        return RESTART if cls.restart_replaces else RESTART_AS_IS
 
     @property
     def checkpoint_waits(self) -> bool:

@@ -25,6 +25,7 @@ from faultline.strategies.base import (
     Verdict,
     WipeOut,
 )
+from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.takeover.lost_stages import LostStages
 from faultline.strategies.takeover.mecefo_options import MecefoOptions
 from faultline.strategies.takeover.neighbours import Carriers, tasks_by_node
@@ -47,13 +48,13 @@ class Mecefo(Strategy):
     Options: ClassVar[type[StrategyOptions]] = MecefoOptions
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over", "hand-back")
     restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: MecefoOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
         self._costs = options.costs()
-        self._fetch_s = options.fetch_s
         self._lost = LostStages(groups, options.stages)
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._slowdowns: dict[tuple[int, ...], float] = {}
@@ -64,7 +65,7 @@ class Mecefo(Strategy):
     def restart(self) -> None:
         self._lost.clear()
         self._start_anew()
-        self._newly: dict[int, int] = {}
+        self._newly: dict[int, tuple[int, ...]] = {}
         self._plan: StepPlan | None = self._whole
 
     def plan(self) -> StepPlan:
@@ -82,9 +83,8 @@ class Mecefo(Strategy):
     def on_hit(self, hit: Hit) -> None:
         newly = self._lost.add(hit)
         self._tasks.pop(hit.group, None)
-        for stage in newly:
-            self._carriers[hit.group].fail(stage)
-        self._newly[hit.group] = self._newly.get(hit.group, 0) + len(newly)
+        orphans = [task for stage in newly for task in self._carriers[hit.group].fail(stage)]
+        self._newly[hit.group] = (*self._newly.get(hit.group, ()), *orphans)
         self._plan = None
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
@@ -95,24 +95,42 @@ class Mecefo(Strategy):
         """
         if not any(map(self._works, range(self.groups))):
             return WipeOut(tuple(missing))
-        interrupted = [group for group in missing if self._newly.get(group, 1)]
+        unhit = (None,)
+        interrupted = [group for group in missing if self._newly.get(group, unhit)]
         patch = {group: 1 for group in interrupted if self._works(group)}
-        # Different nodes fetch at once, what one has lost comes one after the other.
-        fetched = max((self._newly.get(group, 0) for group in patch), default=0)
+        moves = [
+            Move(group, self._carrier(group, stage), stage, self._options.stages)
+            for group in patch
+            for stage in sorted(set(self._newly.get(group, ())))
+        ]
         self._newly.clear()
         self._plan = None
-        return Continue((), patch, carried_on=tuple(missing), stall_s=fetched * self._fetch_s)
+        recovery = self._recovery("take-over", moves) if interrupted else None
+        return Continue((), patch, carried_on=tuple(missing), recovery=recovery)
 
-    def on_repair(self, hit: Hit) -> float:
+    def on_repair(self, hit: Hit) -> Recovery | None:
         """Give nodes their stages back, which they fetch while all wait."""
         back = self._lost.repair(hit)
         self._tasks.pop(hit.group, None)
         if not back:
-            return 0.0
+            return None
         for stage in back:
             self._carriers[hit.group].come_back(stage)
         self._plan = None
-        return self._fetch_s
+        stages = self._options.stages
+        return self._recovery("hand-back", [Move(hit.group, s, s, stages) for s in back])
+
+    def _recovery(self, kind: RecoveryKind, moves: Sequence[Move]) -> Recovery:
+        """Return what a stage that changes hands needs.
+
+        Its new node joins the stage's data-parallel communicator, and its pipeline is chained anew.
+        """
+        joined = (Communicators(1, 1 / self._options.stages), Communicators(1, 1 / self.groups))
+        return Recovery(kind, joined, moves=tuple(moves))
+
+    def _carrier(self, group: int, stage: int) -> int:
+        """Return the node that does a stage now."""
+        return self._carriers[group].node_of(stage)
 
     def tasks(self, group: int) -> tuple[int, ...]:
         """Return how many stages each live node of a pipeline does."""

@@ -21,6 +21,7 @@ from faultline.strategies.base import (
     Verdict,
     WipeOut,
 )
+from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.takeover.lost_stages import LostStages
 from faultline.strategies.takeover.published_oobleck import relative_throughput
 from faultline.strategies.takeover.restarts import (
@@ -43,17 +44,6 @@ class OobleckOptions(StrategyOptions):
         le=1000,
         description="Nodes of a pipeline at the start; a group's GPUs are dealt out to them.",
         json_schema_extra={"source": "MeCeFO (NeurIPS 2025): 8", "unit": "1"},
-    )
-    reconfiguration_s: float = Field(
-        10.0,
-        ge=0,
-        le=1e9,
-        description="Time in which pipelines are re-formed, copies of layers included.",
-        json_schema_extra={
-            "source": f"{_PAPER}: 2 s for BERT-large and GPT-2, 3 s for GPT-3 medium, 6 s for "
-            "2.7B, 10 s for 6.7B",
-            "unit": "s",
-        },
     )
     throughput: Literal["templates", "table"] = Field(
         "templates",
@@ -114,6 +104,7 @@ class Oobleck(Strategy):
     Options: ClassVar[type[StrategyOptions]] = OobleckOptions
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("re-form",)
     restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: OobleckOptions) -> None:
@@ -154,21 +145,38 @@ class Oobleck(Strategy):
         """
         if self._pace() is None:
             return WipeOut(tuple(missing))
-        interrupted = any(self._newly.get(group, True) for group in missing)
+        interrupted = [group for group in missing if self._newly.get(group, True)]
         self._newly.clear()
         self._plan = None
         if not interrupted:
-            return Continue((), carried_on=tuple(missing))
+            return Continue((), carried_on=tuple(missing), recovery=None)
         patch = dict.fromkeys(self._whole.members, 1)
-        stall_s = self._options.reconfiguration_s
-        return Continue((), patch, carried_on=tuple(missing), stall_s=stall_s)
+        recovery = self._re_forming(interrupted)
+        return Continue((), patch, carried_on=tuple(missing), recovery=recovery)
 
-    def on_repair(self, hit: Hit) -> float:
+    def on_repair(self, hit: Hit) -> Recovery | None:
         """Re-form pipelines with the nodes that are back."""
         if not self._lost.repair(hit):
-            return 0.0
+            return None
         self._plan = None
-        return self._options.reconfiguration_s
+        return self._re_forming([hit.group])
+
+    def _re_forming(self, groups: Sequence[int]) -> Recovery:
+        """Return what pipelines of other lengths need.
+
+        All communicators are made anew, one a layer, and nodes that come to do other layers
+        broadcast what they lack from a pipeline that has it (the artifact's engine does so).
+        """
+        stages = self._options.stages
+        moves = []
+        for group in groups:
+            lost = self._lost.of(group)
+            left = [stage for stage in range(stages) if stage not in lost]
+            # Every boundary moves: each node takes on its part of what was lost, or gives it back.
+            share = max(1, len(lost)) / max(1, len(left))
+            moves += [Move(group, stage, stage, stages, min(1.0, share)) for stage in left]
+        each = Communicators(self._options.layers, 1 / stages)
+        return Recovery("re-form", (each,), moves=tuple(moves))
 
     def _step_plan(self) -> StepPlan:
         pace = self._pace()

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.recovery import RecoveryKind
 from faultline.strategies.takeover.lost_stages import LostStages
 from faultline.strategies.takeover.restarts import NOTHING_LEFT, STAGES
 from pydantic import Field
@@ -44,6 +45,7 @@ class Varuna(Strategy):
     marker: ClassVar[str | None] = ">"
     protections: ClassVar[tuple[str, ...]] = ("storage",)
     Options: ClassVar[type[StrategyOptions]] = VarunaOptions
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False

@@ -163,6 +163,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         scenario.all_reduce.fidelity,
         scenario.restart.load_by,
         state_bytes(scenario) / job.gpus_of_group,
+        gpus_per_group=job.gpus_of_group,
     )
 
 

@@ -22,6 +22,7 @@ from faultline.strategies.closed_forms.prediction import (
     predict,
 )
 from faultline.strategies.closed_forms.restart_wait import wait_for_slowest
+from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _step_costs(question: ResolvedJob, rules: Rules) -> StepCosts:
         failed_s = rules.watchdog_s
     return StepCosts(
         jitter=scenario.job.compute_jitter,
-        failed_all_reduce_s=failed_s + durations.reconfigure_s(scenario.job.groups),
+        failed_all_reduce_s=failed_s + durations.recovery.duration_s(SHRINK, scenario.job.groups),
         spared_all_reduce_s=all_reduce_s if rules.fixed_step == "commits" else 0.0,
         restart_loses_steps=1 if rules.resume == "redo" else 0,
     )

@@ -12,7 +12,7 @@ from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import Choice, at_redundancy, choices_at, wants_best_period
-from faultline.experiments.job.durations import durations_of, is_measured, restart_time_s
+from faultline.experiments.job.durations import durations_of, is_measured, restart_time_s, standbys_of
 from faultline.experiments.job.failure_model import failure_model, job_layout
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.predictions import predict_settings
@@ -30,6 +30,7 @@ from faultline.strategies.checkpoint_policies import (
     Never,
 )
 from faultline.strategies.closed_forms.prediction import Prediction
+from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 
 Source = Literal["stated", "derived", "measured"]
@@ -165,6 +166,7 @@ class ResolvedJob:
             self.scenario.rejoin.repair_s,
             self.protected.tiers(due),
             job_layout(self.scenario),
+            standbys_of(self.scenario),
             member_times(self.scenario, self.step),
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
@@ -248,7 +250,8 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
         If no group would ever come up again, or the watchdog fires in a sound all-reduce.
     """
     restart_s = durations.restart_s
-    repair_s = restart_s + durations.load_s + durations.controller_s
+    shrinking_s = durations.recovery.duration_s(SHRINK, scenario.job.groups)
+    repair_s = restart_s + durations.load_s + shrinking_s
     table = scenario.failures
     named = "failures.mtbf_s"
     if table.model == "trace" or (table.model == "mix" and table.rate == "model"):

@@ -21,6 +21,7 @@ from faultline.strategies.nonuniform.job_plan import (
     unpacked_replicas,
 )
 from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
+from faultline.strategies.recovery import RecoveryKind
 from pydantic import Field
 
 NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"
@@ -60,6 +61,7 @@ class RestartingReplicas(Strategy):
     the packed domains would not, and these are as many.
     """
 
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False

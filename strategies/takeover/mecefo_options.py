@@ -160,42 +160,6 @@ class MecefoOptions(StrategyOptions):
             "unit": "1",
         },
     )
-    state_bytes: float = Field(
-        9.4e10,
-        ge=0,
-        le=1e18,
-        description="Weights and optimizer state of a replica; a stage has its part of them.",
-        json_schema_extra={
-            "source": "derived: 6.7e9 parameters of 14 bytes, 16-bit weights and 32-bit weights "
-            "and moments",
-            "unit": "bytes",
-        },
-    )
-    bandwidth_bytes_per_s: float = Field(
-        25e9,
-        gt=0,
-        le=1e15,
-        description="Bandwidth at which a node fetches a stage from another pipeline.",
-        json_schema_extra={
-            "source": "assumption: an adapter of 200 Gb/s",
-            "unit": "bytes/s",
-        },
-    )
-    transfer_s: float | None = Field(
-        None,
-        ge=0,
-        le=1e9,
-        description="Time in which a stage is fetched; unset: state_bytes / stages / "
-        "bandwidth_bytes_per_s.",
-        json_schema_extra={"source": "derived: its bytes over the bandwidth", "unit": "s"},
-    )
-
-    @property
-    def fetch_s(self) -> float:
-        """Seconds in which a stage is fetched."""
-        if self.transfer_s is not None:
-            return self.transfer_s
-        return self.state_bytes / self.stages / self.bandwidth_bytes_per_s
 
     @property
     def techniques(self) -> Techniques:

@@ -11,6 +11,7 @@ from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Durations, Job, Rules, Work
+from faultline.simulator.recovery_times import RecoveryPrices
 from faultline.simulator.timeline import Event
 from faultline.strategies.base import (
     Continue,
@@ -129,7 +130,9 @@ def small_job(
     """
     parts: dict[str, Any] = {
         "work": Work(groups, 4, 10.0, 0.0, 0.1, EverySteps(2)),
-        "durations": Durations(ConstantTime(2.0), 5.0, 3.0, 100.0, 1.0),
+        "durations": Durations(
+            ConstantTime(2.0), 5.0, 3.0, 100.0, RecoveryPrices(stated_s={"shrink": 1.0})
+        ),
         "rules": rules,
     }
     for name, value in changes.items():
