@@ -56,9 +56,7 @@ class SentMove(NamedTuple):
     sender: int | None
 
 
-def sent_moves(
-    moves: Sequence[Move], groups: int, able: Collection[int]
-) -> tuple[SentMove, ...]:
+def sent_moves(moves: Sequence[Move], groups: int, able: Collection[int]) -> tuple[SentMove, ...]:
     """Return who sends what: the next group after the receiver that is able to.
 
     Where there is one that receives nothing itself it is that; else what it has lost is another
@@ -105,7 +103,7 @@ class CommunicatorTime:
         if ranks < 2:
             return 0.0
         thousands = ranks / 1000
-        curve_s = self.base_s + self.growth_s * thousands**self.exponent
+        curve_s = self.base_s + self.growth_s * float(thousands**self.exponent)
         curve_s += self.quadratic_s * thousands**2
         return min(curve_s, _FEW_RANKS_S + _FEW_RANKS_GROWTH_S * ranks)
 
@@ -176,8 +174,8 @@ class RecoveryPrices:
         )
         ranks = max((round(made.share * self.gpus) for made in recovery.communicators), default=0)
         phases = [
-            RecoveryPhase("detect", 0.0 if recovery.kind in _PLANNED else self.detect_s),
-            RecoveryPhase("diagnose", 0.0 if recovery.kind in _PLANNED else self.diagnose_s),
+            RecoveryPhase("detect", 0.0 if recovery.is_expected else self.detect_s),
+            RecoveryPhase("diagnose", 0.0 if recovery.is_expected else self.diagnose_s),
         ]
         if recovery.starts_processes:
             abort_s = self.abort_s + self.abort_per_doubling_s * log2(max(1, self.gpus))
@@ -194,10 +192,6 @@ class RecoveryPrices:
     def duration_s(self, recovery: Recovery, members: int) -> float:
         """Return the time of all phases that have a price, in seconds."""
         return sum(phase.duration_s for phase in self.phases(recovery, members))
-
-
-_PLANNED = ("hand-back", "rejoin")
-"""Recoveries that nobody has to detect: what comes back says so."""
 
 
 class RecoveryTimes:

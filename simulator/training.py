@@ -33,7 +33,7 @@ from faultline.simulator.spare_pool import SparePool
 from faultline.simulator.step_phases import StepPhases
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Continue, Strategy, WipeOut
-from faultline.strategies.recovery import Move, Recovery
+from faultline.strategies.recovery import Recovery, rejoining
 
 _ROUNDING = 1e-9
 
@@ -327,7 +327,7 @@ class Training:
         returning = self._spares.collect(down, self.progress.now_s)
         if not returning:
             return
-        recovery = Recovery("rejoin", moves=tuple(Move(group, 0, 0, 1) for group in returning))
+        recovery = rejoining(returning)
         members.update(returning)
         self._spend("load", (yield Rejoin(returning, tuple(sorted(members)), recovery)))
         self._unsaved_since_s = self.progress.now_s

@@ -12,6 +12,7 @@ The cost of computing everything twice is in the time of a step without failures
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from faultline.strategies.base import (
@@ -135,7 +136,7 @@ class Bamboo(Strategy):
             return None
         self._plan = None
         self._shadowed.clear()
-        return self._global_rendezvous()
+        return replace(self._global_rendezvous(), is_expected=True)
 
     def _recovery(self, struck: Mapping[int, set[int]]) -> Recovery:
         """Return what losses need at once, and note who is overloaded from now on."""

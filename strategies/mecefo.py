@@ -14,6 +14,7 @@ and it takes part again as soon as nodes of it are back. When all idle the job r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from faultline.strategies.base import (
@@ -118,7 +119,8 @@ class Mecefo(Strategy):
             self._carriers[hit.group].come_back(stage)
         self._plan = None
         stages = self._options.stages
-        return self._recovery("hand-back", [Move(hit.group, s, s, stages) for s in back])
+        moves = [Move(hit.group, stage, stage, stages) for stage in back]
+        return replace(self._recovery("hand-back", moves), is_expected=True)
 
     def _recovery(self, kind: RecoveryKind, moves: Sequence[Move]) -> Recovery:
         """Return what a stage that changes hands needs.

@@ -10,6 +10,7 @@ nothing can be trained: the job restarts, and has to wait for hardware.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from faultline.strategies.base import (
@@ -155,11 +156,11 @@ class Oobleck(Strategy):
         return Continue((), patch, carried_on=tuple(missing), recovery=recovery)
 
     def on_repair(self, hit: Hit) -> Recovery | None:
-        """Re-form pipelines with the nodes that are back."""
+        """Re-form pipelines with the nodes that are back, whose processes all wait for."""
         if not self._lost.repair(hit):
             return None
         self._plan = None
-        return self._re_forming([hit.group])
+        return replace(self._re_forming([hit.group]), starts_processes=True, is_expected=True)
 
     def _re_forming(self, groups: Sequence[int]) -> Recovery:
         """Return what pipelines of other lengths need.

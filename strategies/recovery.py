@@ -7,6 +7,7 @@ whom to whom. What each of that takes is the scenario's to say, and the platform
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -47,7 +48,8 @@ class Move(NamedTuple):
     share: float = 1.0
 
 
-class Communicators(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Communicators:
     """Communicators that are made anew, one after the other.
 
     Attributes
@@ -78,6 +80,8 @@ class Recovery:
         Whether something else takes the place of what is broken.
     moves : tuple of Move
         State that moves, all at once.
+    is_expected : bool
+        Whether nobody has to detect what happened: what is repaired says so.
     """
 
     kind: RecoveryKind
@@ -85,6 +89,7 @@ class Recovery:
     starts_processes: bool = False
     replaces_hardware: bool = False
     moves: tuple[Move, ...] = ()
+    is_expected: bool = False
 
     def along_with(self, other: Recovery | None) -> Recovery:
         """Return this one with what another at the same moment moves."""
@@ -99,3 +104,9 @@ RESTART = Recovery("restart", starts_processes=True, replaces_hardware=True)
 
 RESTART_AS_IS = Recovery("restart", starts_processes=True)
 """Everything that is left starts anew."""
+
+
+def rejoining(groups: Sequence[int]) -> Recovery:
+    """Return what groups need that come back: all of their state, each from another group."""
+    moves = tuple(Move(group, 0, 0, 1) for group in groups)
+    return Recovery("rejoin", moves=moves, is_expected=True)

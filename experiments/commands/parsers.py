@@ -49,6 +49,18 @@ _ONE_RUN = (
 --timeline FILE  write the events of the run to a CSV file""",
     ),
     Command(
+        "explain-recovery",
+        "show what a failure costs under each scheme, phase by phase",
+        "Show the phases of the recovery from the failure of one GPU under each scheme, with "
+        "seconds, ranks, bytes and where each number comes from. Prices of phases are in the "
+        "scenario's [recovery]; state moves over its platform.",
+        "example: faultline explain-recovery head-to-head --set recovery.preset=standby",
+        f"""\
+{_SCENARIO}
+--schemes NAME...  only these (default: all)
+--json  print one JSON object""",
+    ),
+    Command(
         "plan",
         "say which scheme to take, with which redundancy and checkpoint interval",
         "Find the best redundancy and checkpoint interval of each scheme by closed forms, verify "

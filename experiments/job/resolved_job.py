@@ -12,9 +12,15 @@ from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import Choice, at_redundancy, choices_at, wants_best_period
-from faultline.experiments.job.durations import durations_of, is_measured, restart_time_s, standbys_of
+from faultline.experiments.job.durations import (
+    durations_of,
+    is_measured,
+    recovery_prices,
+    restart_time_s,
+    standbys_of,
+)
 from faultline.experiments.job.failure_model import failure_model, job_layout
-from faultline.experiments.job.platform_files import check_platform
+from faultline.experiments.job.platform_files import check_platform, state_bytes
 from faultline.experiments.job.predictions import predict_settings
 from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import member_times, step_time_of
@@ -41,6 +47,7 @@ __all__ = [
     "durations_of",
     "is_measured",
     "open_job",
+    "recovery_prices",
     "resolve",
     "restart_time_s",
     "rules_of",
@@ -98,6 +105,11 @@ class ResolvedJob:
             "checkpoint": "measured" if scenario.checkpoint.write == "measured" else "stated",
             "restart": "stated" if scenario.restart.time == "stated" else "derived",
         }
+
+    @property
+    def state_bytes(self) -> float:
+        """State of a replica that checkpoints and snapshots keep, in bytes."""
+        return state_bytes(self.scenario)
 
     def costs(self) -> Costs:
         """Return what closed forms need to know of the job, with checkpoints on storage."""

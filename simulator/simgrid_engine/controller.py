@@ -23,11 +23,11 @@ from faultline.simulator.phases import (
     Save,
     Stall,
 )
+from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
 from faultline.simulator.simgrid_engine.channel import Channel
+from faultline.simulator.simgrid_engine.evenness import longest_flow_s
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
-from faultline.simulator.simgrid_engine.evenness import longest_flow_s
 from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,

@@ -72,7 +72,7 @@ def _edges(groups: Groups, near: int, far: int) -> list[Edge]:
 
 
 def longest_flow_s(flows: Sequence[tuple[str, str, int]]) -> float:
-    """Return the seconds until the last of some flows has arrived, were all as large as the largest.
+    """Return the seconds until some flows have arrived, were all as large as the largest.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from faultline.strategies.base import (
@@ -146,7 +147,7 @@ class NonuniformWithin(Strategy):
         if self._options.repairs == "at-restart" or not self._damage.remove(hit):
             return None
         self._replan()
-        return self._change_of_degree([hit.group])
+        return replace(self._change_of_degree([hit.group]), is_expected=True)
 
     def _change_of_degree(self, groups: Sequence[int]) -> Recovery:
         """Return what groups need that go on at another tensor-parallel degree.

@@ -17,7 +17,6 @@ from faultline.simulator.job import (
 )
 
 
-
 class DetectionTable(Table):
     """``[detection]``: how the job learns that a group is down."""
 

@@ -31,8 +31,8 @@ _DEFAULT_PROTECTION = ("reft",)
 # What the schemes are told about the job of `head-to-head`: a replica is 16 pipeline stages of a
 # domain of 32 GPUs, and a step's 2^20 tokens are 64 sequences, a micro-batch each. A stage's state
 # that is saved is 109 GB a GPU of 288 GB: a node may hold two, and a pipeline may live on half of
-# its nodes, as if activations and gradients left room for that (`gpu_memory` says whether). A
-# stage is fetched through the 32 adapters of a node. Options a scheme does not have are left out.
+# its nodes, as if activations and gradients left room for that (`gpu_memory` says whether).
+# Options a scheme does not have are left out.
 JOB_OPTIONS: Mapping[str, Any] = {
     "domain_gpus": 32,
     "stages": 16,
@@ -45,14 +45,7 @@ JOB_OPTIONS: Mapping[str, Any] = {
     "micro_batch_tokens": 16_384,
     "hidden": 51_200,
     "ffn_hidden": 204_800,
-    "state_bytes": 5.6e13,
-    "bandwidth_bytes_per_s": 3.2e12,
 }
-
-# What a scheme's own options say all wait for at an event, set to one value for everybody where the
-# stall of an event is. A scheme that has none of those for failures waits for the controller.
-_STALLS_OF_FAILURES = ("reconfiguration_s", "transfer_s", "local_rendezvous_s", "carry_on_s")
-_OTHER_STALLS = ("global_rendezvous_s", "repair_stall_s")
 
 # What a scheme takes longer without failures, where it does not say so itself. Bamboo computes the
 # forward pass of the next stage as well: a third of the work of its 64 micro-batches, as far as
@@ -106,23 +99,6 @@ class Candidate:
         """GPUs of the spare domains that the scheme's own options call for."""
         options = self.strategy_options()
         return getattr(options, "spare_domains", 0) * getattr(options, "domain_gpus", 0)
-
-    def with_stall(self, stall_s: float) -> Candidate:
-        """Return it with every event of its own costing all `stall_s`, in seconds."""
-        fields = strategy_class(self.scheme).Options.model_fields
-        told: dict[str, Any] = {
-            key: stall_s for key in (*_STALLS_OF_FAILURES, *_OTHER_STALLS) if key in fields
-        }
-        if "creation_s" in fields:
-            # Bamboo's overload until a machine would be there is a part of its stall.
-            told["creation_s"] = 0.0
-        return replace(self, options={**self.options, **told})
-
-    @property
-    def states_stall_of_failures(self) -> bool:
-        """Whether its options, not the controller, say what all wait for at a failure."""
-        fields = strategy_class(self.scheme).Options.model_fields
-        return any(key in fields for key in _STALLS_OF_FAILURES)
 
     def with_layers(self, layers: int) -> Candidate:
         """Return it for a model with another number of layers of the same parameters in all."""

@@ -29,6 +29,7 @@ from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
 from faultline.strategies.closed_forms.prediction import StepCosts, predict
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 
 HOPELESS = 1.5
@@ -96,13 +97,11 @@ class Entry:
 
 def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
     """Prepare a candidate for a cell, or say why it cannot take part."""
-    if cell.stall_s is not None:
-        candidate = candidate.with_stall(cell.stall_s)
     if cell.layers is not None:
         candidate = candidate.with_layers(cell.layers)
     scheme, options = strategy_class(candidate.scheme), candidate.strategy_options()
-    durations = ground.durations_in(cell, candidate.states_stall_of_failures)
     scenario = ground.scenario_of(candidate, cell)
+    durations = ground.durations_in(cell, scenario)
     try:
         opened, _ = open_job(scenario, durations, ground.process(cell).model)
         met = opened.protected.costs_of_memory(opened.costs())
@@ -146,7 +145,7 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
         return nan
     job, groups = question.scenario.job, strategy.groups
     costs = replace(question.costs(), mtbf_s=mtbf_s)
-    failed_s = costs.all_reduce_s + question.durations.reconfigure_s(groups)
+    failed_s = costs.all_reduce_s + question.durations.recovery.duration_s(SHRINK, groups)
     prediction = predict(
         strategy.failure_course(),
         GroupLifetimes(groups, Exponential(costs.mtbf_s * groups).survival),

@@ -219,8 +219,7 @@ class Variant:
         return [
             *chosen,
             f"{table}.hit_groups={self.hit_groups}",
-            f"{table}.carry_on_s={self.stall_s}",
-            f"{table}.repair_stall_s={self.stall_s}",
+            f"times.change_of_degree_s={self.stall_s}",
             f"checkpoint.interval_steps={RARE_CHECKPOINTS}",
         ]
 
