@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.platform_files import explaining_aborts, platform_file, traffic_of
+from faultline.experiments.job.platform_files import (
+    explaining_aborts,
+    is_as_generated,
+    platform_file,
+    traffic_of,
+)
 from faultline.experiments.job.step_times import is_played, step_time_of
-from faultline.platforms.spec_differences import spec_differences
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
@@ -160,7 +163,7 @@ def _move_times(scenario: Scenario) -> PlayedMoves | None:
         return None
     path = platform_file(scenario)
     state = traffic_of(scenario, path).state
-    return PlayedMoves(path, state, not spec_differences(platform_at(path)))
+    return PlayedMoves(path, state, is_as_generated(scenario))
 
 
 def _stated(value_s: float | None, choice: str, key: str) -> float:

@@ -17,7 +17,7 @@ from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_names import CONTROLLER_HOST
-from faultline.platforms.xml_writer import write_xml
+from faultline.platforms.xml_writer import write_xml, xml_text
 from faultline.simulator.probe_cache import cache_directory
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.simulator.simgrid_engine.traffic import Traffic
@@ -63,6 +63,14 @@ def spec_of(scenario: Scenario) -> ClusterSpec | None:
         If there is no such platform, or it is broken.
     """
     return spec_of_cluster(scenario.platform.file)
+
+
+def is_as_generated(scenario: Scenario) -> bool:
+    """Return whether nobody has edited the platform of a scenario: then equal parts are alike."""
+    if scenario.platform.file in preset_names():
+        return True
+    path, spec = cluster_file(scenario.platform.file), spec_of(scenario)
+    return spec is not None and path.read_text(encoding="utf-8") == xml_text(spec)
 
 
 def cut_off_with_a_switch(name: str) -> int | None:

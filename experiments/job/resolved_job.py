@@ -97,13 +97,15 @@ class ResolvedJob:
     @property
     def sources(self) -> dict[str, Source]:
         """Where the time of each phase comes from: stated, derived, or measured by SimGrid."""
-        scenario = self.scenario
+        scenario, prices = self.scenario, self.durations.recovery
         played = self.step is not None
+        kinds = strategy_class(scenario.strategy.name).recoveries
         return {
             "compute": "measured" if played else "stated",
             "all_reduce": "measured" if scenario.all_reduce.time == "measured" else "stated",
             "checkpoint": "measured" if scenario.checkpoint.write == "measured" else "stated",
             "restart": "stated" if scenario.restart.time == "stated" else "derived",
+            "recovery": "stated" if set(kinds) <= set(prices.stated_s) else "derived",
         }
 
     @property
