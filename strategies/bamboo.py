@@ -28,7 +28,6 @@ from faultline.strategies.recovery import Communicators, Move, Recovery, Recover
 from faultline.strategies.takeover.lost_stages import LostStages
 from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
-    STAGES,
     failures_until_nobody_is_left,
 )
 from pydantic import Field
@@ -39,13 +38,6 @@ _SIMULATOR = "constants of the public simulator of Bamboo (NSDI 2023)"
 class BambooOptions(StrategyOptions):
     """Named choices of Bamboo."""
 
-    stages: int = Field(
-        STAGES,
-        ge=1,
-        le=1000,
-        description="Stages of a pipeline, a node each; a group's GPUs are dealt out to them.",
-        json_schema_extra={"source": "MeCeFO (NeurIPS 2025): 8", "unit": "1"},
-    )
     slowdown: float = Field(
         1.5,
         ge=1,
@@ -88,7 +80,7 @@ class Bamboo(Strategy):
     def __init__(self, groups: int, redundancy: int, options: BambooOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
-        self._lost = LostStages(groups, options.stages)
+        self._lost = LostStages(groups, self.shape.stages)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self.restart()
 
@@ -152,7 +144,7 @@ class Bamboo(Strategy):
 
     def _global_rendezvous(self) -> Recovery:
         """Return what pipelines of all nodes need: each lacks what it does newly."""
-        stages = self._options.stages
+        stages = self.shape.stages
         share = min(1.0, 1.0 - self._nodes_left() / self._nodes)
         moves = [
             Move(group, stage, stage, stages, share)
@@ -168,8 +160,8 @@ class Bamboo(Strategy):
         Stages that were lost before the last global rendezvous have been dealt out anew.
         """
         waiting = newly | self._shadowed.get(group, set())
-        hosts = [(stage - 1) % self._options.stages for stage in waiting]
-        return any(host in waiting for host in hosts) or len(waiting) == self._options.stages
+        hosts = [(stage - 1) % self.shape.stages for stage in waiting]
+        return any(host in waiting for host in hosts) or len(waiting) == self.shape.stages
 
     def _step_plan(self) -> StepPlan:
         if not self._enough():
@@ -183,18 +175,18 @@ class Bamboo(Strategy):
 
     @property
     def _nodes(self) -> int:
-        return self.groups * self._options.stages
+        return self.groups * self.shape.stages
 
     def _nodes_left(self) -> int:
         return sum(map(self._lost.nodes_left, range(self.groups)))
 
     def _enough(self) -> bool:
         """Return whether the nodes that are left make up a pipeline."""
-        return self._nodes_left() >= self._options.stages
+        return self._nodes_left() >= self.shape.stages
 
     def masked_failures(self) -> float:
         """Return the failures until no node of any pipeline is left, without repairs."""
-        return failures_until_nobody_is_left(self.groups * self._options.stages)
+        return failures_until_nobody_is_left(self.groups * self.shape.stages)
 
     def work_per_step(self) -> float:
         """Each group computes its one shard type; doing it twice is in the time of a step."""

@@ -56,7 +56,7 @@ class Mecefo(Strategy):
         super().__init__(groups, redundancy, options)
         self._options = options
         self._costs = options.costs()
-        self._lost = LostStages(groups, options.stages)
+        self._lost = LostStages(groups, self.shape.stages)
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._slowdowns: dict[tuple[int, ...], float] = {}
         self._whole = StepPlan(tuple(range(groups)), 1)
@@ -100,7 +100,7 @@ class Mecefo(Strategy):
         interrupted = [group for group in missing if self._newly.get(group, unhit)]
         patch = {group: 1 for group in interrupted if self._works(group)}
         moves = [
-            Move(group, self._carrier(group, stage), stage, self._options.stages)
+            Move(group, self._carrier(group, stage), stage, self.shape.stages)
             for group in patch
             for stage in sorted(set(self._newly.get(group, ())))
         ]
@@ -118,7 +118,7 @@ class Mecefo(Strategy):
         for stage in back:
             self._carriers[hit.group].come_back(stage)
         self._plan = None
-        stages = self._options.stages
+        stages = self.shape.stages
         moves = [Move(hit.group, stage, stage, stages) for stage in back]
         return replace(self._recovery("hand-back", moves), is_expected=True)
 
@@ -127,7 +127,7 @@ class Mecefo(Strategy):
 
         Its new node joins the stage's data-parallel communicator, and its pipeline is chained anew.
         """
-        joined = (Communicators(1, 1 / self._options.stages), Communicators(1, 1 / self.groups))
+        joined = (Communicators(1, 1 / self.shape.stages), Communicators(1, 1 / self.groups))
         return Recovery(kind, joined, moves=tuple(moves))
 
     def _carrier(self, group: int, stage: int) -> int:
@@ -144,7 +144,7 @@ class Mecefo(Strategy):
         if self._options.takes_over == "rebalanced":
             if self._lost.nodes_left(group) == 0:
                 return ()
-            return tasks_by_node(self._options.stages, self._lost.of(group))
+            return tasks_by_node(self.shape.stages, self._lost.of(group))
         return self._carriers[group].tasks()
 
     def _step_plan(self) -> StepPlan:
@@ -167,29 +167,30 @@ class Mecefo(Strategy):
         No less than 1: where two stages cost less than two nodes, what a shorter pipeline gains is
         not counted.
         """
-        tasks, micro_batches = self.tasks(group), self._options.micro_batches
+        tasks, micro_batches = self.tasks(group), self.shape.micro_batches
         if tasks not in self._slowdowns:
             costs = [self._costs.node_cost(number) for number in tasks]
-            sound = approximate_iteration([1.0] * self._options.stages, micro_batches)
+            sound = approximate_iteration([1.0] * self.shape.stages, micro_batches)
             slowed = approximate_iteration(costs, micro_batches)
             self._slowdowns[tasks] = max(1.0, slowed / sound)
         return self._slowdowns[tasks]
 
     def _works(self, group: int) -> bool:
         tasks = self.tasks(group)
-        return bool(tasks) and max(tasks) <= self._options.most_stages
+        fits = self.shape.stages_that_fit
+        return bool(tasks) and (fits is None or max(tasks) <= fits)
 
     def _start_anew(self) -> None:
         self._tasks.clear()
         side = self._options.takes_over
         self._carriers = [
-            Carriers(self._options.stages, "lighter" if side == "rebalanced" else side)
+            Carriers(self.shape.stages, "lighter" if side == "rebalanced" else side)
             for _ in range(self.groups)
         ]
 
     def masked_failures(self) -> float:
         """Return the failures until no node of any pipeline is left, without repairs."""
-        return failures_until_nobody_is_left(self.groups * self._options.stages)
+        return failures_until_nobody_is_left(self.groups * self.shape.stages)
 
     def work_per_step(self) -> float:
         """Each group computes its one shard type."""

@@ -27,7 +27,6 @@ from faultline.strategies.takeover.lost_stages import LostStages
 from faultline.strategies.takeover.published_oobleck import relative_throughput
 from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
-    STAGES,
     failures_until_nobody_is_left,
 )
 from faultline.strategies.takeover.templates import iteration_time, regrouped
@@ -39,13 +38,6 @@ _PAPER = "Oobleck (SOSP 2023)"
 class OobleckOptions(StrategyOptions):
     """Named choices of Oobleck."""
 
-    stages: int = Field(
-        STAGES,
-        ge=1,
-        le=1000,
-        description="Nodes of a pipeline at the start; a group's GPUs are dealt out to them.",
-        json_schema_extra={"source": "MeCeFO (NeurIPS 2025): 8", "unit": "1"},
-    )
     throughput: Literal["templates", "table"] = Field(
         "templates",
         description="How fast the job is with the nodes that are left.",
@@ -56,40 +48,6 @@ class OobleckOptions(StrategyOptions):
                 "and whole micro-batches",
                 "table": "what was measured for 6.7B with as many of 30 nodes",
             },
-        },
-    )
-    layers: int = Field(
-        32,
-        ge=1,
-        le=100_000,
-        description="Layers of the model.",
-        json_schema_extra={
-            "source": "MeCeFO (NeurIPS 2025): 32 of the 7B model, 24 of smaller ones",
-            "unit": "1",
-            "only_with": {"strategy.oobleck.throughput": "templates"},
-        },
-    )
-    micro_batches: int = Field(
-        8,
-        ge=1,
-        le=100_000,
-        description="Micro-batches of a pipeline in a step at the start.",
-        json_schema_extra={
-            "source": "derived: as in MeCeFO's ablation (NeurIPS 2025)",
-            "unit": "1",
-            "only_with": {"strategy.oobleck.throughput": "templates"},
-        },
-    )
-    least_nodes: int = Field(
-        8,
-        ge=1,
-        le=1000,
-        description="Nodes of the shortest pipeline that there is a template for; no more than "
-        "`stages` are needed.",
-        json_schema_extra={
-            "source": f"{_PAPER}: 6.7B needs 16 nodes, which are two pipelines",
-            "unit": "1",
-            "only_with": {"strategy.oobleck.throughput": "templates"},
         },
     )
 
@@ -111,10 +69,10 @@ class Oobleck(Strategy):
     def __init__(self, groups: int, redundancy: int, options: OobleckOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
-        self._lost = LostStages(groups, options.stages)
+        self._lost = LostStages(groups, self.shape.stages)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self._paces: dict[tuple[int, ...], float] = {}
-        self._shortest = options.stages
+        self._shortest = self.shape.stages
         self.restart()
 
     def restart(self) -> None:
@@ -131,7 +89,7 @@ class Oobleck(Strategy):
     @property
     def stages_held(self) -> float:
         """Layers of a node of the shortest pipeline there was, over an even stage's."""
-        layers, stages = self._options.layers, self._options.stages
+        layers, stages = self.shape.layers, self.shape.stages
         return -(-layers // self._shortest) * stages / layers
 
     def on_hit(self, hit: Hit) -> None:
@@ -168,7 +126,7 @@ class Oobleck(Strategy):
         All communicators are made anew, one a layer, and nodes that come to do other layers
         broadcast what they lack from a pipeline that has it (the artifact's engine does so).
         """
-        stages = self._options.stages
+        stages = self.shape.stages
         moves = []
         for group in groups:
             lost = self._lost.of(group)
@@ -176,7 +134,7 @@ class Oobleck(Strategy):
             # Every boundary moves: each node takes on its part of what was lost, or gives it back.
             share = max(1, len(lost)) / max(1, len(left))
             moves += [Move(group, stage, stage, stages, min(1.0, share)) for stage in left]
-        each = Communicators(self._options.layers, 1 / stages)
+        each = Communicators(self.shape.layers, 1 / stages)
         return Recovery("re-form", (each,), moves=tuple(moves))
 
     def _step_plan(self) -> StepPlan:
@@ -189,24 +147,24 @@ class Oobleck(Strategy):
         """Return the time of a step over that with all nodes; None where nothing works."""
         nodes = tuple(map(self._lost.nodes_left, range(self.groups)))
         if self._options.throughput == "table":
-            speed = relative_throughput(sum(nodes) / (self.groups * self._options.stages))
+            speed = relative_throughput(sum(nodes) / (self.groups * self.shape.stages))
             return 1.0 / speed if speed > 0.0 else None
-        pipelines = regrouped(nodes, min(self._options.least_nodes, self._options.stages))
+        pipelines = regrouped(nodes, min(self.shape.least_stages, self.shape.stages))
         if not pipelines:
             return None
         self._shortest = min(self._shortest, pipelines[-1])
         if pipelines not in self._paces:
-            now, sound = self._time(pipelines), self._time((self._options.stages,) * self.groups)
+            now, sound = self._time(pipelines), self._time((self.shape.stages,) * self.groups)
             self._paces[pipelines] = max(1.0, now / sound)
         return self._paces[pipelines]
 
     def _time(self, pipelines: Sequence[int]) -> int:
-        options = self._options
-        return iteration_time(pipelines, options.layers, options.micro_batches * self.groups)
+        shape = self.shape
+        return iteration_time(pipelines, shape.layers, shape.micro_batches * self.groups)
 
     def masked_failures(self) -> float:
         """Return the failures until no node of any pipeline is left, without repairs."""
-        return failures_until_nobody_is_left(self.groups * self._options.stages)
+        return failures_until_nobody_is_left(self.groups * self.shape.stages)
 
     def work_per_step(self) -> float:
         """Each group computes its one shard type."""

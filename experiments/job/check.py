@@ -11,6 +11,7 @@ from faultline.experiments.config.keys import Location, Mistake
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
 from faultline.strategies.registry import strategy_class
@@ -65,7 +66,7 @@ def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[],
     yield lambda: check_platform(scenario)
     if chosen.redundancy is not None:
         scheme, redundancy = strategy_class(chosen.name), chosen.redundancy
-        yield lambda: scheme(scenario.job.groups, redundancy, chosen.options())
+        yield lambda: scheme(scenario.job.groups, redundancy, scheme_options(scenario))
     # With the numbers of its model: without them it would not be the job that is asked for.
     yield lambda: _set_up(source.scenario())
 

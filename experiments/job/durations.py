@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import (
@@ -14,10 +18,10 @@ from faultline.experiments.job.step_times import is_played, step_time_of
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
-from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices
+from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices, SentMove
 from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
-from faultline.strategies.registry import strategy_class
+from faultline.strategies.recovery import RESTART, Move
 
 
 def durations_of(scenario: Scenario) -> Durations:
@@ -55,7 +59,7 @@ def durations_of(scenario: Scenario) -> Durations:
         recovery_prices(scenario, save_s),
         unevenness,
         load_growth_s,
-        _move_times(scenario),
+        MovesOnPlatform(scenario),
     )
 
 
@@ -78,8 +82,7 @@ def restart_time_s(scenario: Scenario) -> float:
     restart = scenario.restart
     if restart.time == "stated":
         return _stated(restart.duration_s, "restart.time", "duration_s")
-    needed = strategy_class(scenario.strategy.name).restart_recovery()
-    return recovery_prices(scenario).duration_s(needed, scenario.job.groups)
+    return recovery_prices(scenario).duration_s(RESTART, scenario.job.groups)
 
 
 _GPUS_OF_PRICES = 2048
@@ -145,25 +148,37 @@ def standbys_of(scenario: Scenario) -> int:
     return int(table.price("standbys")) if table.price("hardware") == "standby" else 0
 
 
-def _move_times(scenario: Scenario) -> PlayedMoves | None:
-    """Return what state takes to move between groups; None where the scenario states it all.
+@dataclass(frozen=True)
+class MovesOnPlatform:
+    """What state takes to move between the groups of a scenario's job, once anybody asks.
 
-    Raises
-    ------
-    UserError
-        If the job has no place on its platform.
+    Attributes
+    ----------
+    scenario : Scenario
+        The job and its platform.
     """
-    kinds = set(strategy_class(scenario.strategy.name).recoveries)
-    if scenario.rejoin.when == "at-checkpoint":
-        kinds.add("rejoin")
-    stated = recovery_prices(scenario).stated_s
-    if scenario.recovery.preset == "published-spare":
-        kinds.discard("rejoin")
-    if kinds <= {"shrink", *stated}:
-        return None
-    path = platform_file(scenario)
-    state = traffic_of(scenario, path).state
-    return PlayedMoves(path, state, is_as_generated(scenario))
+
+    scenario: Scenario
+
+    @cached_property
+    def _played(self) -> PlayedMoves:
+        path = platform_file(self.scenario)
+        state = traffic_of(self.scenario, path).state
+        return PlayedMoves(path, state, is_as_generated(self.scenario))
+
+    def duration_s(self, moves: Sequence[SentMove]) -> float:
+        """Return the time until the last of some moves has arrived, in seconds.
+
+        Raises
+        ------
+        UserError, PlatformError
+            If the job has no place on its platform.
+        """
+        return self._played.duration_s(moves)
+
+    def size_bytes(self, moves: Sequence[Move]) -> float:
+        """Return what arrives at all receivers together, in bytes."""
+        return self._played.size_bytes(moves)
 
 
 def _stated(value_s: float | None, choice: str, key: str) -> float:

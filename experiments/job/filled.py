@@ -5,6 +5,7 @@ from __future__ import annotations
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import OPEN_PRICES
 from faultline.experiments.job.failure_model import job_layout, stated_mtbf_s
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import state_bytes
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.simulator.failures.models import SharedFailures
@@ -21,6 +22,12 @@ def filled_in(question: ResolvedJob) -> Scenario:
         # Its step is played anew: stated, its parts would be lost.
         del tables["job"]["compute_s"]
     tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
+    shape = job_shape(scenario)
+    tables["model"] |= {
+        "stages_that_fit": shape.stages_that_fit or shape.stages,
+        "least_stages": shape.least_stages,
+        "least_tensor": shape.least_tensor,
+    }
     tables["recovery"] |= {name: scenario.recovery.price(name) for name in OPEN_PRICES}
     if scenario.all_reduce.time == "stated":
         groups = scenario.job.groups

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Rules
@@ -76,12 +77,12 @@ def _predict(question: ResolvedJob, chosen: Sequence[tuple[int, int | None]]) ->
     groups, named = scenario.job.groups, scenario.strategy
     rules = question.rules
     restart_s, lifetimes = _after_a_restart(question, rules)
-    extra = _step_costs(question, rules)
+    extra, options = _step_costs(question, rules), scheme_options(scenario)
     predictions = []
     for redundancy, interval_steps in chosen:
-        scheme = strategy_class(named.name)(groups, redundancy, named.options())
+        scheme = strategy_class(named.name)(groups, redundancy, options)
         costs = _costs(question, scheme, restart_s)
-        course = _course(type(scheme), groups, redundancy, named.options())
+        course = _course(type(scheme), groups, redundancy, options)
         predictions.append(predict(course, lifetimes, costs, extra, interval_steps))
     return predictions
 

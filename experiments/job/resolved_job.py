@@ -20,6 +20,7 @@ from faultline.experiments.job.durations import (
     standbys_of,
 )
 from faultline.experiments.job.failure_model import failure_model, job_layout
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform, state_bytes
 from faultline.experiments.job.predictions import predict_settings
 from faultline.experiments.job.protected import Protected, protect
@@ -149,7 +150,8 @@ class ResolvedJob:
         """
         chosen = self.scenario.strategy
         scheme = strategy_class(chosen.name)
-        return scheme(self.scenario.job.groups, self.redundancy, chosen.options())
+        options = scheme_options(self.scenario)
+        return scheme(self.scenario.job.groups, self.redundancy, options)
 
     def checkpoint_policy(self) -> CheckpointPolicy:
         """Return what decides when a checkpoint is due."""
@@ -240,6 +242,10 @@ def open_job(
     check_platform(scenario)
     step = step_time_of(scenario)
     durations = known or durations_of(scenario)
+    if scenario.restart.time == "modelled":
+        needed = strategy_class(scenario.strategy.name).restart_recovery()
+        restart_s = durations.recovery.duration_s(needed, scenario.job.groups)
+        durations = replace(durations, restart_s=restart_s)
     if step is not None:
         job = scenario.job.model_copy(update={"compute_s": step.passes_s})
         scenario = scenario.model_copy(update={"job": job})
@@ -248,7 +254,7 @@ def open_job(
     chosen = scenario.strategy
     redundancies: Sequence[int] = [chosen.redundancy] if chosen.redundancy else ()
     redundancies = redundancies or strategy_class(chosen.name).redundancies(
-        scenario.job.groups, chosen.options()
+        scenario.job.groups, scheme_options(scenario)
     )
     protected = protect(scenario, durations)
     question = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)

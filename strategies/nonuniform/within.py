@@ -32,14 +32,6 @@ from pydantic import Field
 class WithinOptions(StrategyOptions):
     """Named choices of nonuniform tensor parallelism inside another scheme."""
 
-    domain_gpus: int = Field(
-        32,
-        ge=1,
-        le=100_000,
-        description="GPUs of a scale-up domain, which is the tensor-parallel degree of a whole "
-        "group; a group's other GPUs are further domains.",
-        json_schema_extra={"source": f"{NTP_PAPER}: NVL32", "unit": "1"},
-    )
     least_degree_share: float = Field(
         0.875,
         ge=0,
@@ -59,16 +51,6 @@ class WithinOptions(StrategyOptions):
                 "what that does not make up for",
                 "smaller-batch": "it computes so many sequences less that it keeps up",
             },
-        },
-    )
-    local_batch: int = Field(
-        8,
-        ge=1,
-        le=10_000,
-        description="Sequences of a shard type; a smaller batch is cut by whole sequences.",
-        json_schema_extra={
-            "source": f"{NTP_PAPER}: 8 sequences a replica",
-            "unit": "1",
         },
     )
     repairs: Literal["at-once", "at-restart"] = Field(
@@ -100,7 +82,7 @@ class NonuniformWithin(Strategy):
         super().__init__(groups, redundancy, options)
         self._options = options
         self._inner = self._inner_scheme(groups, redundancy, options)
-        self._damage = Damage(options.domain_gpus)
+        self._damage = Damage(self.shape.tensor)
         self._rule, self._power = ReductionRule(), PowerCurve()
         self._plan = self._inner.plan()
 
@@ -213,7 +195,7 @@ class NonuniformWithin(Strategy):
 
         A group that has to compute one sequence at least may still be late; that is let pass.
         """
-        whole = self._options.local_batch
+        whole = self.shape.sequences
         kept = max(1, int(whole / slower + 1e-9))
         return 1.0 - kept / whole
 

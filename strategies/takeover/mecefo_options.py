@@ -11,7 +11,6 @@ from faultline.strategies.takeover.node_costs import (
     FlopCosts,
     measured_costs_of,
 )
-from faultline.strategies.takeover.restarts import STAGES
 from faultline.strategies.takeover.stage_work import LayerShape
 from faultline.strategies.takeover.techniques import LowRank, Techniques
 from pydantic import Field
@@ -22,23 +21,6 @@ _PAPER = "MeCeFO (NeurIPS 2025)"
 class MecefoOptions(StrategyOptions):
     """Named choices of MeCeFO."""
 
-    stages: int = Field(
-        STAGES,
-        ge=1,
-        le=1000,
-        description="Stages of a pipeline, a node each; a group's GPUs are dealt out to them.",
-        json_schema_extra={"source": f"{_PAPER}: 8", "unit": "1"},
-    )
-    micro_batches: int = Field(
-        8,
-        ge=1,
-        le=100_000,
-        description="Micro-batches of a pipeline in a step.",
-        json_schema_extra={
-            "source": f"derived: with 8, double work slows as measured ({_PAPER}, ablation)",
-            "unit": "1",
-        },
-    )
     cost_model: Literal["calibrated", "flop"] = Field(
         "calibrated",
         description="What a node with several stages costs.",
@@ -90,50 +72,6 @@ class MecefoOptions(StrategyOptions):
             "only_with": {"strategy.mecefo.cost_model": "flop"},
         },
     )
-    hidden: int = Field(
-        4096,
-        ge=1,
-        le=1_000_000,
-        description="Width of the model, for its FLOP.",
-        json_schema_extra={
-            "source": f"{_PAPER}: 7B",
-            "unit": "1",
-            "only_with": {"strategy.mecefo.cost_model": "flop"},
-        },
-    )
-    ffn_hidden: int = Field(
-        11_008,
-        ge=1,
-        le=1_000_000,
-        description="Inner width of its feed-forward network.",
-        json_schema_extra={
-            "source": f"{_PAPER}: 7B",
-            "unit": "1",
-            "only_with": {"strategy.mecefo.cost_model": "flop"},
-        },
-    )
-    sequence_tokens: int = Field(
-        256,
-        ge=1,
-        le=10_000_000,
-        description="Tokens of a sequence.",
-        json_schema_extra={
-            "source": _PAPER,
-            "unit": "1",
-            "only_with": {"strategy.mecefo.cost_model": "flop"},
-        },
-    )
-    micro_batch_tokens: int = Field(
-        8192,
-        ge=1,
-        le=1_000_000_000,
-        description="Tokens of a micro-batch, over which the lifting of low rank spreads.",
-        json_schema_extra={
-            "source": f"{_PAPER}: 256 sequences a pipeline and step for 7B",
-            "unit": "1",
-            "only_with": {"strategy.mecefo.cost_model": "flop"},
-        },
-    )
     takes_over: Literal["lighter", "before", "split", "rebalanced"] = Field(
         "lighter",
         description="Who does the stages of a failed node.",
@@ -146,18 +84,6 @@ class MecefoOptions(StrategyOptions):
                 "rebalanced": "all failed stages are dealt out anew to nodes next to them, so that "
                 "the fullest node has as few as can be: a bound, moves are not paid for",
             },
-        },
-    )
-    most_stages: int = Field(
-        4,
-        ge=1,
-        le=1000,
-        description="Stages that fit into the memory of a node; a pipeline that would need more "
-        "idles.",
-        json_schema_extra={
-            "source": "derived: 68 to 75 GB with four of the 7B model, 83 to 92 GB with five, of "
-            "80 GB",
-            "unit": "1",
         },
     )
 
@@ -176,8 +102,9 @@ class MecefoOptions(StrategyOptions):
             The techniques were not measured together, and no cost is stated.
         """
         if self.cost_model == "flop":
-            shape = LayerShape(self.hidden, self.ffn_hidden, self.sequence_tokens)
-            return FlopCosts(shape, self.techniques, self.micro_batch_tokens)
+            job = self.job
+            shape = LayerShape(job.hidden, job.ffn_hidden, job.sequence_tokens)
+            return FlopCosts(shape, self.techniques, job.micro_batch_tokens)
         if self.doubled_cost is not None:
             return CalibratedCosts(self.doubled_cost)
         return measured_costs_of(self.techniques)

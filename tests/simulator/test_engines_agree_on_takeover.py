@@ -22,7 +22,7 @@ SMALL = [
 ]
 OPTIONS = {
     "mecefo": [],
-    "mecefo, little memory": ["strategy.mecefo.most_stages=1", "rejoin.repair_s=80"],
+    "mecefo, little memory": ["model.stages_that_fit=1", "rejoin.repair_s=80"],
     "bamboo": ["strategy.name=bamboo"],
     "bamboo, overloaded": ["strategy.name=bamboo", "strategy.bamboo.overloaded_share=1"],
     "oobleck": ["strategy.name=oobleck"],
@@ -33,12 +33,12 @@ OPTIONS = {
         "checkpoint.interval_steps=2",
         "checkpoint.write_s=5",
     ],
-    "nothing left": ["strategy.mecefo.stages=2", "failures.mtbf_s=8", "rejoin.repair_s=120"],
+    "nothing left": ["model.pipeline=2", "failures.mtbf_s=8", "rejoin.repair_s=120"],
     "hosts": [
         "failures.component=host",
         "failures.gpus_per_host=2",
         "failures.mtbf_s=20",
-        "strategy.mecefo.stages=4",
+        "model.pipeline=4",
     ],
 }
 

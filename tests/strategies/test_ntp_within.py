@@ -6,15 +6,17 @@ import pytest
 from faultline.strategies.base import Continue, Hit, Strategy, Verdict, WipeOut
 from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.recovery import Move
-from faultline.strategies.registry import build_strategy, strategy_class
+from faultline.strategies.registry import build_strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.strategies.helpers import options_of
 
 GPUS = 3000
 
 
 def built(scheme: str, groups: int = 24, redundancy: int = 3, **options: object) -> Strategy:
-    return build_strategy(scheme, groups, redundancy, strategy_class(scheme).Options(**options))
+    return build_strategy(scheme, groups, redundancy, options_of(scheme, **options))
 
 
 def fail(strategy: Strategy, *hits: Hit) -> Verdict:

@@ -11,7 +11,7 @@ from faultline.strategies.base import Continue, Hit, Strategy, WipeOut
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Communicators, Move
-from faultline.strategies.registry import build_strategy, strategy_class
+from faultline.strategies.registry import build_strategy
 from faultline.strategies.takeover.lost_stages import LostStages, stages_of
 from faultline.strategies.takeover.neighbours import Carriers, Side
 from faultline.strategies.takeover.node_costs import cost_of_other_model, measured_costs
@@ -25,11 +25,14 @@ from faultline.strategies.takeover.templates import iteration_time, regrouped
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.strategies.helpers import options_of
+
 SCHEMES = ["mecefo", "bamboo", "oobleck", "varuna"]
 
 
-def scheme_of(name: str, groups: int = 4, **options: Any) -> Strategy:
-    return build_strategy(name, groups, 1, strategy_class(name).Options(**options))
+def scheme_of(name: str, groups: int = 4, **told: Any) -> Strategy:
+    """Return a scheme with some options, and some facts of its job."""
+    return build_strategy(name, groups, 1, options_of(name, **told))
 
 
 def gpu(group: int, number: int, gpus: int = 8) -> Hit:
@@ -182,7 +185,7 @@ def test_a_failure_of_what_is_down_interrupts_nothing(name: str) -> None:
 
 
 def test_a_pipeline_that_cannot_work_idles_until_nodes_are_back() -> None:
-    scheme = scheme_of("mecefo", stages=4, most_stages=2, doubled_cost=1.0)
+    scheme = scheme_of("mecefo", stages=4, stages_that_fit=2, doubled_cost=1.0)
     assert lose(scheme, gpu(1, 0, 4), gpu(1, 1, 4)).patch == {}
     plan = scheme.plan()
     assert (plan.members, plan.batch_share) == ((0, 1, 2, 3), 0.75)
@@ -354,7 +357,7 @@ def test_schemes_say_how_many_stages_a_gpu_had_to_hold() -> None:
     mecefo = scheme_of("mecefo")
     lose(mecefo, gpu(0, 3))
     assert (mecefo.plan().pace > 1.0, mecefo.stages_held) == (True, 2.0)
-    oobleck = scheme_of("oobleck", layers=16, least_nodes=4)
+    oobleck = scheme_of("oobleck", layers=16, least_stages=4)
     lose(oobleck, gpu(0, 3))
     assert oobleck.stages_held == 1.5
 

@@ -12,6 +12,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import half_width
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
 from faultline.experiments.studies.head_to_head.candidates import (
     APPROXIMATE,
@@ -97,15 +98,15 @@ class Entry:
 
 def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
     """Prepare a candidate for a cell, or say why it cannot take part."""
-    if cell.layers is not None:
-        candidate = candidate.with_layers(cell.layers)
-    scheme, options = strategy_class(candidate.scheme), candidate.strategy_options()
+    scheme = strategy_class(candidate.scheme)
     scenario = ground.scenario_of(candidate, cell)
     durations = ground.durations_in(cell, scenario)
     try:
         opened, _ = open_job(scenario, durations, ground.process(cell).model)
         met = opened.protected.costs_of_memory(opened.costs())
-        best = candidate.redundancy or scheme.best_redundancy(cell.groups, options, met)
+        best = candidate.redundancy or scheme.best_redundancy(
+            cell.groups, scheme_options(scenario), met
+        )
         opened = replace(opened, redundancy=best)
         opened.strategy().plan()
     except (StrategyError, UserError) as error:
@@ -253,7 +254,7 @@ class _Field:
         time_s = progress.now_s - begun_s
         finished = progress.completed_batches >= self.steps - 1e-9
         ratio = time_s / self._ideal_s if finished else inf
-        spares = entry.candidate.spare_gpus
+        spares = 0
         # What is repaired and handed back in time is never replaced.
         replaced = progress.restarts + progress.rejoined
         if strategy.restart_replaces and (replaced or not strategy.tracks_components):

@@ -10,14 +10,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.platform_files import platform_file, traffic_of
+from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import durations_of, recovery_prices, restart_time_s
 from faultline.experiments.studies.head_to_head.candidates import Candidate
 from faultline.experiments.studies.head_to_head.failures import Process
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
-from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
 from faultline.strategies.recovery import RecoveryKind
 from faultline.strategies.registry import strategy_class
 
@@ -97,10 +96,10 @@ class Ground:
             "strategy": {
                 "name": scheme,
                 "redundancy": candidate.redundancy or 1,
-                scheme: candidate.strategy_options(),
             },
             "failures": {"mtbf_s": cell.mtbf_s},
-            "restart": {"duration_s": cell.restart_s},
+            "model": {} if cell.layers is None else {"layers": cell.layers},
+            "restart": {"time": "stated", "duration_s": cell.restart_s},
         }
         if strategy_class(scheme).restart_replaces:
             # A spare is started in the place of a dropped group as in a restart.
@@ -163,11 +162,7 @@ def measured_ground(protections: Iterable[str]) -> Ground:
         update={"parameter_bytes": scenario.protection.state_bytes}
     )
     of_state = durations_of(scenario.model_copy(update={"job": whole_state}))
-    path = platform_file(scenario)
-    moves = PlayedMoves(path, traffic_of(scenario, path).state, is_even=True)
-    durations = replace(
-        durations_of(scenario), save_s=of_state.save_s, load_s=of_state.load_s, moves=moves
-    )
+    durations = replace(durations_of(scenario), save_s=of_state.save_s, load_s=of_state.load_s)
     beneath = tuple(
         (name, _with_times(scenario, name, durations)) for name in sorted(set(protections))
     )

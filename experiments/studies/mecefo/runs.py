@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.base import Row, row_of
@@ -38,6 +39,7 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Hit
 from faultline.strategies.oobleck import Oobleck, OobleckOptions
+from faultline.strategies.takeover.published_ablation import MICRO_BATCHES
 from numpy.typing import NDArray
 
 CALIBRATED = "calibrated"
@@ -163,6 +165,11 @@ def scenario_of(cell: Cell) -> Scenario:
         "job.compute_s": step_s(cell.system, model) - reduce_s,
         "job.parameter_bytes": 2 * model.parameters,
         "protection.state_bytes": state_bytes(model),
+        "model.layers": model.layers,
+        "model.hidden": model.shape.hidden,
+        "model.ffn_hidden": model.shape.ffn_hidden,
+        "model.micro_batch_sequences": model.sequences // GROUPS // MICRO_BATCHES,
+        "model.least_stages": model.oobleck_least_nodes,
         "all_reduce.time_s": reduce_s,
         "failures.mtbf_s": failures.mtbf_s,
         "rejoin.repair_s": failures.repair_s,
@@ -179,19 +186,9 @@ def scenario_of(cell: Cell) -> Scenario:
 def _own_options(system: str, model: Model) -> dict[str, float]:
     """Return the options of a system that depend on the model."""
     if system == "mecefo":
-        return {
-            "doubled_cost": doubled_cost(model),
-            "hidden": model.shape.hidden,
-            "ffn_hidden": model.shape.ffn_hidden,
-            "rank": model.shape.hidden // 4,
-        }
+        return {"doubled_cost": doubled_cost(model), "rank": model.shape.hidden // 4}
     if system == "bamboo":
         return {"spread_share": model.bamboo_work_share}
-    if system == "oobleck":
-        return {
-            "layers": model.layers,
-            "least_nodes": model.oobleck_least_nodes,
-        }
     return {}
 
 
@@ -236,7 +233,7 @@ def plateau_rows() -> Iterator[Row]:
 
     The mean over all ways to place them; `low` and `high` are the least and the most.
     """
-    options = scenario_of(Cell("oobleck", "7B", "high")).strategy.options()
+    options = scheme_options(scenario_of(Cell("oobleck", "7B", "high")))
     assert isinstance(options, OobleckOptions)
     for down in range(1, _MOST_DOWN + 1):
         drops, ways = [], []

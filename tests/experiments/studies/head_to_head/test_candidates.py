@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.studies.head_to_head.candidates import (
     all_candidates,
-    options_for,
 )
 from faultline.experiments.studies.head_to_head.playing import Entry, enter
 from faultline.experiments.studies.head_to_head.setting import Cell, measured_ground
@@ -33,28 +33,10 @@ def test_a_scheme_or_one_candidate_can_be_chosen() -> None:
         all_candidates(["spear"])
 
 
-@pytest.mark.parametrize("name", all_strategies())
-def test_what_a_scheme_is_told_are_options_it_has(name: str) -> None:
-    told = options_for(name)
-    assert set(told) <= set(all_strategies()[name].Options.model_fields)
-    all_strategies()[name].Options(**told)
-
-
-def test_schemes_of_domains_are_told_their_size_and_number() -> None:
-    assert options_for("ntp")["domain_gpus"] == 32
-    assert options_for("mecefo")["stages"] == 16
-    assert options_for("checkpoint") == {}
-
-
-def test_an_option_that_a_scheme_refuses_is_no_silent_default(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = {"stages": 16, "micro_batches": -1}
-    monkeypatch.setattr("faultline.experiments.studies.head_to_head.candidates.JOB_OPTIONS", told)
-    with pytest.raises(UserError, match=r"strategy\.mecefo\.micro_batches = -1: Input should be"):
-        options_for("mecefo")
-    assert main(["head-to-head", "--only", "layers"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+def test_every_scheme_is_told_the_same_job() -> None:
+    shape = job_shape(load_scenario("head-to-head"))
+    assert (shape.stages, shape.tensor, shape.sequences) == (16, 32, 64)
+    assert shape.stages_that_fit == 2
 
 
 def test_combinations_have_their_controls() -> None:
