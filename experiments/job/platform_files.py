@@ -159,6 +159,8 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     )
     if any(measured):
         _check_measurable(scenario, platform, hosts_per_group, left_over)
+    # A job that is smaller than its platform has the first of its GPUs.
+    hosts_per_group = min(hosts_per_group, max(1, job.gpus_of_group // platform.gpus_per_rank))
     names = platform.gpu_names
     return Traffic(
         [
