@@ -25,7 +25,7 @@ LARGEST_BYTES = 2**28
 MOST_CAUSES = 200
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _COMPONENT = re.compile(rf"({'|'.join(LEVELS[:-1])})-(\d{{1,15}})")
 _LATEST_S = 1e15
 
@@ -62,9 +62,9 @@ class _Reader:
         try:
             time_s = self._time_s(cells["time"])
             level, index = self._component(cells["component"])
-            cause = _cause(cells.get("cause", ""))
-            kind = _kind(cells.get("kind", ""))
-            repair_s = _repair_s(cells.get("repair", ""))
+            cause = cause_of(cells.get("cause", ""))
+            kind = kind_of(cells.get("kind", ""))
+            repair_s = repair_of(cells.get("repair", ""))
         except _Wrong as wrong:
             self.mistakes.append(f"{self.path}:{line}: {wrong}")
             return
@@ -73,7 +73,7 @@ class _Reader:
             self.failures.append(Failure(time_s, level, index, cause, kind, repair_s, groups))
 
     def _time_s(self, text: str) -> float:
-        if _DATE.match(text):
+        if DATE.match(text):
             if self.start is None:
                 raise _Wrong(
                     f"time {quote(text)} is a timestamp: set failures.trace_start to the moment at "
@@ -85,7 +85,7 @@ class _Reader:
                 f"time {quote(text)} is no timestamp, but failures.trace_start is set; write "
                 "2024-05-01T12:00:00, or unset it"
             )
-        return _seconds("time", text)
+        return seconds_of("time", text)
 
     def _component(self, text: str) -> tuple[Level, int]:
         if text == "job":
@@ -128,7 +128,8 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
         many more there are.
     """
     reader = _Reader(path, layout, start)
-    lines = csv.reader(StringIO(_text_of(path), newline=""), strict=True, skipinitialspace=True)
+    text = log_text(path, f"failures.trace = {quote(str(path))}")
+    lines = csv.reader(StringIO(text, newline=""), strict=True, skipinitialspace=True)
     header: list[str] | None = None
     try:
         for row in lines:
@@ -197,19 +198,35 @@ def parse_timestamp(text: str) -> datetime:
         raise _Wrong(f"{quote(text)} is no timestamp; write 2024-05-01T12:00:00") from None
 
 
-def _text_of(path: Path) -> str:
+def log_text(path: Path, called: str, what: str = "a CSV file") -> str:
+    """Return the text of a log: a regular file of at most `LARGEST_BYTES`.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    called : str
+        How the user has named it, for messages.
+    what : str
+        What it should be.
+
+    Raises
+    ------
+    UserError
+        If there is no such file, or it is too large, or no text in UTF-8.
+    """
     try:
         if not path.is_file():
-            what = "no such file" if not path.exists() else "not a file"
-            raise UserError(f"failures.trace = {quote(str(path))}: {what}; name a CSV file")
+            reason = "no such file" if not path.exists() else "not a file"
+            raise UserError(f"{called}: {reason}; name {what}")
         if path.stat().st_size > LARGEST_BYTES:
             raise UserError(f"{path}: larger than {LARGEST_BYTES // 2**20} MiB; keep what matters")
         # Spreadsheets write a byte order mark.
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: this is no CSV: it is not UTF-8 text") from error
+        raise UserError(f"{path}: this is not UTF-8 text; name {what}") from error
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a CSV file") from error
+        raise UserError(f"{path}: {error.strerror}; name {what}") from error
 
 
 def _header(cells: list[str], place: str) -> list[str]:
@@ -229,13 +246,21 @@ def _header(cells: list[str], place: str) -> list[str]:
     return names
 
 
-def _cause(text: str) -> str:
+def cause_of(text: str) -> str:
+    """Read a cause; `UNSTATED` where there is none.
+
+    Raises
+    ------
+    ValueError
+        If it is none; the message says what would be right. So do the other readers of cells.
+    """
     if len(text) > 60 or not text.isprintable():
         raise _Wrong(f"cause {quote(text)} is too long, or cannot be printed; name it shortly")
     return text or UNSTATED
 
 
-def _kind(text: str) -> Kind:
+def kind_of(text: str) -> Kind:
+    """Read a kind of failure; hardware where there is none."""
     if not text:
         return "hardware"
     found: dict[str, Kind] = {kind: kind for kind in KINDS}
@@ -244,11 +269,13 @@ def _kind(text: str) -> Kind:
     return found[text.lower()]
 
 
-def _repair_s(text: str) -> float | None:
-    return _seconds("repair", text) if text else None
+def repair_of(text: str) -> float | None:
+    """Read a time to repair, in seconds; None where there is none."""
+    return seconds_of("repair", text) if text else None
 
 
-def _seconds(column: str, text: str) -> float:
+def seconds_of(column: str, text: str) -> float:
+    """Read a time in seconds: a number, or one with a unit."""
     read: Callable[[str], float] = float if _NUMBER.fullmatch(text) else parse_time_s
     try:
         seconds = read(text)
