@@ -15,6 +15,7 @@ from typing import get_args
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.keys import quote
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.files import write_file
 from faultline.platforms.units import parse_time_s
 from faultline.simulator.failures.failure import KINDS, LEVELS, Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.failure import UNSTATED_CAUSE as UNSTATED
@@ -169,14 +170,15 @@ def write_trace(failures: Iterable[Failure], path: Path) -> None:
     OSError
         If the file cannot be written.
     """
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(COLUMNS)
-        for failure in failures:
-            repair = "" if failure.repair_s is None else repr(failure.repair_s)
-            rows.writerow(
-                (repr(failure.time_s), failure.component, failure.cause, failure.kind, repair)
-            )
+    text = StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(COLUMNS)
+    for failure in failures:
+        repair = "" if failure.repair_s is None else repr(failure.repair_s)
+        rows.writerow(
+            (repr(failure.time_s), failure.component, failure.cause, failure.kind, repair)
+        )
+    write_file(path, text.getvalue())
 
 
 def parse_timestamp(text: str) -> datetime:
