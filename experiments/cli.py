@@ -6,6 +6,7 @@ import argparse
 import os
 import select
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -28,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: the command's own, 2 for bad input, told in one line, 130 after an
         interrupt, 141 where the reader of the standard output has gone.
     """
+    if not sys.warnoptions:
+        # What a library warns of is for those who write programs with it.
+        warnings.simplefilter("ignore")
     try:
         with safe_streams():
             status = _run(arguments)

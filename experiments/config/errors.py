@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from faultline.platforms.errors import PlatformError, one_line
 from faultline.simulator.failures.distributions import DistributionError
+from faultline.simulator.run import StandstillError
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.strategies.errors import StrategyError
 
@@ -24,7 +25,9 @@ class UserError(ValueError):
         super().__init__(one_line(message))
 
 
-EXPLAINED = (UserError, PlatformError, StrategyError, DistributionError, SimulationError)
+EXPLAINED = (
+    UserError, PlatformError, StrategyError, DistributionError, SimulationError, StandstillError
+)  # fmt: skip
 """These say all there is to say; of any other error its kind is worth knowing too."""
 
 
