@@ -15,6 +15,7 @@ from pathlib import Path
 
 MEBIBYTE = 2**20
 DRAFT_SUFFIX = ".tmp"
+_LEAST_PIECE = 65_536
 
 
 def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> bytes:
@@ -43,11 +44,12 @@ def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> byte
     except ValueError as error:  # A name with a NUL.
         raise OSError(errno.EINVAL, str(error), str(path)) from None
     with os.fdopen(descriptor, "rb", buffering=0) as file:
-        _check_regular(os.fstat(descriptor), path)
+        found = os.fstat(descriptor)
+        _check_regular(found, path)
         pieces: list[bytes] = []
         left = most_bytes + 1
         # What would have to be waited for, as in a file of the kernel, is None.
-        while left and (piece := file.read(left)):
+        while left and (piece := file.read(min(left, max(found.st_size + 1, _LEAST_PIECE)))):
             pieces.append(piece)
             left -= len(piece)
     if not left:
