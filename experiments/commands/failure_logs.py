@@ -9,11 +9,13 @@ from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import unit_within
-from faultline.experiments.commands.output import console_as_wide_as, explained, print_json
+from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.failure_log import FailureLog
 from faultline.experiments.config.logs.reading import read_log
 from faultline.experiments.config.trace_file import write_trace
+from faultline.experiments.screen import screen_as_wide_as
+from faultline.platforms.files import write_file
 
 
 def execute_import(arguments: argparse.Namespace) -> int:
@@ -22,24 +24,17 @@ def execute_import(arguments: argparse.Namespace) -> int:
     path: Path = arguments.output
     with explained(f"-o {path}"):
         write_trace(log.as_failures(), path)
-    told = {
-        **_about(log),
-        "trace": str(path),
-        "nodes_in_order": list(log.nodes) if arguments.json else None,
-    }
     if arguments.json:
-        print_json(told)
+        print_json({**_about(log), "trace": str(path), "nodes_in_order": list(log.nodes)})
         return 0
-    console = console_as_wide_as(120)
-    console.print(_sentence(log), highlight=False)
+    console = screen_as_wide_as(120)
+    console.print(_sentence(log))
     for note in log.notes:
-        console.print(f"note: {note}", highlight=False, markup=False)
-    gpus = len(log.nodes) * log.gpus_per_node
+        console.print(f"note: {note}")
     console.print(
-        f"trace: {path}; play it with --set failures.model=trace --set failures.trace={path} "
-        f"--set job.gpus={gpus}",
-        highlight=False,
-        markup=False,
+        f"trace: {path}; play it with --set failures.model=trace --set failures.trace={path} --set "
+        f"job.gpus={len(log.nodes) * log.gpus_per_node} --set "
+        f"failures.gpus_per_host={log.gpus_per_node}"
     )
     return 0
 
@@ -54,7 +49,7 @@ def execute_fit(arguments: argparse.Namespace) -> int:
     fitted = fit(log)
     if arguments.mix is not None:
         with explained(f"--mix {arguments.mix}"):
-            arguments.mix.write_text(mix_text(fitted, log), encoding="utf-8")
+            write_file(arguments.mix, mix_text(fitted, log))
     if arguments.output is not None:
         from faultline.experiments.figures.failure_fit import draw_fit
 
@@ -143,10 +138,10 @@ def _estimate(estimate: Any) -> dict[str, float | None]:
 def _print(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> None:
     from faultline.experiments.analysis.fitted_mix import per_1000_node_days
 
-    console = console_as_wide_as(120)
-    console.print(_sentence(log), style="bold", highlight=False, markup=False)
+    console = screen_as_wide_as(120)
+    console.print(_sentence(log), style="bold")
     for note in log.notes:
-        console.print(f"note: {note}", highlight=False, markup=False)
+        console.print(f"note: {note}")
     rows = []
     for cause in (*fitted.causes, fitted.whole):
         rate, gaps, repair = per_1000_node_days(cause.rate_per_gpu_s), cause.gaps, cause.repair
@@ -172,10 +167,10 @@ def _print(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> None:
     columns += [{"header": "level"}, {"header": "kind"}]
     columns += [{"header": number, "justify": "right"} for number in numbers]
     console.print(text_table(rows, columns, box=None, pad_edge=False, padding=(0, 1, 0, 0)))
-    console.print(_about_lemons(fitted.lemons), highlight=False)
+    console.print(_about_lemons(fitted.lemons))
     for option, path in (("figure", arguments.output), ("mix", arguments.mix)):
         if path is not None:
-            console.print(f"{option}: {path}", highlight=False, markup=False)
+            console.print(f"{option}: {path}")
 
 
 def _about_lemons(lemons: Any) -> str:

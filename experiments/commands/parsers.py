@@ -393,7 +393,9 @@ _MACHINE = (
         "print versions, limits of this machine, and a self-test of the fabric",
         "Print versions, the limits of this machine and what they mean, and let SimGrid play "
         "single flows. Exit status 1 if a check failed.",
-        options="--json  print the checks as a JSON object",
+        options="""\
+--json   print the checks as a JSON object
+--clean  empty the cache of generated platforms and measurements, and check nothing""",
         execute="machine:execute_doctor",
     ),
     Command(

@@ -11,7 +11,8 @@ from faultline.experiments.config.logs.preemptions import LINE, read_preemptions
 from faultline.experiments.config.logs.prometheus import read_prometheus
 from faultline.experiments.config.logs.slurm import is_sacct, read_sacct
 from faultline.experiments.config.logs.tables import read_named, read_own_trace
-from faultline.experiments.config.trace_file import log_text
+from faultline.experiments.config.trace_file import LARGEST_BYTES
+from faultline.platforms.files import read_text
 
 FORMATS = (
     "sacct --parsable2, a range of Prometheus in JSON, lines of milliseconds,add|remove,node, a "
@@ -40,7 +41,10 @@ def read_log(
     UserError
         If there is no such file, or it is none of these; names the place of the first mistake.
     """
-    text = log_text(path, str(path), "a log of failures")
+    try:
+        text = read_text(path, LARGEST_BYTES)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; name a log of failures") from error
     first = next((line for line in text.splitlines() if line.strip()), "")
     columns = [cell.strip().lower() for cell in first.split(",")]
     if first.lstrip().startswith(("{", "[")):

@@ -19,13 +19,12 @@ from faultline.experiments.config.logs.failure_log import (
 from faultline.experiments.config.trace_file import (
     DATE,
     cause_of,
-    kind_of,
+    kind_place,
     parse_timestamp,
     read_trace,
-    repair_of,
     seconds_of,
 )
-from faultline.simulator.failures.failure import JobLayout
+from faultline.simulator.failures.failure import KINDS, JobLayout
 
 COLUMNS = ("time", "node", "cause", "kind", "repair")
 ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --span"
@@ -140,8 +139,8 @@ def _row(cells: dict[str, str]) -> tuple[float | datetime, str, Logged]:
     when = parse_timestamp(text) if DATE.match(text) else seconds_of("time", text)
     if not cells["node"]:
         raise ValueError("names no node; write the name of the one that failed")
-    kind = kind_of(cells.get("kind", ""))
-    repair_s = repair_of(cells.get("repair", ""))
+    kind, repair = KINDS[kind_place(cells.get("kind", ""))], cells.get("repair", "")
+    repair_s = seconds_of("repair", repair) if repair else None
     cause = cause_of(cells.get("cause", ""))
     return when, cells["node"], Logged(0.0, "host", 0, cause, kind, repair_s)
 

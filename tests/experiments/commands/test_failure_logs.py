@@ -59,7 +59,10 @@ def test_a_log_is_fitted(log: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["failures", "fit", "{log}", "-o", "{folder}/fit.nothing"], "-o "),
         (["failures", "fit", "{log}", "--mix", "{folder}/no/mix.toml"], "--mix "),
         (["failures", "import", "{log}", "-o", "{folder}"], "-o "),
-        (["failures", "import", "{folder}", "-o", "x.csv"], "not a file; name a log of failures"),
+        (
+            ["failures", "import", "{folder}", "-o", "x.csv"],
+            "a folder, and no regular file; name a log",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_told_in_a_line(
