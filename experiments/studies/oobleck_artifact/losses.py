@@ -81,7 +81,12 @@ class Booked:
 
 
 def play(
-    system: System, costs: ArtifactCosts, steps_s: Sequence[float], interval_s: float
+    system: System,
+    costs: ArtifactCosts,
+    steps_s: Sequence[float],
+    interval_s: float,
+    *,
+    takes_back: bool = True,
 ) -> Booked:
     """Play a run.
 
@@ -95,9 +100,13 @@ def play(
         Seconds of a step with the nodes of each interval.
     interval_s : float
         Seconds from one loss to the next.
+    takes_back : bool
+        Whether Varuna goes back to its last checkpoint; the artifact has a switch for it.
     """
     rules = {"oobleck": _Oobleck, "varuna": _Varuna, "bamboo": _Bamboo}[system]
-    booked = rules(costs).play(steps_s, interval_s)
+    run = rules(costs)
+    run.takes_back = takes_back
+    booked = run.play(steps_s, interval_s)
     booked.times_booked = _TIMES_BOOKED[system]
     return booked
 
@@ -112,6 +121,7 @@ class _Run:
         """Steps that a loss may take back."""
         self.broken_s = self.left_s = 0.0
         """The step that a loss has broken, and what was left of it."""
+        self.takes_back = True
 
     def play(self, steps_s: Sequence[float], interval_s: float) -> Booked:
         booked, now_s, end_s = self.booked, START_S, 0.0
@@ -170,7 +180,9 @@ class _Varuna(_Run):
 
     def lose(self, now_s: float, until_s: float) -> float:
         self.booked.lost_s += sum(self.unsaved_s) + self.broken_s
-        self.unsaved_s.clear()
+        if self.takes_back:
+            self.unsaved_s.clear()
+        self.keep()
         return self.pay(now_s, self.costs.varuna_restart_s, until_s)
 
 

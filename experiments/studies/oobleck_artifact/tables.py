@@ -52,8 +52,16 @@ def steps_of(system: System, model: str) -> tuple[float, ...]:
     return tuple(scale * time for time in times)
 
 
-def _played(system: System, model: str, steps_s: tuple[float, ...], interval: str) -> Booked:
-    return play(system, ARTIFACT_COSTS[model], steps_s, INTERVALS[interval])
+def _played(
+    system: System,
+    model: str,
+    steps_s: tuple[float, ...],
+    interval: str,
+    *,
+    takes_back: bool = True,
+) -> Booked:
+    costs = ARTIFACT_COSTS[model]
+    return play(system, costs, steps_s, INTERVALS[interval], takes_back=takes_back)
 
 
 def _samples_per_s(booked: Booked, model: str) -> float:
@@ -66,8 +74,9 @@ def cells_of(row: tuple[System, str]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a rate: `effective` and `goodput` in per cent, `samples_per_s`, `steps`, and what is
-        printed (`published_effective`, `published_samples_per_s`).
+        A row a rate: `effective` and `goodput` in per cent, `samples_per_s`, the same if a restart
+        took nothing back (`samples_per_s_if_kept`), `steps`, and what is printed
+        (`published_effective`, `published_samples_per_s`).
     """
     system, model = row
     steps_s = steps_of(system, model)
@@ -75,6 +84,7 @@ def cells_of(row: tuple[System, str]) -> pd.DataFrame:
     cells = []
     for place, interval in enumerate(INTERVALS):
         booked = _played(system, model, steps_s, interval)
+        kept_all = _played(system, model, steps_s, interval, takes_back=False)
         cells.append(
             {
                 "system": system,
@@ -84,6 +94,7 @@ def cells_of(row: tuple[System, str]) -> pd.DataFrame:
                 "published_effective": EFFECTIVE_PERCENT[row][place],
                 "samples_per_s": _samples_per_s(booked, model),
                 "published_samples_per_s": SAMPLES_PER_S[row][place],
+                "samples_per_s_if_kept": _samples_per_s(kept_all, model),
                 "goodput": 100 * kept * booked.goodput,
                 "steps": booked.steps,
             }
@@ -102,6 +113,9 @@ def cell_rows(cells: pd.DataFrame) -> Iterator[Row]:
         ):
             known = None if pd.isna(published) else published
             yield row_of(name, cell.system, setting, known, [value], unit)
+        if cell.system == "varuna":
+            name, known = "samples/s, nothing taken back", cell.published_samples_per_s
+            yield row_of(name, "varuna", setting, known, [cell.samples_per_s_if_kept], "1/s")
 
 
 def step_rows(cells: pd.DataFrame) -> Iterator[Row]:

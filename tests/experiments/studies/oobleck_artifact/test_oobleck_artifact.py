@@ -53,6 +53,13 @@ def test_varuna_goes_back_to_its_last_checkpoint() -> None:
     assert booked.effective == pytest.approx(1_860 / (1_860 + 2 * 360 + 140), rel=0.05)
 
 
+def test_what_is_not_taken_back_counts_though_it_is_booked_as_lost() -> None:
+    """The same with all fifteen of the first interval; then the checkpoint is after ten."""
+    kept = play("varuna", COSTS, (60.0, 60.0), 1_000.0, takes_back=False)
+    assert kept.steps == 15 + 14
+    assert kept.lost_s == pytest.approx(6 * 60.0)
+
+
 def test_a_restart_longer_than_the_interval_never_ends() -> None:
     booked = play("varuna", COSTS, (10.0,) * 4, 90.0)
     # Four steps before the first loss, taken back; then nothing but restarts.
