@@ -167,6 +167,10 @@ def _print(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> None:
     columns += [{"header": "level"}, {"header": "kind"}]
     columns += [{"header": number, "justify": "right"} for number in numbers]
     console.print(text_table(rows, columns, box=None, pad_edge=False, padding=(0, 1, 0, 0)))
+    if same := fitted.whole.gaps.same_instant:
+        console.print(
+            f"{same:,} failures came at the same instant as the one before; gaps leave them out"
+        )
     console.print(_about_lemons(fitted.lemons))
     for option, path in (("figure", arguments.output), ("mix", arguments.mix)):
         if path is not None:

@@ -9,7 +9,7 @@ from faultline.experiments.analysis.failure_fit import Fit, Lemons
 from faultline.experiments.analysis.fitted_mix import per_1000_node_days
 from faultline.experiments.analysis.quantities import unit_within
 from faultline.experiments.figures.failures import KIND_COLOURS
-from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.figures.style import figure_style, plain_ticks, save_figure, spans
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
@@ -43,7 +43,9 @@ def _draw_rates(axis: Axes, fitted: Fit) -> None:
         )  # fmt: skip
     axis.set_yticks(range(len(causes)), [cause.name for cause in causes], parse_math=False)
     axis.set_ylim(len(causes) - 0.4, -0.6)
-    axis.set_xscale("log")
+    log = spans([cause.rate_per_gpu_s.value for cause in causes])
+    axis.set_xscale("log" if log else "linear")
+    plain_ticks(axis.xaxis, log=log)
     axis.set_xlabel("failures per 1,000 days of 8 GPUs, 95 %")
     left_over = len(fitted.causes) - len(causes)
     axis.set_title("Rates" + (f" ({left_over} causes more)" if left_over else ""))
@@ -65,6 +67,7 @@ def _draw_gaps(axis: Axes, fitted: Fit) -> None:
         label = f"Weibull, shape {gaps.shape.value:.2f}"
         axis.plot(at_s / unit.seconds, weibull, color=_OTHER, linestyle="--", label=label)
     axis.set_yscale("log")
+    axis.yaxis.set_major_formatter("{x:g}")
     axis.set_ylim(0.5 / len(gaps.times_s), 1.5)
     axis.set_xlabel(f"time, {unit.symbol}")
     axis.set_ylabel("share that is longer")
@@ -95,6 +98,7 @@ def _draw_nodes(axis: Axes, lemons: Lemons | None) -> None:
         gamma = nodes * stats.nbinom.pmf(at, shape, shape / (shape + mean))
         axis.plot(at, gamma, "s--", color=_OTHER, label=f"gamma factor, shape {shape:.2g}")
     axis.set_yscale("symlog", linthresh=1)
+    axis.yaxis.set_major_formatter("{x:g}")
     axis.set_ylim(bottom=0)
     axis.set_xlabel("failures of a node")
     axis.set_ylabel("nodes")
@@ -115,6 +119,7 @@ def _draw_repairs(axis: Axes, fitted: Fit) -> None:
         label = f"lognormal, sigma {repair.sigma:.2f}"
         axis.plot(at_s / unit.seconds, fitted_to, color=_OTHER, linestyle="--", label=label)
     axis.set_xscale("log")
+    axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_xlabel(f"time, {unit.symbol}")
     axis.set_ylabel("share that is longer")
