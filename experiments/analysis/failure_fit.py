@@ -32,6 +32,8 @@ _DRAWS, _NEWTON_STEPS = 499, 12
 _MOST_DRAWN = 200
 """Gaps from which on distances, times the root of their number, do not depend on it any more."""
 _WORST = 0.05
+_LEAST_SHAPE = 0.1
+"""The least that a mix may have; the dispersion of less is beyond all numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ def _fit_cause(name: str, mine: Sequence[Logged], failures: FailureLog) -> Cause
     gaps = fit_gaps([one.time_s for one in mine], failures.span_s)
     dispersion = 1.0
     if gaps.shape is not None and not gaps.memoryless:
-        weibull = Weibull(gaps.shape.value, 1.0)
+        weibull = Weibull(max(_LEAST_SHAPE, gaps.shape.value), 1.0)
         dispersion = weibull.variance_s2 / weibull.mean_s**2
     return CauseFit(
         name,

@@ -12,7 +12,10 @@ from faultline.experiments.config.mix_file import GPUS_PER_NODE
 PER_1000_NODE_DAYS = 1000 * GPUS_PER_NODE * 86_400.0
 """Times a rate a second and GPU."""
 
+# What a mix may have.
 _LEAST_SHAPE, _MOST_SHAPE = 0.1, 1000.0
+_LEAST_RATE, _MOST_RATE = 1e-9, 1e9
+_LEAST_S, _MOST_S = 1e-6, 1e10
 
 
 def per_1000_node_days(rate_per_gpu_s: Estimate) -> Estimate:
@@ -49,10 +52,11 @@ def mix_text(fitted: Fit, failures: FailureLog) -> str:
 
 def _cause_lines(cause: CauseFit, name: str) -> list[str]:
     rate = per_1000_node_days(cause.rate_per_gpu_s)
+    value = min(_MOST_RATE, max(_LEAST_RATE, rate.value))
     lines = [
         "[[cause]]",
         f"name = {json.dumps(name)}",
-        f"per_1000_node_days = {rate.value:.6g}  # {cause.count} failures; 95 %: "
+        f"per_1000_node_days = {value:.6g}  # {cause.count} failures; 95 %: "
         f"{rate.low:.4g} to {rate.high:.4g}",
         f'level = "{cause.level}"',
         f'kind = "{cause.kind}"',
@@ -61,14 +65,17 @@ def _cause_lines(cause: CauseFit, name: str) -> list[str]:
         lines += _repair_lines(cause.repair)
     shape = cause.gaps.shape
     if shape is not None and not cause.gaps.memoryless:
-        value = min(_MOST_SHAPE, max(_LEAST_SHAPE, shape.value))
-        lines.append(f"shape = {value:.4g}  # 95 %: {shape.low:.3g} to {shape.high:.3g}")
+        kept = min(_MOST_SHAPE, max(_LEAST_SHAPE, shape.value))
+        lines.append(f"shape = {kept:.4g}  # 95 %: {shape.low:.3g} to {shape.high:.3g}")
     return lines
 
 
 def _repair_lines(repair: Repair) -> list[str]:
     half_s = min(3**0.5 * repair.deviation_s, 0.999 * repair.mean_s)
-    least, most = (f"{at:.6g}s" for at in (repair.mean_s - half_s, repair.mean_s + half_s))
+    least, most = (
+        f"{min(_MOST_S, max(_LEAST_S, at)):.6g}s"
+        for at in (repair.mean_s - half_s, repair.mean_s + half_s)
+    )
     spread = f"median {repair.median_s:.4g} s, sigma {repair.sigma:.2g}"
     told = f"  # {repair.count} repairs; {spread}"
     return [f'repair = {{ least = "{least}", most = "{most}" }}{told}']

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from faultline.experiments.config.errors import UserError
 from faultline.simulator.failures.failure import Failure, Kind, Level
 
-LARGEST_NUMBER_OF_NODES = 1_000_000
+LARGEST_NUMBER_OF_NODES = 100_000
 
 
 class Logged(NamedTuple):
@@ -87,13 +87,15 @@ class FailureLog:
 
 def natural_order(names: Iterable[str]) -> list[str]:
     """Return names so that ``node9`` comes before ``node10``."""
-    return sorted(
-        set(names),
-        key=lambda name: [
-            (int(part), "") if part.isdecimal() else (-1, part)
-            for part in re.split(r"([0-9]+)", name)
-        ],
-    )
+
+    def key(name: str) -> list[tuple[int, str]]:
+        # Every other part is a number: of as many digits as it has behind its zeros.
+        parts = re.split(r"([0-9]+)", name)
+        parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
+        return [(len(part) if place % 2 else -1, part) for place, part in enumerate(parts)]
+
+    # Names that differ in zeros only keep their order, too.
+    return sorted(sorted(set(names)), key=key)
 
 
 def all_nodes(named: Iterable[str], nodes: int | None, path: object) -> tuple[str, ...]:

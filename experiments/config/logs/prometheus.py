@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,9 @@ def _series(path: Path, text: str) -> Iterator[tuple[int, str, str, list[tuple[f
 def _numbers(path: Path, place: int, values: list[Any]) -> list[tuple[float, float]]:
     try:
         read = [(float(time_s), float(value)) for time_s, value in values]
-    except (TypeError, ValueError):
+        if not all(isfinite(time_s) for time_s, _ in read):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
         raise UserError(
             f'{path}: data.result[{place}].values has to hold pairs such as [1714564800, "1"]'
         ) from None

@@ -11,10 +11,12 @@ from __future__ import annotations
 import csv
 import re
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import quote
@@ -46,6 +48,7 @@ SOUND = (
 
 _PART = re.compile(r"([^\[\],\s]*)(?:\[([^\[\]]+)\])?")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_MOST_EXPANDED = 20_000_000
 _NEVER = frozenset(("", "Unknown", "None", "N/A", "None assigned", "(null)"))
 
 
@@ -102,6 +105,8 @@ class _Jobs:
     mistakes: list[str] = field(default_factory=list)
     ran: list[tuple[datetime, datetime | None, str, list[str], str]] = field(default_factory=list)
     lists: dict[str, list[str]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    expanded: int = 0
 
     def read(self, cells: dict[str, str], line: int) -> None:
         job, state = cells.get("JobID", ""), cells["State"].split(" ")[0].rstrip("+")
@@ -126,11 +131,16 @@ class _Jobs:
     def _nodes(self, text: str) -> list[str]:
         if text not in self.lists:
             try:
-                self.lists[text] = expand_nodes(text)
+                found = expand_nodes(text)
+                self.expanded += len(found)
+                if self.expanded > _MOST_EXPANDED:
+                    raise ValueError("is one of too many: keep fewer days")
             except ValueError as error:
                 raise ValueError(
                     f"NodeList {quote(text)} {error}; write it as Slurm does: gpu[001-003,007]"
                 ) from None
+            # Each name is kept once, however many lists it is in.
+            self.lists[text] = [self.names.setdefault(name, name) for name in found]
         return self.lists[text]
 
 
@@ -146,7 +156,22 @@ def read_sacct(
     """
     jobs = _Jobs(path)
     rows = csv.reader(StringIO(text), delimiter="|", quoting=csv.QUOTE_NONE)
-    header = [cell.strip() for cell in next(rows)]
+    try:
+        _read_rows(path, rows, jobs)
+    except csv.Error as error:
+        raise UserError(f"{path}:{rows.line_num}: this is not from sacct: {error}") from None
+    first_mistake(jobs.mistakes)
+    if not jobs.ran:
+        raise UserError(f"{path}: no job in it ever ran; choose other days with sacct -S and -E")
+    return _as_log(jobs, nodes, gpus_per_node, span_s)
+
+
+def _read_rows(path: Path, rows: Any, jobs: _Jobs) -> None:
+    header: list[str] = []
+    for row in rows:
+        header = [cell.strip() for cell in row]
+        if any(header):
+            break
     for name in NEEDED:
         if name not in header:
             raise UserError(
@@ -161,10 +186,6 @@ def read_sacct(
                 f"{path}:{rows.line_num}: has {len(row)} cells where the first line has "
                 f"{len(header)}; call sacct with --parsable2"
             )
-    first_mistake(jobs.mistakes)
-    if not jobs.ran:
-        raise UserError(f"{path}: no job in it ever ran; choose other days with sacct -S and -E")
-    return _as_log(jobs, nodes, gpus_per_node, span_s)
 
 
 def _as_log(jobs: _Jobs, nodes: int | None, gpus_per_node: int, span_s: float | None) -> FailureLog:
@@ -174,13 +195,18 @@ def _as_log(jobs: _Jobs, nodes: int | None, gpus_per_node: int, span_s: float | 
     named = {name for *_, names, _ in jobs.ran for name in names}
     names = all_nodes(named, nodes, jobs.path)
     number_of = {name: place for place, name in enumerate(names)}
-    starts: dict[str, list[float]] = {}
+    # Of nodes that failed it is asked when the next job started on them.
+    starts: dict[str, list[float]] = {
+        culprit: []
+        for _, _, state, held, failed in jobs.ran
+        if state in FAILED and (culprit := _culprit(held, failed, number_of)) is not None
+    }
     node_s = 0.0
     for start, end, _, held, _ in jobs.ran:
         start_s = (start - begin).total_seconds()
         node_s += len(held) * ((end_s if end is None else (end - begin).total_seconds()) - start_s)
-        for name in held:
-            starts.setdefault(name, []).append(start_s)
+        for name in starts.keys() & set(held):
+            starts[name].append(start_s)
     for times in starts.values():
         times.sort()
     failures, unknown = [], 0
@@ -189,12 +215,12 @@ def _as_log(jobs: _Jobs, nodes: int | None, gpus_per_node: int, span_s: float | 
             continue
         cause, kind = FAILED[state]
         time_s = (end - begin).total_seconds()
-        culprit = failed if failed in number_of else held[0] if len(held) == 1 else None
+        culprit = _culprit(held, failed, number_of)
         if culprit is None:
             unknown += kind == "hardware"
             failures.append(Logged(time_s, "job", 0, cause, kind, None))
             continue
-        after = starts.get(culprit, [])
+        after = starts[culprit]
         place = bisect_left(after, time_s)
         repair_s = after[place] - time_s if kind == "hardware" and place < len(after) else None
         failures.append(Logged(time_s, "host", number_of[culprit], cause, kind, repair_s))
@@ -214,3 +240,8 @@ def _as_log(jobs: _Jobs, nodes: int | None, gpus_per_node: int, span_s: float | 
         node_s,
         tuple(notes),
     )
+
+
+def _culprit(held: list[str], failed: str, known: Mapping[str, int]) -> str | None:
+    """Return the node whose failure ended a job; None where nobody says."""
+    return failed if failed in known else held[0] if len(held) == 1 else None

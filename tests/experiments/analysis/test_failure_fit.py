@@ -25,6 +25,8 @@ from faultline.experiments.figures.failure_fit import draw_fit
 from faultline.simulator.failures.distributions import Uniform
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 DAY_S = 86_400.0
@@ -184,6 +186,31 @@ def test_names_that_no_mix_may_have(tmp_path: Path) -> None:
     path.write_text(mix_text(fit(log), log), encoding="utf-8")
     names = [cause.name for cause in load_mix(str(path)).causes()]
     assert sorted(names) == ["cause", "gpu-memory", "gpu-memory-2"]
+
+
+@settings(deadline=None)
+@given(
+    times=st.lists(st.floats(0, 1e15) | st.integers(0, 9), min_size=1, max_size=60),
+    repairs=st.lists(st.none() | st.floats(0, 1e15), min_size=1, max_size=3),
+    causes=st.integers(1, 3),
+    nodes=st.integers(1, 40),
+)
+def test_any_log_can_be_fitted_and_its_mix_be_read(
+    tmp_path_factory: pytest.TempPathFactory,
+    times: list[float],
+    repairs: list[float | None],
+    causes: int,
+    nodes: int,
+) -> None:
+    failures = tuple(
+        Logged(float(at), "host", n % nodes, f"c{n % causes}", "network", repairs[n % len(repairs)])
+        for n, at in enumerate(sorted(times))
+    )
+    names, span_s = tuple(f"n{number}" for number in range(nodes)), max(times) + 1.0
+    log = FailureLog("log", "CSV", failures, names, 8, span_s, span_s * nodes)
+    path = tmp_path_factory.getbasetemp() / "any-mix.toml"
+    path.write_text(mix_text(fit(log), log), encoding="utf-8")
+    assert len(load_mix(str(path)).causes()) == min(causes, len(times))
 
 
 def test_the_figure(log_and_fit: tuple[FailureLog, Fit], tmp_path: Path) -> None:

@@ -196,6 +196,78 @@ def test_every_node_of_a_list_comes_back(numbers: list[int]) -> None:
     assert natural_order(f"n{number}" for number in numbers) == [f"n{n}" for n in sorted(numbers)]
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON, JSON, JSON)
+def test_any_answer_of_prometheus_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, metric: object, values: object, pair: object
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-answer"
+    for one in (
+        metric,
+        {"metric": metric, "values": values},
+        {"metric": {"node": metric}, "values": [values, pair]},
+        {"metric": {"node": "a", "cause": metric}, "values": [[0, "1"], [60, values], [pair, "0"]]},
+    ):
+        path.write_text(prometheus(one), encoding="utf-8")
+        with suppress(UserError):
+            assert read_log(path).failures
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "|",
+                "[",
+                "]",
+                "-",
+                ",",
+                "1",
+                "02",
+                "g",
+                "NODE_FAIL",
+                "2024-05-01",
+                "\n",
+                "\x0b",
+                '"',
+                "+",
+                " ",
+            ]
+        ),
+        max_size=40,
+    ).map("".join),
+    st.sampled_from(["State|Start|End|NodeList\n", "time,node,kind,repair\n", "0,add,a\n"]),
+)
+def test_any_rows_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, rows: str, header: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-rows"
+    path.write_text(header + rows, encoding="utf-8")
+    with suppress(UserError):
+        assert read_log(path).failures
+
+
+def test_numbers_and_cells_that_are_too_long(tmp_path: Path) -> None:
+    digits = "9" * 6_000
+    named = log_of(tmp_path, f"time,node\n1,n{digits}\n2,n7\n")
+    assert named.nodes == ("n7", f"n{digits}")
+    for text in (
+        prometheus({"metric": {"node": "a"}, "values": [[10**400, "1"]]}),
+        "State|Start|End|NodeList\n" + "x" * 200_000 + "|\n",
+        "time,node\n1," + "x" * 200_000 + "\n",
+    ):
+        with pytest.raises(UserError):
+            log_of(tmp_path, text)
+
+
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.getbasetemp() / "any-log"
