@@ -2,79 +2,27 @@
 
 References
 ----------
-Garwood 1936, Fiducial limits for the Poisson distribution, Biometrika 28. Cohen 1965, Maximum
-likelihood estimation in the Weibull distribution, Technometrics 7.
+Garwood 1936, Fiducial limits for the Poisson distribution, Biometrika 28.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from math import exp, log, sqrt
+from math import exp
 
 import numpy as np
+from faultline.experiments.analysis.gap_fit import CONFIDENCE, Estimate, Floats, Gaps, fit_gaps
+from faultline.experiments.analysis.lemons import Lemons, fit_lemons
 from faultline.experiments.config.logs.failure_log import FailureLog, Logged
 from faultline.simulator.failures.distributions import Weibull
 from faultline.simulator.failures.failure import Kind, Level
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import stats
 
-Floats = NDArray[np.float64]
-
-CONFIDENCE = 0.95
-LEAST_GAPS = 10
-"""Gaps between failures from which on a shape is fitted, repairs a lognormal."""
-
-_NORMAL = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
-_DRAWS, _NEWTON_STEPS = 499, 12
-_MOST_DRAWN = 200
-"""Gaps from which on distances, times the root of their number, do not depend on it any more."""
-_WORST = 0.05
 _LEAST_SHAPE = 0.1
 """The least that a mix may have; the dispersion of less is beyond all numbers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with its 95 % confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Gaps:
-    """Times between failures, and what is fitted to them.
-
-    Attributes
-    ----------
-    times_s : array of float
-        The gaps, ascending, in seconds; failures of the same instant have none between them.
-    same_instant : int
-        How many failures came at the same instant as the one before.
-    shape : Estimate or None
-        Of a Weibull distribution; None for fewer than `LEAST_GAPS` gaps.
-    scale_s : float
-        Of that distribution, in seconds; the mean of the gaps where there is no shape.
-    p_exponential, p_weibull : float or None
-        Probability that gaps of such a distribution look less like it (Kolmogorov and Smirnov,
-        parameters fitted, by simulation).
-    """
-
-    times_s: Floats
-    same_instant: int
-    shape: Estimate | None
-    scale_s: float
-    p_exponential: float | None
-    p_weibull: float | None
-
-    @property
-    def memoryless(self) -> bool:
-        """Whether nothing speaks against a shape of 1."""
-        return self.shape is None or self.shape.low <= 1.0 <= self.shape.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,29 +77,6 @@ class CauseFit:
     rate_per_gpu_s: Estimate
     gaps: Gaps
     repair: Repair | None
-
-
-@dataclass(frozen=True, slots=True)
-class Lemons:
-    """How failures differ among nodes: rates times a gamma-distributed factor of mean 1.
-
-    Attributes
-    ----------
-    counts : array of int
-        Failures of each node.
-    shape : Estimate
-        Of the gamma distribution; the smaller, the more a few nodes fail. Infinite where nodes are
-        as alike as chance allows.
-    p_alike : float
-        Probability of as much difference if all nodes were alike (likelihood ratio).
-    worst_share : float
-        Share of the failures that the worst 5 % of nodes have, by the fitted distribution.
-    """
-
-    counts: NDArray[np.int64]
-    shape: Estimate
-    p_alike: float
-    worst_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,86 +148,6 @@ def rate(count: int, exposure: float, dispersion: float = 1.0) -> Estimate:
     return Estimate(count / exposure, low * spread / exposure, high * spread / exposure)
 
 
-def fit_gaps(times_s: Sequence[float], span_s: float) -> Gaps:
-    """Fit the times between failures; how long none came at the end counts as well."""
-    ordered = np.sort(np.asarray(times_s, dtype=float))
-    between = np.diff(ordered)
-    gaps = np.sort(between[between > 0.0])
-    same = int(len(between) - len(gaps))
-    if len(gaps) < LEAST_GAPS:
-        mean_s = float(gaps.mean()) if len(gaps) else span_s
-        return Gaps(gaps, same, None, mean_s, None, None)
-    shape = weibull_shape(gaps, max(0.0, span_s - float(ordered[-1])))
-    longest_s = float(gaps[-1])
-    scale_s = longest_s * float(np.mean((gaps / longest_s) ** shape) ** (1.0 / shape))
-    # Of the logarithm of the shape, by Fisher's information.
-    half = _NORMAL * sqrt(6.0) / (np.pi * sqrt(len(gaps)))
-    interval = Estimate(shape, shape * exp(-half), shape * exp(half))
-    weibull = _distance(-np.expm1(-((gaps / scale_s) ** shape)))
-    exponential = _distance(-np.expm1(-gaps / gaps.mean()))
-    drawn_exponential, drawn_weibull = _drawn_distances(min(len(gaps), _MOST_DRAWN))
-    return Gaps(
-        gaps,
-        same,
-        interval,
-        scale_s,
-        float((1 + np.sum(drawn_exponential >= exponential)) / (1 + _DRAWS)),
-        float((1 + np.sum(drawn_weibull >= weibull)) / (1 + _DRAWS)),
-    )
-
-
-def weibull_shape(gaps: Floats, unfinished: float = 0.0) -> float:
-    """Return the shape of greatest likelihood (Cohen 1965).
-
-    Parameters
-    ----------
-    gaps : array of float
-        Times, all positive; not all alike.
-    unfinished : float
-        A time that had not ended yet; 0 for none.
-    """
-    largest = max(float(gaps.max()), unfinished)
-    logs = np.log(gaps / largest)
-    every = np.append(logs, log(unfinished / largest)) if unfinished > 0.0 else logs
-    mean = float(logs.mean())
-
-    def slope(of: float) -> float:
-        weights = np.exp(of * every)
-        return 1.0 / of + mean - float(weights @ every / weights.sum())
-
-    return float(optimize.brentq(slope, 1e-3, 1e3)) if slope(1e3) < 0.0 else 1e3
-
-
-def _distance(chances: Floats) -> float:
-    """Return Kolmogorov's distance of ascending chances from even ones, times the root of n."""
-    number = len(chances)
-    places = np.arange(number + 1) / number
-    above, below = places[1:] - chances, chances - places[:-1]
-    return float(max(above.max(), below.max()) * sqrt(number))
-
-
-@cache
-def _drawn_distances(number: int) -> tuple[Floats, Floats]:
-    """Return distances of so many memoryless gaps from an exponential, a Weibull fitted to them.
-
-    They depend on neither mean nor shape.
-    """
-    drawn = np.sort(np.random.default_rng(number).standard_exponential((_DRAWS, number)), axis=1)
-    exponential = [_distance(-np.expm1(-gaps / gaps.mean())) for gaps in drawn]
-    logs = np.log(drawn)
-    shapes = np.ones((_DRAWS, 1))
-    for _ in range(_NEWTON_STEPS):
-        weights = np.exp(shapes * logs)
-        whole = weights.sum(axis=1, keepdims=True)
-        first = (weights * logs).sum(axis=1, keepdims=True) / whole
-        second = (weights * logs**2).sum(axis=1, keepdims=True) / whole
-        slope = 1.0 / shapes + logs.mean(axis=1, keepdims=True) - first
-        shapes += slope / (1.0 / shapes**2 + second - first**2)
-    powers = np.exp(shapes * logs)
-    weibull = [_distance(-np.expm1(-power / power.mean())) for power in powers]
-    return np.array(exponential), np.array(weibull)
-
-
 def fit_repair(times_s: Sequence[float]) -> Repair | None:
     """Fit times to repair; None where there are none."""
     if not times_s:
@@ -329,51 +174,3 @@ def failures_of_nodes(failures: FailureLog) -> NDArray[np.int64]:
         elif one.level == "gpu":
             counts[one.number // failures.gpus_per_node] += 1
     return counts
-
-
-def fit_lemons(counts: NDArray[np.int64]) -> Lemons | None:
-    """Fit a gamma-distributed factor to failures by node; None for too few of either."""
-    if len(counts) < LEAST_GAPS or counts.sum() < LEAST_GAPS:
-        return None
-    values, nodes = np.unique(counts, return_counts=True)
-    mean = float(counts.mean())
-
-    def likelihood(log_shape: float) -> float:
-        shape = exp(log_shape)
-        each = (
-            special.gammaln(values + shape)
-            - special.gammaln(shape)
-            + shape * log(shape / (shape + mean))
-            + values * log(mean / (shape + mean))
-        )
-        return float(nodes @ each)
-
-    least, most = log(1e-3), log(1e5)
-    found = optimize.minimize_scalar(
-        lambda at: -likelihood(at), bounds=(least, most), method="bounded"
-    )
-    best, at = -float(found.fun), float(found.x)
-    alike = float(nodes @ (values * log(mean) - mean))
-    ratio = max(0.0, 2 * (best - alike))
-    if ratio < 1e-3 or at > log(1e4):
-        low = _crossing(likelihood, alike, least, most)
-        return Lemons(counts, Estimate(np.inf, low, np.inf), 1.0, _WORST)
-    drop = float(stats.chi2.ppf(CONFIDENCE, 1)) / 2
-    low = _crossing(likelihood, best, least, at)
-    above = likelihood(most) < best - drop
-    high = np.inf
-    if above:
-        high = exp(float(optimize.brentq(lambda x: likelihood(x) - best + drop, at, most)))
-    shape = exp(at)
-    worst = float(stats.gamma.sf(stats.gamma.ppf(1 - _WORST, shape), shape + 1))
-    return Lemons(counts, Estimate(shape, low, high), float(stats.chi2.sf(ratio, 1)) / 2, worst)
-
-
-def _crossing(
-    likelihood: Callable[[float], float], best: float, least: float, most: float
-) -> float:
-    """Return the shape below the best one from which on the likelihood is not far worse."""
-    drop = float(stats.chi2.ppf(CONFIDENCE, 1)) / 2
-    if likelihood(least) >= best - drop:
-        return exp(least)
-    return exp(float(optimize.brentq(lambda x: likelihood(x) - best + drop, least, most)))

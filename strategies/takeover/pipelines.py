@@ -224,11 +224,3 @@ def templates_needed(nodes: int, failures: int, least: int) -> range:
     are left: every number of nodes from ``(failures + 1) least`` on is a sum of them.
     """
     return range(least, nodes - failures * least + 1)
-
-
-def sizes_of(pipelines: Sequence[Template]) -> str:
-    """Write the pipelines of a job as a sum: ``2 x 11 + 8``."""
-    counts = Counter(one.nodes for one in pipelines)
-    return " + ".join(
-        f"{count} x {nodes}" if count > 1 else f"{nodes}" for nodes, count in counts.items()
-    )

@@ -12,7 +12,6 @@ from faultline.strategies.takeover.pipelines import (
     instantiated,
     iteration_time,
     regrouped,
-    sizes_of,
     templates_needed,
 )
 from faultline.strategies.takeover.templates import (
@@ -202,4 +201,3 @@ def test_an_iteration_by_hand() -> None:
     assert [one.worth for one in pipelines] == [26, 27]
     assert dealt_out([one.time_per_micro_batch for one in pipelines], 20) == (12, 8)
     assert iteration_time(pipelines, 20) == 28
-    assert sizes_of([*pipelines, pipelines[1]]) == "3 + 2 x 2"
