@@ -107,11 +107,11 @@ class _Deal:
         self._sums = {pace: count * max(1, int(level / pace)) for pace, count in counts.items()}
         while (missing := micro_batches - sum(self._sums.values())) > 0:
             pace = min(counts, key=lambda one: self._price(one, self._fewest(one), level))
-            self._sums[pace] += 1 if len(counts) > 1 else missing
-        while sum(self._sums.values()) > micro_batches:
+            self._sums[pace] += min(missing, self._with_fewest(pace))
+        while (over := sum(self._sums.values()) - micro_batches) > 0:
             givers = [pace for pace in counts if self._most(pace) > 1]
             pace = max(givers, key=lambda one: self._price(one, self._most(one) - 1, level))
-            self._sums[pace] -= 1
+            self._sums[pace] -= min(over, self._with_most(pace))
 
     @staticmethod
     def _price(pace: float, share: int, level: float) -> float:
@@ -124,8 +124,19 @@ class _Deal:
     def _most(self, pace: float) -> int:
         return -(-self._sums[pace] // self._counts[pace])
 
+    def _with_fewest(self, pace: float) -> int:
+        """Return how many pipelines of a pace have the fewest of it."""
+        return self._counts[pace] - self._sums[pace] % self._counts[pace]
+
+    def _with_most(self, pace: float) -> int:
+        return self._sums[pace] % self._counts[pace] or self._counts[pace]
+
     def move(self) -> float:
-        """Move the micro-batch that moves next as the level grows; returns that level."""
+        """Move the micro-batches that move next as the level grows; returns that level.
+
+        All that move at one level move together: the sum of squares around the level stays the same
+        meanwhile, and the mean moves one way, so the spread is least at one end.
+        """
         found, taker, giver = inf, 0.0, 0.0
         for slow in self._counts:
             for fast in self._counts:
@@ -135,8 +146,9 @@ class _Deal:
                     if level < found:
                         found, taker, giver = level, slow, fast
         if taker:
-            self._sums[taker] += 1
-            self._sums[giver] -= 1
+            moved = min(self._with_fewest(taker), self._with_most(giver))
+            self._sums[taker] += moved
+            self._sums[giver] -= moved
         return found
 
     def spread(self) -> float:
@@ -162,8 +174,12 @@ class _Deal:
 
 def iteration_time(pipelines: Sequence[Template], micro_batches: int) -> float:
     """Return the time of an iteration: the slowest pipeline's, with micro-batches dealt out."""
-    shares = dealt_out([one.time_per_micro_batch for one in pipelines], micro_batches)
-    return max(one.iteration(share) for one, share in zip(pipelines, shares, strict=True))
+    # Thousands of pipelines are of a few templates.
+    known = {id(one): one for one in pipelines}
+    paces = {key: one.time_per_micro_batch for key, one in known.items()}
+    keys = [id(one) for one in pipelines]
+    shares = dealt_out([paces[key] for key in keys], micro_batches)
+    return max(known[key].iteration(share) for key, share in set(zip(keys, shares, strict=True)))
 
 
 def instantiated(
