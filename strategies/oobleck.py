@@ -1,7 +1,7 @@
 """Oobleck: pipelines of unequal length from templates that were planned in advance.
 
 Jang et al. 2023 (Oobleck, SOSP 2023). The groups of the job are its data-parallel pipelines at the
-start. When nodes are lost, pipelines are re-formed by `takeover.templates`, missing layers are
+start. When nodes are lost, pipelines are re-formed by `takeover.pipelines`, missing layers are
 copied from pipelines that have them, and the interrupted step is done again: no checkpoint is
 loaded. When nodes come back, pipelines are re-formed once more. Below the least number of nodes
 nothing can be trained: the job restarts, and has to wait for hardware.
@@ -24,12 +24,13 @@ from faultline.strategies.base import (
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.pipelines import iteration_time, regrouped
 from faultline.strategies.takeover.published_oobleck import relative_throughput
 from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
     failures_until_nobody_is_left,
 )
-from faultline.strategies.takeover.templates import iteration_time, regrouped
+from faultline.strategies.takeover.templates import even_template
 from pydantic import Field
 
 _PAPER = "Oobleck (SOSP 2023)"
@@ -158,9 +159,12 @@ class Oobleck(Strategy):
             self._paces[pipelines] = max(1.0, now / sound)
         return self._paces[pipelines]
 
-    def _time(self, pipelines: Sequence[int]) -> int:
+    def _time(self, pipelines: Sequence[int]) -> float:
         shape = self.shape
-        return iteration_time(pipelines, shape.layers, shape.micro_batches * self.groups)
+        templates = {nodes: even_template(shape.layers, nodes) for nodes in set(pipelines)}
+        return iteration_time(
+            [templates[nodes] for nodes in pipelines], shape.micro_batches * self.groups
+        )
 
     def masked_failures(self) -> float:
         """Return the failures until no node of any pipeline is left, without repairs."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.config.errors import UserError
+from faultline.platforms.files import read_text
 from faultline.simulator.timeline import Event, EventKind
 
 ACTIVITIES = ("training", "repair", "lost", "checkpoint", "rejoin", "restart", "load")
@@ -27,6 +29,7 @@ checkpoint, rejoin, restart, load
     loading.
 """
 
+_LARGEST_BYTES = 2**28
 # What the next step begins after; the events within a step are not among them.
 _ENDS_OF_PHASES = {
     EventKind.STEP,
@@ -179,11 +182,11 @@ def read_timeline(path: Path) -> list[Event]:
         If there is no such file, or it is no timeline; names the line.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file))
+        text = read_text(path, _LARGEST_BYTES)
+        rows = list(csv.reader(StringIO(text, newline=""), strict=True))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a timeline or a sweep") from error
-    except (UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         raise UserError(f"{path}: this is no timeline: it is no CSV text") from error
     if not rows or tuple(rows[0]) != Event._fields:
         raise UserError(

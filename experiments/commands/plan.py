@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 
 from faultline.experiments.commands.output import (
-    console_as_wide_as,
     explained,
     make_folder,
     print_json,
@@ -24,7 +23,9 @@ from faultline.experiments.planner.plan import (
 from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.search import check_searchable, optimise_schemes
 from faultline.experiments.planner.situation import Wish, read_situation
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from faultline.experiments.screen import screen_as_wide_as, text_column
+from faultline.platforms.files import write_file
+from rich.progress import SpinnerColumn, TimeElapsedColumn
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -48,7 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
     )
     if arguments.optimise:
         check_searchable(situation)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColumn())
     with progress_of(*columns) as progress:
         task = progress.add_task("closed forms", total=None)
 
@@ -75,7 +76,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json(answer(plan, advice, optimised))
     else:
         # Wide enough that the table is never folded in a file.
-        print_plan(console_as_wide_as(150), plan, advice, optimised)
+        print_plan(screen_as_wide_as(150), plan, advice, optimised)
     if arguments.output is not None:
         _draw(plan, arguments)
     return 0 if plan.lines else 1
@@ -92,5 +93,5 @@ def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
         path, table = folder / f"plan-{scheme}.png", folder / f"plan-{scheme}.csv"
         with explained(folder, "choose another -o FOLDER"):
             save_figure(draw_landscape(frame, line.choice), path)
-            frame.to_csv(table, index=False, lineterminator="\n")
+            write_file(table, frame.to_csv(index=False, lineterminator="\n"))
         print(f"{path}, {table}", file=sys.stderr if arguments.json else sys.stdout)

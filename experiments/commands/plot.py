@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from faultline.experiments.analysis.course import read_timeline
-from faultline.experiments.commands.output import check_writable, explained, make_folder
+from faultline.experiments.commands.output import explained, make_folder
 from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
@@ -16,6 +16,7 @@ from faultline.experiments.figures.timeline import draw_timeline
 from faultline.experiments.report.page import make_page, render
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.runs.table import read_sweep
+from faultline.platforms.files import check_writable, write_file
 from faultline.simulator.timeline import Event
 from matplotlib.figure import Figure
 
@@ -85,8 +86,8 @@ def execute_report(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"{directory}: no run of this sweep has finished yet; let faultline sweep go on"
         )
-    check_writable(output, "--output")
-    text = render(make_page(sweep))
-    output.write_text(text, encoding="utf-8", newline="\n")
+    with explained(f"--output {output}", "name a file that can be written"):
+        check_writable(output)
+        write_file(output, render(make_page(sweep)))
     print(output)
     return 0

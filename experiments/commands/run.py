@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import csv
-import sys
+from io import StringIO
 from pathlib import Path
 
 from faultline.experiments.analysis.quantities import steps_text, time_text
 from faultline.experiments.commands.output import (
-    check_writable,
     explained,
     pairs_table,
     print_json,
@@ -19,10 +18,11 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
+from faultline.experiments.screen import Screen, text_column
+from faultline.platforms.files import check_writable, write_file
 from faultline.simulator.badput import MEANINGS
 from faultline.simulator.timeline import Event
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -30,7 +30,8 @@ def execute(arguments: argparse.Namespace) -> int:
     scenario = load_scenario(arguments.scenario, arguments.settings)
     events: list[Event] | None = None if arguments.timeline is None else []
     if arguments.timeline is not None:
-        check_writable(arguments.timeline, "--timeline")
+        with explained(f"--timeline {arguments.timeline}", "name a file that can be written"):
+            check_writable(arguments.timeline)
     record = _run_with_progress(scenario, arguments, events)
     if events is not None:
         with explained(f"--timeline {arguments.timeline}"):
@@ -47,10 +48,10 @@ def _run_with_progress(
 ) -> Record:
     append = None if events is None else events.append
     columns = (
-        TextColumn("{task.description}"),
+        text_column("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("steps, {task.fields[days]:.0f} simulated days"),
+        text_column("steps, {task.fields[days]:.0f} simulated days"),
         TimeRemainingColumn(),
     )
     with progress_of(*columns) as progress:
@@ -67,26 +68,27 @@ def _run_with_progress(
 
 def write_timeline(events: list[Event], path: Path) -> None:
     """Write a run's events as CSV, a row an event; groups are separated by blanks."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(Event._fields)
-        for event in events:
-            rows.writerow(
-                (
-                    repr(event.time_s),
-                    event.kind.value,
-                    event.step,
-                    " ".join(map(str, event.groups)),
-                    event.stacks,
-                    event.moved_types,
-                )
+    text = StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(Event._fields)
+    for event in events:
+        rows.writerow(
+            (
+                repr(event.time_s),
+                event.kind.value,
+                event.step,
+                " ".join(map(str, event.groups)),
+                event.stacks,
+                event.moved_types,
             )
+        )
+    write_file(path, text.getvalue())
 
 
 def _print_record(record: Record) -> None:
-    console = Console(file=sys.stdout)
+    console = Screen()
     job = f"{record['strategy']}, r = {record['redundancy']}, {record['groups']} groups"
-    console.print(f"{record['scenario']}: {job}", style="bold", markup=False)
+    console.print(f"{record['scenario']}: {job}", style="bold")
     console.print(pairs_table(_readable(record)))
     if record["completed_steps"] < record["steps"]:
         console.print(

@@ -15,7 +15,8 @@ from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
-from rich.console import Console
+from faultline.experiments.screen import Screen
+from faultline.platforms.files import write_file
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -29,7 +30,7 @@ def execute(arguments: argparse.Namespace) -> int:
             plan,
             directory,
             lambda: _executor(arguments),
-            Console(stderr=True),
+            Screen(stderr=True),
             limits,
             retry_failed=arguments.retry_failed,
             accept_other_code=arguments.accept_other_code,
@@ -91,12 +92,12 @@ def _write_csv(report: Report, path: Path) -> None:
     everything = pd.concat(sections, ignore_index=True)
     everything.insert(0, "section", everything.pop("section"))
     with explained(f"--csv {path}", "name a file that can be written"):
-        everything.to_csv(path, index=False)
+        write_file(path, everything.to_csv(index=False))
 
 
 def _print(report: Report) -> None:
     # Wider than most terminals, which break a line that is too long: numbers are never cut.
-    console = Console(width=200, highlight=False)
+    console = Screen(width=200)
     console.print(report.headline, style="bold")
     for name in report.sections:
         console.print()

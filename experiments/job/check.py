@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from faultline.experiments.config.errors import EXPLAINED, UserError, printable
+from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.keys import Location, Mistake
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
@@ -14,6 +14,7 @@ from faultline.experiments.config.scenario_file import ScenarioSource, read_sour
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
+from faultline.platforms.errors import one_line
 from faultline.strategies.registry import strategy_class
 from pydantic import ValidationError
 
@@ -46,7 +47,7 @@ def check_scenario(name_or_path: str) -> list[str]:
     told = [partial(source.told_syntax, mistake) for mistake in source.syntax_mistakes]
     mistakes.sort(key=lambda mistake: source.line_of(mistake.location) or 0)
     told += [partial(source.told, mistake) for mistake in mistakes]
-    lines = [printable(" ".join(tell().split())) for tell in told[:MOST_MISTAKES]]
+    lines = [one_line(tell()) for tell in told[:MOST_MISTAKES]]
     if len(told) > MOST_MISTAKES:
         lines.append(f"{source.origin}: and {len(told) - MOST_MISTAKES:,} more")
     return lines

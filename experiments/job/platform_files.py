@@ -18,7 +18,7 @@ from faultline.platforms.simgrid_check import check_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_names import CONTROLLER_HOST
 from faultline.platforms.xml_writer import write_xml, xml_text
-from faultline.simulator.probe_cache import cache_directory
+from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
@@ -117,6 +117,7 @@ def generate_preset(name: str, groups: int, directory: Path) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         write_xml(spec, path)
+        keep_within_bounds(directory)
         _WRITTEN[path] = (spec, _stamp(path))
     except OSError as error:
         raise UserError(

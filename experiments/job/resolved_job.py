@@ -276,9 +276,9 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
     named = "failures.mtbf_s"
     if table.model == "trace" or (table.model == "mix" and table.rate == "model"):
         named = f"the {table.process}'s mean time between failures"
-    if repair_s > 1e7 * failures.mtbf_s:
+    if repair_s > 1e6 * failures.mtbf_s:
         raise UserError(
-            f"{named} = {failures.mtbf_s:g}: more than ten million failures fall into one restart "
+            f"{named} = {failures.mtbf_s:g}: more than a million failures fall into one restart "
             f"of {repair_s:g} s; raise it, or shorten the restart"
         )
     if scenario.restart.failure_during == "begins-anew":

@@ -16,6 +16,7 @@ ModelName = Literal[
     "ntp-480b",
     "custom",
 ]
+HUNDRED_YEARS_S = 100 * 365.25 * 86_400.0
 _MODELLED = {"model.name": get_args(ModelName)[1:]}
 _CUSTOM = {"model.name": ["custom", "stated"]}
 _LLAMA = "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783), table 3: 70B"
@@ -85,7 +86,11 @@ class JobTable(Table):
         above=(0, 1e18),
     )
     time_limit_s: float | None = key(
-        None, "Give up after this much simulated time; unset: never.", "choice: no limit", "s", gt=0
+        HUNDRED_YEARS_S,
+        "Give up after this much simulated time.",
+        "choice: a hundred years, which no real job takes",
+        "s",
+        gt=0,
     )
     give_up_after_restarts: int = key(
         1000,

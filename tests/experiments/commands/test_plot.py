@@ -180,7 +180,7 @@ HEAD = "time_s,kind,step,groups,stacks,moved_types\n"
     [
         (b"", "first line"),
         (b"a,b,c\n1,2,3\n", "first line"),
-        (b"\xff\xfe\x00", "no CSV text"),
+        (b"\xff\xfe\x00", "not UTF-8 text"),
         (HEAD.encode(), "has no event"),
         (f"{HEAD}1.0,step,1,,1,0\n2.0,stop,1,,1,0\n".encode(), "line 3: this is no event"),
         (f"{HEAD}1.0,step,1\n".encode(), "line 2: this is no event"),

@@ -135,12 +135,14 @@ def test_oobleck_s_drop_is_a_plateau() -> None:
     """By hand: two pipelines merge into one of 16 - k nodes, whose longest stage has 3 layers.
 
     Two pipelines of 8 nodes have stages of 4 layers. An iteration of 32 micro-batches takes
-    (8 - 1) 4 + 32 = 60 with all; the three take 12, 10 and 10 of them in (10 - 1) 4 + 32 = 68.
+    (8 - 1) 4 + 32 = 60 with all. With 12 to 15 nodes T/S is 11.6 to 10.5 and 16.5 for the short
+    ones: times vary least with 14, 9 and 9 of them, in (14 - 1) 3 + 32 = 71.
     """
-    drops = [row for row in plateau_rows() if int(row.setting.split()[1]) <= 5]
-    assert len(drops) == 5
+    drops = [row for row in plateau_rows() if int(row.setting.split()[1]) <= 4]
+    assert len(drops) == 4
     for row in drops:
-        assert row.low == row.high == row.simulated == pytest.approx(100 * (1 - 60 / 68))
+        assert row.low == row.high == pytest.approx(row.simulated)
+        assert row.simulated == pytest.approx(100 * (1 - 60 / 71))
 
 
 def test_the_headline_says_what_becomes_of_the_published_one(runs: pd.DataFrame) -> None:
