@@ -77,9 +77,7 @@ def in_own_process(
     context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process"])
     for _ in range(_ATTEMPTS):
         receiving, sending = context.Pipe(duplex=False)
-        process = context.Process(
-            target=_answer, args=(sending, function, args, kwargs), daemon=True
-        )
+        process = context.Process(target=_answer, args=(sending, function, args, kwargs))
         with receiving:
             try:
                 process.start()
