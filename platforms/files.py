@@ -72,10 +72,11 @@ def read_text(path: str | Path, most_bytes: int) -> str:
         raise OSError(errno.EILSEQ, "not UTF-8 text", str(path)) from None
 
 
-def write_file(path: Path, content: bytes | str) -> None:
+def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
     """Put a file in its place, all at once, also if the machine loses power.
 
-    What was there stays as it was until the new one is whole on the disk.
+    What was there stays as it was until the new one is whole on the disk. The process's mask is
+    taken off `mode`, as of any new file.
 
     Raises
     ------
@@ -88,7 +89,7 @@ def write_file(path: Path, content: bytes | str) -> None:
         check_replaceable(path)
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(draft, flags, 0o666), "wb") as file:
+            with os.fdopen(os.open(draft, flags, mode), "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
