@@ -47,7 +47,7 @@ def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> byte
         found = os.fstat(descriptor)
         _check_regular(found, path)
         pieces: list[bytes] = []
-        left = most_bytes + 1
+        left = most_bytes + 1 if found.st_size <= most_bytes else 0
         # What would have to be waited for, as in a file of the kernel, is None.
         while left and (piece := file.read(min(left, max(found.st_size + 1, _LEAST_PIECE)))):
             pieces.append(piece)
