@@ -11,6 +11,7 @@ import errno
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 MEBIBYTE = 2**20
@@ -39,19 +40,24 @@ def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> byte
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     try:
         # Looked at before it is opened, too: to open a device may do something.
-        _check_regular(Path(path).stat(follow_symlinks=follow), path)
+        _check_regular(os.stat(path, follow_symlinks=follow), path)  # noqa: PTH116 - asked often
         descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     except ValueError as error:  # A name with a NUL.
         raise OSError(errno.EINVAL, str(error), str(path)) from None
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
+    try:
         found = os.fstat(descriptor)
         _check_regular(found, path)
         pieces: list[bytes] = []
         left = most_bytes + 1 if found.st_size <= most_bytes else 0
-        # What would have to be waited for, as in a file of the kernel, is None.
-        while left and (piece := file.read(min(left, max(found.st_size + 1, _LEAST_PIECE)))):
-            pieces.append(piece)
-            left -= len(piece)
+        # A file of the kernel says that it has no size, and may have nothing to say for now.
+        with suppress(BlockingIOError):
+            while left and (
+                piece := os.read(descriptor, min(left, max(found.st_size + 1, _LEAST_PIECE)))
+            ):
+                pieces.append(piece)
+                left -= len(piece)
+    finally:
+        os.close(descriptor)
     if not left:
         size = f"{most_bytes // MEBIBYTE} MiB" if most_bytes >= MEBIBYTE else f"{most_bytes} bytes"
         raise OSError(errno.EFBIG, f"larger than {size}", str(path))

@@ -150,7 +150,8 @@ def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
             columns[key] = pa.array([values[position] for _, values, _ in rows])
         columns["seed"] = pa.array([seed for _, _, seed in rows], pa.int64())
         records = [run.record or {} for run, _, _ in rows]
-        for name in dict.fromkeys(name for record in records for name in record):
+        shapes = dict.fromkeys(tuple(record) for record in records)
+        for name in dict.fromkeys(name for shape in shapes for name in shape):
             if name not in columns:
                 defined = column(name)
                 kind = _TYPES.get(defined.kind) if defined is not None else None
@@ -226,6 +227,13 @@ def damaged_tables(directory: Path) -> list[Misplaced]:
     except DamagedError as error:
         misplaced.append(Misplaced(csv, str(error)))
     return misplaced
+
+
+def tables_stand(directory: Path, manifest: Manifest) -> bool:
+    """Tell whether both tables are there, whole, of this plan, and younger than any run."""
+    if not _table_is_youngest(directory) or not (directory / CSV).exists():
+        return False
+    return not damaged_tables(directory) and read_table(directory, manifest) is not None
 
 
 def _read_parquet(path: Path) -> pa.Table:
