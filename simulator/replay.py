@@ -9,7 +9,7 @@ no failure can fall are played together, so that a run costs by its failures and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
@@ -263,29 +263,34 @@ class ReplayEngine:
         if phase.lacks_standbys:
             restart_s += self._job.durations.recovery.without_standby_s
         clocks, next_failure_s = self.clocks, self._next_failure_s
-        coming = [group for group in range(phase.groups) if group not in phase.absent]
+        absent = set(phase.absent)
         begins_anew = rules.failure_in_restart == "begins-anew"
         failures: list[tuple[float, int]] = []
         end_s = start_s + restart_s
-        for group in range(phase.groups):
-            if group not in self._dropped and next_failure_s[group] <= start_s:
+        unwatched = self._down | self._dropped
+        for group in self._failing_until(start_s, unwatched):
+            if group not in self._dropped:
                 clocks.take(group, start_s)
             clocks.take_while_down(group, start_s)
-        for group in coming:
-            begun_s = start_s
-            while begins_anew and next_failure_s[group] <= begun_s + restart_s:
-                begun_s = clocks.take_at_occurrence(group)
-                failures.append((begun_s, group))
-            end_s = max(end_s, begun_s + restart_s)
+        if begins_anew:
+            for group in self._failing_until(start_s + restart_s, unwatched, absent):
+                begun_s = start_s
+                while next_failure_s[group] <= begun_s + restart_s:
+                    begun_s = clocks.take_at_occurrence(group)
+                    failures.append((begun_s, group))
+                end_s = max(end_s, begun_s + restart_s)
         if rules.failure_while_waiting == "absorbed" or not begins_anew:
-            for group in coming:
+            for group in self._failing_until(end_s, unwatched, absent):
                 while next_failure_s[group] <= end_s:
                     failures.append((clocks.take_at_occurrence(group), group))
         self.now_s = end_s
         self._down.clear()
-        self._dropped = set(phase.absent)
         self._busy_until_s.clear()
-        self._watch(coming)
+        self._dropped = absent
+        if absent:
+            self._watch(group for group in range(phase.groups) if group not in absent)
+        for group in () if absent else unwatched:
+            heappush(self._upcoming, (next_failure_s[group], group))
         return Outcome(end_s, (), tuple(sorted(failures)), self.clocks.collect(phase.asks))
 
     def _stall(self, phase: Stall) -> Outcome:
@@ -294,15 +299,34 @@ class ReplayEngine:
 
     def _load(self, phase: Load) -> Outcome:
         loading, left = 0, self._unharmed(phase.members)
-        while left and len(left) != loading:
-            loading, load_s = len(left), phase.duration_s
+        while left and left != loading:
+            loading, load_s = left, phase.duration_s
             self.now_s += self._job.load_s(loading) if load_s is None else load_s
-            left = self._unharmed(left)
+            left = self._unharmed(phase.members)
         return Outcome(self.now_s)
 
-    def _unharmed(self, groups: Iterable[int]) -> list[int]:
-        next_failure_s, now_s = self._next_failure_s, self.now_s
-        return [group for group in groups if next_failure_s[group] > now_s]
+    def _failing_until(
+        self, time_s: float, unwatched: set[int], spared: Collection[int] = ()
+    ) -> list[int]:
+        """Return the groups that fail next until that time, in ascending order.
+
+        Those that were watched are not any more: they are moved to `unwatched`.
+        """
+        upcoming, next_failure_s = self._upcoming, self._next_failure_s
+        while upcoming and upcoming[0][0] <= time_s:
+            unwatched.add(heappop(upcoming)[1])
+        failing = (group for group in unwatched if next_failure_s[group] <= time_s)
+        return sorted(group for group in failing if group not in spared)
+
+    def _unharmed(self, members: Sequence[int]) -> int:
+        """Return how many members have not failed by now; all of them are watched."""
+        upcoming, failed = self._upcoming, []
+        while upcoming and upcoming[0][0] <= self.now_s:
+            failed.append(heappop(upcoming))
+        for failure in failed:
+            heappush(upcoming, failure)
+        everyone = len(members) == self._job.work.groups
+        return len(members) - sum(everyone or group in members for _, group in failed)
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
         for group in phase.groups:

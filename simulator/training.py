@@ -366,8 +366,10 @@ class Training:
             self._log(EventKind.WIPE_OUT)
         yield from self._begin_anew()
         self._contract.restarted()
-        members = set(strategy.plan().members)
-        absent = tuple(group for group in range(self.work.groups) if group not in members)
+        members = strategy.plan().members
+        absent: tuple[int, ...] = ()
+        if len(members) < self.work.groups:
+            absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
         outcome = yield Restart(self.work.groups, absent, self._asks, not self._standbys_suffice())
         self._spend("restart", outcome)

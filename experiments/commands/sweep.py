@@ -11,6 +11,7 @@ import pandas as pd
 from faultline.experiments.analysis.comparison_report import Report, make_report, rich_table
 from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.config.grid import read_grid
+from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
@@ -21,6 +22,8 @@ from faultline.platforms.files import write_file
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if some runs failed."""
+    if arguments.scheduler is not None:
+        security_for(arguments.scheduler, arguments.certificates)
     plan = make_plan(read_grid(arguments.grid))
     memory = arguments.memory_limit
     limits = Limits(arguments.time_limit, None if memory is None else max(1, round(memory)))
@@ -49,7 +52,7 @@ def _executor(arguments: argparse.Namespace) -> Executor:
     if arguments.scheduler is not None:
         from faultline.experiments.runs.dask_cluster import DaskExecutor
 
-        return DaskExecutor(arguments.scheduler)
+        return DaskExecutor(arguments.scheduler, arguments.certificates)
     return LocalExecutor(arguments.workers)
 
 
