@@ -16,6 +16,7 @@ from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_in_simgrid
 from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_differences import spec_differences
 from faultline.platforms.xml_names import CONTROLLER_HOST
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.probe_cache import cache_directory
@@ -63,6 +64,19 @@ def spec_of(scenario: Scenario) -> ClusterSpec | None:
         If there is no such platform, or it is broken.
     """
     return spec_of_cluster(scenario.platform.file)
+
+
+def edited_platform(scenario: Scenario) -> Platform | None:
+    """Return the platform of a scenario whose XML differs from the spec that it keeps."""
+    if scenario.platform.file in preset_names():
+        return None
+    path = cluster_file(scenario.platform.file)
+    return platform_at(path) if _was_edited(path, _stamp(path)) else None
+
+
+@lru_cache(maxsize=8)
+def _was_edited(path: Path, _stamp: tuple[int, int, int] | None) -> bool:
+    return bool(spec_differences(platform_at(path)))
 
 
 def cut_off_with_a_switch(name: str) -> int | None:
