@@ -3,8 +3,9 @@
 What is played is the platform with the doors to its host memories, and one GPU a server where all
 GPUs of a server do the same (`simulator.simgrid_engine.folded_servers`), which is as exact and
 faster; of an XML that was edited, all of them. A copy to the own memory, and a load from it, meets
-nothing but what the GPUs of the server do: one server tells the time of all. Copies to peers, the
-all-reduce, and the writing of a group are played by all nodes that take part, wherever they are.
+nothing but what the GPUs of the server do: where servers are alike, one tells the time of all.
+Copies to peers, the all-reduce, and the writing of a group are played by all nodes that take part,
+wherever they are; a rebuild by one of the largest groups of peers.
 
 Between host memory and network a platform has the PCIe link of the GPU at the same door, down and
 up again; that is in the way only where PCIe is slower than the adapter, or something else is on it.
@@ -69,7 +70,7 @@ def probe_state_transfers(
         SimGrid aborts.
     """
     with _played_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
-        times = _measured(path, layout, transfers, memory_bytes_per_s)
+        times = _measured(path, layout, transfers, memory_bytes_per_s, alike=edited is None)
     return replace(times, host_memory_bytes=spec.host.memory_bytes)
 
 
@@ -99,7 +100,7 @@ def cached_state_probe(
         times = cached(
             path,
             asked,
-            lambda: _measured(path, layout, transfers, memory_bytes_per_s),
+            lambda: _measured(path, layout, transfers, memory_bytes_per_s, alike=edited is None),
             believable,
             directory,
         )
@@ -124,7 +125,12 @@ def _played_platform(
     opened = played.model_copy(
         update={"host": played.host.model_copy(update={"doors": True}), "disk": None}
     )
-    text = with_memory_doors(edited, spec) if edited else xml_text(opened)
+    text = xml_text(opened)
+    if edited is not None:
+        text = with_memory_doors(edited, spec)
+        buses = (link for link in edited.links.values() if link.link_class == "hostmemory")
+        widths = (link.bandwidth_bytes_per_s for link in buses)
+        memory_bytes_per_s = min(widths, default=memory_bytes_per_s)
     with tempfile.TemporaryDirectory(prefix="faultline-") as directory:
         path = Path(directory) / "platform.xml"
         path.write_text(text, encoding="utf-8")
@@ -164,7 +170,12 @@ def _memory_bandwidth(spec: ClusterSpec) -> float:
 
 
 def _measured(
-    path: Path, layout: Layout, transfers: StateTransfers, memory_bytes_per_s: float
+    path: Path,
+    layout: Layout,
+    transfers: StateTransfers,
+    memory_bytes_per_s: float,
+    *,
+    alike: bool,
 ) -> StateTransferTimes:
     snapshot_bytes = transfers.snapshot_bytes_per_gpu
     rebuilt_bytes = transfers.rebuilt_bytes_per_gpu
@@ -176,9 +187,12 @@ def _measured(
     )
     disturbing = [flow for node in nodes for flow in snapshots(layout, node, snapshot_bytes)]
     lost, *survivors = max(transfers.peers, key=len, default=(0,))
+    # Where servers are alike, one tells the time of all.
+    told_by = nodes[:1] if alike else nodes
+    state_bytes = transfers.state_bytes_per_gpu
     scenes = [
-        Scene(snapshots(layout, 0, snapshot_bytes)),
-        Scene(loads(layout, 0, transfers.state_bytes_per_gpu)),
+        Scene([flow for node in told_by for flow in snapshots(layout, node, snapshot_bytes)]),
+        Scene([flow for node in told_by for flow in loads(layout, node, state_bytes)]),
         Scene(all_reduce),
         Scene(all_reduce, background=disturbing),
         Scene(copies),
