@@ -19,7 +19,7 @@ _ORDER = ("prop", "host", "router", "link", "route")
 class GpuAtHost(NamedTuple):
     """A GPU: its number, that of its host, and the links on its way to the host."""
 
-    index: int
+    number: int
     host: int
     way: list[str]
 
@@ -41,12 +41,12 @@ def add_memory_doors(zone: ET.Element, spec: ClusterSpec, gpus: Iterable[GpuAtHo
             zone.append(link(bus, width, memory.memory_latency_s, "SHARED"))
         way = gpu.way
         if memory.link_bandwidth_bytes_per_s is not None:
-            way = [f"hostlink-{gpu.index:06d}"]
+            way = [f"hostlink-{gpu.number:06d}"]
             width, latency_s = memory.link_bandwidth_bytes_per_s, spec.nic.pcie_latency_s
             zone.append(link(way[0], width, latency_s, "SPLITDUPLEX"))
-        door = xml_names.memory(gpu.index)
+        door = xml_names.memory(gpu.number)
         host(zone, door, "1Gf", {xml_names.ROLE_PROPERTY: "memory"})
-        ends = xml_names.gpu(gpu.index), door
+        ends = xml_names.gpu(gpu.number), door
         zone.append(route(*ends, [*way, bus], "UP", undirected=[bus]))
     zone[:] = sorted(zone, key=lambda element: _ORDER.index(element.tag))
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import parallel_job, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.step_timing import StepTime, time_step
+from faultline.simulator.simgrid_engine.process import SimulationError
+from faultline.simulator.simgrid_engine.step_timing import KeptTimer, StepTime
 
 # Raise it when the same step would be played otherwise.
 _PLAY_VERSION = 1
@@ -90,7 +93,7 @@ def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes
 
 
 @lru_cache(maxsize=64)
-def _step_time(path: Path, _changed_ns: int, step: PlacedStep) -> StepTime:
+def _step_time(path: Path, changed_ns: int, step: PlacedStep) -> StepTime:
     def believable(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
             raise ValueError("is of another version")
@@ -98,6 +101,20 @@ def _step_time(path: Path, _changed_ns: int, step: PlacedStep) -> StepTime:
             raise ValueError("has a time that is none")
         return StepTime(**stored)
 
+    def play() -> StepTime:
+        # A process that is forked from this one has no part in its timers.
+        return _kept_timer(path, changed_ns, os.getpid())(step.hosts, step.pattern)
+
     asked = [_PLAY_VERSION, repr(step)]
-    with explaining_aborts(path):
-        return cached(path, asked, lambda: time_step(path, step.hosts, step.pattern), believable)
+    try:
+        with explaining_aborts(path):
+            return cached(path, asked, play, believable)
+    except (UserError, SimulationError):
+        # The timer's process is gone.
+        _kept_timer.cache_clear()
+        raise
+
+
+@lru_cache(maxsize=2)
+def _kept_timer(path: Path, _changed_ns: int, _process: int) -> KeptTimer:
+    return KeptTimer(path)

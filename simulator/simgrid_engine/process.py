@@ -55,6 +55,53 @@ class SimgridResult:
     peak_memory_bytes: int
 
 
+class OwnProcess:
+    """A process beside this one, in which one engine may be created; it ends with this object.
+
+    Parameters
+    ----------
+    begin : callable, optional
+        Called first in that process: of a module, so that it is found there.
+    arguments : tuple
+        What it is called with.
+    """
+
+    def __init__(
+        self, begin: Callable[..., None] | None = None, arguments: tuple[object, ...] = ()
+    ) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process"])
+        self._pool = ProcessPoolExecutor(
+            1, mp_context=context, initializer=_begin, initargs=(begin, arguments)
+        )
+
+    def __enter__(self) -> OwnProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def call(
+        self,
+        function: Callable[Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """Call a module-level function there and return what it returns.
+
+        Raises
+        ------
+        SimulationError
+            If the process died, as it does where SimGrid aborts.
+        """
+        try:
+            return self._pool.submit(function, *args, **kwargs).result()
+        except BrokenProcessPool as error:
+            raise SimulationError("SimGrid aborted the simulation") from error
+        except (RuntimeError, TypeError) as error:
+            raise SimulationError(f"SimGrid refused to go on: {error}") from error
+
+
 def in_own_process(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
@@ -65,20 +112,15 @@ def in_own_process(
     SimulationError
         If the process died, as it does where SimGrid aborts.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process"])
-    with ProcessPoolExecutor(1, mp_context=context, initializer=_begin) as pool:
-        try:
-            return pool.submit(function, *args, **kwargs).result()
-        except BrokenProcessPool as error:
-            raise SimulationError("SimGrid aborted the simulation") from error
-        except (RuntimeError, TypeError) as error:
-            raise SimulationError(f"SimGrid refused to go on: {error}") from error
+    with OwnProcess() as process:
+        return process.call(function, *args, **kwargs)
 
 
-def _begin() -> None:
+def _begin(begin: Callable[..., None] | None, arguments: tuple[object, ...]) -> None:
     # An interrupt ends this process at once; the parent says so.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if begin is not None:
+        begin(*arguments)
 
 
 def run_on_simgrid(

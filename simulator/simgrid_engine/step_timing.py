@@ -24,7 +24,7 @@ from faultline.simulator.pattern.activity_graph import (
     sync_graph,
 )
 from faultline.simulator.pattern.step_pattern import StepPattern
-from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine.process import OwnProcess, in_own_process
 
 if TYPE_CHECKING:
     import simgrid
@@ -96,25 +96,6 @@ Timer = Callable[["Hosts", StepPattern], StepTime]
 """Times a step that GPU hosts play; by replica, stage and position."""
 
 
-def time_step(
-    platform: Path, hosts: Hosts, pattern: StepPattern, *, folds: bool = True
-) -> StepTime:
-    """Let SimGrid play a step, in a process of its own.
-
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    hosts : sequence
-        GPU hosts by replica, stage and position.
-    pattern : StepPattern
-        What is played.
-    folds : bool
-        Whether equal ranks may stand for each other.
-    """
-    return time_steps(platform, [(hosts, pattern)], folds=folds)[0]
-
-
 def time_steps(
     platform: Path, steps: Sequence[tuple[Hosts, StepPattern]], *, folds: bool = True
 ) -> list[StepTime]:
@@ -137,16 +118,55 @@ def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool =
     return in_own_process(_with_timer, platform, plan, folds)
 
 
+class KeptTimer:
+    """A timer whose process keeps the platform loaded, for as long as this object lives.
+
+    Parameters
+    ----------
+    platform : Path
+        Platform XML.
+    """
+
+    def __init__(self, platform: Path) -> None:
+        self._process = OwnProcess(_keep_timer, (platform,))
+
+    def __call__(self, hosts: Hosts, pattern: StepPattern) -> StepTime:
+        """Let SimGrid play a step.
+
+        Raises
+        ------
+        SimulationError
+            If SimGrid aborts, now or at an earlier step.
+        """
+        return self._process.call(_time_kept, hosts, pattern)
+
+
+_KEPT: list[_StepTimer] = []
+"""The one timer of a process that keeps one."""
+
+
+def _keep_timer(platform: Path) -> None:
+    _KEPT.append(_timer_of(platform, folds=True))
+
+
+def _time_kept(hosts: Hosts, pattern: StepPattern) -> StepTime:
+    return _KEPT[0](hosts, pattern)
+
+
 def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[StepTime]:
     return [timer(hosts, pattern) for hosts, pattern in steps]
 
 
 def _with_timer(platform: Path, plan: Callable[[Timer], Result], folds: bool) -> Result:
+    return plan(_timer_of(platform, folds))
+
+
+def _timer_of(platform: Path, folds: bool) -> _StepTimer:
     from faultline.simulator.simgrid_engine.loading import load_engine
 
     engine = load_engine(platform)
     engine.netzone_root.seal()
-    return plan(_StepTimer(engine, folds))
+    return _StepTimer(engine, folds)
 
 
 class _StepTimer:
