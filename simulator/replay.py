@@ -29,6 +29,7 @@ from faultline.simulator.phases import (
     Rejoin,
     Restart,
     Save,
+    Saves,
     Stall,
 )
 from numpy.typing import NDArray
@@ -85,7 +86,11 @@ class ReplayEngine:
         now_s, steps, pace = self.now_s, 0, self._pace
         if self._down or self._busy_until_s:
             return Outcome(now_s)
-        compute, _, at_most, until_s = phase
+        compute, _, at_most, until_s, saves = phase
+        if saves and pace.draws_ahead:
+            outcome = self._quiet_rounds(phase, saves)
+            if outcome.saves:
+                return outcome
         groups, stacks = len(compute.members), compute.stacks
         size = compute.stack_size * compute.pace
         whole_s = self._job.all_reduce_s(compute.members)
@@ -114,6 +119,31 @@ class ReplayEngine:
             steps += quiet
         self.now_s = now_s
         return Outcome(now_s, steps=steps, all_reduce_s=steps * whole_s)
+
+    def _quiet_rounds(self, phase: QuietSteps, saves: Saves) -> Outcome:
+        """Play rounds of steps and a checkpoint, as long as none can be touched by a failure."""
+        compute, pace, now_s = phase.compute, self._pace, self.now_s
+        size, stacks = compute.stack_size * compute.pace, compute.stacks
+        whole_s, save_s = self._job.all_reduce_s(compute.members), self._job.durations.save_s
+        longest_s = pace.longest_s(stacks) * size + whole_s
+        nominal_s = pace.nominal_s(stacks) * size + whole_s
+        quiet_s = min(phase.until_s, self._upcoming[0][0] if self._upcoming else inf)
+        steps, rounds, following = 0, 0, phase.at_most
+        while steps + following < saves.before and now_s + following * longest_s + save_s < quiet_s:
+            steps += following
+            while following:
+                likely = (quiet_s - now_s) / nominal_s
+                ends_s = self._ends_ahead(compute, now_s, following, likely)
+                played = len(ends_s) // 2
+                pace.pass_over(played)
+                now_s = ends_s.item(2 * played)
+                following -= played
+            now_s += save_s
+            rounds, following = rounds + 1, saves.every
+        self.now_s = now_s
+        return Outcome(
+            now_s, steps=steps, all_reduce_s=steps * whole_s, saves=rounds, save_s=rounds * save_s
+        )
 
     def _ends_ahead(
         self, compute: Compute, now_s: float, at_most: int, likely: float

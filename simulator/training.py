@@ -25,6 +25,7 @@ from faultline.simulator.phases import (
     Rejoin,
     Restart,
     Save,
+    Saves,
     Stall,
 )
 from faultline.simulator.progress import Progress
@@ -136,12 +137,16 @@ class Training:
         outcome = yield quiet
         if not outcome.steps:
             return False
-        compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s
+        compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s - outcome.save_s
         self._computed(play, outcome.steps, compute_s)
         self._reduced(outcome.all_reduce_s)
         progress.now_s = outcome.now_s
         progress.completed_steps += outcome.steps
         progress.completed_batches += outcome.steps * play.share
+        if outcome.saves:
+            progress.seconds["checkpoint"] += outcome.save_s
+            self._saved_now(outcome.saves)
+            return True
         yield from self._save_what_is_due(play.down)
         return outcome.steps == quiet.at_most or outcome.now_s >= quiet.until_s
 
@@ -168,7 +173,18 @@ class Training:
         at_most = min(due_step - done, ceil(batches_left / play.share))
         if at_most < 1 or until_s <= now_s:
             return None
-        return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s)
+        saves = self._saves_on_the_way(play, int(at_most), ceil(batches_left / play.share))
+        return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s, saves)
+
+    def _saves_on_the_way(self, play: StepPhases, first: int, steps_left: int) -> Saves | None:
+        """Return the checkpoints between the next steps, where these are all that is to be done."""
+        every = self.work.checkpoint_policy.every_steps
+        rejoins = play.down and self.rules.rejoin == "at-checkpoint"
+        if first + (every or inf) >= steps_left or rejoins or not self.strategy.checkpoint_waits:
+            return None
+        if self._memory.shelves or self._memory.holds_last_step:
+            return None
+        return Saves(play.compute.members[0], every, steps_left)
 
     def _save_what_is_due(self, down: int) -> Generator[Phase, Outcome, None]:
         """Take snapshots and write a checkpoint at the end of a step, as far as they are due."""
@@ -289,10 +305,7 @@ class Training:
             if not outcome.missing:
                 # Who writes while the others go on is late for the next step.
                 saved, self._disturbed = True, not waits
-                progress.checkpoints += 1
-                self._saved = self._state(progress.now_s)
-                self._unsaved_since_s = progress.now_s
-                self._restarts_since_save = 0
+                self._saved_now()
                 if self._record:
                     self._log(EventKind.CHECKPOINT, groups=(writer,))
                 break
@@ -300,9 +313,19 @@ class Training:
                 self._log(EventKind.CHECKPOINT_SKIPPED, groups=(writer,))
             if self.rules.failed_writer == "skips" and not last:
                 break
-        if self._on_checkpoint:
+        if self._on_checkpoint and not saved:
             self._on_checkpoint(progress.completed_steps, progress.now_s)
         return saved
+
+    def _saved_now(self, checkpoints: int = 1) -> None:
+        """The last of some checkpoints has been written at this moment."""
+        progress = self.progress
+        progress.checkpoints += checkpoints
+        self._saved = self._state(progress.now_s)
+        self._unsaved_since_s = progress.now_s
+        self._restarts_since_save = 0
+        if self._on_checkpoint:
+            self._on_checkpoint(progress.completed_steps, progress.now_s)
 
     def _readmit(self) -> Generator[Phase, Outcome, None]:
         """Take back those groups for which there is hardware again."""
