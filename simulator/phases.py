@@ -29,6 +29,8 @@ class Compute:
         Stacks by group where only some of the members have to compute.
     pace : float
         Factor on all compute times.
+    without : tuple of str
+        Switches that are down, around which there is a way.
     """
 
     members: tuple[int, ...]
@@ -36,6 +38,7 @@ class Compute:
     stack_size: int = 1
     patch: Mapping[int, int] | None = None
     pace: float = 1.0
+    without: tuple[str, ...] = ()
 
 
 class Saves(NamedTuple):
@@ -93,9 +96,10 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
-    """Members reduce their gradients; fails if one of them is missing."""
+    """Members reduce their gradients, without some switches; fails if a member is missing."""
 
     members: tuple[int, ...]
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

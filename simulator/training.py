@@ -13,6 +13,7 @@ from faultline.simulator.contract import Contract
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.job import Rules, Work
 from faultline.simulator.memory import Memory
+from faultline.simulator.network_outages import Detours
 from faultline.simulator.phases import (
     AllReduce,
     Compute,
@@ -81,6 +82,8 @@ class Training:
         self._spares = SparePool(work.spare_groups, work.repair_s)
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
+        outages = work.network_outages
+        self._detours = Detours(iter(()) if outages is None else outages())
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
         self._restarts_since_save = 0
         self._disturbed = False
@@ -101,7 +104,10 @@ class Training:
                 yield from self._hand_back()
             if self._plan is not self.strategy.plan():
                 self._plan = self._contract.replanned()
-                play = StepPhases(self._plan, work)
+                play = StepPhases(self._plan, work, self._detours.without)
+            if self._detours.next_change_s <= progress.now_s:
+                self._detours.advance(progress.now_s)
+                play = StepPhases(self._plan, work, self._detours.without)
             if not self._disturbed and (yield from self._play_quiet_steps(play)):
                 continue
             self._disturbed = False
@@ -169,6 +175,7 @@ class Training:
             # After each step groups may come back.
             until_s = min(until_s, self._spares.next_ready_s)
         until_s = min(until_s, self._limit_s, self._hits.next_repair_s)
+        until_s = min(until_s, self._detours.next_change_s)
         batches_left = self.work.steps - _ROUNDING - progress.completed_batches
         at_most = min(due_step - done, ceil(batches_left / play.share))
         if at_most < 1 or until_s <= now_s:
@@ -265,7 +272,7 @@ class Training:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
                 return True
-            outcome = yield AllReduce(plan.members)
+            outcome = yield AllReduce(plan.members, self._detours.without)
             if not outcome.missing:
                 self._reduced(outcome.now_s - progress.now_s)
                 progress.now_s = outcome.now_s
@@ -288,7 +295,8 @@ class Training:
             0,
             plan.stack_size,
             verdict.patch,
-            plan.pace * self.work.pace_of(plan.members),
+            plan.pace * self.work.pace_of(plan.members, self._detours.without),
+            self._detours.without,
         )
         self._spend("patch_compute", outcome)
 

@@ -11,7 +11,8 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import cluster_file, platform_at, spec_of_cluster
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch
+from faultline.platforms.fabric import fabric_layers
+from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch, switches_with_a_way_around
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_in_simgrid
@@ -89,6 +90,20 @@ def cut_off_with_a_switch(name: str) -> int | None:
         return None
     path = cluster_file(name)
     return _cut_off_in_file(path, _stamp(path))
+
+
+def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
+    """Return the switches of a platform around which there is a way, and how many have none."""
+    return _detours_in_file(path, _stamp(path))
+
+
+@lru_cache(maxsize=8)
+def _detours_in_file(
+    path: Path, _stamp: tuple[int, int, int] | None
+) -> tuple[tuple[str, ...], int]:
+    platform = platform_at(path)
+    around = switches_with_a_way_around(platform)
+    return around, sum(layer.switches for layer in fabric_layers(platform)) - len(around)
 
 
 @lru_cache(maxsize=8)

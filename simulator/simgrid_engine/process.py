@@ -7,9 +7,8 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
 from typing import ParamSpec, TypeVar
@@ -64,22 +63,33 @@ class OwnProcess:
         Called first in that process: of a module, so that it is found there.
     arguments : tuple
         What it is called with.
+    kept : bool
+        Whether it is left behind when this process ends, instead of being waited for; it may have
+        no process of its own then.
     """
 
     def __init__(
-        self, begin: Callable[..., None] | None = None, arguments: tuple[object, ...] = ()
+        self,
+        begin: Callable[..., None] | None = None,
+        arguments: tuple[object, ...] = (),
+        *,
+        kept: bool = False,
     ) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process"])
-        self._pool = ProcessPoolExecutor(
-            1, mp_context=context, initializer=_begin, initargs=(begin, arguments)
+        self._tasks, tasks_there = context.Pipe()
+        self._process = context.Process(
+            target=_serve, args=(tasks_there, begin, arguments), daemon=kept
         )
+        self._process.start()
+        tasks_there.close()
 
     def __enter__(self) -> OwnProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pool.shutdown()
+        self._tasks.close()
+        self._process.join()
 
     def call(
         self,
@@ -95,11 +105,16 @@ class OwnProcess:
             If the process died, as it does where SimGrid aborts.
         """
         try:
-            return self._pool.submit(function, *args, **kwargs).result()
-        except BrokenProcessPool as error:
-            raise SimulationError("SimGrid aborted the simulation") from error
-        except (RuntimeError, TypeError) as error:
+            self._tasks.send((function, args, kwargs))
+            result, error = self._tasks.recv()
+        except (EOFError, ConnectionError) as died:
+            raise SimulationError("SimGrid aborted the simulation") from died
+        if isinstance(error, (RuntimeError, TypeError)):
             raise SimulationError(f"SimGrid refused to go on: {error}") from error
+        if error is not None:
+            raise error
+        returned: Result = result
+        return returned
 
 
 def in_own_process(
@@ -116,11 +131,24 @@ def in_own_process(
         return process.call(function, *args, **kwargs)
 
 
-def _begin(begin: Callable[..., None] | None, arguments: tuple[object, ...]) -> None:
+def _serve(
+    tasks: Connection, begin: Callable[..., None] | None, arguments: tuple[object, ...]
+) -> None:
+    """Do what is asked until nobody is left to ask."""
     # An interrupt ends this process at once; the parent says so.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if begin is not None:
         begin(*arguments)
+    while True:
+        try:
+            function, args, kwargs = tasks.recv()
+        except EOFError:
+            return
+        try:
+            answer = function(*args, **kwargs), None
+        except Exception as error:
+            answer = None, error
+        tasks.send(answer)
 
 
 def run_on_simgrid(
@@ -153,7 +181,7 @@ def _simulate(
 
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
-    player = SimgridEngine(job, traffic)
+    player = SimgridEngine(job, traffic, platform)
     player.failure_injector.power_on()
     failure: list[str] = []
 

@@ -9,7 +9,7 @@ narrowed by as much. On a platform that is uneven anywhere on the way, everybody
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -128,17 +128,17 @@ class KeptTimer:
     """
 
     def __init__(self, platform: Path) -> None:
-        self._process = OwnProcess(_keep_timer, (platform,))
+        self._process = OwnProcess(_keep_timer, (platform,), kept=True)
 
-    def __call__(self, hosts: Hosts, pattern: StepPattern) -> StepTime:
-        """Let SimGrid play a step.
+    def __call__(self, hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
+        """Let SimGrid play a step, with a share of the bandwidth of some links.
 
         Raises
         ------
         SimulationError
             If SimGrid aborts, now or at an earlier step.
         """
-        return self._process.call(_time_kept, hosts, pattern)
+        return self._process.call(_time_kept, hosts, pattern, shares)
 
 
 _KEPT: list[_StepTimer] = []
@@ -149,8 +149,14 @@ def _keep_timer(platform: Path) -> None:
     _KEPT.append(_timer_of(platform, folds=True))
 
 
-def _time_kept(hosts: Hosts, pattern: StepPattern) -> StepTime:
-    return _KEPT[0](hosts, pattern)
+def _time_kept(hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
+    from faultline.simulator.simgrid_engine.narrowing import narrowed
+
+    if not shares:
+        return _KEPT[0](hosts, pattern)
+    # Passes are remembered as they are on the whole platform.
+    with narrowed(shares):
+        return _KEPT[0].forgetting()(hosts, pattern)
 
 
 def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[StepTime]:
@@ -175,6 +181,10 @@ class _StepTimer:
     def __init__(self, engine: simgrid.Engine, folds: bool) -> None:
         self._engine, self._folds = engine, folds
         self._known: dict[tuple[object, ...], tuple[dict[str, float], int]] = {}
+
+    def forgetting(self) -> _StepTimer:
+        """Return a timer on the same platform that knows of no step yet."""
+        return _StepTimer(self._engine, self._folds)
 
     def __call__(self, hosts: Hosts, pattern: StepPattern) -> StepTime:
         """Play the passes of a step, or what they follow from, and what comes behind them."""

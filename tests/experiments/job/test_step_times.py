@@ -209,6 +209,52 @@ def test_engines_agree_where_the_slow_group_dies(four_servers: Path, edit: Edit)
     assert without < 0.9 * question.step.step_s
 
 
+SWITCHES = """
+name = "switches"
+description = "leaf switches fail all the time, GPUs never"
+source = "a test"
+[observed]
+gpus = 16
+span = "30d"
+[[cause]]
+name = "gpu"
+count = 1
+level = "gpu"
+kind = "hardware"
+repair = "1h"
+[[cause]]
+name = "switch"
+count = 200_000
+level = "switch"
+kind = "network"
+repair = "40s"
+"""
+
+
+def test_a_switch_with_a_way_around_slows_steps_until_it_is_repaired(
+    servers: Path, tmp_path: Path
+) -> None:
+    """Each rail of a server has a leaf switch of its own: without one a server sends by seven."""
+    mix = tmp_path / "switches.toml"
+    mix.write_text(SWITCHES)
+    keys = {"job.steps": 40, "model.gradient_overlap": 0.0}
+    struck = {**keys, "failures.model": "mix", "failures.mix": str(mix), "failures.rate": "model"}
+    whole = resolve(scenario_on(servers, **keys))
+    scenario = scenario_on(servers, **struck)
+    replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
+    assert replayed["failures"] == 0
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+    times = resolve(scenario).job(0).work.detour_times
+    assert times is not None
+    assert whole.step is not None
+    without = times(("leaf-00000-03",))
+    assert without.passes_s((0, 1)) == pytest.approx(whole.step.passes_s, rel=1e-6)
+    slower_s = whole.step.data_parallel_s * (8 / 7 - 1)
+    assert without.sync_s((0, 1)) == pytest.approx(whole.step.sync_s + slower_s, rel=1e-3)
+    calm_s = float(run_question(whole, 0)["time_s"])
+    assert calm_s + 10 * slower_s < replayed["time_s"] < calm_s + 40 * 8 * slower_s
+
+
 def test_replicas_that_share_sequences_fail_as_one_and_count_apart(four_servers: Path) -> None:
     """Two groups of two replicas: rings between four, of which two are left with one group."""
     question = resolve(
