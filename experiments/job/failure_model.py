@@ -102,7 +102,7 @@ def job_layout(scenario: Scenario) -> JobLayout:
         host, domain = spec.gpus_per_host, spec.scale_up.gpus_per_domain
         switch = spec.scale_out.domains_per_leaf * domain
         if table.model == "mix" and table.gpus_per_switch is None:
-            by_cables = cut_off_with_a_switch(scenario.platform.file)
+            by_cables = cut_off_with_a_switch(scenario)
             switch = switch if by_cables is None else by_cables
     return JobLayout(
         job.groups,
@@ -125,7 +125,7 @@ def network_outages(scenario: Scenario, seed: int) -> NetworkOutages | None:
     striking = [cause for cause in _causes(scenario, layout) if cause.level == "switch"]
     if not (around and striking):
         return None
-    shared = shared_out(striking, fatal if layout.gpus_per_switch else 0, len(around))
+    shared = shared_out(striking, fatal, len(around))
     return partial(drawn_outages, shared, layout.gpus, around, scenario.rejoin.repair_s, seed)
 
 

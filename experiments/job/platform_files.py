@@ -11,7 +11,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import cluster_file, platform_at, spec_of_cluster
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.fabric import fabric_layers
+from faultline.platforms.fabric import switch_levels
 from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch, switches_with_a_way_around
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
@@ -80,20 +80,20 @@ def _was_edited(path: Path, _stamp: tuple[int, int, int] | None) -> bool:
     return bool(spec_differences(platform_at(path)))
 
 
-def cut_off_with_a_switch(name: str) -> int | None:
+def cut_off_with_a_switch(scenario: Scenario) -> int | None:
     """Return how many GPUs a leaf switch cuts off by the cables of a platform XML.
 
-    0 where all have another way, None where leaf switches are unlike one another, or the name is
-    that of a shipped cluster, whose cables are only those of its spec.
+    0 where all have another way, None where leaf switches are unlike one another, or the platform
+    is a shipped cluster on which no step is played.
     """
-    if name in preset_names():
+    if scenario.platform.file in preset_names() and scenario.model.name == "stated":
         return None
-    path = cluster_file(name)
+    path = platform_file(scenario)
     return _cut_off_in_file(path, _stamp(path))
 
 
 def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
-    """Return the switches of a platform around which there is a way, and how many have none."""
+    """Return the switches around which there is a way, and how many leaf switches have none."""
     return _detours_in_file(path, _stamp(path))
 
 
@@ -103,7 +103,8 @@ def _detours_in_file(
 ) -> tuple[tuple[str, ...], int]:
     platform = platform_at(path)
     around = switches_with_a_way_around(platform)
-    return around, sum(layer.switches for layer in fabric_layers(platform)) - len(around)
+    leaves = {switch for switch, level in switch_levels(platform).items() if level == 1}
+    return around, len(leaves.difference(around))
 
 
 @lru_cache(maxsize=8)

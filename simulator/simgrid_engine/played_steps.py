@@ -18,6 +18,7 @@ from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph,
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
 from faultline.simulator.simgrid_engine.narrowing import narrowed
+from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
 
 _KEPT = 4
 """Sets of members for which the exchange of gradients is kept; each is a task a GPU."""
@@ -39,12 +40,7 @@ class PlayedSteps:
         self._narrowing = ExitStack()
         self._without: Sequence[str] = ()
         self._pattern = step.pattern
-        self._hosts = {
-            Rank(replica, stage, position): simgrid.Host.by_name(name)
-            for replica, stages in enumerate(step.hosts)
-            for stage, names in enumerate(stages)
-            for position, name in enumerate(names)
-        }
+        self._hosts = hosts_of_ranks(step.hosts)
         # Built here, before there are actors: within one, each task costs switches of threads.
         groups = range(self._pattern.data // self._pattern.context)
         self._passes = {group: self._passes_of(group) for group in groups}
