@@ -144,6 +144,7 @@ def _serve(
             function, args, kwargs = tasks.recv()
         except EOFError:
             return
+        answer: tuple[object, Exception | None]
         try:
             answer = function(*args, **kwargs), None
         except Exception as error:
