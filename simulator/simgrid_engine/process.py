@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import pickle
 import resource
 import signal
 import sys
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
@@ -109,7 +111,7 @@ class OwnProcess:
             result, error = self._tasks.recv()
         except (EOFError, ConnectionError) as died:
             raise SimulationError("SimGrid aborted the simulation") from died
-        if isinstance(error, (RuntimeError, TypeError)):
+        if isinstance(error, (RuntimeError, TypeError)) and not isinstance(error, SimulationError):
             raise SimulationError(f"SimGrid refused to go on: {error}") from error
         if error is not None:
             raise error
@@ -144,12 +146,48 @@ def _serve(
             function, args, kwargs = tasks.recv()
         except EOFError:
             return
-        answer: tuple[object, Exception | None]
+        tasks.send(_answer(function, args, kwargs))
+
+
+def in_a_fork(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """Call a function in a fork of this process, which has one thread, and return what it returns.
+
+    Raises
+    ------
+    SimulationError
+        If the fork died; else whatever the function raises.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
         try:
-            answer = function(*args, **kwargs), None
-        except Exception as error:
-            answer = None, error
-        tasks.send(answer)
+            with os.fdopen(writing, "wb") as answer:
+                pickle.dump(_answer(function, args, kwargs), answer)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    if not told:
+        raise SimulationError("SimGrid aborted the simulation")
+    result, error = pickle.loads(told)
+    if error is not None:
+        raise error
+    returned: Result = result
+    return returned
+
+
+def _answer(
+    function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[object, Exception | None]:
+    """Return what a function returns, and what it raises."""
+    try:
+        return function(*args, **kwargs), None
+    except Exception as error:
+        return None, error
 
 
 def run_on_simgrid(

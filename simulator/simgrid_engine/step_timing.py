@@ -24,7 +24,7 @@ from faultline.simulator.pattern.activity_graph import (
     sync_graph,
 )
 from faultline.simulator.pattern.step_pattern import StepPattern
-from faultline.simulator.simgrid_engine.process import OwnProcess, in_own_process
+from faultline.simulator.simgrid_engine.process import OwnProcess, in_a_fork, in_own_process
 
 if TYPE_CHECKING:
     import simgrid
@@ -121,6 +121,9 @@ def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool =
 class KeptTimer:
     """A timer whose process keeps the platform loaded, for as long as this object lives.
 
+    Each step is played by a process that is forked from that one, with its clock at 0: what a step
+    takes does not depend, not even by rounding, on those that were asked for before.
+
     Parameters
     ----------
     platform : Path
@@ -136,7 +139,7 @@ class KeptTimer:
         Raises
         ------
         SimulationError
-            If SimGrid aborts, now or at an earlier step.
+            If SimGrid aborts.
         """
         return self._process.call(_time_kept, hosts, pattern, shares)
 
@@ -150,13 +153,14 @@ def _keep_timer(platform: Path) -> None:
 
 
 def _time_kept(hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
+    return in_a_fork(_time_narrowed, hosts, pattern, shares)
+
+
+def _time_narrowed(hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
     from faultline.simulator.simgrid_engine.narrowing import narrowed
 
-    if not shares:
-        return _KEPT[0](hosts, pattern)
-    # Passes are remembered as they are on the whole platform.
     with narrowed(shares):
-        return _KEPT[0].forgetting()(hosts, pattern)
+        return _KEPT[0](hosts, pattern)
 
 
 def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[StepTime]:
@@ -181,10 +185,6 @@ class _StepTimer:
     def __init__(self, engine: simgrid.Engine, folds: bool) -> None:
         self._engine, self._folds = engine, folds
         self._known: dict[tuple[object, ...], tuple[dict[str, float], int]] = {}
-
-    def forgetting(self) -> _StepTimer:
-        """Return a timer on the same platform that knows of no step yet."""
-        return _StepTimer(self._engine, self._folds)
 
     def __call__(self, hosts: Hosts, pattern: StepPattern) -> StepTime:
         """Play the passes of a step, or what they follow from, and what comes behind them."""
