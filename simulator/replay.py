@@ -29,6 +29,7 @@ from faultline.simulator.phases import (
     Rejoin,
     Restart,
     Save,
+    Saves,
     Stall,
 )
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
@@ -88,10 +89,14 @@ class ReplayEngine:
         now_s, steps, pace = self.now_s, 0, self._pace
         if self._down or self._busy_until_s:
             return Outcome(now_s)
-        compute, _, at_most, until_s = phase
+        compute, _, at_most, until_s, saves = phase
+        if saves and pace.draws_ahead:
+            outcome = self._quiet_rounds(phase, saves)
+            if outcome.saves:
+                return outcome
         groups, stacks = len(compute.members), compute.stacks
         size = compute.stack_size * compute.pace
-        whole_s = self._job.all_reduce_s(compute.members)
+        whole_s = self._job.all_reduce_s(compute.members, compute.without)
         failure_s = self._upcoming[0][0] if self._upcoming else inf
         # A failure that comes this long after a step began does not touch its compute; and, where
         # all-reduces fail, with the second time on top nothing of it.
@@ -118,6 +123,32 @@ class ReplayEngine:
         self.now_s = now_s
         return Outcome(now_s, steps=steps, all_reduce_s=steps * whole_s)
 
+    def _quiet_rounds(self, phase: QuietSteps, saves: Saves) -> Outcome:
+        """Play rounds of steps and a checkpoint, as long as none can be touched by a failure."""
+        compute, pace, now_s = phase.compute, self._pace, self.now_s
+        size, stacks = compute.stack_size * compute.pace, compute.stacks
+        whole_s = self._job.all_reduce_s(compute.members, compute.without)
+        save_s = self._job.durations.save_s
+        longest_s = pace.longest_s(stacks) * size + whole_s
+        nominal_s = pace.nominal_s(stacks) * size + whole_s
+        quiet_s = min(phase.until_s, self._upcoming[0][0] if self._upcoming else inf)
+        steps, rounds, following = 0, 0, phase.at_most
+        while steps + following < saves.before and now_s + following * longest_s + save_s < quiet_s:
+            steps += following
+            while following:
+                likely = (quiet_s - now_s) / nominal_s
+                ends_s = self._ends_ahead(compute, now_s, following, likely)
+                played = len(ends_s) // 2
+                pace.pass_over(played)
+                now_s = ends_s.item(2 * played)
+                following -= played
+            now_s += save_s
+            rounds, following = rounds + 1, saves.every
+        self.now_s = now_s
+        return Outcome(
+            now_s, steps=steps, all_reduce_s=steps * whole_s, saves=rounds, save_s=rounds * save_s
+        )
+
     def _ends_ahead(
         self, compute: Compute, now_s: float, at_most: int, likely: float
     ) -> NDArray[np.float64]:
@@ -130,7 +161,7 @@ class ReplayEngine:
             groups, size = len(compute.members), compute.stack_size * compute.pace
             slowest_s = self._pace.slowest_ahead_s(groups, compute.stacks, likely)
             self._ahead_of, self._ahead_from, place = compute, self._pace.drawn, 0
-            whole_s = self._job.all_reduce_s(compute.members)
+            whole_s = self._job.all_reduce_s(compute.members, compute.without)
             self._ahead_s = np.full(2 * len(slowest_s) + 1, whole_s)
             np.multiply(slowest_s, size, out=self._ahead_s[1::2])
         # The end of the step before is where the next one begins.
@@ -201,7 +232,7 @@ class ReplayEngine:
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
         job, start_s = self._job, self.now_s
-        whole_s = job.all_reduce_s(phase.members)
+        whole_s = job.all_reduce_s(phase.members, phase.without)
         lacked_from_start = bool(self._down)
         if self._fails_in_all_reduce:
             lacked_from_start |= self._fall_until(start_s)
@@ -343,13 +374,17 @@ class ReplayEngine:
             return
         times = self._job.durations.moves
         assert times is not None
-        moves, able = recovery.moves, self._unharmed(members)
+        moves, able = recovery.moves, self._up(members)
         while moves := tuple(move for move in moves if move.group in able):
             sent = sent_moves(moves, self._job.work.groups, able)
             self.now_s += times.duration_s(sent)
-            able = self._unharmed(able)
+            able = self._up(able)
             if all(one.move.group in able and one.sender in (None, *able) for one in sent):
                 return
+
+    def _up(self, groups: Iterable[int]) -> list[int]:
+        """Return those groups that have not failed by now."""
+        return [group for group in groups if self._next_failure_s[group] > self.now_s]
 
     def _watch(self, groups: Iterable[int]) -> None:
         self._upcoming = [(self._next_failure_s[group], group) for group in groups]

@@ -19,14 +19,15 @@ from faultline.experiments.job.durations import (
     restart_time_s,
     standbys_of,
 )
-from faultline.experiments.job.failure_model import failure_model, job_layout
+from faultline.experiments.job.failure_model import failure_model, job_layout, network_outages
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform, state_bytes
 from faultline.experiments.job.predictions import predict_settings
 from faultline.experiments.job.protected import Protected, protect
-from faultline.experiments.job.step_times import member_times, step_time_of
+from faultline.experiments.job.step_times import detour_times, member_times, step_time_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
+from faultline.simulator.network_outages import NetworkOutages
 from faultline.simulator.simgrid_engine.step_timing import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
@@ -184,8 +185,14 @@ class ResolvedJob:
             job_layout(self.scenario),
             standbys_of(self.scenario),
             member_times(self.scenario, self.step),
+            self._network_outages(seed),
+            None if self.step is None else detour_times(self.scenario),
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
+
+    def _network_outages(self, seed: int) -> NetworkOutages | None:
+        """Return the outages that a job feels whose steps are played on the platform."""
+        return None if self.step is None else network_outages(self.scenario, seed)
 
 
 def resolve(
