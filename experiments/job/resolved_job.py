@@ -10,6 +10,7 @@ from typing import Literal
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import Choice, at_redundancy, choices_at, wants_best_period
 from faultline.experiments.job.durations import (
@@ -138,7 +139,8 @@ class ResolvedJob:
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
         """Return a job of so many steps with its own limit of simulated time, else the same."""
-        job = self.scenario.job.model_copy(update={"steps": steps, "time_limit_s": time_limit_s})
+        limit_s = HUNDRED_YEARS_S if time_limit_s is None else time_limit_s
+        job = self.scenario.job.model_copy(update={"steps": steps, "time_limit_s": limit_s})
         return replace(self, scenario=self.scenario.model_copy(update={"job": job}))
 
     def strategy(self) -> Strategy:
