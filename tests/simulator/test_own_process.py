@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
-from faultline.simulator.simgrid_engine import process
 from faultline.simulator.simgrid_engine.process import SimulationError, in_own_process
 
 
@@ -51,15 +51,15 @@ def test_one_that_aborts_would_do_so_again(tmp_path: Path) -> None:
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let the first process not start, as where the one it is forked from was killed."""
     begun: list[str] = []
-    start = process.ForkServerProcess.start
+    start = ForkServerProcess.start
 
-    def start_later(self: process.ForkServerProcess) -> None:
+    def start_later(self: ForkServerProcess) -> None:
         begun.append("start")
         if len(begun) == 1:
             raise EOFError("unexpected EOF")
         start(self)
 
-    monkeypatch.setattr(process.ForkServerProcess, "start", start_later)
+    monkeypatch.setattr(ForkServerProcess, "start", start_later)
     return begun
 
 
