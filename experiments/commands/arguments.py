@@ -155,6 +155,17 @@ def days(text: str) -> float:
     return number
 
 
+def price(text: str) -> float:
+    """Read a price above zero."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is no price: use a number above zero, such as 2.5")
+    return number
+
+
 def names(text: str) -> list[str]:
     """Read names between commas."""
     return [name.strip() for name in text.split(",")]
@@ -184,6 +195,7 @@ _READERS: dict[str, Reader] = {
     "--seed": whole(" is no seed: use a whole number from 0", 0),
     "A,B": names,
     "D": days,
+    "X": price,
     "TIME": above_zero("time", "use a time above zero, for example 5min"),
 }
 """By the name of an option, or by what stands for its value."""

@@ -20,7 +20,10 @@ _PRESETS = shipped("presets", "faultline.platforms")
 
 _SEED = "--seed N [0]  default: 0"
 _WORKERS = "--workers N  processes; default: one a core"
-_SETTINGS = "--set KEY=VALUE  change one dotted key of the scenario; may be given more than once"
+_SETTINGS = (
+    "--set KEY=VALUE  change one dotted key of the scenario, or leave it open by ~KEY; may be "
+    "given more than once"
+)
 _SCENARIO = f"SCENARIO  a TOML file, or one of: {shipped('scenarios')}\n{_SETTINGS}"
 _COLLECTIVE = f"""\
 FILE  a platform XML, or a shipped cluster: {_PRESETS}
@@ -46,7 +49,9 @@ _ONE_RUN = (
     rank and message
 {_SEED}
 --json  print the record as one JSON object
---timeline FILE  write the events of the run to a CSV file""",
+--price X  of a GPU-hour, in any currency: tells the cost
+--timeline FILE  what happened when: a trace for Perfetto and chrome://tracing (.json), or a
+    table (.csv, .parquet)""",
     ),
     Command(
         "plan",
@@ -76,6 +81,7 @@ how it is planned:
 --no-simulation  closed forms alone
 or --optimise  search the best redundancy and interval by simulation too
 
+--price X  of a GPU-hour, in any currency: tells the cost
 --json  print the plan as one JSON object
 -o --output FOLDER  draw each scheme's time to train over redundancy and interval, with its
     table""",
@@ -256,7 +262,11 @@ SPEC  a TOML file, or one of: {_PRESETS}
             "load a platform in SimGrid and say what it is, or what is broken in it",
             options="FILE\n--json  print one JSON object, in SI units",
         ),
-        Command("draw", "draw the topology of a platform", options="FILE\n-o --output PNG!"),
+        Command(
+            "draw",
+            "draw the topology of a platform",
+            options="FILE\n-o --output FILE!  one that ends in .svg, .png or .pdf",
+        ),
         Command("list", "list the clusters that come with Faultline"),
         Command(
             "probe",

@@ -75,7 +75,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json(answer(plan, advice, optimised))
     else:
         # Wide enough that the table is never folded in a file.
-        print_plan(console_as_wide_as(150), plan, advice, optimised)
+        print_plan(console_as_wide_as(160), plan, advice, optimised, arguments.price)
     if arguments.output is not None:
         _draw(plan, arguments)
     return 0 if plan.lines else 1

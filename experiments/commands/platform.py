@@ -10,6 +10,7 @@ from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.commands.output import print_json
+from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.check_report import check_report
 from faultline.platforms.collisions import hashing_cost
@@ -69,9 +70,9 @@ def execute_draw(arguments: argparse.Namespace) -> int:
     # Matplotlib takes its second to be imported: only where something is drawn.
     from faultline.experiments.figures.platform_drawing import draw_platform
 
-    if arguments.output.suffix.lower() != ".png":
+    if arguments.output.suffix.lower().removeprefix(".") not in PLOT_FORMATS:
         raise UserError(
-            f"-o {arguments.output}: drawings are PNG files; name one that ends in .png"
+            f"-o {arguments.output}: name a file that ends in .{', .'.join(PLOT_FORMATS)}"
         )
     platform = read_platform(arguments.file)
     try:

@@ -6,13 +6,14 @@ import multiprocessing
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
@@ -24,6 +25,10 @@ from faultline.strategies.base import Strategy
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+_SCRIPT = {"__file__", "__spec__"}
+"""Where a process that is started finds the script of the one that starts it."""
 
 
 class SimulationError(RuntimeError):
@@ -69,11 +74,28 @@ def in_own_process(
     context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process"])
     with ProcessPoolExecutor(1, mp_context=context, initializer=_begin) as pool:
         try:
-            return pool.submit(function, *args, **kwargs).result()
+            with _script_left_alone():
+                future = pool.submit(function, *args, **kwargs)
+            return future.result()
         except BrokenProcessPool as error:
             raise SimulationError("SimGrid aborted the simulation") from error
         except (RuntimeError, TypeError) as error:
             raise SimulationError(f"SimGrid refused to go on: {error}") from error
+
+
+@contextmanager
+def _script_left_alone() -> Iterator[None]:
+    """Start processes that do not run the caller's script again: what they play is not in it.
+
+    Without a ``__main__`` guard, which notebooks and short scripts lack, each would start others.
+    """
+    names = vars(sys.modules["__main__"])
+    hidden: dict[str, Any] = {name: names[name] for name in names.keys() & _SCRIPT}
+    names.update(dict.fromkeys(hidden))
+    try:
+        yield
+    finally:
+        names.update(hidden)
 
 
 def _begin() -> None:
