@@ -60,15 +60,29 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def execute(parsed: argparse.Namespace) -> int:
     """Import the command that was asked for, and run it."""
+    _plug_in(parsed.scheme_file)
     from faultline.strategies.protection.registry import broken_protections
     from faultline.strategies.registry import broken_strategies
 
-    for line in (*broken_strategies(), *broken_protections()):
+    for line in dict.fromkeys((*broken_strategies(), *broken_protections())):
         print(f"faultline: {line}", file=sys.stderr)
     module, _, function = parsed.execute.partition(":")
     command = import_module(f"faultline.experiments.commands.{module}")
     status: int = getattr(command, function or "execute")(parsed)
     return status
+
+
+def _plug_in(files: Sequence[str]) -> None:
+    """Name files with schemes to this process and all that it starts."""
+    from faultline.experiments.config.errors import UserError
+
+    for file in files:
+        if not os.path.isfile(file):  # noqa: PTH113 (pathlib takes its time to be imported)
+            raise UserError(f"--scheme-file {file}: no such file; name a Python file with a scheme")
+    known = os.environ.get("FAULTLINE_SCHEME_FILES", "")
+    paths = [*filter(None, known.split(os.pathsep)), *map(os.path.abspath, files)]
+    if paths:
+        os.environ["FAULTLINE_SCHEME_FILES"] = os.pathsep.join(dict.fromkeys(paths))
 
 
 def _is_for_users(error: Exception) -> bool:
@@ -95,6 +109,13 @@ def parser() -> argparse.ArgumentParser:
     whole = _Parser(
         prog="faultline",
         description="Which fault-tolerance scheme trains this model soonest on this cluster?",
+    )
+    whole.add_argument(
+        "--scheme-file",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a Python file with a scheme or protection of your own; may be given more than once",
     )
     add_parsers(whole.add_subparsers(dest="command", required=True, metavar="COMMAND"))
     return whole

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,14 @@ from faultline.experiments.analysis.quantities import unit_within
 from faultline.experiments.commands.output import console_as_wide_as, explained, print_json
 from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.mix_file import MixFile, load_mix, shipped_mixes
+from faultline.experiments.config.mix_file import (
+    MixFile,
+    broken_mixes,
+    load_mix,
+    plugged_mixes,
+    shipped_mixes,
+    sound_mixes,
+)
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
 from faultline.experiments.config.text_file import read_text_file
@@ -26,7 +34,9 @@ _DAY_S = 86_400.0
 
 def execute_list(arguments: argparse.Namespace) -> int:
     """Run ``failures list``."""
-    mixes = [load_mix(name) for name in shipped_mixes()]
+    for line in broken_mixes():
+        print(f"faultline: {line}", file=sys.stderr)
+    mixes = [load_mix(name) for name in (*shipped_mixes(), *sound_mixes())]
     rows = [_row(mix, arguments.gpus) for mix in mixes]
     if arguments.json:
         print_json(rows)
@@ -107,7 +117,7 @@ def _scenario(arguments: argparse.Namespace) -> Scenario:
 
 def _model(what: str) -> str | None:
     """Return whether a mix or a trace is meant; None for a scenario."""
-    if what in shipped_mixes():
+    if what in (*shipped_mixes(), *plugged_mixes()):
         return "mix"
     if what.lower().endswith(".csv"):
         return "trace"

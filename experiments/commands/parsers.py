@@ -351,6 +351,23 @@ WHAT  a mix ({shipped("mixes")}, or a TOML file with causes), a trace (a CSV fil
     ),
 )
 
+_NEW = Command(
+    "new",
+    "begin a package with a scheme of your own",
+    "Write a package that Faultline finds once it is installed. docs/adding-a-scheme.md says what "
+    "a scheme answers.",
+    parts=(
+        Command(
+            "scheme",
+            "write a package with a scheme, its test and its entry point",
+            epilog="example: faultline new scheme buddies",
+            options="""\
+NAME  what the scheme is called in scenarios
+-o --output DIR  a new folder; default: NAME""",
+        ),
+    ),
+)
+
 _MACHINE = (
     Command(
         "doctor",
@@ -375,5 +392,5 @@ _MACHINE = (
 
 def add_parsers(commands: Any) -> None:
     """Declare all commands, in the order in which ``--help`` lists them."""
-    others = (_SCENARIOS, _PLATFORMS, _FAILURES, *_MACHINE)
+    others = (_SCENARIOS, _PLATFORMS, _FAILURES, _NEW, *_MACHINE)
     declare(commands, (*_ONE_RUN, *_MANY_RUNS, *others))

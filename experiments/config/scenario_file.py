@@ -17,7 +17,7 @@ from faultline.experiments.config.keys import (
     remedy_for,
     schema_keys,
 )
-from faultline.experiments.config.mix_file import shipped_mixes
+from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
 from faultline.experiments.config.scenario import Scenario, set_key
 from faultline.experiments.config.text_file import Library
 from faultline.experiments.config.toml_text import TomlSource, parse_toml, parse_toml_value
@@ -219,7 +219,7 @@ def _resolve_paths(tables: dict[str, Any], directory: Path) -> None:
     """
     shipped: dict[tuple[str, str], Collection[str]] = {
         ("platform", "file"): preset_names(),
-        ("failures", "mix"): shipped_mixes(),
+        ("failures", "mix"): (*shipped_mixes(), *plugged_mixes()),
         ("failures", "trace"): (),
     }
     for (table, key), names in shipped.items():

@@ -119,12 +119,13 @@ def run_on_simgrid(
     events : bool
         Whether to keep the timeline.
     """
-    return in_own_process(_simulate, job, strategy, platform, traffic, events)
+    return in_own_process(simulate, job, strategy, platform, traffic, events)
 
 
-def _simulate(
+def simulate(
     job: Job, strategy: Strategy, platform: Path, traffic: Traffic, keep_events: bool
 ) -> SimgridResult:
+    """Play a job on the SimGrid engine in this process, which can do so once; see above."""
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
 
