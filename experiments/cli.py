@@ -11,6 +11,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
+from faultline.experiments.commands.arguments import add_common
 from faultline.experiments.commands.parsers import add_parsers
 
 _SIGPIPE_STATUS = 141
@@ -61,6 +62,8 @@ def _run(arguments: Sequence[str] | None) -> int:
 def execute(parsed: argparse.Namespace) -> int:
     """Import the command that was asked for, and run it."""
     _plug_in(parsed.scheme_file)
+    if parsed.quiet:
+        os.environ["FAULTLINE_QUIET"] = "1"
     from faultline.strategies.protection.registry import broken_protections
     from faultline.strategies.registry import broken_strategies
 
@@ -110,15 +113,25 @@ def parser() -> argparse.ArgumentParser:
         prog="faultline",
         description="Which fault-tolerance scheme trains this model soonest on this cluster?",
     )
-    whole.add_argument(
-        "--scheme-file",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="a Python file with a scheme or protection of your own; may be given more than once",
-    )
+    whole.add_argument("--version", action=_Version, help="print versions, and exit")
+    add_common(whole)
     add_parsers(whole.add_subparsers(dest="command", required=True, metavar="COMMAND"))
     return whole
+
+
+class _Version(argparse.Action):
+    """Prints the version, which is looked up only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        python = ".".join(map(str, sys.version_info[:3]))
+        told = f"faultline {version('faultline')} (SimGrid {version('simgrid')}, Python {python})"
+        print(told)
+        parser.exit()
 
 
 class _Parser(argparse.ArgumentParser):

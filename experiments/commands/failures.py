@@ -13,6 +13,7 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import unit_within
 from faultline.experiments.commands.output import console_as_wide_as, explained, print_json
 from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
+from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import (
     MixFile,
@@ -80,7 +81,8 @@ def _row(mix: MixFile, gpus: int) -> dict[str, Any]:
 def execute_draw(arguments: argparse.Namespace) -> int:
     """Run ``failures draw``."""
     scenario = _scenario(arguments)
-    drawing = draw(scenario, arguments.days * _DAY_S, arguments.seed)
+    with waiting("drawing failures"):
+        drawing = draw(scenario, arguments.days * _DAY_S, arguments.seed)
     if arguments.csv is not None:
         with explained(f"--csv {arguments.csv}"):
             write_trace(drawing.failures, arguments.csv)

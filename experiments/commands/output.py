@@ -12,6 +12,7 @@ from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.player import message_console
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn
 from rich.table import Table
@@ -40,10 +41,9 @@ def console_as_wide_as(columns: int) -> Console:
 @contextmanager
 def progress_of(*columns: ProgressColumn) -> Iterator[Progress]:
     """Show progress on the standard error, on terminals only, and wipe it out at the end."""
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
+    console = message_console()
+    disabled = console.quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=disabled) as progress:
         yield progress
 
 

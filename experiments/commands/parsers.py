@@ -103,6 +103,7 @@ GRID  a TOML file, or one of: {shipped("grids")}
 or --scheduler tcp://HOST:PORT  play on the workers of a Dask scheduler
 --time-limit TIME  real time a run may take, for example 10min; a run that takes longer has failed
 --memory-limit SIZE  memory a run may take, for example 4GB; a run that takes more has failed
+--json  print how many runs were played, and where the tables are, as a JSON object
 --retry-failed  play runs that failed before once more
 --accept-other-code  keep results that were made before the simulation's source changed""",
         {
@@ -208,7 +209,11 @@ _SCENARIOS = Command(
     "Scenarios are TOML files that say what is trained, under which failures, and by which scheme. "
     "docs/scenario-reference.md documents every key.",
     parts=(
-        Command("list", "list the scenarios that come with Faultline"),
+        Command(
+            "list",
+            "list the scenarios that come with Faultline",
+            options="--json  print one JSON list",
+        ),
         Command(
             "show",
             "print a scenario with every value filled in, as TOML that can be run",
@@ -227,7 +232,9 @@ _SCENARIOS = Command(
             "name every mistake of scenario files",
             "Name every mistake of scenario files, one a line, with its place; the exit status is "
             "2 if there is any.",
-            options="FILE...  a TOML file",
+            options="""\
+FILE...  a TOML file
+--json  print one JSON list: a file, and its mistakes""",
             read={"FILE": str},
         ),
         Command(
@@ -267,7 +274,11 @@ SPEC  a TOML file, or one of: {_PRESETS}
             "draw the topology of a platform",
             options="FILE\n-o --output FILE!  one that ends in .svg, .png or .pdf",
         ),
-        Command("list", "list the clusters that come with Faultline"),
+        Command(
+            "list",
+            "list the clusters that come with Faultline",
+            options="--json  print one JSON list",
+        ),
         Command(
             "probe",
             "measure a collective on a platform",
@@ -390,7 +401,16 @@ _MACHINE = (
 )
 
 
+_COMPLETION = Command(
+    "completion",
+    "print what makes a shell complete commands and options",
+    "Print a script by which a shell completes commands, options and files.",
+    "example: faultline completion bash > ~/.local/share/bash-completion/completions/faultline",
+    "SHELL  one of: bash, zsh, tcsh",
+)
+
+
 def add_parsers(commands: Any) -> None:
     """Declare all commands, in the order in which ``--help`` lists them."""
-    others = (_SCENARIOS, _PLATFORMS, _FAILURES, _NEW, *_MACHINE)
+    others = (_SCENARIOS, _PLATFORMS, _FAILURES, _NEW, *_MACHINE, _COMPLETION)
     declare(commands, (*_ONE_RUN, *_MANY_RUNS, *others))

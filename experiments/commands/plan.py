@@ -13,6 +13,7 @@ from faultline.experiments.commands.output import (
     print_json,
     progress_of,
 )
+from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, answer
 from faultline.experiments.planner.plan import (
@@ -88,7 +89,8 @@ def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
 
     for line in plan.bests_of_schemes():
         scheme, folder = line.choice.scheme, arguments.output
-        frame = landscape(plan, line.choice, range(arguments.seeds), arguments.steps)
+        with waiting(f"simulating around the best of {scheme}"):
+            frame = landscape(plan, line.choice, range(arguments.seeds), arguments.steps)
         path, table = folder / f"plan-{scheme}.png", folder / f"plan-{scheme}.csv"
         with explained(folder, "choose another -o FOLDER"):
             save_figure(draw_landscape(frame, line.choice), path)

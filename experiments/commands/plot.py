@@ -8,6 +8,7 @@ from pathlib import Path
 from faultline.experiments.analysis.timeline_files import read_timeline
 from faultline.experiments.commands.output import check_writable, explained, make_folder
 from faultline.experiments.commands.parsers import PLOT_FORMATS
+from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.style import save_figure
@@ -39,7 +40,8 @@ def execute(arguments: argparse.Namespace) -> int:
 def _played(arguments: argparse.Namespace) -> tuple[list[Event], str]:
     scenario = load_scenario(arguments.timeline, arguments.settings)
     events: list[Event] = []
-    record = run(scenario, arguments.seed, arguments.engine, events.append)
+    with waiting("playing"):
+        record = run(scenario, arguments.seed, arguments.engine, events.append)
     title = (
         f"{record['scenario']}: {record['strategy']}, r = {record['redundancy']}, "
         f"{record['groups']} groups, seed {record['seed']}"
@@ -63,7 +65,8 @@ def _plot_sweep(arguments: argparse.Namespace) -> None:
     options = ("kind", "x", "y", "metric", "hue", "column")
     asked = {option: value for option in options if (value := getattr(arguments, option))}
     frame = sweep.frame
-    pictures = [chosen_figure(frame, Wanted(**asked))] if asked else usual_figures(sweep)
+    with waiting("drawing"):
+        pictures = [chosen_figure(frame, Wanted(**asked))] if asked else usual_figures(sweep)
     folder = arguments.output or arguments.source / "figures"
     make_folder(folder, "-o PATH")
     for picture in pictures:
@@ -86,7 +89,8 @@ def execute_report(arguments: argparse.Namespace) -> int:
             f"{directory}: no run of this sweep has finished yet; let faultline sweep go on"
         )
     check_writable(output, "--output")
-    text = render(make_page(sweep))
+    with waiting("comparing and drawing"):
+        text = render(make_page(sweep))
     output.write_text(text, encoding="utf-8", newline="\n")
     print(output)
     return 0

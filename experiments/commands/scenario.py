@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from faultline.experiments.commands.output import print_json
+from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.reference import (
     explained,
@@ -26,9 +27,12 @@ _COMMENT = re.compile(r"(?m)(^|  )# .*$")
 _TABLE = re.compile(r"(?m)^\[.*\]$")
 
 
-def execute_list(_arguments: argparse.Namespace) -> int:
+def execute_list(arguments: argparse.Namespace) -> int:
     """List what comes with Faultline."""
     names = shipped_scenarios()
+    if arguments.json:
+        print_json([{"name": one, "description": load_scenario(one).description} for one in names])
+        return 0
     width = max(map(len, names))
     for name in names:
         print(f"{name:{width}}  {first_sentence(load_scenario(name).description)}")
@@ -37,7 +41,8 @@ def execute_list(_arguments: argparse.Namespace) -> int:
 
 def execute_show(arguments: argparse.Namespace) -> int:
     """Print a scenario with every value filled in."""
-    resolved = resolve_source(read_source(arguments.scenario, arguments.settings))
+    with waiting("measuring on the platform"):
+        resolved = resolve_source(read_source(arguments.scenario, arguments.settings))
     if arguments.json:
         print_json(_as_json(resolved))
         return 0
@@ -69,9 +74,11 @@ def _as_json(resolved: ResolvedScenario) -> dict[str, Any]:
 def execute_check(arguments: argparse.Namespace) -> int:
     """Name every mistake."""
     wrong = mistakes = 0
-    for name in arguments.file:
-        lines = check_scenario(name)
-        for line in lines or [f"{name}: ok"]:
+    found = {name: check_scenario(name) for name in arguments.file}
+    if arguments.json:
+        print_json([{"file": name, "mistakes": lines} for name, lines in found.items()])
+    for name, lines in found.items():
+        for line in [] if arguments.json else lines or [f"{name}: ok"]:
             print(line)
         wrong += bool(lines)
         mistakes += len(lines)

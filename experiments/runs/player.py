@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -29,6 +30,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 _LINE_EVERY_S = 30.0
+
+QUIET = "FAULTLINE_QUIET"
+"""The environment variable by which results alone are told, here and in all that is started."""
 
 
 class Display:
@@ -149,7 +153,7 @@ def play(
     RuntimeError
         If it failed by a mistake of the program; with its traceback.
     """
-    console = Console(stderr=True)
+    console = message_console()
     shown = console if title is not None else Console(quiet=True)
     done_of_task = on_done or (lambda: None)
 
@@ -217,6 +221,11 @@ def _raise_if_failed(played: Played) -> None:
 
 def _labelled(task: Task, value: Any) -> Any:
     return {**dict(task.labels), **value} if task.labels else value
+
+
+def message_console() -> Console:
+    """Return where progress and notes go: the standard error, unless quiet was asked for."""
+    return Console(stderr=True, quiet=QUIET in os.environ)
 
 
 def tell_on(console: Console) -> Callable[[str], None]:
