@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from faultline.experiments.commands.arguments import Command, above_zero, declare, shipped, whole
@@ -278,6 +279,39 @@ SPEC  a TOML file, or one of: {_PRESETS}
             "list",
             "list the clusters that come with Faultline",
             options="--json  print one JSON list",
+        ),
+        Command(
+            "diff",
+            "say which phases of a job an edit changes, and by how much",
+            "Time the phases of a job on two platforms: its step and what that is made of, the "
+            "all-reduce, writing and loading a checkpoint, snapshots and restarts. Without a "
+            "scenario, a job of which each scale-up domain is a group.",
+            "example: faultline platform diff servers.xml edited.xml --scenario mine.toml",
+            """\
+A  a platform XML, or a shipped cluster
+B  another one
+--scenario SCENARIO  the job: a TOML file, or the name of a shipped scenario
+--set KEY=VALUE  change one dotted key of the scenario; may be given more than once
+--json  print one JSON object; times in seconds""",
+            {"A": str, "B": str},
+            "platform_edits:execute_diff",
+        ),
+        Command(
+            "import",
+            "make a platform of a graph, or a spec of what nvidia-smi says",
+            "Make a platform XML of a graph (NetworkX's node-link JSON, or GraphML), or a cluster "
+            "spec of what `nvidia-smi topo -m` prints on one server and a table of the switches "
+            "that adapters are plugged into. docs/modelling-a-cluster.md says what they contain.",
+            "example: faultline platform import topo.txt --switches switches.csv --like hgx-h100 "
+            "-o ours.toml",
+            f"""\
+FILE  a graph (.json, .graphml), or the text that nvidia-smi topo -m prints
+-o --output FILE!  a platform XML of a graph, else a spec (TOML) for platform generate
+--switches FILE  CSV with the columns node, nic and switch
+--like SPEC [hgx-h100]  a shipped cluster whose GPUs, hosts and storage these servers have:
+    {_PRESETS}""",
+            {"FILE": Path},
+            "platform_edits:execute_import",
         ),
         Command(
             "probe",

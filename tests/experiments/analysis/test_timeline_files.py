@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_a_run_is_told_without_gaps(ask: Ask, tmp_path: Path) -> None:
     (job,) = spans(things, 0).values()
     assert job[0][1] == 0.0
     assert job[-1][2] == pytest.approx(record["time_s"])
-    assert all(one[2] == pytest.approx(next_[1]) for one, next_ in zip(job, job[1:], strict=False))
+    assert all(one[2] == pytest.approx(next_[1]) for one, next_ in pairwise(job))
     assert all(0 <= up <= 24 for _, up in counts(things, "groups up"))
     last_s, share = counts(things, "goodput")[-1]
     assert 0 < share < 100
