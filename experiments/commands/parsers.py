@@ -245,6 +245,14 @@ FILE...  a TOML file
             options="KEY?  a dotted key, or a table; all tables if left out",
         ),
         Command("reference", "print the reference of all keys as Markdown"),
+        Command(
+            "schema",
+            "print the JSON Schema of scenario files, for editors",
+            "Print the JSON Schema of scenario files: editors that know TOML complete keys by it, "
+            "show what they mean and underline mistakes.",
+            "example: faultline scenario schema > scenario.schema.json, and "
+            "'#:schema ./scenario.schema.json' as the first line of a scenario",
+        ),
     ),
 )
 

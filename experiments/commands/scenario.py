@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from importlib.metadata import version
 from typing import Any
@@ -16,6 +17,7 @@ from faultline.experiments.config.reference import (
     first_sentence,
     overview,
     reference_page,
+    scenario_schema,
 )
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
 from faultline.experiments.job.check import check_scenario
@@ -93,6 +95,12 @@ def execute_explain(arguments: argparse.Namespace) -> int:
     """Explain a key or a table."""
     text = overview() if arguments.key is None else explained(find_reference(arguments.key))
     Console(highlight=False, soft_wrap=True).print(Text(text))
+    return 0
+
+
+def execute_schema(_arguments: argparse.Namespace) -> int:
+    """Print the JSON Schema of a scenario."""
+    print(json.dumps(scenario_schema(), indent=1))
     return 0
 
 

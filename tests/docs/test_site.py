@@ -1,0 +1,80 @@
+"""The site of all pages: no link leads nowhere, nothing is asked of the network, all can read it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT
+
+sys.path.insert(0, str(ROOT / ".ci"))
+import reproductions  # noqa: E402 (it stands beside set-up, not among the packages)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_page_of_what_is_reproduced_is_that_of_the_tests() -> None:
+    page = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
+    assert page == reproductions.page(), ".ci/reproductions.py > docs/reproductions.md"
+    rows = list(reproductions.rows())
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {row.target for row in rows} <= targets
+    assert {"SPARe", "NTP", "REFT", "GEMINI", "MeCeFO"} <= {row.paper for row in rows}
+
+
+def test_every_page_is_on_one_of_the_shelves() -> None:
+    shelves = (ROOT / ".ci" / "mkdocs.yml").read_text(encoding="utf-8")
+    named = set(re.findall(r": (\S+\.md)$", shelves, re.MULTILINE))
+    assert named == {path.name for path in PAGES if path.name != "README.md"} | {"index.md"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("mkdocs")
+    place = tmp_path_factory.mktemp("site")
+    words = ["build", "--strict", "-q", "-f", str(ROOT / ".ci" / "mkdocs.yml"), "-d", str(place)]
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+@pytest.mark.slow
+def test_the_site_is_whole(site: Path) -> None:
+    for path in PAGES:
+        name = "index" if path.name == "README.md" else path.stem
+        assert (site / f"{name}.html").is_file(), name
+    text = (site / "api.html").read_text(encoding="utf-8")
+    assert "price_per_gpu_hour" in text
+    assert "check_scheme" in text
+    assert (site / "search" / "search_index.json").stat().st_size > 100_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["index", "scenario-reference", "api", "results"])
+def test_pages_ask_nothing_of_the_network_and_pass_axe(site: Path, name: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    from tests.experiments.report.browsing import chromium
+
+    page_file = site / f"{name}.html"
+    with chromium() as browser:
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(page_file.as_uri())
+        assert all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
+        found: Any = axe.run(page)
+    told = [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found.response["violations"]]
+    assert told == []
