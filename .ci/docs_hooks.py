@@ -1,4 +1,4 @@
-"""What the site has beside the pages of docs/: the README as its start, and the published figures."""
+"""What the site has beside the pages of docs/: the README as its start, published figures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The page of what is reproduced: read off the marks of the tests, which are `pytest -m paper`.
 
-    .ci/reproductions.py > docs/reproductions.md
+.ci/reproductions.py > docs/reproductions.md
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAD = """\
 # What is reproduced
 
-Made by `.ci/reproductions.py` from the marks of the tests. `pytest -m paper --collect-only -q` lists them, `pytest -m paper` runs them; those marked
-fast are part of `make test`, the others of `make test-full`. Each `make` target plays the whole comparison and draws it beside the published values.
+Made by `.ci/reproductions.py` from the marks of the tests. `pytest -m paper --collect-only -q`
+lists them, `pytest -m paper` runs them; those marked fast are part of `make test`, the others of
+`make test-full`. Each `make` target plays the whole comparison beside the published values.
 
 | paper | what | make | runtime | test |
 | --- | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""The site of all pages: no link leads nowhere, nothing is asked of the network, all can read it."""
+"""The site of all pages: no link leads nowhere, it asks nothing of the network, all can read it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.docs.pages import PAGES, ROOT
+from tests.experiments.report.browsing import chromium, violations
 
 sys.path.insert(0, str(ROOT / ".ci"))
-import reproductions  # noqa: E402 (it stands beside set-up, not among the packages)
+import reproductions
 
 
 def test_the_readme_is_short() -> None:
@@ -65,9 +65,6 @@ def test_the_site_is_whole(site: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["index", "scenario-reference", "api", "results"])
 def test_pages_ask_nothing_of_the_network_and_pass_axe(site: Path, name: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    from tests.experiments.report.browsing import chromium
-
     page_file = site / f"{name}.html"
     with chromium() as browser:
         page = browser.new_page()
@@ -75,6 +72,4 @@ def test_pages_ask_nothing_of_the_network_and_pass_axe(site: Path, name: str) ->
         page.on("request", lambda request: asked.append(request.url))
         page.goto(page_file.as_uri())
         assert all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
-        found: Any = axe.run(page)
-    told = [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found.response["violations"]]
-    assert told == []
+        assert violations(page) == []
