@@ -84,6 +84,7 @@ or --optimise  search the best redundancy and interval by simulation too
 
 --price X  of a GPU-hour, in any currency: tells the cost
 --json  print the plan as one JSON object
+--page FILE  write one sheet of A4 for the decision (HTML)
 -o --output FOLDER  draw each scheme's time to train over redundancy and interval, with its
     table""",
     ),
@@ -166,6 +167,7 @@ the course of a run:
         "example: faultline report results/my-sweep -o report.html",
         """\
 DIR  what faultline sweep wrote
+--price X  of a GPU-hour, in any currency: tells the cost
 -o --output FILE  the page; default: report.html in DIR""",
         execute="plot:execute_report",
     ),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import replace
 
 from faultline.experiments.commands.output import (
+    check_writable,
     console_as_wide_as,
     explained,
     make_folder,
@@ -16,6 +18,7 @@ from faultline.experiments.commands.output import (
 from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, answer
+from faultline.experiments.planner.decision import decision_page
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,
@@ -36,6 +39,8 @@ def execute(arguments: argparse.Namespace) -> int:
     protections = chosen_protections(arguments.protections)
     if arguments.output is not None:
         make_folder(arguments.output, "-o FOLDER")
+    if arguments.page is not None:
+        check_writable(arguments.page, "--page")
     situation = read_situation(
         Wish(
             arguments.scenario,
@@ -77,6 +82,12 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         # Wide enough that the table is never folded in a file.
         print_plan(console_as_wide_as(160), plan, advice, optimised, arguments.price)
+    if arguments.page is not None:
+        command = shlex.join(("faultline", *sys.argv[1:]))
+        page = decision_page(plan, advice, command, arguments.price)
+        with explained(f"--page {arguments.page}"):
+            arguments.page.write_text(page, encoding="utf-8", newline="\n")
+        _tell(arguments, str(arguments.page))
     if arguments.output is not None:
         _draw(plan, arguments)
     return 0 if plan.lines else 1
@@ -95,4 +106,8 @@ def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
         with explained(folder, "choose another -o FOLDER"):
             save_figure(draw_landscape(frame, line.choice), path)
             frame.to_csv(table, index=False, lineterminator="\n")
-        print(f"{path}, {table}", file=sys.stderr if arguments.json else sys.stdout)
+        _tell(arguments, f"{path}, {table}")
+
+
+def _tell(arguments: argparse.Namespace, written: str) -> None:
+    print(written, file=sys.stderr if arguments.json else sys.stdout)

@@ -90,7 +90,7 @@ def execute_report(arguments: argparse.Namespace) -> int:
         )
     check_writable(output, "--output")
     with waiting("comparing and drawing"):
-        text = render(make_page(sweep))
+        text = render(make_page(sweep, arguments.price))
     output.write_text(text, encoding="utf-8", newline="\n")
     print(output)
     return 0

@@ -77,10 +77,12 @@ def choices_table(plan: Plan, price_per_gpu_hour: float | None = None) -> Table:
     names = ["r", "days", "goodput", "every", "M GPU-h", "ratio", "predicted", "error"]
     rows = [_cells(plan, line) for line in plan.lines]
     if price_per_gpu_hour is not None:
-        names.append("M cost")
+        place = names.index("ratio")
+        names.insert(place, "M cost")
         for row, line in zip(rows, plan.lines, strict=True):
             hours = plan.situation.gpu_hours(line.ratio)
-            row.append(f"{hours * price_per_gpu_hour / 1e6:,.2f}" if line.finished else "-")
+            cost = f"{hours * price_per_gpu_hour / 1e6:,.2f}" if line.finished else "-"
+            row.insert(2 + place, cost)
     columns: list[dict[str, Any]] = [{"header": "scheme"}, {"header": "state kept by"}]
     columns += [{"header": name, "justify": "right", "no_wrap": True} for name in names]
     return text_table(rows, columns, box=SIMPLE, pad_edge=False)

@@ -63,6 +63,19 @@ def test_the_site_is_whole(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_is_looked_for_is_found(site: Path) -> None:
+    """From files, as they are passed on, without a server."""
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto((site / "index.html").as_uri())
+        page.keyboard.press("/")
+        page.locator("input.md-search__input").fill("wipe-out")
+        page.locator("a.md-search-result__link").first.wait_for(timeout=20_000)
+        found = page.locator("a.md-search-result__link").all_inner_texts()
+    assert any("Glossary" in text for text in found), found
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["index", "scenario-reference", "api", "results"])
 def test_pages_ask_nothing_of_the_network_and_pass_axe(site: Path, name: str) -> None:
     page_file = site / f"{name}.html"
