@@ -86,7 +86,7 @@ lint: ready ## check style, formatting, types, and who imports whom
 	@$(BIN)/python -m mypy
 	@told=$$(PYTHONPATH=.typing $(BIN)/lint-imports --no-logo) || { printf '%s\n' "$$told"; exit 1; }
 
-docs: ready ## make the site of all pages in build/site, and fail where a link leads nowhere
+docs: ready ## make the site of all pages in build/site (python -m http.server -d build/site)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
 
 format: ready ## format the code and mend what the linter can

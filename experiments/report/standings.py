@@ -80,7 +80,7 @@ def standings(runs: pd.DataFrame) -> Standings:
     conditions = tuple(
         axis for axis in varied_axes(runs) if axis not in knobs and axis != "strategy.name"
     )
-    ended = _with_gpu_hours(runs)
+    ended = _with_costs(runs)
     ended = ended.assign(**{METRIC: runs[METRIC].where(~gave_up_rows(runs), np.inf)})
     placed = _placed(ended, conditions, knobs)
     keys = [*conditions, "strategy", *knobs]
@@ -99,12 +99,11 @@ def standings(runs: pd.DataFrame) -> Standings:
     return Standings(conditions, knobs, choices, ended)
 
 
-def _with_gpu_hours(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with what sweeps of older versions did not record: GPU-hours, and no MFU."""
-    known = runs.assign(mfu=pd.to_numeric(runs["mfu"]) if "mfu" in runs else np.nan)
-    if "gpu_hours" in runs:
-        return known
-    return known.assign(gpu_hours=runs["time_s"] * runs["gpus"] / 3600.0)
+def _with_costs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with MFU and GPU-hours as numbers, which sweeps of older versions do not have."""
+    missing = pd.Series(np.nan, index=runs.index)
+    names = ("mfu", "gpu_hours")
+    return runs.assign(**{name: pd.to_numeric(runs.get(name, missing)) for name in names})
 
 
 def _placed(

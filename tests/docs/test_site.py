@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -64,14 +67,16 @@ def test_the_site_is_whole(site: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_looked_for_is_found(site: Path) -> None:
-    """From files, as they are passed on, without a server."""
-    with chromium() as browser:
+    """By a server of any kind, as browsers start no worker from a file."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, chromium() as browser:
+        Thread(target=server.serve_forever, daemon=True).start()
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.goto((site / "index.html").as_uri())
-        page.keyboard.press("/")
+        page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
         page.locator("input.md-search__input").fill("wipe-out")
         page.locator("a.md-search-result__link").first.wait_for(timeout=20_000)
         found = page.locator("a.md-search-result__link").all_inner_texts()
+        server.shutdown()
     assert any("Glossary" in text for text in found), found
 
 
