@@ -140,6 +140,7 @@ def test_a_script_need_not_be_guarded(tmp_path: Path) -> None:
     assert done.stdout.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     page = Path(__file__).parents[3] / "docs" / "python.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)

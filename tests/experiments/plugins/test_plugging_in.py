@@ -53,6 +53,7 @@ def install(folder: Path, entry_points: str) -> None:
     (info / "entry_points.txt").write_text(entry_points)
 
 
+@pytest.mark.slow
 def test_a_new_package_works_once_it_is_installed(tmp_path: Path) -> None:
     write_scheme_package("twin-pairs", tmp_path / "package")
     named = "[faultline.schemes]\ntwin-pairs=faultline_twin_pairs:TwinPairs\n"
@@ -125,6 +126,7 @@ def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
     assert len(said) == 8
 
 
+@pytest.mark.slow
 def test_a_mix_of_a_package_is_one_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours" / "__init__.py").touch()

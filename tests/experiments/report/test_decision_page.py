@@ -34,8 +34,7 @@ def test_it_says_what_to_take_and_what_it_costs(sheet: Path) -> None:
     assert text.count("<tr") <= 11
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(("size", "colours"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_axe_finds_nothing(
     open_page: Open, sheet: Path, size: dict[str, int], colours: str
 ) -> None:

@@ -24,8 +24,7 @@ def test_all_is_there_to_be_read(open_page: Open, page_file: Path) -> None:
     assert broken == 0
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(("size", "colours"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_axe_finds_nothing(
     open_page: Open, page_file: Path, size: dict[str, int], colours: str
 ) -> None:
