@@ -14,7 +14,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-oobleck-artifact reproduce-step-time sweep report bench doctor test test-full lint format clean distclean
+.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-oobleck-artifact reproduce-recovery reproduce-step-time sweep report bench doctor test test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,9 @@ reproduce-reft: ready ## checkpoints in memory: REFT's numbers, and beneath othe
 
 reproduce-gemini: ready ## checkpoints in peers' memory: what survives lost nodes and domains
 	@$(BIN)/faultline reproduce gemini $(ARGS)
+
+reproduce-recovery: ready ## recoveries that operators measured, from the phases of one model
+	@$(BIN)/faultline reproduce recovery $(ARGS)
 
 reproduce-step-time: ready ## step times of published runs: Megatron-LM, Llama 3, MegaScale and others
 	@$(BIN)/faultline reproduce step-time $(ARGS)
@@ -88,6 +91,9 @@ lint: ready ## check style, formatting, types, and who imports whom
 	@$(BIN)/ruff format --check
 	@$(BIN)/python -m mypy
 	@told=$$(PYTHONPATH=.typing $(BIN)/lint-imports --no-logo) || { printf '%s\n' "$$told"; exit 1; }
+
+docs: ready ## make the site of all pages in build/site (python -m http.server -d build/site)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
 
 format: ready ## format the code and mend what the linter can
 	@$(BIN)/ruff check --fix-only

@@ -13,6 +13,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
+from faultline.experiments.commands.arguments import add_common
 from faultline.experiments.commands.parsers import add_parsers
 from faultline.experiments.screen import safe_streams
 from faultline.platforms.errors import one_line
@@ -82,15 +83,31 @@ def _told(error: Exception) -> str:
 
 def execute(parsed: argparse.Namespace) -> int:
     """Import the command that was asked for, and run it."""
+    _plug_in(parsed.scheme_file)
+    if parsed.quiet:
+        os.environ["FAULTLINE_QUIET"] = "1"
     from faultline.strategies.protection.registry import broken_protections
     from faultline.strategies.registry import broken_strategies
 
-    for line in (*broken_strategies(), *broken_protections()):
+    for line in dict.fromkeys((*broken_strategies(), *broken_protections())):
         print(f"faultline: {line}", file=sys.stderr)
     module, _, function = parsed.execute.partition(":")
     command = import_module(f"faultline.experiments.commands.{module}")
     status: int = getattr(command, function or "execute")(parsed)
     return status
+
+
+def _plug_in(files: Sequence[str]) -> None:
+    """Name files with schemes to this process and all that it starts."""
+    from faultline.experiments.config.errors import UserError
+
+    for file in files:
+        if not os.path.isfile(file):  # noqa: PTH113 (pathlib takes its time to be imported)
+            raise UserError(f"--scheme-file {file}: no such file; name a Python file with a scheme")
+    known = os.environ.get("FAULTLINE_SCHEME_FILES", "")
+    paths = [*filter(None, known.split(os.pathsep)), *map(os.path.abspath, files)]
+    if paths:
+        os.environ["FAULTLINE_SCHEME_FILES"] = os.pathsep.join(dict.fromkeys(paths))
 
 
 def _is_for_users(error: Exception) -> bool:
@@ -118,8 +135,25 @@ def parser() -> argparse.ArgumentParser:
         prog="faultline",
         description="Which fault-tolerance scheme trains this model soonest on this cluster?",
     )
+    whole.add_argument("--version", action=_Version, help="print versions, and exit")
+    add_common(whole)
     add_parsers(whole.add_subparsers(dest="command", required=True, metavar="COMMAND"))
     return whole
+
+
+class _Version(argparse.Action):
+    """Prints the version, which is looked up only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        python = ".".join(map(str, sys.version_info[:3]))
+        told = f"faultline {version('faultline')} (SimGrid {version('simgrid')}, Python {python})"
+        print(told)
+        parser.exit()
 
 
 class _Parser(argparse.ArgumentParser):

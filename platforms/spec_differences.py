@@ -37,21 +37,31 @@ def spec_differences(platform: Platform) -> list[Difference] | None:
     spec = platform.spec
     if spec is None:
         return None
-    expected = platform_from_xml(xml_text(spec).encode(), "spec")
+    return platform_differences(platform, platform_from_xml(xml_text(spec).encode(), "spec"))
+
+
+def platform_differences(
+    platform: Platform, expected: Platform, other: str = "the spec"
+) -> list[Difference]:
+    """Return in what a platform differs from another one, which lines call by its name."""
     effects: dict[str, Effect] = {}
     for one in (expected, platform):
         effects |= _effects(one)
     return [
-        *_counts("GPU", platform.gpu_names, expected.gpu_names, effects),
-        *_counts("switch", platform.switches, expected.switches, effects),
-        *_counts("link", platform.links, expected.links, effects),
-        *_values(_links(platform), _links(expected), _LINK_VALUES, effects),
+        *_counts("GPU", platform.gpu_names, expected.gpu_names, effects, other),
+        *_counts("switch", platform.switches, expected.switches, effects, other),
+        *_counts("link", platform.links, expected.links, effects, other),
+        *_values(_links(platform), _links(expected), _LINK_VALUES, effects, other),
         *_values(
-            _gpus(platform), _gpus(expected), _SPEED, dict.fromkeys(platform.gpu_names, "compute")
+            _gpus(platform),
+            _gpus(expected),
+            _SPEED,
+            dict.fromkeys(platform.gpu_names, "compute"),
+            other,
         ),
         # Routes follow cables: what a GPU is said to be part of does not count.
-        *_values(_gpus(platform), _gpus(expected), _PLACE, {}),
-        *_cables(platform, expected),
+        *_values(_gpus(platform), _gpus(expected), _PLACE, {}, other),
+        *_cables(platform, expected, other),
     ]
 
 
@@ -107,11 +117,15 @@ def _effect_between(platform: Platform, *ends: str) -> Effect:
 
 
 def _counts(
-    what: str, names: Iterable[str], expected: Iterable[str], effects: Mapping[str, Effect]
+    what: str,
+    names: Iterable[str],
+    expected: Iterable[str],
+    effects: Mapping[str, Effect],
+    other: str,
 ) -> list[Difference]:
     has, should = set(names), set(expected)
     told = []
-    for verb, found in (("is missing", should - has), ("is not in the spec", has - should)):
+    for verb, found in (("is missing", should - has), (f"is not in {other}", has - should)):
         if found:
             first, *others = sorted(found)
             more = f" (and {len(others)} more)" if others else ""
@@ -125,6 +139,7 @@ def _values(
     expected: Mapping[str, object],
     readers: Mapping[str, Callable[..., str]],
     effects: Mapping[str, Effect],
+    other: str,
 ) -> list[Difference]:
     """Return a line for each class of things and value that differ, with the first of them."""
     changed: dict[tuple[str, str, Effect], list[tuple[str, str, str]]] = {}
@@ -143,12 +158,12 @@ def _values(
     for (kind, value, effect), cases in changed.items():
         name, has, should = cases[0]
         many = f" ({len(cases)} of {of_class[kind]} {kind} differ)" if len(cases) > 1 else ""
-        text = f"{name}: {value} is {has}, the spec says {should}{many}"
+        text = f"{name}: {value} is {has}, {other} says {should}{many}"
         lines.append(Difference(text, effect))
     return lines
 
 
-def _cables(platform: Platform, expected: Platform) -> list[Difference]:
+def _cables(platform: Platform, expected: Platform, other: str) -> list[Difference]:
     has, should = (
         {
             (name, *hop)
@@ -161,7 +176,7 @@ def _cables(platform: Platform, expected: Platform) -> list[Difference]:
     told = []
     for verb, found, where in (
         ("is missing", should - has, expected),
-        ("is not in the spec", has - should, platform),
+        (f"is not in {other}", has - should, platform),
     ):
         if found:
             source, destination, links = min(found)

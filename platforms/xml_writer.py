@@ -31,23 +31,13 @@ from pathlib import Path
 from faultline.platforms import topology, xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import write_file
+from faultline.platforms.management_network import add_management, add_ports
 from faultline.platforms.memory_doors import GpuAtHost, add_memory_doors
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_properties import spec_properties
 from faultline.platforms.spines import host_name, spine_routes
 from faultline.platforms.units import SPEED, format_quantity
 from faultline.platforms.xml_elements import document, flow_route, host, link, prop, route
-
-_MANAGEMENT_BANDWIDTH_BYTES_PER_S = 1e15
-"""A control message of a kilobyte takes a picosecond, which is below SimGrid's clock."""
-
-_TO_MANAGEMENT = "management-in"
-_FROM_MANAGEMENT = "management-out"
-_MANAGEMENT_LINK = "management-ports"
-_CONTROLLER_LINK = "management-controller"
-_DETOUR_LINK = "management-detour"
-_DETOUR_LENGTH = 16
-"""Links of the cable that is never taken: twice the eight of the longest path between GPUs."""
 
 
 def write_xml(spec: ClusterSpec, path: str | Path) -> None:
@@ -58,7 +48,17 @@ def write_xml(spec: ClusterSpec, path: str | Path) -> None:
     PlatformError
         The file cannot be written.
     """
-    text = xml_text(spec)
+    write_text(xml_text(spec), path)
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Write a platform's text to a file, all of it or nothing.
+
+    Raises
+    ------
+    PlatformError
+        The file cannot be written.
+    """
     try:
         write_file(Path(path), text)
     except OSError as error:
@@ -72,7 +72,12 @@ def xml_text(spec: ClusterSpec) -> str:
     for key, value in spec_properties(spec):
         prop(root, key, value)
     root.append(_Fabric(spec).zone)
-    _add_management(root)
+    add_management(root)
+    return as_text(platform)
+
+
+def as_text(platform: ET.Element) -> str:
+    """Return a platform as the text of its file."""
     ET.indent(platform, space=" ")
     return document(platform)
 
@@ -96,7 +101,7 @@ class _Fabric:
         self._add_network()
         self._add_disks()
         self._add_storage()
-        self._add_management_ports()
+        add_ports(self.zone, self.links, self.routes, [place.name for place in self.places])
         self._add_spine_routes()
         self.zone.extend(self.links)
         self.zone.extend(self.routes)
@@ -207,16 +212,6 @@ class _Fabric:
             self._one_way(name, top, *client, "storage-read")
             self._one_way(top, name, "storage-write", *client)
 
-    def _add_management_ports(self) -> None:
-        self._router(_TO_MANAGEMENT)
-        self._router(_FROM_MANAGEMENT)
-        for name in (_MANAGEMENT_LINK, _DETOUR_LINK):
-            self._link(name, _MANAGEMENT_BANDWIDTH_BYTES_PER_S, 0.0, "FATPIPE")
-        for place in self.places:
-            self._one_way(place.name, _TO_MANAGEMENT, _MANAGEMENT_LINK)
-            self._one_way(_FROM_MANAGEMENT, place.name, _MANAGEMENT_LINK)
-        self._one_way(_TO_MANAGEMENT, _FROM_MANAGEMENT, *[_DETOUR_LINK] * _DETOUR_LENGTH)
-
     def _storage_client(self) -> list[str]:
         capped = self.spec.storage.client_bandwidth_bytes_per_s is not None
         return ["storage-client"] if capped else []
@@ -261,22 +256,3 @@ class _Fabric:
 def _nvswitch_ports(domain: int) -> tuple[str, str]:
     """Return the two routers of a domain's NVSwitch, before and behind its crossbar."""
     return f"nvswitch-{domain:05d}-in", f"nvswitch-{domain:05d}-out"
-
-
-def _add_management(root: ET.Element) -> None:
-    """Add the controller's zone, joined to the fabric by a gateway for each direction.
-
-    A single gateway would be a short cut of two links between any two GPUs.
-    """
-    zone = ET.SubElement(root, "zone", id=xml_names.MANAGEMENT_ZONE, routing="Full")
-    controller = xml_names.CONTROLLER_HOST
-    host(zone, controller, "1Gf", {xml_names.ROLE_PROPERTY: "controller"})
-    root.append(link(_CONTROLLER_LINK, _MANAGEMENT_BANDWIDTH_BYTES_PER_S, 0.0, "FATPIPE"))
-    fabric, management = xml_names.FABRIC_ZONE, xml_names.MANAGEMENT_ZONE
-    for source, destination, gateways in (
-        (fabric, management, {"gw_src": _TO_MANAGEMENT, "gw_dst": controller}),
-        (management, fabric, {"gw_src": controller, "gw_dst": _FROM_MANAGEMENT}),
-    ):
-        between = ET.SubElement(root, "zoneRoute", {"src": source, "dst": destination} | gateways)
-        between.set("symmetrical", "NO")
-        ET.SubElement(between, "link_ctn", id=_CONTROLLER_LINK)

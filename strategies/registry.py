@@ -8,10 +8,13 @@ import faultline.strategies
 from faultline.strategies.base import Strategy, StrategyOptions
 from faultline.strategies.discovery import Found, classes_with_a_name
 
+ENTRY_POINTS = "faultline.schemes"
+"""What installed packages name theirs under."""
+
 
 @cache
 def _found() -> Found[Strategy]:
-    return classes_with_a_name(faultline.strategies, Strategy)  # type: ignore[type-abstract]
+    return classes_with_a_name(faultline.strategies, Strategy, ENTRY_POINTS)  # type: ignore[type-abstract]
 
 
 def all_strategies() -> dict[str, type[Strategy]]:

@@ -1,18 +1,12 @@
-"""The course of one run: what the job did when, from its events, and the file of those."""
+"""The course of one run: what the job did when, from its events."""
 
 from __future__ import annotations
 
-import csv
-import math
 from collections.abc import Sequence
-from io import StringIO
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.config.errors import UserError
-from faultline.platforms.files import read_text
 from faultline.simulator.timeline import Event, EventKind
 
 ACTIVITIES = ("training", "repair", "lost", "checkpoint", "rejoin", "restart", "load")
@@ -29,7 +23,6 @@ checkpoint, rejoin, restart, load
     loading.
 """
 
-_LARGEST_BYTES = 2**28
 # What the next step begins after; the events within a step are not among them.
 _ENDS_OF_PHASES = {
     EventKind.STEP,
@@ -171,47 +164,3 @@ def telling_window(events: Sequence[Event], activities: pd.DataFrame, steps: int
     if end_s <= 1.5 * (window.end_s - window.start_s):
         return Window(0.0, end_s)
     return Window(max(0.0, window.start_s), min(end_s, window.end_s))
-
-
-def read_timeline(path: Path) -> list[Event]:
-    """Return the events of a run, in the order of their log.
-
-    Raises
-    ------
-    UserError
-        If there is no such file, or it is no timeline; names the line.
-    """
-    try:
-        text = read_text(path, _LARGEST_BYTES)
-        rows = list(csv.reader(StringIO(text, newline=""), strict=True))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a timeline or a sweep") from error
-    except csv.Error as error:
-        raise UserError(f"{path}: this is no timeline: it is no CSV text") from error
-    if not rows or tuple(rows[0]) != Event._fields:
-        raise UserError(
-            f"{path}: this is no timeline: its first line is not {','.join(Event._fields)}; "
-            "faultline run SCENARIO --timeline FILE writes one"
-        )
-    events = [_event(row, f"{path}, line {number}") for number, row in enumerate(rows[1:], 2)]
-    if not events:
-        raise UserError(f"{path}: this timeline has no event")
-    return events
-
-
-def _event(row: list[str], origin: str) -> Event:
-    try:
-        time_s, kind, step, groups, stacks, moved_types = row
-        event = Event(
-            float(time_s),
-            EventKind(kind),
-            int(step),
-            tuple(map(int, groups.split())),
-            int(stacks),
-            int(moved_types),
-        )
-    except ValueError as error:
-        raise UserError(f"{origin}: this is no event: {','.join(row)}") from error
-    if not (math.isfinite(event.time_s) and event.time_s >= 0):
-        raise UserError(f"{origin}: {time_s} is no time; use seconds from 0")
-    return event

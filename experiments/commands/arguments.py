@@ -6,7 +6,7 @@ Whatever takes long to import is imported where an argument needs it: ``--help``
 from __future__ import annotations
 
 import re
-from argparse import ArgumentTypeError, HelpFormatter
+from argparse import SUPPRESS, ArgumentTypeError, HelpFormatter
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +14,10 @@ from textwrap import dedent
 from typing import Any, NamedTuple
 
 Reader = Callable[[str], Any]
+
+_FILES = {"FILE", "GRID", "SCENARIO", "SPEC", "WHAT"}
+_COMPLETE_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
+"""What ``shtab`` completes a file by."""
 
 _MARKS: dict[str, dict[str, Any]] = {
     "...": {"nargs": "+"},
@@ -72,9 +76,39 @@ def declare(commands: Any, known: Iterable[Command], above: str = "") -> None:
         parser.set_defaults(execute=command.execute or execute)
         for block in filter(None, dedent(command.options).strip("\n").split("\n\n")):
             _add_block(parser, block, {**_READERS, **command.read})
+        add_common(parser, inner=True)
         if command.parts:
             inner = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
             declare(inner, command.parts, own)
+
+
+def add_common(parser: Any, *, inner: bool = False) -> None:
+    """Add what every command can be told, before its name or after it.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        Of the whole, or of one command.
+    inner : bool
+        Whether it is a command's: what was said before its name then stays.
+    """
+    left_out: dict[str, Any] = {"default": SUPPRESS} if inner else {}
+    parser.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help=SUPPRESS if inner else "results and errors only: no progress, no notes",
+        **left_out,
+    )
+    parser.add_argument(
+        "--scheme-file",
+        metavar="FILE",
+        action="append",
+        help=SUPPRESS
+        if inner
+        else "a Python file with a scheme or protection of your own; may be given more than once",
+        **(left_out or {"default": []}),
+    ).complete = _COMPLETE_FILES
 
 
 def _add_block(parser: Any, block: str, read: Mapping[str, Reader]) -> None:
@@ -89,7 +123,9 @@ def _add_block(parser: Any, block: str, read: Mapping[str, Reader]) -> None:
                 place = parser.add_mutually_exclusive_group()
         written, _, meaning = entry.removeprefix("or ").partition("  ")
         names, how = _told(written.split(), read)
-        place.add_argument(*names, help=" ".join(meaning.split()) or None, **how)
+        added = place.add_argument(*names, help=" ".join(meaning.split()) or None, **how)
+        if how.get("type") is Path or how.get("metavar") in _FILES:
+            added.complete = _COMPLETE_FILES
 
 
 def _told(words: list[str], read: Mapping[str, Reader]) -> tuple[list[str], dict[str, Any]]:
@@ -155,6 +191,17 @@ def days(text: str) -> float:
     return number
 
 
+def price(text: str) -> float:
+    """Read a price above zero."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is no price: use a number above zero, such as 2.5")
+    return number
+
+
 def names(text: str) -> list[str]:
     """Read names between commas."""
     return [name.strip() for name in text.split(",")]
@@ -184,6 +231,7 @@ _READERS: dict[str, Reader] = {
     "--seed": whole(" is no seed: use a whole number from 0", 0),
     "A,B": names,
     "D": days,
+    "X": price,
     "TIME": above_zero("time", "use a time above zero, for example 5min"),
 }
 """By the name of an option, or by what stands for its value."""

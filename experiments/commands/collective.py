@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.commands.output import pairs_table, print_json
+from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.platform_files import (
     check_controller,
@@ -47,7 +48,8 @@ _POWERED = {"gpu", "host", "domain", "rack"}
 def execute_probe(arguments: argparse.Namespace) -> int:
     """Measure a collective on an idle platform."""
     path, size_bytes = _collective(arguments)
-    with _told_of(f"{arguments.file}:", CollectiveError), explaining_aborts(path):
+    told_of = _told_of(f"{arguments.file}:", CollectiveError)
+    with told_of, explaining_aborts(path), waiting("measuring"):
         result = probe_collective(
             path,
             arguments.collective,
@@ -88,7 +90,7 @@ def execute_break(arguments: argparse.Namespace) -> int:
         )
     down = component.gpus if component.level in _POWERED else ()
     failure = Failure(at_s, down, component.links)
-    with explaining_aborts(path):
+    with explaining_aborts(path), waiting("breaking it"):
         aftermath = break_collective(path, schedule, hosts, arguments.fidelity, failure, watchdog_s)
     if arguments.json:
         print_json(_as_json(component, aftermath, hosts))

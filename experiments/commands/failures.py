@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,16 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import unit_within
 from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
+from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.mix_file import MixFile, load_mix, shipped_mixes
+from faultline.experiments.config.mix_file import (
+    MixFile,
+    broken_mixes,
+    load_mix,
+    plugged_mixes,
+    shipped_mixes,
+    sound_mixes,
+)
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
 from faultline.experiments.config.text_file import LARGEST_BYTES
@@ -28,7 +37,9 @@ _DAY_S = 86_400.0
 
 def execute_list(arguments: argparse.Namespace) -> int:
     """Run ``failures list``."""
-    mixes = [load_mix(name) for name in shipped_mixes()]
+    for line in broken_mixes():
+        print(f"faultline: {line}", file=sys.stderr)
+    mixes = [load_mix(name) for name in (*shipped_mixes(), *sound_mixes())]
     rows = [_row(mix, arguments.gpus) for mix in mixes]
     if arguments.json:
         print_json(rows)
@@ -72,7 +83,8 @@ def _row(mix: MixFile, gpus: int) -> dict[str, Any]:
 def execute_draw(arguments: argparse.Namespace) -> int:
     """Run ``failures draw``."""
     scenario = _scenario(arguments)
-    drawing = draw(scenario, arguments.days * _DAY_S, arguments.seed)
+    with waiting("drawing failures"):
+        drawing = draw(scenario, arguments.days * _DAY_S, arguments.seed)
     if arguments.csv is not None:
         with explained(f"--csv {arguments.csv}"):
             write_trace(drawing.failures, arguments.csv)
@@ -109,7 +121,7 @@ def _scenario(arguments: argparse.Namespace) -> Scenario:
 
 def _model(what: str) -> str | None:
     """Return whether a mix or a trace is meant; None for a scenario."""
-    if what in shipped_mixes():
+    if what in (*shipped_mixes(), *plugged_mixes()):
         return "mix"
     if what.lower().endswith(".csv"):
         return "trace"

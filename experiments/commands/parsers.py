@@ -28,7 +28,10 @@ _PRESETS = shipped("presets", "faultline.platforms")
 
 _SEED = "--seed N [0]  default: 0"
 _WORKERS = "--workers N  processes; default: one a core"
-_SETTINGS = "--set KEY=VALUE  change one dotted key of the scenario; may be given more than once"
+_SETTINGS = (
+    "--set KEY=VALUE  change one dotted key of the scenario, or leave it open by ~KEY; may be "
+    "given more than once"
+)
 _SCENARIO = f"SCENARIO  a TOML file, or one of: {shipped('scenarios')}\n{_SETTINGS}"
 _COLLECTIVE = f"""\
 FILE  a platform XML, or a shipped cluster: {_PRESETS}
@@ -54,7 +57,9 @@ _ONE_RUN = (
     rank and message
 {_SEED}
 --json  print the record as one JSON object
---timeline FILE  write the events of the run to a CSV file""",
+--price X  of a GPU-hour, in any currency: tells the cost
+--timeline FILE  what happened when: a trace for Perfetto and chrome://tracing (.json), or a
+    table (.csv, .parquet)""",
     ),
     Command(
         "explain-recovery",
@@ -96,7 +101,9 @@ how it is planned:
 --no-simulation  closed forms alone
 or --optimise  search the best redundancy and interval by simulation too
 
+--price X  of a GPU-hour, in any currency: tells the cost
 --json  print the plan as one JSON object
+--page FILE  write one sheet of A4 for the decision (HTML)
 -o --output FOLDER  draw each scheme's time to train over redundancy and interval, with its
     table""",
     ),
@@ -119,6 +126,7 @@ or --scheduler ADDRESS  play on the workers of a Dask scheduler: tls://HOST:PORT
 --certificates DIR  the folder that faultline cluster certificates made
 --time-limit TIME  real time a run may take, for example 10min; a run that takes longer has failed
 --memory-limit SIZE  memory a run may take, for example 4GB; a run that takes more has failed
+--json  print how many runs were played, and where the tables are, as a JSON object
 --retry-failed  play runs that failed before once more
 --accept-other-code  keep results that were made before the simulation's source changed""",
         {
@@ -180,6 +188,7 @@ the course of a run:
         "example: faultline report results/my-sweep -o report.html",
         """\
 DIR  what faultline sweep wrote
+--price X  of a GPU-hour, in any currency: tells the cost
 -o --output FILE  the page; default: report.html in DIR""",
         execute="plot:execute_report",
     ),
@@ -224,7 +233,11 @@ _SCENARIOS = Command(
     "Scenarios are TOML files that say what is trained, under which failures, and by which scheme. "
     "docs/scenario-reference.md documents every key.",
     parts=(
-        Command("list", "list the scenarios that come with Faultline"),
+        Command(
+            "list",
+            "list the scenarios that come with Faultline",
+            options="--json  print one JSON list",
+        ),
         Command(
             "show",
             "print a scenario with every value filled in, as TOML that can be run",
@@ -243,7 +256,9 @@ _SCENARIOS = Command(
             "name every mistake of scenario files",
             "Name every mistake of scenario files, one a line, with its place; the exit status is "
             "2 if there is any.",
-            options="FILE...  a TOML file",
+            options="""\
+FILE...  a TOML file
+--json  print one JSON list: a file, and its mistakes""",
             read={"FILE": str},
         ),
         Command(
@@ -253,6 +268,14 @@ _SCENARIOS = Command(
             options="KEY?  a dotted key, or a table; all tables if left out",
         ),
         Command("reference", "print the reference of all keys as Markdown"),
+        Command(
+            "schema",
+            "print the JSON Schema of scenario files, for editors",
+            "Print the JSON Schema of scenario files: editors that know TOML complete keys by it, "
+            "show what they mean and underline mistakes.",
+            "example: faultline scenario schema > scenario.schema.json, and "
+            "'#:schema ./scenario.schema.json' as the first line of a scenario",
+        ),
     ),
 )
 
@@ -278,8 +301,49 @@ SPEC  a TOML file, or one of: {_PRESETS}
             "load a platform in SimGrid and say what it is, or what is broken in it",
             options="FILE\n--json  print one JSON object, in SI units",
         ),
-        Command("draw", "draw the topology of a platform", options="FILE\n-o --output PNG!"),
-        Command("list", "list the clusters that come with Faultline"),
+        Command(
+            "draw",
+            "draw the topology of a platform",
+            options="FILE\n-o --output FILE!  one that ends in .svg, .png or .pdf",
+        ),
+        Command(
+            "list",
+            "list the clusters that come with Faultline",
+            options="--json  print one JSON list",
+        ),
+        Command(
+            "diff",
+            "say which phases of a job an edit changes, and by how much",
+            "Time the phases of a job on two platforms: its step and what that is made of, the "
+            "all-reduce, writing and loading a checkpoint, snapshots and restarts. Without a "
+            "scenario, a job of which each scale-up domain is a group.",
+            "example: faultline platform diff servers.xml edited.xml --scenario mine.toml",
+            """\
+A  a platform XML, or a shipped cluster
+B  another one
+--scenario SCENARIO  the job: a TOML file, or the name of a shipped scenario
+--set KEY=VALUE  change one dotted key of the scenario; may be given more than once
+--json  print one JSON object; times in seconds""",
+            {"A": str, "B": str},
+            "platform_edits:execute_diff",
+        ),
+        Command(
+            "import",
+            "make a platform of a graph, or a spec of what nvidia-smi says",
+            "Make a platform XML of a graph (NetworkX's node-link JSON, or GraphML), or a cluster "
+            "spec of what `nvidia-smi topo -m` prints on one server and a table of the switches "
+            "that adapters are plugged into. docs/modelling-a-cluster.md says what they contain.",
+            "example: faultline platform import topo.txt --switches switches.csv --like hgx-h100 "
+            "-o ours.toml",
+            f"""\
+FILE  a graph (.json, .graphml), or the text that nvidia-smi topo -m prints
+-o --output FILE!  a platform XML of a graph, else a spec (TOML) for platform generate
+--switches FILE  CSV with the columns node, nic and switch
+--like SPEC [hgx-h100]  a shipped cluster whose GPUs, hosts and storage these servers have:
+    {_PRESETS}""",
+            {"FILE": Path},
+            "platform_edits:execute_import",
+        ),
         Command(
             "probe",
             "measure a collective on a platform",
@@ -401,6 +465,23 @@ WHAT  a mix ({shipped("mixes")}, or a TOML file with causes), a trace (a CSV fil
     ),
 )
 
+_NEW = Command(
+    "new",
+    "begin a package with a scheme of your own",
+    "Write a package that Faultline finds once it is installed. docs/adding-a-scheme.md says what "
+    "a scheme answers.",
+    parts=(
+        Command(
+            "scheme",
+            "write a package with a scheme, its test and its entry point",
+            epilog="example: faultline new scheme buddies",
+            options="""\
+NAME  what the scheme is called in scenarios
+-o --output DIR  a new folder; default: NAME""",
+        ),
+    ),
+)
+
 _MACHINE = (
     Command(
         "cluster",
@@ -438,7 +519,16 @@ _MACHINE = (
 )
 
 
+_COMPLETION = Command(
+    "completion",
+    "print what makes a shell complete commands and options",
+    "Print a script by which a shell completes commands, options and files.",
+    "example: faultline completion bash > ~/.local/share/bash-completion/completions/faultline",
+    "SHELL  one of: bash, zsh, tcsh",
+)
+
+
 def add_parsers(commands: Any) -> None:
     """Declare all commands, in the order in which ``--help`` lists them."""
-    others = (_SCENARIOS, _PLATFORMS, _FAILURES, *_MACHINE)
+    others = (_SCENARIOS, _PLATFORMS, _FAILURES, _NEW, *_MACHINE, _COMPLETION)
     declare(commands, (*_ONE_RUN, *_MANY_RUNS, *others))

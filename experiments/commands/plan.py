@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import replace
 
@@ -12,8 +13,10 @@ from faultline.experiments.commands.output import (
     print_json,
     progress_of,
 )
+from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, answer
+from faultline.experiments.planner.decision import decision_page
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,
@@ -24,7 +27,7 @@ from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.search import check_searchable, optimise_schemes
 from faultline.experiments.planner.situation import Wish, read_situation
 from faultline.experiments.screen import screen_as_wide_as, text_column
-from faultline.platforms.files import write_file
+from faultline.platforms.files import check_writable, write_file
 from rich.progress import SpinnerColumn, TimeElapsedColumn
 
 
@@ -36,6 +39,9 @@ def execute(arguments: argparse.Namespace) -> int:
     protections = chosen_protections(arguments.protections)
     if arguments.output is not None:
         make_folder(arguments.output, "-o FOLDER")
+    if arguments.page is not None:
+        with explained(f"--page {arguments.page}", "name a file that can be written"):
+            check_writable(arguments.page)
     situation = read_situation(
         Wish(
             arguments.scenario,
@@ -76,7 +82,13 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json(answer(plan, advice, optimised))
     else:
         # Wide enough that the table is never folded in a file.
-        print_plan(screen_as_wide_as(150), plan, advice, optimised)
+        print_plan(screen_as_wide_as(160), plan, advice, optimised, arguments.price)
+    if arguments.page is not None:
+        command = shlex.join(("faultline", *sys.argv[1:]))
+        page = decision_page(plan, advice, command, arguments.price)
+        with explained(f"--page {arguments.page}"):
+            write_file(arguments.page, page)
+        _tell(arguments, str(arguments.page))
     if arguments.output is not None:
         _draw(plan, arguments)
     return 0 if plan.lines else 1
@@ -89,9 +101,14 @@ def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
 
     for line in plan.bests_of_schemes():
         scheme, folder = line.choice.scheme, arguments.output
-        frame = landscape(plan, line.choice, range(arguments.seeds), arguments.steps)
+        with waiting(f"simulating around the best of {scheme}"):
+            frame = landscape(plan, line.choice, range(arguments.seeds), arguments.steps)
         path, table = folder / f"plan-{scheme}.png", folder / f"plan-{scheme}.csv"
         with explained(folder, "choose another -o FOLDER"):
             save_figure(draw_landscape(frame, line.choice), path)
             write_file(table, frame.to_csv(index=False, lineterminator="\n"))
-        print(f"{path}, {table}", file=sys.stderr if arguments.json else sys.stdout)
+        _tell(arguments, f"{path}, {table}")
+
+
+def _tell(arguments: argparse.Namespace, written: str) -> None:
+    print(written, file=sys.stderr if arguments.json else sys.stdout)

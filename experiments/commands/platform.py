@@ -10,6 +10,8 @@ from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.commands.output import print_json
+from faultline.experiments.commands.parsers import PLOT_FORMATS
+from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.screen import Screen
 from faultline.platforms.check_report import check_report
@@ -41,7 +43,8 @@ def execute_generate(arguments: argparse.Namespace) -> int:
     spec = _spec(arguments.spec, read_settings(arguments.settings))
     if arguments.plane:
         spec = rail_plane(spec)
-    write_xml(spec, arguments.output)
+    with waiting("writing"):
+        write_xml(spec, arguments.output)
     stands = f", each standing for {spec.gpus_per_rank:,}" if spec.plane else ""
     print(f"{arguments.output}: {spec.gpus:,} GPUs{stands}")
     return 0
@@ -60,7 +63,8 @@ def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
 
 def execute_check(arguments: argparse.Namespace) -> int:
     """Say what a platform is, or what is broken in it."""
-    report = check_report(arguments.file)
+    with waiting("loading it in SimGrid"):
+        report = check_report(arguments.file)
     if arguments.json:
         print_json(report)
     else:
@@ -73,13 +77,13 @@ def execute_draw(arguments: argparse.Namespace) -> int:
     # Matplotlib takes its second to be imported: only where something is drawn.
     from faultline.experiments.figures.platform_drawing import draw_platform
 
-    if arguments.output.suffix.lower() != ".png":
+    if arguments.output.suffix.lower().removeprefix(".") not in PLOT_FORMATS:
         raise UserError(
-            f"-o {arguments.output}: drawings are PNG files; name one that ends in .png"
+            f"-o {arguments.output}: name a file that ends in .{', .'.join(PLOT_FORMATS)}"
         )
-    platform = read_platform(arguments.file)
     try:
-        draw_platform(platform, arguments.output)
+        with waiting("drawing"):
+            draw_platform(read_platform(arguments.file), arguments.output)
     except OSError as error:
         raise UserError(f"-o {arguments.output}: cannot be written: {error.strerror}") from error
     print(arguments.output)
@@ -89,7 +93,8 @@ def execute_draw(arguments: argparse.Namespace) -> int:
 def execute_collisions(arguments: argparse.Namespace) -> int:
     """Say what it costs an all-reduce that flows are hashed onto spines."""
     spec = _spec(arguments.spec, read_settings(arguments.settings))
-    cost = hashing_cost(spec, arguments.groups, arguments.seeds)
+    with waiting("hashing flows"):
+        cost = hashing_cost(spec, arguments.groups, arguments.seeds)
     if arguments.json:
         print_json(asdict(cost))
         return 0
@@ -112,11 +117,14 @@ def execute_collisions(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def execute_list(_arguments: argparse.Namespace) -> int:
+def execute_list(arguments: argparse.Namespace) -> int:
     """List what comes with Faultline."""
-    for name in preset_names():
-        spec = load_preset(name)
-        print(f"{name:14} {spec.description}")
+    described = {name: load_preset(name).description for name in preset_names()}
+    if arguments.json:
+        print_json([{"name": name, "description": text} for name, text in described.items()])
+        return 0
+    for name, text in described.items():
+        print(f"{name:14} {text}")
     return 0
 
 

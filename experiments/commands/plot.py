@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from faultline.experiments.analysis.course import read_timeline
+from faultline.experiments.analysis.timeline_files import read_timeline
 from faultline.experiments.commands.output import explained, make_folder
 from faultline.experiments.commands.parsers import PLOT_FORMATS
+from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.style import save_figure
@@ -40,7 +41,8 @@ def execute(arguments: argparse.Namespace) -> int:
 def _played(arguments: argparse.Namespace) -> tuple[list[Event], str]:
     scenario = load_scenario(arguments.timeline, arguments.settings)
     events: list[Event] = []
-    record = run(scenario, arguments.seed, arguments.engine, events.append)
+    with waiting("playing"):
+        record = run(scenario, arguments.seed, arguments.engine, events.append)
     title = (
         f"{record['scenario']}: {record['strategy']}, r = {record['redundancy']}, "
         f"{record['groups']} groups, seed {record['seed']}"
@@ -64,7 +66,8 @@ def _plot_sweep(arguments: argparse.Namespace) -> None:
     options = ("kind", "x", "y", "metric", "hue", "column")
     asked = {option: value for option in options if (value := getattr(arguments, option))}
     frame = sweep.frame
-    pictures = [chosen_figure(frame, Wanted(**asked))] if asked else usual_figures(sweep)
+    with waiting("drawing"):
+        pictures = [chosen_figure(frame, Wanted(**asked))] if asked else usual_figures(sweep)
     folder = arguments.output or arguments.source / "figures"
     make_folder(folder, "-o PATH")
     for picture in pictures:
@@ -88,6 +91,9 @@ def execute_report(arguments: argparse.Namespace) -> int:
         )
     with explained(f"--output {output}", "name a file that can be written"):
         check_writable(output)
-        write_file(output, render(make_page(sweep)))
+    with waiting("comparing and drawing"):
+        text = render(make_page(sweep, arguments.price))
+    with explained(f"--output {output}", "name a file that can be written"):
+        write_file(output, text)
     print(output)
     return 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from importlib.metadata import version
 from typing import Any
 
 from faultline.experiments.commands.output import print_json
+from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.reference import (
     explained,
@@ -15,6 +17,7 @@ from faultline.experiments.config.reference import (
     first_sentence,
     overview,
     reference_page,
+    scenario_schema,
 )
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
 from faultline.experiments.job.check import check_scenario
@@ -26,9 +29,12 @@ _COMMENT = re.compile(r"(?m)(^|  )# .*$")
 _TABLE = re.compile(r"(?m)^\[.*\]$")
 
 
-def execute_list(_arguments: argparse.Namespace) -> int:
+def execute_list(arguments: argparse.Namespace) -> int:
     """List what comes with Faultline."""
     names = shipped_scenarios()
+    if arguments.json:
+        print_json([{"name": one, "description": load_scenario(one).description} for one in names])
+        return 0
     width = max(map(len, names))
     for name in names:
         print(f"{name:{width}}  {first_sentence(load_scenario(name).description)}")
@@ -37,7 +43,8 @@ def execute_list(_arguments: argparse.Namespace) -> int:
 
 def execute_show(arguments: argparse.Namespace) -> int:
     """Print a scenario with every value filled in."""
-    resolved = resolve_source(read_source(arguments.scenario, arguments.settings))
+    with waiting("measuring on the platform"):
+        resolved = resolve_source(read_source(arguments.scenario, arguments.settings))
     if arguments.json:
         print_json(_as_json(resolved))
         return 0
@@ -69,9 +76,11 @@ def _as_json(resolved: ResolvedScenario) -> dict[str, Any]:
 def execute_check(arguments: argparse.Namespace) -> int:
     """Name every mistake."""
     wrong = mistakes = 0
-    for name in arguments.file:
-        lines = check_scenario(name)
-        for line in lines or [f"{name}: ok"]:
+    found = {name: check_scenario(name) for name in arguments.file}
+    if arguments.json:
+        print_json([{"file": name, "mistakes": lines} for name, lines in found.items()])
+    for name, lines in found.items():
+        for line in [] if arguments.json else lines or [f"{name}: ok"]:
             print(line)
         wrong += bool(lines)
         mistakes += len(lines)
@@ -86,6 +95,12 @@ def execute_explain(arguments: argparse.Namespace) -> int:
     """Explain a key or a table."""
     text = overview() if arguments.key is None else explained(find_reference(arguments.key))
     Screen(soft_wrap=True).print(Text(text))
+    return 0
+
+
+def execute_schema(_arguments: argparse.Namespace) -> int:
+    """Print the JSON Schema of a scenario."""
+    print(json.dumps(scenario_schema(), indent=1))
     return 0
 
 

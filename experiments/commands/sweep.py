@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
 from faultline.experiments.analysis.comparison_report import Report, make_report, rich_table
 from faultline.experiments.commands.output import explained, print_json
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.player import QUIET, message_console
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
@@ -33,7 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
             plan,
             directory,
             lambda: _executor(arguments),
-            Screen(stderr=True),
+            message_console(),
             limits,
             retry_failed=arguments.retry_failed,
             accept_other_code=arguments.accept_other_code,
@@ -44,14 +48,22 @@ def execute(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         raise
-    _print_outcome(plan.manifest.grid["name"], directory, outcome)
+    if arguments.json:
+        tables = {"parquet": str(directory / PARQUET), "csv": str(directory / CSV)}
+        print_json({"name": plan.manifest.grid["name"], **asdict(outcome), "tables": tables})
+    else:
+        _print_outcome(plan.manifest.grid["name"], directory, outcome)
     return 1 if outcome.failed else 0
 
 
 def _executor(arguments: argparse.Namespace) -> Executor:
     if arguments.scheduler is not None:
-        from faultline.experiments.runs.dask_cluster import DaskExecutor
-
+        try:
+            from faultline.experiments.runs.dask_cluster import DaskExecutor
+        except ModuleNotFoundError as error:
+            raise UserError(
+                "--scheduler: needs Dask, which is not installed; pip install 'faultline[dask]'"
+            ) from error
         return DaskExecutor(arguments.scheduler, arguments.certificates)
     return LocalExecutor(arguments.workers)
 
@@ -65,6 +77,8 @@ def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
         f"{outcome.failed} failed"
     )
     print(f"tables: {directory / PARQUET}, {directory / CSV}")
+    if QUIET in os.environ:
+        return
     quoted = shlex.quote(str(directory))
     print(f"next:   faultline compare {quoted}")
     print(f"        faultline report {quoted} -o report.html")

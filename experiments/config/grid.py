@@ -145,6 +145,17 @@ def read_grid(name_or_path: str) -> Grid:
     return _Reader(name_or_path, *parse_toml(text), text).grid(folder)
 
 
+def grid_from(tables: dict[str, Any], origin: str) -> Grid:
+    """Return a grid given as nested tables; paths in it are from the working directory.
+
+    Raises
+    ------
+    UserError
+        Names the first mistake.
+    """
+    return _Reader(origin, tables).grid(Path())
+
+
 class _Reader(TomlSource):
     """Makes a grid of a file's tables."""
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import Location, mistakes_in, quote
 from faultline.experiments.config.text_file import Library
 from faultline.experiments.config.toml_text import TomlSource, parse_toml
@@ -29,6 +33,8 @@ GPUS_PER_NODE = 8
 """GPUs of the nodes in ``per_1000_node_days`` (Kokolis et al. 2025, arXiv 2410.21680)."""
 
 _MIXES = Library("mix", "mixes")
+ENTRY_POINTS = "faultline.mixes"
+"""What installed packages name their mixes under."""
 _CAUSE = re.compile(r"\s*\[\[\s*cause\s*\]\]")
 _DAY_S = 86_400.0
 _LONGEST_S = 1e10
@@ -161,6 +167,53 @@ def shipped_mixes() -> list[str]:
     return _MIXES.names()
 
 
+@cache
+def plugged_mixes() -> dict[str, Path]:
+    """Return the files of mixes that installed packages bring, by name.
+
+    Each is an entry point of `ENTRY_POINTS`: its name is the mix's, and its value the package in
+    whose folder a file of that name with ``.toml`` behind it lies. Whatever is not there is none.
+    """
+    found = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            spec = find_spec(point.value)
+        except ImportError:
+            continue
+        places = [] if spec is None else spec.submodule_search_locations or []
+        files = [path for at in places if (path := Path(at, f"{point.name}.toml")).is_file()]
+        if files and point.name not in shipped_mixes():
+            found[point.name] = files[0]
+    return found
+
+
+def broken_mixes() -> list[str]:
+    """Return a line for each mix that an installed package promises and that cannot be used."""
+    lines = []
+    for point in entry_points(group=ENTRY_POINTS):
+        called = f"{ENTRY_POINTS}: {point.name} ({point.value})"
+        if point.name in shipped_mixes():
+            lines.append(f"{called} is left out: a shipped mix has that name, choose another")
+        elif point.name not in plugged_mixes():
+            lines.append(f"{called} is left out: there is no {point.name}.toml in that package")
+        elif wrong := _what_is_wrong(point.name):
+            lines.append(f"{called} is left out: {wrong}")
+    return lines
+
+
+def sound_mixes() -> list[str]:
+    """Return the names of the mixes of installed packages that can be used."""
+    return [name for name in plugged_mixes() if not _what_is_wrong(name)]
+
+
+def _what_is_wrong(mix: str) -> str:
+    try:
+        load_mix(mix)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
 def load_mix(name_or_path: str) -> MixFile:
     """Read a mix of causes.
 
@@ -175,7 +228,8 @@ def load_mix(name_or_path: str) -> MixFile:
         If there is no such file, or it is no mix; names the first mistake with its line, and how
         many more there are.
     """
-    text = _MIXES.text(name_or_path, f"failures.mix = {quote(name_or_path)}")
+    file = str(plugged_mixes().get(name_or_path, name_or_path))
+    text = _MIXES.text(file, f"failures.mix = {quote(name_or_path)}")
     source = _MixSource(name_or_path, *parse_toml(text), text)
     source.check_syntax()
     source.tables.setdefault("name", Path(name_or_path).stem)

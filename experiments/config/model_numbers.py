@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import isclose
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
@@ -17,12 +17,17 @@ from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.workload.errors import WorkloadError
+from faultline.simulator.workload.flops import training_flop_per_token
 from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Precision, gpu_memory
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.simulator.workload.transformer import Transformer
+
+if TYPE_CHECKING:
+    # A scenario asks here for what follows from its model.
+    from faultline.experiments.config.scenario import Scenario
 
 
 def cluster_file(name: str) -> Path:
@@ -173,6 +178,22 @@ def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
         pipeline_overlap=table.pipeline_overlap,
         gradient_overlap=table.gradient_overlap,
     )
+
+
+def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
+    """Return the MFU of a step: its model FLOP over what the GPUs could do at their dense peak.
+
+    What is computed again does not count (Chowdhery et al. 2022, PaLM, appendix B). None where the
+    scenario names no model.
+    """
+    table = scenario.model
+    if table.name == "stated" or step_s <= 0.0:
+        return None
+    job = parallel_job(table, scenario.job.groups)
+    sequences = job.micro_batches * job.micro_batch_sequences * scenario.job.groups
+    flop = training_flop_per_token(job.model) * job.model.sequence_tokens * sequences
+    peak_flop_per_s = _spec(table, scenario.platform.file).gpu.speed_flop_per_s
+    return flop / (step_s * peak_flop_per_s * job.layout.gpus)
 
 
 def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, ...]:

@@ -292,3 +292,17 @@ def _row(known: KeyReference) -> str:
     default = known.default if known.default in _NO_DEFAULTS else f"`{known.default}`"
     cells = (f"`{known.path[-1]}`", default, known.unit or "", known.limits, meaning, known.source)
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def scenario_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a scenario file, with the unit of each key in its description."""
+    schema = Scenario.model_json_schema()
+    for table in (schema, *schema["$defs"].values()):
+        for said in table.get("properties", {}).values():
+            unit = said.pop("unit", None)
+            if unit not in (None, "1") and "description" in said:
+                said["description"] = f"{said['description']} Unit: {unit}."
+            for ours in ("source", "choices", "only_with", "rule"):
+                said.pop(ours, None)
+    title = {"title": "Faultline scenario"}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, **title}

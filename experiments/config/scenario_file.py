@@ -9,8 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import Location, Mistake, mistakes_in, quote
-from faultline.experiments.config.mix_file import shipped_mixes
+from faultline.experiments.config.keys import (
+    Location,
+    Mistake,
+    mistakes_in,
+    quote,
+    remedy_for,
+    schema_keys,
+)
+from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
 from faultline.experiments.config.scenario import Scenario, set_key
 from faultline.experiments.config.text_file import Library
 from faultline.experiments.config.toml_text import TomlSource, parse_toml, parse_toml_value
@@ -38,16 +45,26 @@ class ScenarioSource(TomlSource):
     def apply(self, setting: str) -> None:
         """Apply ``key=value`` with a dotted key and a TOML value, whose quotes may be left out.
 
+        ``~key`` leaves a key open, as if nobody had stated it.
+
         Raises
         ------
         UserError
             If it has no key or no equals sign, or its way leads through a value.
         """
-        key, equals, text = setting.partition("=")
+        key, equals, text = setting.removeprefix("~").partition("=")
         keys = [part.strip() for part in key.split(".")]
-        if not equals or not all(keys):
-            raise UserError(f"--set {setting}: write key=value, for example job.groups=600")
-        set_key(self.tables, keys, parse_toml_value(text.strip()), f"--set {setting}")
+        is_left_open = setting.startswith("~")
+        if bool(equals) == is_left_open or not all(keys):
+            raise UserError(
+                f"--set {setting}: write key=value, for example job.groups=600, or ~key to leave "
+                "a key open"
+            )
+        value = None if is_left_open else parse_toml_value(text.strip())
+        if is_left_open and tuple(keys) not in schema_keys(Scenario):
+            remedy = remedy_for(tuple(keys), Scenario)
+            raise UserError(f"--set {setting}: unknown key; {remedy}")
+        set_key(self.tables, keys, value, f"--set {setting}")
         self.settings[tuple(keys)] = f"--set {setting}"
 
     def change(self, changes: Mapping[str, object]) -> None:
@@ -202,7 +219,7 @@ def _resolve_paths(tables: dict[str, Any], directory: Path) -> None:
     """
     shipped: dict[tuple[str, str], Collection[str]] = {
         ("platform", "file"): preset_names(),
-        ("failures", "mix"): shipped_mixes(),
+        ("failures", "mix"): (*shipped_mixes(), *plugged_mixes()),
         ("failures", "trace"): (),
     }
     for (table, key), names in shipped.items():

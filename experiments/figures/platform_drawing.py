@@ -27,6 +27,7 @@ from faultline.platforms.platform_data import Platform
 from faultline.platforms.units import BANDWIDTH, format_quantity
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 _KINDS = {"leaf": "leaf switch", "pod": "pod"}
@@ -147,7 +148,13 @@ _SQUARE_CHARACTERS = 3
 
 
 def draw_platform(platform: Platform, path: Path) -> Path:
-    """Draw the topology of a platform into a PNG file, and return its path."""
+    """Draw the topology of a platform into a file of the kind that its name says."""
+    with figure_style():
+        return save_figure(platform_figure(platform), path)
+
+
+def platform_figure(platform: Platform) -> Figure:
+    """Draw the topology of a platform."""
     drawn = sketch(platform)
     where = positions(drawn)
     with figure_style():
@@ -161,7 +168,7 @@ def draw_platform(platform: Platform, path: Path) -> Path:
         axes.set_ylim(-0.62, rows - 1 + 0.5)
         axes.set_title(_title(platform))
         _draw_legend(axes, platform, drawn)
-        return save_figure(figure, path)
+    return figure
 
 
 def _draw_edges(axes: Axes, drawn: Sketch, where: Positions) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.mix_file import load_mix, shipped_mixes
+from faultline.experiments.config.mix_file import load_mix, plugged_mixes, shipped_mixes
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.trace_file import parse_timestamp, read_trace
@@ -82,7 +82,7 @@ def failure_files(scenario: Scenario) -> list[Path]:
     """Return the files, other than shipped ones, that the failures of a scenario depend on."""
     table = scenario.failures
     if table.model == "mix" and table.mix is not None and table.mix not in shipped_mixes():
-        return [Path(table.mix)]
+        return [plugged_mixes().get(table.mix, Path(table.mix))]
     if table.model == "trace" and table.trace is not None:
         return [Path(table.trace)]
     return []

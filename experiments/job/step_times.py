@@ -29,9 +29,20 @@ def is_played(scenario: Scenario) -> bool:
 
 
 def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
-    """Return the step of a scenario that names a model, on the GPUs of its platform in order."""
-    job = parallel_job(scenario.model, scenario.job.groups)
-    return PlacedStep.in_order(job.pattern(), platform_at(path).gpu_names)
+    """Return the step of a scenario that names a model, on the GPUs of its platform in order.
+
+    Raises
+    ------
+    UserError
+        If there are too few.
+    """
+    job, gpus = parallel_job(scenario.model, scenario.job.groups), platform_at(path).gpu_names
+    if len(gpus) < job.layout.gpus:
+        raise UserError(
+            f"{path}: has {len(gpus):,} GPUs, the job takes {job.layout.gpus:,}; lower job.groups, "
+            "model.pipeline or model.tensor, or name a larger platform"
+        )
+    return PlacedStep.in_order(job.pattern(), gpus)
 
 
 def step_time_of(scenario: Scenario) -> StepTime | None:

@@ -19,15 +19,19 @@ from rich.table import Table
 
 
 def print_plan(
-    console: Console, plan: Plan, advice: Advice, optimised: Sequence[Optimised]
+    console: Console,
+    plan: Plan,
+    advice: Advice,
+    optimised: Sequence[Optimised],
+    price_per_gpu_hour: float | None = None,
 ) -> None:
-    """Print what was planned."""
-    title, *job = _job(plan)
+    """Print what was planned; with a price, in any currency, what each choice costs."""
+    title, *job = job_texts(plan)
     _say(console, title, "bold")
     for text in job:
         _say(console, text)
     if plan.lines:
-        console.print(_choices(plan))
+        console.print(choices_table(plan, price_per_gpu_hour))
         for text in _notes(plan):
             _say(console, text)
     for text in (*_left_out(plan), *map(optimised_text, optimised)):
@@ -53,7 +57,8 @@ def _left_out(plan: Plan) -> list[str]:
     return texts
 
 
-def _job(plan: Plan) -> list[str]:
+def job_texts(plan: Plan) -> list[str]:
+    """Return what is planned: the job in a line, what it lives with, what was taken for granted."""
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
     restart_s = durations.restart_s + durations.load_s
@@ -67,11 +72,19 @@ def _job(plan: Plan) -> list[str]:
     ]
 
 
-def _choices(plan: Plan) -> Table:
-    names = ("r", "days", "goodput", "every", "M GPU-h", "ratio", "predicted", "error")
+def choices_table(plan: Plan, price_per_gpu_hour: float | None = None) -> Table:
+    """Return a line for each choice; with a price, in any currency, with its cost."""
+    names = ["r", "days", "goodput", "every", "M GPU-h", "ratio", "predicted", "error"]
+    rows = [_cells(plan, line) for line in plan.lines]
+    if price_per_gpu_hour is not None:
+        place = names.index("ratio")
+        names.insert(place, "M cost")
+        for row, line in zip(rows, plan.lines, strict=True):
+            hours = plan.situation.gpu_hours(line.ratio)
+            cost = f"{hours * price_per_gpu_hour / 1e6:,.2f}" if line.finished else "-"
+            row.insert(2 + place, cost)
     columns: list[dict[str, Any]] = [{"header": "scheme"}, {"header": "state kept by"}]
     columns += [{"header": name, "justify": "right", "no_wrap": True} for name in names]
-    rows = (_cells(plan, line) for line in plan.lines)
     return text_table(rows, columns, box=SIMPLE, pad_edge=False)
 
 

@@ -41,6 +41,8 @@ from faultline.experiments.runs.table import Sweep
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 # Matplotlib draws the identifiers in an SVG at random unless it is given a salt.
@@ -60,11 +62,14 @@ class Picture:
         What it shows; also read out to those who cannot see it.
     uri : str
         The image itself.
+    knows_dark : bool
+        Whether it changes with the page where that is dark; others keep a light card.
     """
 
     name: str
     title: str
     uri: str
+    knows_dark: bool = False
 
 
 def embed(name: str, title: str, figure: Figure) -> Picture:
@@ -74,10 +79,20 @@ def embed(name: str, title: str, figure: Figure) -> Picture:
     the rest of the page.
     """
     content, kind = _save(figure, "svg"), "image/svg+xml"
+    knows_dark = not any(axes.collections and _is_map(axes) for axes in figure.axes)
     if len(content) > _LARGEST_SVG_BYTES:
-        content, kind = _save(figure, "png"), "image/png"
+        content, kind, knows_dark = _save(figure, "png"), "image/png", False
+    elif knows_dark:
+        style = f"<style>{_package_file('figure_dark.css')}</style>"
+        content = content.replace(b"</defs>", style.encode() + b"</defs>", 1)
     plt.close(figure)
-    return Picture(name, title, f"data:{kind};base64,{b64encode(content).decode('ascii')}")
+    uri = f"data:{kind};base64,{b64encode(content).decode('ascii')}"
+    return Picture(name, title, uri, knows_dark)
+
+
+def _is_map(axes: Axes) -> bool:
+    """Whether colours are values: numbers on them would not be read on others."""
+    return any(isinstance(each, QuadMesh) for each in axes.collections) or bool(axes.images)
 
 
 def _save(figure: Figure, file_format: str) -> bytes:
@@ -157,8 +172,8 @@ class Page:
         return tuple(Link(target, name) for target, (name, there) in known.items() if there)
 
 
-def make_page(sweep: Sweep) -> Page:
-    """Build the page of a sweep with at least one finished run."""
+def make_page(sweep: Sweep, price_per_gpu_hour: float | None = None) -> Page:
+    """Build the page of a sweep with at least one finished run; a price tells the cost."""
     frame, manifest = sweep.frame, sweep.manifest
     runs = frame[frame["status"] == "ok"]
     failed = frame[frame["status"] != "ok"]
@@ -175,7 +190,9 @@ def make_page(sweep: Sweep) -> Page:
         axes=_axes_table(sweep),
         seeds=_seeds_sentence(manifest["seeds"]),
         sections=scenario_sections(fixed, sweep.axes, frame),
-        comparison=comparison_table(order) if order and len(order.choices) > 1 else None,
+        comparison=comparison_table(order, price_per_gpu_hour)
+        if order and len(order.choices) > 1
+        else None,
         badput=badput_section(order) if order else None,
         pictures=_pictures(sweep) if len(runs) else (),
         points=points_table(table, axes) if table is not None else None,

@@ -48,8 +48,26 @@ def _time_column(times_s: pd.Series) -> Column:
     return number(f"time ({unit.name})", "time_s", decimals, 1 / unit.seconds)
 
 
-def comparison_table(order: Standings) -> Table:
-    """Return the choices under each condition, soonest first."""
+def _cost_columns(best: pd.DataFrame, price_per_gpu_hour: float | None) -> tuple[Column, ...]:
+    """Return columns of GPU-hours, in thousands or millions where they are many, and of cost."""
+    if best["gpu_hours"].isna().all():
+        return ()
+    largest = float(best["gpu_hours"].where(best["gpu_hours"] < math.inf).max())
+    scale, unit = next(
+        (pair for pair in ((1e6, "M "), (1e3, "k ")) if largest >= 10 * pair[0]), (1.0, "")
+    )
+    digits = decimals_for(best["gpu_hours"] / scale)
+    columns = (number(f"{unit}GPU-hours", "gpu_hours", digits, 1 / scale),)
+    if price_per_gpu_hour is None:
+        return columns
+    factor = price_per_gpu_hour / scale
+    title = f"cost ({unit}at {price_per_gpu_hour:g} a GPU-hour)"
+    costs = number(title, "gpu_hours", decimals_for(best["gpu_hours"] * factor), factor)
+    return (*columns, costs)
+
+
+def comparison_table(order: Standings, price_per_gpu_hour: float | None = None) -> Table:
+    """Return the choices under each condition, soonest first; with a price, what they cost."""
     best = order.best()
     caption = "Each scheme at its best setting against the soonest, paired by seed"
     if best["strategy"].nunique() == 1:
@@ -60,9 +78,11 @@ def comparison_table(order: Standings) -> Table:
         caption += f" (the first {_MOST_COMPARED:,} of {len(best):,} rows)"
     columns = (
         *_choice_columns(order),
-        _where(_is_finished, _time_column(best["time_s"])),
         percent("goodput", "goodput"),
+        *([percent("MFU", "mfu")] if best["mfu"].notna().any() else []),
+        _where(_is_finished, _time_column(best["time_s"])),
         checkpoint_column(),
+        *(_where(_is_finished, column) for column in _cost_columns(best, price_per_gpu_hour)),
         _where(_is_finished, number("time-to-train ratio", "mean", 3)),
         _where(_is_compared, percent("longer than soonest", "change")),
         _where(_is_compared, Column("95 % interval", _interval_cell)),

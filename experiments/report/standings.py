@@ -35,8 +35,9 @@ class Standings:
     choices : DataFrame
         A row a condition and choice, soonest first: the conditions, ``strategy``, the knobs,
         ``place`` (1 is the soonest), ``mean`` (time-to-train ratio; infinite where a run did not
-        finish), ``seeds``, ``time_s``, ``goodput``, ``checkpoint_steps`` and ``checkpoint_s`` from
-        one checkpoint to the next, ``redundancy``, and against the soonest of the condition
+        finish), ``seeds``, ``time_s``, ``goodput``, ``mfu``, ``gpu_hours``, ``checkpoint_steps``
+        and ``checkpoint_s`` from one checkpoint to the next, ``redundancy``, and against the
+        soonest of the condition
         ``change``, ``low`` and ``high`` (fractions of its ratio, with a 95 % interval; NaN where
         nothing can be said) over ``pairs`` of runs.
     runs : DataFrame
@@ -79,13 +80,16 @@ def standings(runs: pd.DataFrame) -> Standings:
     conditions = tuple(
         axis for axis in varied_axes(runs) if axis not in knobs and axis != "strategy.name"
     )
-    ended = runs.assign(**{METRIC: runs[METRIC].where(~gave_up_rows(runs), np.inf)})
+    ended = _with_costs(runs)
+    ended = ended.assign(**{METRIC: runs[METRIC].where(~gave_up_rows(runs), np.inf)})
     placed = _placed(ended, conditions, knobs)
     keys = [*conditions, "strategy", *knobs]
     ended = ended.merge(placed[[*keys, "place"]], on=keys)
     means = ended.groupby([*conditions, "place"], dropna=False, as_index=False).agg(
         time_s=("time_s", "mean"),
         goodput=("goodput", "mean"),
+        mfu=("mfu", "mean"),
+        gpu_hours=("gpu_hours", "mean"),
         checkpoint_steps=("checkpoint_interval_steps", "first"),
         checkpoint_s=("checkpoint_interval_s", "mean"),
         redundancy=("redundancy", "first"),
@@ -93,6 +97,13 @@ def standings(runs: pd.DataFrame) -> Standings:
     choices = placed.merge(means, on=[*conditions, "place"])
     choices = choices.merge(_against_the_soonest(ended, conditions), how="left")
     return Standings(conditions, knobs, choices, ended)
+
+
+def _with_costs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with MFU and GPU-hours as numbers, which sweeps of older versions do not have."""
+    missing = pd.Series(np.nan, index=runs.index)
+    names = ("mfu", "gpu_hours")
+    return runs.assign(**{name: pd.to_numeric(runs.get(name, missing)) for name in names})
 
 
 def _placed(

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from multiprocessing.connection import Pipe
 from pathlib import Path
@@ -22,7 +23,16 @@ from time import monotonic, sleep
 import psutil
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.fork_server import Assignment
-from faultline.experiments.runs.point import Limits, Played, Request, Result, Results, cores
+from faultline.experiments.runs.point import (
+    KnownDurations,
+    Limits,
+    Played,
+    Request,
+    Result,
+    Results,
+    attempt,
+    cores,
+)
 from faultline.experiments.runs.provenance import Environment, difference, environment
 
 # Somebody who ends processes by hand, or a machine short of memory, may hit the same place again.
@@ -99,6 +109,22 @@ class LocalExecutor:
                 inbox.put(None)
             for thread in threads:
                 thread.join()
+
+
+class InThisProcess:
+    """Plays runs one after the other in this process, which knows no limits: nothing is started."""
+
+    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
+        """Play the requests; see `Executor`."""
+        known = KnownDurations()
+        for request in requests:
+            began_s = monotonic()
+            played = attempt(request.task, known)
+            if played.learned is not None:
+                known.learn(*played.learned)
+            yield Result(
+                request.run_id, replace(played, learned=None), wall_s=monotonic() - began_s
+            )
 
 
 def _tend(server: ForkServer, inbox: _Inbox, outbox: _Outbox) -> None:

@@ -11,6 +11,8 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
+from faultline.strategies.plugins import plugged_files
+
 _PACKAGES = ("platforms", "simulator", "strategies")
 _DATA = {".csv", ".py", ".toml", ".xml"}
 # numpy may change its random streams between versions (NEP 19), scipy its special functions.
@@ -41,7 +43,8 @@ def code_digest(source: str = "faultline.experiments.runs.single_run") -> str:
 
     Covered are the packages `platforms`, `simulator` and `strategies`, and of `experiments` the
     module `source` with all that it imports; by default the one that leads from a scenario to a
-    record. The others only carry records about, and may change while runs are under way.
+    record. The others only carry records about, and may change while runs are under way. So are
+    the files of schemes and protections that are no part of Faultline.
     """
     experiments = _root("experiments")
     faultline, package, *below = source.split(".")
@@ -56,6 +59,8 @@ def code_digest(source: str = "faultline.experiments.runs.single_run") -> str:
     # Shipped mixes of failures are read by the name that a scenario gives.
     mixes = experiments / "config" / "mixes"
     sources += [(path.relative_to(experiments.parent), path) for path in _below(mixes)]
+    # A file by its name and not its place, which other machines have elsewhere.
+    sources += [(Path("plugged", path.name), path) for path in plugged_files()]
     for package in _PACKAGES:
         root = _root(package)
         sources += [(path.relative_to(root.parent), path) for path in _below(root)]

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
+from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.simulator.badput import CAUSES, MEANINGS
 
 if TYPE_CHECKING:
@@ -74,6 +75,13 @@ class PlayedRun:
         It tells nothing of how fast the machine is; for that there is the time.
         """
         return self.ideal_s / self.progress.now_s if self.progress.now_s else 1.0
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPU-hours of the whole run; spare groups are paid for too."""
+        job, rejoin = self.job.scenario.job, self.job.scenario.rejoin
+        spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
+        return job.gpus_of_group * (job.groups + spare) * self.progress.now_s / 3600.0
 
     @property
     def completed_steps(self) -> float:
@@ -316,6 +324,27 @@ _DEFINED = (
         value=lambda run: run.progress.now_s,
     ),
     _share("goodput", "share of the time that went into useful work", lambda run: run.goodput),
+    Column(
+        "mfu",
+        "number",
+        "MFU",
+        "model FLOP of an undisturbed step over what all GPUs could do at their dense peak",
+        "higher",
+        shown_unit="%",
+        scale=100.0,
+        share=True,
+        optional=True,
+        value=lambda run: model_flop_utilisation(run.job.scenario, run.full_batch_s),
+    ),
+    Column(
+        "gpu_hours",
+        "number",
+        "GPU-hours",
+        "simulated time times the GPUs of the job, those of spare groups included",
+        "lower",
+        unit="h",
+        value=lambda run: run.gpu_hours,
+    ),
     Column(
         "time_to_train_ratio",
         "number",

@@ -36,6 +36,10 @@ _SCRIPT = {"__file__", "__spec__"}
 """Where a process that is started finds the script of the one that starts it."""
 
 
+_SCRIPT = {"__file__", "__spec__"}
+"""Where a process that is started finds the script of the one that starts it."""
+
+
 class SimulationError(RuntimeError):
     """SimGrid stopped a simulation; the message says why in one line."""
 

@@ -8,10 +8,13 @@ import faultline.strategies.protection
 from faultline.strategies.discovery import Found, classes_with_a_name
 from faultline.strategies.protection.base import Protection
 
+ENTRY_POINTS = "faultline.protections"
+"""What installed packages name theirs under."""
+
 
 @cache
 def _found() -> Found[Protection]:
-    return classes_with_a_name(faultline.strategies.protection, Protection)  # type: ignore[type-abstract]
+    return classes_with_a_name(faultline.strategies.protection, Protection, ENTRY_POINTS)  # type: ignore[type-abstract]
 
 
 def all_protections() -> dict[str, type[Protection]]:

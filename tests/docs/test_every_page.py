@@ -73,12 +73,12 @@ def test_the_runs_of_a_page_can_be_played(
     assert main([*words_of(command), "--set", "job.steps=20"]) == 0
 
 
-def test_the_platform_of_the_readme_is_made_drawn_broken_and_probed(
+def test_the_platform_of_the_page_is_made_drawn_broken_and_probed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     on_it = [
-        one for one in COMMANDS if one.place.startswith("README") and "servers.xml" in one.text
+        one for one in COMMANDS if one.place.startswith("asking.md") and "servers.xml" in one.text
     ]
     assert len(on_it) == 5
     for command in on_it:

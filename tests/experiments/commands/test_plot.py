@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.analysis.course import read_timeline
+from faultline.experiments.analysis.timeline_files import read_timeline, write_timeline
 from faultline.experiments.cli import main
-from faultline.experiments.commands.run import write_timeline
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.sweep_pictures import Wanted, chosen_figure
 from faultline.simulator.timeline import Event, EventKind
@@ -163,16 +162,16 @@ events = st.builds(
 )
 
 
-@given(history=st.lists(events, min_size=1, max_size=8))
+@given(history=st.lists(events, min_size=1, max_size=8), kind=st.sampled_from([".csv", ".parquet"]))
 def test_what_is_written_is_what_is_read(
-    history: list[Event], tmp_path_factory: pytest.TempPathFactory
+    history: list[Event], kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    path = tmp_path_factory.mktemp("timeline") / "run.csv"
-    write_timeline(history, path)
+    path = tmp_path_factory.mktemp("timeline") / f"run{kind}"
+    write_timeline(history, path, {})
     assert read_timeline(path) == history
 
 
-HEAD = "time_s,kind,step,groups,stacks,moved_types\n"
+HEAD = "time_s,kind,step,groups,stacks,moved_types,recovery\n"
 
 
 @pytest.mark.parametrize(

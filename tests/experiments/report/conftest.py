@@ -13,9 +13,7 @@ from faultline.experiments.runs.manifest import read_manifest
 from faultline.experiments.runs.store import StoredRun, write_run
 from faultline.experiments.runs.table import remove_tables
 
-from tests.experiments.report.browsing import DESKTOP, Open, Opened
-
-_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+from tests.experiments.report.browsing import DESKTOP, Open, Opened, chromium
 
 GRID = """
 name = "small"
@@ -81,14 +79,8 @@ def page_file(swept: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Start Chromium: for one module at a time, as no other event loop may run meanwhile."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("no Chromium: apt-get install -y --no-install-recommends chromium")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=_ARGUMENTS)
-        yield chromium
-        chromium.close()
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture

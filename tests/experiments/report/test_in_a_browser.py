@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.report.browsing import DESKTOP, PHONE, Open
+from tests.experiments.report.browsing import DESKTOP, PHONE, Open, violations
 from tests.experiments.report.conftest import copy_with_errors, play, report
 
 
@@ -22,6 +22,20 @@ def test_all_is_there_to_be_read(open_page: Open, page_file: Path) -> None:
     )
     assert page.locator("main img").count() > 1
     assert broken == 0
+
+
+@pytest.mark.parametrize(("size", "colours"), [(DESKTOP, "light"), (PHONE, "dark")])
+def test_axe_finds_nothing(
+    open_page: Open, page_file: Path, size: dict[str, int], colours: str
+) -> None:
+    page = open_page(page_file, size, colours, bypass_csp=True).page
+    for folded in page.locator("details").all():
+        folded.evaluate("one => { one.open = true; }")
+    assert violations(page) == []
+
+
+def test_the_page_is_small(page_file: Path) -> None:
+    assert page_file.stat().st_size < 2_000_000
 
 
 def test_the_page_can_be_read_without_its_script(open_page: Open, page_file: Path) -> None:

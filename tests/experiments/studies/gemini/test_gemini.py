@@ -25,6 +25,7 @@ def windows() -> pd.DataFrame:
     return tables.window_table(MIX, [0], 40, (0.0, 0.1, 0.2), (24,))
 
 
+@pytest.mark.paper("GEMINI", "probability of recovery", "reproduce-gemini")
 def test_the_published_probabilities(recovered: pd.DataFrame) -> None:
     """93.3 % and 80 % for 16 machines, pairs, 2 and 3 lost (Wang et al. 2023 (GEMINI))."""
     found = {(row.quantity, row.setting): row for row in study.recovery_rows(recovered)}

@@ -106,6 +106,7 @@ def test_every_row_can_be_told_from_the_others(runs: pd.DataFrame) -> None:
     assert all(factor == pytest.approx(1) for _, factor in study.drops_within(results).values())
 
 
+@pytest.mark.paper("MeCeFO", "ablation of its techniques", "reproduce-mecefo")
 def test_the_ablation() -> None:
     found = {(row.quantity, row.setting): row for row in ablation.slowdown_rows()}
     naive = found["slowdown by FLOP", "7B naive doubling"]
@@ -180,6 +181,7 @@ def test_a_drop_of_bamboo_is_what_a_count_of_events_says() -> None:
     assert lost_s == pytest.approx(expected_s, rel=0.25)
 
 
+@pytest.mark.paper("MeCeFO", "throughput drops of three systems", "reproduce-mecefo")
 @pytest.mark.slow
 def test_the_whole_reproduction_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

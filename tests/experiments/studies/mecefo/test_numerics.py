@@ -204,6 +204,7 @@ def test_on_one_rank_skipped_attention_is_not_trained() -> None:
     assert same == {f"{n}.{name}" for n in (1, 2) for name in ATTENTION_WEIGHTS}
 
 
+@pytest.mark.paper("MeCeFO", "loss curves", "reproduce-mecefo")
 @pytest.mark.slow
 def test_loss_curves_lie_together_when_one_rank_of_four_is_taken_over(
     saved_bytes: Callable[[Figure], int],
@@ -242,6 +243,7 @@ def test_the_ablation_s_memory_is_predicted() -> None:
     assert (table.predicted <= GPU_BYTES).all()
 
 
+@pytest.mark.paper("MeCeFO", "memory of the ablation", "reproduce-mecefo")
 def test_who_runs_out_of_memory_at_the_larger_batch() -> None:
     table = ablation.memory_table(512)
     assert list(table.predicted > GPU_BYTES) == list(table.ran_out)

@@ -168,6 +168,7 @@ def test_spares_by_hand() -> None:
         spares_needed(counts, job, Scheme.DP_DROP)
 
 
+@pytest.mark.paper("NTP", "90 spare domains of DP-DROP", "reproduce-ntp")
 def test_the_published_ninety_lie_between_most_traces_and_the_worst() -> None:
     table = failing_spares_table("5 days", [0], 40)
     drop = table[table.scheme == "dp-drop"].spares

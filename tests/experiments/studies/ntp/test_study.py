@@ -58,6 +58,7 @@ def test_the_job_is_that_of_the_paper() -> None:
     assert study_job(64).plans(Scheme.NTP)[1].degree == 62
 
 
+@pytest.mark.paper("NTP", "throughput lost by scheme, failures packed", "reproduce-ntp")
 @pytest.mark.parametrize("scheme", list(PACKED))
 def test_losses_packed(scheme: str, losses: pd.DataFrame) -> None:
     mine = losses[(losses.scheme == scheme) & losses.packed]
@@ -93,6 +94,7 @@ def test_availability_is_drawn_as_computed() -> None:
     assert list(tp64.formula) == pytest.approx([0.94] * 2, abs=HALF_A_POINT)
 
 
+@pytest.mark.paper("NTP", "15-day trace at Llama 3's rate", "reproduce-ntp")
 def test_the_trace(traces: pd.DataFrame) -> None:
     """Derived: above 0.1 % for 82, 62, 80 % of the time; here within 4 standard errors."""
     plain = traces[traces.rate_factor == 1].groupby("repair")
@@ -112,6 +114,7 @@ def test_three_times_the_rate(traces: pd.DataFrame) -> None:
     assert 2.0 < triple.peak_gpus.mean() / plain.peak_gpus.mean() < 3.0
 
 
+@pytest.mark.paper("NTP", "spare domains", "reproduce-ntp")
 def test_spares(traces: pd.DataFrame) -> None:
     """NTP 16 and NTP-PW 0 as published; DP-DROP near 70, which the published 90 is not."""
     mine = traces[(traces.rate_factor == 1) & (traces.repair == "5 days")]
@@ -125,6 +128,7 @@ def test_spares(traces: pd.DataFrame) -> None:
         assert (whole % 8 == 0).all()
 
 
+@pytest.mark.paper("NTP", "blast radius", "reproduce-ntp")
 def test_blast_radius() -> None:
     """DP-DROP stays where it is; NTP and NTP-PW grow, and stay below."""
     table = blast_table(study_job(), [0], 100)
@@ -137,6 +141,7 @@ def test_blast_radius() -> None:
     assert losses["ntp"][4] < losses["dp-drop"][4] / 3
 
 
+@pytest.mark.paper("NTP", "slowdown by resharding", "reproduce-ntp")
 def test_resharding_slows_backward_by_less_than_was_published() -> None:
     assert (resharding_table().backward_slowdown <= 0.04).all()
 

@@ -19,6 +19,7 @@ from faultline.strategies.in_memory.reliability import time_to_loss, weibull_fai
 from matplotlib.figure import Figure
 
 
+@pytest.mark.paper("REFT", "times to 10 % loss", "reproduce-reft")
 def test_times_to_loss_are_the_published_ones() -> None:
     found = list(lifetimes.reliability_rows(4000, seed=0))
     assert len(found) == 2 * len(lifetimes.PUBLISHED_TIMES)
@@ -201,6 +202,7 @@ def test_what_is_drawn_and_said_comes_from_the_tables(
     assert saved_bytes(figures.draw_loss_over_time()) > 10_000
 
 
+@pytest.mark.paper("REFT", "iteration times and saving", "reproduce-reft")
 @pytest.mark.slow
 def test_the_whole_reproduction_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

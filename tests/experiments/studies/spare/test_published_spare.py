@@ -80,6 +80,7 @@ def check_cell(
     )
 
 
+@pytest.mark.paper("SPARe", "trials of 200 groups, r = 2 to 12", "reproduce-full")
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["replication", "spare"])
 @pytest.mark.parametrize("redundancy", range(2, 13))
@@ -96,6 +97,7 @@ def test_every_published_cell_of_200_groups_over_ten_seeds(scheme: str, redundan
     )
 
 
+@pytest.mark.paper("SPARe", "each scheme's best r, N = 200, 600, 1000", "reproduce-full")
 @pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "groups", "redundancy", "ratio", "availability"), HEADLINE)
 def test_the_headline_over_ten_seeds(
@@ -105,6 +107,7 @@ def test_the_headline_over_ten_seeds(
     check_cell((scheme, groups, redundancy), ratio, availability, 10, 0.03, 0.015)
 
 
+@pytest.mark.paper("SPARe", "trials of 200 groups, three cells", "reproduce")
 @pytest.mark.parametrize(("scheme", "redundancy"), [("spare", 5), ("spare", 9), ("replication", 4)])
 def test_some_published_cells_over_four_seeds(scheme: str, redundancy: int) -> None:
     """Within 2 % (what a systematic difference may be) and 3 standard errors on top.
@@ -125,6 +128,7 @@ def test_some_published_cells_over_four_seeds(scheme: str, redundancy: int) -> N
     )
 
 
+@pytest.mark.paper("SPARe", "restarts and failures of a trial", "reproduce")
 @pytest.mark.parametrize(("scheme", "redundancy"), [("spare", 9), ("spare", 3), ("replication", 3)])
 def test_published_counts_of_restarts_and_failures_come_out(scheme: str, redundancy: int) -> None:
     """Failures of three trials scatter by the ratio's spread and their own root; restarts likewise.

@@ -178,6 +178,7 @@ def test_hidden_values_stay_hidden() -> None:
     assert not any(case.is_fitted for case in withheld)
 
 
+@pytest.mark.paper("Megatron-LM and others", "33 published steps", "reproduce-step-time")
 @pytest.mark.slow
 def test_the_whole_study_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -54,6 +54,7 @@ def test_headline_jobs_are_predicted(stage: Stage) -> None:
     assert (spare.predicted_mean_stacks < spare.work_by_failure).all()
 
 
+@pytest.mark.paper("SPARe", "trials of 200 groups, by closed forms", "reproduce-theory")
 @pytest.mark.slow
 def test_every_published_cell_is_predicted(stage: Stage) -> None:
     """The goal of 4 % for mean stacks at every cell, under all rules and both distributions."""
@@ -76,6 +77,7 @@ def test_redundancies_are_predicted_each_at_its_best_interval() -> None:
     assert at_hand.interval_steps == question.interval_steps
 
 
+@pytest.mark.paper("SPARe", "best redundancies, by closed forms", "reproduce-theory")
 def test_the_best_redundancy_is_the_published_one() -> None:
     """Within 1 % of the predicted optimum, where the rule and the plain objective miss it."""
     rows = compare_redundancies()

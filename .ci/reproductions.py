@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""The page of what is reproduced: read off the marks of the tests, which are `pytest -m paper`.
+
+.ci/reproductions.py > docs/reproductions.md
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+
+HEAD = """\
+# What is reproduced
+
+Made by `.ci/reproductions.py` from the marks of the tests. `pytest -m paper --collect-only -q`
+lists them, `pytest -m paper` runs them; those marked fast are part of `make test`, the others of
+`make test-full`. Each `make` target plays the whole comparison beside the published values.
+
+| paper | what | make | runtime | test |
+| --- | --- | --- | --- | --- |
+"""
+
+
+class Row(NamedTuple):
+    """A test that reproduces something."""
+
+    paper: str
+    what: str
+    target: str
+    is_slow: bool
+    test: str
+
+
+def rows() -> Iterator[Row]:
+    """Yield each marked test, in the order of the tree."""
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                marks = {_name(one): one for one in node.decorator_list}
+                mark = marks.get("pytest.mark.paper")
+                if isinstance(mark, ast.Call):
+                    said = [ast.literal_eval(one) for one in mark.args]
+                    place = f"{path.relative_to(ROOT)}::{node.name}"
+                    yield Row(*said, "pytest.mark.slow" in marks, place)
+
+
+def _name(decorator: ast.expr) -> str:
+    return ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+
+
+def page() -> str:
+    """Return the page."""
+    lines = (
+        f"| {row.paper} | {row.what} | `make {row.target}` | {'slow' if row.is_slow else 'fast'} "
+        f"| `{row.test}` |\n"
+        for row in rows()
+    )
+    return HEAD + "".join(lines)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,250 @@
+"""The file of a run's events: a trace for Perfetto and chrome://tracing, or a table."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from faultline.experiments.analysis.course import activities_of
+from faultline.experiments.config.errors import UserError
+from faultline.platforms.files import read_text, write_file
+from faultline.simulator.timeline import Event, EventKind
+
+TRACE, TABLES = ".json", (".csv", ".parquet")
+_MICROSECONDS = 1e6
+_LARGEST_BYTES = 2**30
+_JOB, _GROUPS = 0, 1
+# What a counter is told at: between these nothing but whole steps changes.
+_TOLD = {
+    EventKind.MISSING,
+    EventKind.CHECKPOINT,
+    EventKind.RESTARTED,
+    EventKind.LOADED,
+    EventKind.REJOINED,
+}
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a file whose name does not say what it is to be.
+
+    Raises
+    ------
+    UserError
+        If it ends otherwise than a trace or a table does.
+    """
+    if path.suffix.lower() not in (TRACE, *TABLES):
+        raise UserError(
+            f"--timeline {path}: name a file that ends in .json (a trace for Perfetto and "
+            "chrome://tracing), .csv or .parquet (tables)"
+        )
+
+
+def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any]) -> None:
+    """Write a run's events into a file of the kind that its name says.
+
+    Parameters
+    ----------
+    events : sequence of Event
+        The timeline of one run, in the order of its log.
+    path : Path
+        ``.json``: a trace; ``.csv``, ``.parquet``: a table, a row an event.
+    record : mapping
+        What came of the run.
+
+    Raises
+    ------
+    UserError
+        If its name ends otherwise.
+    OSError
+        If it cannot be written.
+    """
+    check_suffix(path)
+    kind = path.suffix.lower()
+    if kind == TRACE:
+        write_file(path, _trace_text(events, record))
+    elif kind == ".csv":
+        _write_csv(events, path)
+    else:
+        _write_parquet(events, path)
+
+
+def _write_csv(events: Sequence[Event], path: Path) -> None:
+    """A row an event; groups are separated by blanks."""
+    text = StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(Event._fields)
+    for event in events:
+        told = event._replace(kind=event.kind.value, groups=" ".join(map(str, event.groups)))  # type: ignore[arg-type]
+        rows.writerow((repr(event.time_s), *told[1:]))
+    write_file(path, text.getvalue())
+
+
+def _write_parquet(events: Sequence[Event], path: Path) -> None:
+    import pandas as pd
+
+    rows = (event._replace(kind=event.kind.value, groups=list(event.groups)) for event in events)  # type: ignore[arg-type]
+    pd.DataFrame(rows, columns=Event._fields).to_parquet(path, index=False)
+
+
+def _trace_text(events: Sequence[Event], record: Mapping[str, Any]) -> str:
+    """Return a run in the Trace Event Format: a line a thing, so that editors can cope."""
+    parts = (_names(events, record), _phases(events), _of_groups(events), _counters(events, record))
+    lines = (
+        json.dumps(thing, separators=(",", ":"), allow_nan=False)
+        for part in parts
+        for thing in part
+    )
+    return '{"displayTimeUnit":"ms","traceEvents":[\n' + ",\n".join(lines) + "\n]}\n"
+
+
+def _names(events: Sequence[Event], record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    job = f"{record['scenario']}: {record['strategy']}, seed {record['seed']}"
+    for pid, name in ((_JOB, job), (_GROUPS, "groups that fail")):
+        yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
+    yield {"ph": "M", "pid": _JOB, "tid": 0, "name": "thread_name", "args": {"name": "the job"}}
+    for group in sorted(_failing(events)):
+        named = {"name": f"group {group}"}
+        yield {"ph": "M", "pid": _GROUPS, "tid": group, "name": "thread_name", "args": named}
+
+
+def _failing(events: Sequence[Event]) -> set[int]:
+    kinds = {EventKind.MISSING, EventKind.FAILURE_IN_RESTART}
+    return {group for event in events if event.kind in kinds for group in event.groups}
+
+
+def _span(name: str, pid: int, tid: int, start_s: float, end_s: float) -> dict[str, Any]:
+    times = {"ts": start_s * _MICROSECONDS, "dur": (end_s - start_s) * _MICROSECONDS}
+    return {"ph": "X", "name": name, "pid": pid, "tid": tid, **times}
+
+
+def _phases(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    for row in activities_of(events).itertuples(index=False):
+        span = _span(row.activity, _JOB, 0, row.start_s, row.end_s)
+        yield {**span, "args": {"steps completed": int(row.steps)}}
+
+
+def _of_groups(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    """Yield the spans in which each group that fails trains, is down, or restarts; and failures."""
+    doing = dict.fromkeys(_failing(events), ("training", 0.0))
+
+    def turn(group: int, name: str, now_s: float) -> Iterator[dict[str, Any]]:
+        before, since_s = doing[group]
+        if before != name:
+            if now_s > since_s:
+                yield _span(before, _GROUPS, group, since_s, now_s)
+            doing[group] = name, now_s
+
+    for event, dropped in zip(events, _dropped(events), strict=True):
+        if event.kind in {EventKind.MISSING, EventKind.FAILURE_IN_RESTART}:
+            at = {"ts": event.time_s * _MICROSECONDS, "s": "t"}
+            for group in event.groups:
+                yield {"ph": "i", "name": "failure", "pid": _GROUPS, "tid": group, **at}
+        change = {
+            EventKind.MISSING: (dropped, "down"),
+            EventKind.WIPE_OUT: (doing, "restart"),
+            EventKind.LOADED: (doing, "training"),
+            EventKind.REJOINED: (event.groups, "training"),
+        }.get(event.kind)
+        if change is not None:
+            for group in change[0]:
+                if group in doing:
+                    yield from turn(group, change[1], event.time_s)
+    for group in doing:
+        yield from turn(group, "end", events[-1].time_s)
+
+
+def _dropped(events: Sequence[Event]) -> Iterator[tuple[int, ...]]:
+    """Yield for each event whom it takes down: one that patches its own step works on with less."""
+    for place, event in enumerate(events):
+        if event.kind is not EventKind.MISSING:
+            yield ()
+            continue
+        following = events[place + 1] if place + 1 < len(events) else event
+        stay = following.groups if following.kind is EventKind.REORDERED else ()
+        yield tuple(group for group in event.groups if group not in stay)
+
+
+def _counters(events: Sequence[Event], record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    down: set[int] = set()
+    groups, step_s = record["groups"], record["step_s"]
+    for event, dropped in zip(events, _dropped(events), strict=True):
+        if event.kind in {EventKind.LOADED, EventKind.WIPE_OUT}:
+            down.clear()
+        down.update(dropped)
+        down.difference_update(event.groups if event.kind is EventKind.REJOINED else ())
+        at = {"ph": "C", "pid": _JOB, "ts": event.time_s * _MICROSECONDS}
+        if event.kind is EventKind.WIPE_OUT:
+            yield {**at, "name": "groups up", "args": {"groups": 0}}
+        elif event.kind in _TOLD:
+            if event.kind is not EventKind.RESTARTED:
+                yield {**at, "name": "groups up", "args": {"groups": groups - len(down)}}
+            share = event.step * step_s / event.time_s if event.time_s else 1.0
+            yield {**at, "name": "goodput", "args": {"%": 100.0 * share}}
+
+
+def read_timeline(path: Path) -> list[Event]:
+    """Return the events of a run from its table, in the order of their log.
+
+    Raises
+    ------
+    UserError
+        If there is no such file, or it is no timeline; names the line.
+    """
+    if path.suffix.lower() == TRACE:
+        raise UserError(f"{path}: traces are for Perfetto; --timeline FILE.csv writes a table")
+    if path.suffix.lower() == ".parquet":
+        return _read_parquet(path)
+    try:
+        text = read_text(path, _LARGEST_BYTES)
+        rows = list(csv.reader(StringIO(text, newline=""), strict=True))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; name a timeline or a sweep") from error
+    except csv.Error as error:
+        raise UserError(f"{path}: this is no timeline: it is no CSV text") from error
+    if not rows or tuple(rows[0]) != Event._fields:
+        raise UserError(
+            f"{path}: this is no timeline: its first line is not {','.join(Event._fields)}; "
+            "faultline run SCENARIO --timeline FILE writes one"
+        )
+    events = [_event(row, f"{path}, line {number}") for number, row in enumerate(rows[1:], 2)]
+    if not events:
+        raise UserError(f"{path}: this timeline has no event")
+    return events
+
+
+def _event(row: list[str], origin: str) -> Event:
+    try:
+        time_s, kind, step, groups, stacks, moved_types, recovery = row
+        event = Event(
+            float(time_s),
+            EventKind(kind),
+            int(step),
+            tuple(map(int, groups.split())),
+            int(stacks),
+            int(moved_types),
+            recovery,
+        )
+    except ValueError as error:
+        raise UserError(f"{origin}: this is no event: {','.join(row)}") from error
+    if not (math.isfinite(event.time_s) and event.time_s >= 0):
+        raise UserError(f"{origin}: {time_s} is no time; use seconds from 0")
+    return event
+
+
+def _read_parquet(path: Path) -> list[Event]:
+    import pandas as pd
+
+    try:
+        frame = pd.read_parquet(path)[list(Event._fields)]
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: this is no timeline: it is no Parquet of events") from error
+    rows = frame.assign(groups=[" ".join(map(str, each)) for each in frame["groups"]])
+    return [
+        _event([str(value) for value in row], f"{path}, row {number}")
+        for number, row in enumerate(rows.itertuples(index=False), 1)
+    ]

@@ -1,0 +1,1 @@
+"""What ``import faultline`` gives: functions, and what they return as a notebook shows it."""

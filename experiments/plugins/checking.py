@@ -1,0 +1,317 @@
+"""Whether a scheme keeps its contract, whoever wrote it: the check behind `faultline.testing`."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from faultline.experiments.plugins.engines import SchemeError, check_engines
+from faultline.simulator.contract import Contract, ContractError
+from faultline.strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, WipeOut
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.recovery import Recovery
+
+_LIVES = 20
+"""Lives, from a restart to the next, that a scheme of each redundancy is led through."""
+
+_MOST_AT_ONCE = 3
+_MOST_REDUNDANCIES = 4
+_GPUS_PER_GROUP = 8
+_ROUNDING = 1e-9
+_ANOTHER_PLAN = "plan() returns another object though nothing changed"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is checked.
+
+    Attributes
+    ----------
+    scheme : type
+        The class.
+    groups : int
+        Data-parallel groups of the job.
+    options : StrategyOptions
+        Its named choices.
+    """
+
+    scheme: type[Strategy]
+    groups: int
+    options: StrategyOptions
+
+    def built(self, redundancy: int) -> Strategy:
+        """Return it at its start."""
+        return self.scheme(self.groups, redundancy, self.options)
+
+    def redundancies(self) -> list[int]:
+        """Return those that are worth considering, at most a few from first to last."""
+        known = list(self.scheme.redundancies(self.groups, self.options))
+        step = max(1, -(-len(known) // _MOST_REDUNDANCIES))
+        return known[::step]
+
+
+def check_scheme(
+    scheme: type[Strategy],
+    *,
+    groups: int = 24,
+    options: StrategyOptions | None = None,
+    engines: bool = True,
+) -> None:
+    """Hold a scheme to what every scheme promises, as scikit-learn's ``check_estimator`` does.
+
+    It is led through thousands of failures by its methods alone, then through a short job on both
+    engines. Checked are: what it says of itself; the redundancies it offers; its start; every
+    verdict and plan by the contract of the training loop; that no plan trains more than its members
+    compute (conservation); that a verdict depends on the failures alone, changes nothing but its
+    own scheme, and survives being sent to another process; that a restart forgets everything; that
+    groups which return and components that are repaired leave no trace; that both engines tell the
+    same story.
+
+    Parameters
+    ----------
+    scheme : type
+        The class.
+    groups : int
+        Data-parallel groups of the jobs.
+    options : StrategyOptions, optional
+        Its named choices; those of its defaults.
+    engines : bool
+        Whether to play jobs too, which takes seconds; SimGrid has to be installed.
+
+    Raises
+    ------
+    SchemeError
+        Says which promise is broken, and what was done to find out.
+    """
+    subject = Subject(scheme, groups, scheme.Options() if options is None else options)
+    for check in (
+        _check_declaration,
+        _check_redundancies,
+        _check_start,
+        _check_lives,
+        _check_purity,
+        _check_returns,
+        _check_components,
+    ):
+        _explained(check, subject)
+    if engines:
+        redundancy = subject.redundancies()[0]
+        _explained(lambda one: check_engines(lambda: one.built(redundancy), groups), subject)
+
+
+def _explained(check: Callable[[Subject], None], subject: Subject) -> None:
+    try:
+        check(subject)
+    except SchemeError:
+        raise
+    except (ContractError, StrategyError) as error:
+        raise SchemeError(str(error)) from error
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise SchemeError(f"scheme {subject.scheme.name!r} raised {what}") from error
+
+
+def _require(holds: bool, subject: Subject, what: str) -> None:
+    if not holds:
+        raise SchemeError(f"scheme {subject.scheme.name!r}: {what}")
+
+
+def _check_declaration(subject: Subject) -> None:
+    scheme = subject.scheme
+    _require("name" in vars(scheme), subject, "has no name of its own")
+    _require(bool(scheme.summary), subject, "has no summary")
+    _require(bool((scheme.__doc__ or "").strip()), subject, "has no docstring")
+    for name, field in scheme.Options.model_fields.items():
+        _require(bool(field.description), subject, f"option {name} has no description")
+    from faultline.strategies.protection.registry import all_protections
+
+    unknown = set(scheme.protections) - set(all_protections())
+    _require(not unknown, subject, f"protections names what is none: {', '.join(sorted(unknown))}")
+
+
+def _check_redundancies(subject: Subject) -> None:
+    known = list(subject.scheme.redundancies(subject.groups, subject.options))
+    _require(bool(known), subject, f"redundancies() offers none with {subject.groups} groups")
+    fitting = all(1 <= one <= subject.groups for one in known)
+    _require(fitting, subject, f"redundancies() offers {known}: use whole numbers from 1 to groups")
+    for redundancy in known:
+        accepted = subject.scheme.accepts(subject.groups, redundancy, subject.options)
+        _require(accepted, subject, f"offers redundancy {redundancy} and does not accept it")
+    try:
+        subject.built(subject.groups + 1)
+    except StrategyError:
+        return
+    _require(False, subject, f"is built with redundancy {subject.groups + 1}, more than groups")
+
+
+def _check_start(subject: Subject) -> None:
+    for redundancy in subject.redundancies():
+        strategy = subject.built(redundancy)
+        plan = strategy.plan()
+        whole = plan.members == tuple(range(subject.groups))
+        _require(whole, subject, "does not start with all groups as members")
+        _require(
+            strategy.plan() is plan, subject, "plan() returns another object though nothing changed"
+        )
+        masked, work = strategy.masked_failures(), strategy.work_per_step()
+        _require(
+            isfinite(masked) and masked >= 1, subject, f"masked_failures() is {masked}, below 1"
+        )
+        _require(isfinite(work) and work > 0, subject, f"work_per_step() is {work}")
+        chances = strategy.forces_restart()
+        right = bool(chances) and all(0 <= chance <= 1 for chance in chances)
+        _require(right, subject, f"forces_restart() is {chances}: use probabilities")
+
+
+def _draws(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def _hits(missing: Sequence[int], draws: np.random.Generator) -> list[Hit]:
+    gpus = [int(draws.integers(_GPUS_PER_GROUP)) for _ in missing]
+    return [Hit(group, gpu, gpu, _GPUS_PER_GROUP) for group, gpu in zip(missing, gpus, strict=True)]
+
+
+def _lives(subject: Subject, redundancy: int, seed: int) -> Iterator[tuple[Strategy, Any]]:
+    """Yield a scheme and its verdict for each of many failures, some of several groups at once."""
+    draws, strategy = _draws(seed), subject.built(redundancy)
+    contract = Contract(strategy, subject.groups)
+    restarts = steps = 0
+    while restarts < _LIVES and steps < _LIVES * subject.groups:
+        steps += 1
+        members = strategy.plan().members
+        if not members:
+            verdict: Any = WipeOut(())
+        else:
+            count = min(len(members), int(draws.integers(1, _MOST_AT_ONCE + 1)))
+            chosen = draws.choice(members, size=count, replace=False)
+            missing = tuple(sorted(int(group) for group in chosen))
+            if strategy.tracks_components:
+                for hit in _hits(missing, draws):
+                    strategy.on_hit(hit)
+            verdict = contract.verdict(missing)
+        yield strategy, verdict
+        if isinstance(verdict, WipeOut) or not strategy.plan().members:
+            restarts += 1
+            strategy.restart()
+            if strategy.restart_replaces:
+                contract.restarted()
+            else:
+                strategy, contract = _anew(subject, redundancy)
+        else:
+            contract.replanned()
+
+
+def _anew(subject: Subject, redundancy: int) -> tuple[Strategy, Contract]:
+    """Return another one in place of one that would go on with what is broken."""
+    strategy = subject.built(redundancy)
+    return strategy, Contract(strategy, subject.groups)
+
+
+def _check_lives(subject: Subject) -> None:
+    """The contract after each failure, conservation, and a restart that forgets everything."""
+    for redundancy in subject.redundancies():
+        first = subject.built(redundancy).plan()
+        for strategy, verdict in _lives(subject, redundancy, seed=1):
+            plan = strategy.plan()
+            if isinstance(verdict, Continue) and plan.members:
+                _check_conserved(subject, plan)
+                _require(strategy.plan() is plan, subject, _ANOTHER_PLAN)
+            elif strategy.restart_replaces:
+                again = copy.deepcopy(strategy)
+                again.restart()
+                _require(again.plan() == first, subject, "restart() does not forget every failure")
+
+
+def _check_conserved(subject: Subject, plan: StepPlan) -> None:
+    """What is trained must be computed: a full batch is one shard type for each group."""
+    computed = len(plan.members) * plan.stacks * plan.stack_size * max(1.0, plan.pace)
+    trained = plan.batch_share * subject.groups
+    _require(
+        computed >= trained * (1 - _ROUNDING),
+        subject,
+        f"plans a step that trains {trained:g} of {subject.groups} shard types, while "
+        f"{len(plan.members)} members compute {computed:g}: lower batch_share, or let members "
+        "compute more (stacks, stack_size, pace)",
+    )
+
+
+def _check_purity(subject: Subject) -> None:
+    """Same failures, same answers, whatever random numbers and other schemes there are."""
+    redundancy = subject.redundancies()[-1]
+    told = []
+    for seed in (1, 2):
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 (this is what a scheme must not look at)
+        told.append([repr((one.plan(), said)) for one, said in _lives(subject, redundancy, 2)])
+        bystander = subject.built(redundancy)
+        bystander.on_failures((0,)) if not bystander.tracks_components else None
+    _require(told[0] == told[1], subject, "answers the same failures in different ways")
+    for strategy, _ in _lives(subject, redundancy, seed=3):
+        sent = pickle.loads(pickle.dumps(strategy))
+        _require(sent.plan() == strategy.plan(), subject, "is another when sent to a process")
+        missing = strategy.plan().members[:1]
+        if missing and not strategy.tracks_components:
+            given = list(missing)
+            one, other = copy.deepcopy(strategy).on_failures(given), sent.on_failures(missing)
+            _require(given == list(missing), subject, "on_failures() changes what it is given")
+            _require(repr(one) == repr(other), subject, "is another when sent to a process")
+
+
+def _check_returns(subject: Subject) -> None:
+    """Groups that were dropped come back, some before others, and leave no trace."""
+    for redundancy in subject.redundancies():
+        first, strategy = subject.built(redundancy).plan(), subject.built(redundancy)
+        if strategy.tracks_components:
+            return
+        contract = Contract(strategy, subject.groups)
+        down: list[int] = []
+        for group in range(0, subject.groups, 3):
+            verdict = copy.deepcopy(strategy).on_failures((group,))
+            if isinstance(verdict, Continue) and group in verdict.dropped:
+                contract.verdict((group,))
+                down.append(group)
+        for some in (down[::2], down[1::2]):
+            if some:
+                strategy.on_return(tuple(some))
+                contract.returned(some)
+        after = strategy.plan()
+        _require(after == first, subject, "is not as at its start when all dropped groups are back")
+
+
+def _check_components(subject: Subject) -> None:
+    """Components that are repaired leave no trace, and nobody waits longer than for ever."""
+    if not subject.scheme.tracks_components:
+        return
+    for redundancy in subject.redundancies():
+        first, strategy = subject.built(redundancy).plan(), subject.built(redundancy)
+        contract, hits = Contract(strategy, subject.groups), _hits((0, 2), _draws(4))
+        for place, hit in enumerate(hits):
+            strategy.on_hit(hit)
+            if isinstance(contract.verdict((hit.group,)), WipeOut):
+                strategy.restart()
+                if strategy.restart_replaces:
+                    return
+                # A restart finds broken what was broken before it.
+                for known in hits[: place + 1]:
+                    strategy.on_hit(known)
+                contract.restarted()
+        waits = [strategy.on_repair(hit) for hit in hits]
+        told = all(isinstance(one, Recovery | None) for one in waits)
+        _require(told, subject, f"on_repair() returns no recovery: {waits}")
+        if strategy.repairs_wait_for_restart:
+            strategy.restart()
+        missing = sorted(set(range(subject.groups)) - set(strategy.plan().members))
+        if missing:
+            strategy.on_return(tuple(missing))
+        _require(
+            strategy.plan() == first,
+            subject,
+            f"is not as at its start when all is repaired: {strategy.plan()}",
+        )

@@ -1,0 +1,61 @@
+"""The files of a new package with a scheme, as templates in this folder."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from faultline.experiments.config.errors import UserError
+from faultline.strategies.registry import all_strategies
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def write_scheme_package(name: str, folder: Path) -> list[Path]:
+    """Write a package with a scheme that works and is tested, for its author to change.
+
+    Parameters
+    ----------
+    name : str
+        What the scheme is to be called in scenarios.
+    folder : Path
+        A folder that is not there yet, or is empty.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    UserError
+        If the name is no good or taken, or the folder has something in it.
+    """
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{name}: use small letters, digits and hyphens, such as my-scheme")
+    if name in all_strategies():
+        raise UserError(f"{name}: there is a scheme of that name; choose another")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: is there already; name a new folder with -o DIR")
+    snake = name.replace("-", "_")
+    module, class_name = f"faultline_{snake}", snake.title().replace("_", "")
+    places = {
+        "pyproject.toml": "pyproject.toml.txt",
+        "README.md": "readme.md.txt",
+        f"{module}/__init__.py": "scheme.py.txt",
+        f"tests/test_{snake}.py": "test.py.txt",
+    }
+    written = []
+    for place, template in places.items():
+        text = files(__package__).joinpath(template).read_text(encoding="utf-8")
+        filled = Template(text).substitute(name=name, module=module, class_name=class_name)
+        path = folder / place
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(filled, encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}; choose another -o DIR") from error
+        written.append(path)
+    return written

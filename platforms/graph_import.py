@@ -1,0 +1,135 @@
+"""A platform from a graph of GPUs, switches and cables, for people who have that and no spec.
+
+The graph is undirected: NetworkX's node-link JSON, or GraphML. Nodes say their ``role`` (``gpu``,
+``switch`` or ``storage``; by default what their name begins with, else a switch), a GPU its
+``speed`` ("989TFLOP/s") and, where they are known, the numbers of its ``host``, ``domain`` and
+``rack``. Edges say ``bandwidth`` ("50GB/s", each way), ``latency`` (0 by default) and their
+``kind``, which the link's name begins with: by default ``nic`` at a GPU, ``storage`` at the file
+system, else ``up``.
+"""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+from faultline.platforms import xml_names
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.management_network import add_management, add_ports
+from faultline.platforms.units import BANDWIDTH, SPEED, TIME, Kind, parse_quantity
+from faultline.platforms.xml_elements import host, link, prop, route
+from faultline.platforms.xml_writer import as_text
+
+_ROLES = ("gpu", "switch", "storage")
+_PLACES = (xml_names.HOST_PROPERTY, xml_names.DOMAIN_PROPERTY, xml_names.RACK_PROPERTY)
+_OURS = (xml_names.CONTROLLER_HOST, xml_names.MANAGEMENT, xml_names.FABRIC_ZONE)
+
+
+def read_graph(path: Path) -> nx.Graph:
+    """Return the graph of a file.
+
+    Raises
+    ------
+    PlatformError
+        If it is no graph, or one of another kind.
+    """
+    where = str(path)
+    try:
+        if path.suffix.lower() == ".graphml":
+            graph = nx.read_graphml(path)
+        else:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            edges = "edges" if "edges" in content else "links"
+            graph = nx.node_link_graph(content, edges=edges)
+    except OSError as error:
+        raise PlatformError(error.strerror or str(error), where) from error
+    except (ValueError, KeyError, TypeError, nx.NetworkXException, ET.ParseError) as error:
+        what = f"is no graph: {error}; write node-link JSON or GraphML with NetworkX"
+        raise PlatformError(what, where) from error
+    if graph.is_directed() or graph.is_multigraph():
+        what = "is directed, or has several edges between two nodes: write one undirected edge each"
+        raise PlatformError(what, where)
+    return nx.relabel_nodes(graph, str)
+
+
+def graph_xml(graph: nx.Graph, where: str) -> str:
+    """Return the SimGrid platform of a graph as text.
+
+    Raises
+    ------
+    PlatformError
+        Names the node or edge at fault; `where` is how the message calls the graph.
+    """
+    roles = {name: _role(name, node, where) for name, node in graph.nodes(data=True)}
+    gpus = [name for name, role in roles.items() if role == "gpu"]
+    if not gpus:
+        raise PlatformError("has no node whose role is gpu", where)
+    if not nx.is_connected(graph):
+        lost = min(nx.connected_components(graph), key=len)
+        raise PlatformError(f"no way leads from {min(lost)!r} to all others", where)
+    platform = ET.Element("platform", version="4.1")
+    root = ET.SubElement(platform, "zone", id=xml_names.ROOT_ZONE, routing="Full")
+    prop(root, xml_names.VERSION_PROPERTY, xml_names.FORMAT_VERSION)
+    prop(root, xml_names.GPUS_PER_RANK_PROPERTY, "1")
+    zone = ET.SubElement(root, "zone", id=xml_names.FABRIC_ZONE, routing="DijkstraCache")
+    links: list[ET.Element] = []
+    routes: list[ET.Element] = []
+    for name, node in graph.nodes(data=True):
+        if roles[name] == "gpu":
+            speed = _quantity(node, "speed", SPEED, f"{where}: GPU {name!r}")
+            host(zone, name, f"{speed:.12g}f", _properties(graph, roles, name, node))
+        elif roles[name] == "storage":
+            host(zone, name, "1Gf", {xml_names.ROLE_PROPERTY: "storage"})
+        else:
+            ET.SubElement(zone, "router", id=name)
+    for one, other, edge in graph.edges(data=True):
+        place = f"{where}: edge {one} - {other}"
+        named = f"{edge.get('kind') or _kind(roles[one], roles[other])}-{one}-{other}"
+        bandwidth = _quantity(edge, "bandwidth", BANDWIDTH, place)
+        latency_s = _quantity(edge, "latency", TIME, place, "0s")
+        links.append(link(named, bandwidth, latency_s, "SPLITDUPLEX"))
+        routes.append(route(one, other, [named], "UP"))
+    add_ports(zone, links, routes, gpus)
+    zone.extend(links)
+    zone.extend(routes)
+    add_management(root)
+    return as_text(platform)
+
+
+def _role(name: str, node: Mapping[str, Any], where: str) -> str:
+    begins = name.split("-", 1)[0].rstrip("0123456789").lower()
+    role = node.get("role", begins if begins in _ROLES else "switch")
+    if role not in _ROLES:
+        what = f"node {name!r}: role is {role!r}: write one of {', '.join(_ROLES)}"
+        raise PlatformError(what, where)
+    if name.startswith(_OURS) or not name:
+        raise PlatformError(f"node {name!r} has a name that is taken: choose another", where)
+    return str(role)
+
+
+def _kind(*roles: str) -> str:
+    return "nic" if "gpu" in roles else "storage" if "storage" in roles else "up"
+
+
+def _properties(
+    graph: nx.Graph, roles: Mapping[str, str], name: str, node: Mapping[str, Any]
+) -> dict[str, str]:
+    stated = {key: str(int(node[key])) for key in _PLACES if key in node}
+    switches = sorted(each for each in graph.neighbors(name) if roles[each] == "switch")
+    leaf = {xml_names.LEAF_PROPERTY: switches[0]} if switches else {}
+    return {xml_names.ROLE_PROPERTY: "gpu", **stated, **leaf}
+
+
+def _quantity(
+    said: Mapping[str, Any], key: str, kind: Kind, where: str, default: str | None = None
+) -> float:
+    if key not in said and default is None:
+        raise PlatformError(f"has no {key}: write one like {kind.example}", where)
+    value = parse_quantity(said.get(key, default), kind, f"{where}: {key}")
+    if value == 0 and kind is not TIME:
+        raise PlatformError(f"{key} is zero: write one like {kind.example}", where)
+    return value

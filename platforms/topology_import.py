@@ -1,0 +1,191 @@
+"""A cluster spec from what operators have at hand: ``nvidia-smi topo -m`` and a table of switches.
+
+The matrix says how the GPUs of one server reach one another and which adapters are near them; the
+table says into which switch each adapter of each server is plugged. What neither says, the GPU, its
+memory, the hosts and the storage, is taken from a shipped cluster.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.nvlink import GENERATIONS
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.units import BANDWIDTH, format_quantity, parse_quantity
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_LINKS_OF_A_GPU = {"nvlink2": 6, "nvlink3": 12, "nvlink4": 18, "nvlink5": 18}
+"""Links of a GPU by generation (datasheets of V100, A100, H100, GB200): NV18 are eighteen."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """What the matrix says of a server.
+
+    Attributes
+    ----------
+    gpus, nics : int
+        How many it has.
+    nvlinks : int
+        Links of NVLink from a GPU to its domain; 0 where it has none.
+    nic_names : sequence of str
+        What the legend calls each adapter, or NIC0, NIC1 and so on.
+    """
+
+    gpus: int
+    nics: int
+    nvlinks: int
+    nic_names: Sequence[str]
+
+
+def read_matrix(text: str, where: str) -> Server:
+    """Read what ``nvidia-smi topo -m`` prints.
+
+    Raises
+    ------
+    PlatformError
+        If it is something else, or the GPUs are not all alike.
+    """
+    rows = [line.split() for line in _ESCAPE.sub("", text).splitlines()]
+    header = next((row for row in rows if row[:1] == ["GPU0"] and "X" not in row), None)
+    if header is None:
+        raise PlatformError("is no matrix of nvidia-smi topo -m: no line begins with GPU0", where)
+    names = [name for name in header if re.fullmatch(r"(GPU|NIC|mlx\d+_)\d+", name)]
+    gpus = [name for name in names if name.startswith("GPU")]
+    cells = {
+        row[0]: dict(zip(names, row[1:], strict=False))
+        for row in rows
+        if row[:1] and row[0] in names and "X" in row
+    }
+    for gpu in gpus:
+        if len(cells.get(gpu, ())) < len(names):
+            raise PlatformError(f"has no whole row of {gpu}", where)
+    counts = {
+        int(cell[2:])
+        for one in gpus
+        for other, cell in cells[one].items()
+        if other in gpus and cell.startswith("NV")
+    }
+    joined = {
+        one: {two for two in gpus if two == one or cells[one][two].startswith("NV")} for one in gpus
+    }
+    if len(counts) > 1 or (counts and any(each != set(gpus) for each in joined.values())):
+        told = ", ".join(f"NV{count}" for count in sorted(counts))
+        what = f"has GPUs that NVLink joins unequally ({told}): import its graph instead"
+        raise PlatformError(what, where)
+    nics = [name for name in names if not name.startswith("GPU")]
+    legend = dict(re.findall(r"^\s*(NIC\d+):\s*(\S+)", text, re.MULTILINE))
+    return Server(
+        len(gpus), len(nics), max(counts, default=0), [legend.get(one, one) for one in nics]
+    )
+
+
+def read_switches(path: Path) -> dict[str, dict[str, str]]:
+    """Return the switch of each adapter of each server, by server and adapter.
+
+    Raises
+    ------
+    PlatformError
+        If it is no such table; names the line.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            rows = list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise PlatformError(f"cannot be read: {error}", str(path)) from error
+    if not {"node", "nic", "switch"} <= set(reader.fieldnames or ()):
+        raise PlatformError("has no columns node, nic and switch in its first line", str(path))
+    switches: dict[str, dict[str, str]] = defaultdict(dict)
+    for number, row in enumerate(rows, 2):
+        node, nic, switch = (row[name] or "" for name in ("node", "nic", "switch"))
+        place = f"{path}:{number}"
+        if not (node and nic and switch):
+            raise PlatformError("names no node, adapter or switch", place)
+        if nic in switches[node]:
+            raise PlatformError(f"plugs {nic} of {node} in once more", place)
+        switches[node][nic] = switch
+    if not switches:
+        raise PlatformError("has no row", str(path))
+    return dict(switches)
+
+
+def imported_spec(
+    server: Server, switches: Mapping[str, Mapping[str, str]] | None, like: str, where: str
+) -> ClusterSpec:
+    """Return the spec of a cluster of such servers.
+
+    Parameters
+    ----------
+    server : Server
+        One of them; all are taken to be like it.
+    switches : mapping, optional
+        What `read_switches` returned; without it, one server.
+    like : str
+        The shipped cluster that says what else there is.
+    where : str
+        What messages call all that.
+
+    Raises
+    ------
+    PlatformError
+        If the servers are plugged in unequally, or the shipped cluster has other GPUs.
+    """
+    base = load_preset(like)
+    generation = base.scale_up.nvlink or "nvlink4"
+    own = _LINKS_OF_A_GPU[generation]
+    if server.nvlinks > own:
+        what = f"has NV{server.nvlinks}, and a GPU of {like} has {own} links: name another --like"
+        raise PlatformError(what, where)
+    whole = parse_quantity(GENERATIONS[generation].bandwidth, BANDWIDTH)
+    if server.nics and server.gpus % server.nics and server.nics % server.gpus:
+        what = f"{server.gpus} GPUs cannot share {server.nics} adapters equally"
+        raise PlatformError(f"{what}: import its graph instead", where)
+    changes: dict[str, object] = {
+        "domains": 1,
+        "gpus_per_domain": server.gpus,
+        "gpus_per_nic": max(1, server.gpus // max(1, server.nics)),
+        "per_gpu": max(1, server.nics // server.gpus),
+        "scale_up.bandwidth": format_quantity(whole * max(1, server.nvlinks) / own, BANDWIDTH),
+    }
+    if switches:
+        changes |= _plugged(switches, server, where)
+    said = f"What nvidia-smi topo -m and a table of switches say; the rest is that of {like}"
+    spec = load_preset(like, **changes)
+    return spec.model_copy(update={"name": "imported", "description": said})
+
+
+def _plugged(
+    switches: Mapping[str, Mapping[str, str]], server: Server, where: str
+) -> dict[str, object]:
+    """Return what the table says of the fabric: how many servers, which share a leaf switch."""
+    below: dict[str, set[str]] = defaultdict(set)
+    leaves_of_node = {}
+    for node, ports in switches.items():
+        if len(ports) != server.nics:
+            what = f"plugs in {len(ports)} adapters of {node}, and a server has {server.nics}"
+            raise PlatformError(what, where)
+        for switch in ports.values():
+            below[switch].add(node)
+        leaves_of_node[node] = len(set(ports.values()))
+    per_leaf = {len(nodes) for nodes in below.values()}
+    if len(set(leaves_of_node.values())) > 1 or len(per_leaf) > 2:
+        few = min(below, key=lambda switch: (len(below[switch]), switch))
+        what = f"plugs servers in unequally, {len(below[few])} of them into {few}"
+        raise PlatformError(f"{what}: import its graph instead", where)
+    (leaves,) = set(leaves_of_node.values())
+    if leaves not in (1, server.nics):
+        what = f"plugs the {server.nics} adapters of a server into {leaves} switches"
+        raise PlatformError(f"{what}: import its graph instead", where)
+    return {
+        "domains": len(switches),
+        "domains_per_leaf": max(per_leaf),
+        "rail_optimised": leaves > 1 or server.nics == 1,
+    }

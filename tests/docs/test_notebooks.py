@@ -1,0 +1,45 @@
+"""The notebooks run from their first cell to their last, and show what they promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+nbclient = pytest.importorskip("nbclient")
+nbformat = pytest.importorskip("nbformat")
+pytest.importorskip("ipykernel")
+
+FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
+
+
+def played(name: str, place: Path) -> Any:
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "is kept without results"
+    resources = {"metadata": {"path": str(place)}}
+    return nbclient.NotebookClient(notebook, timeout=120, resources=resources).execute()
+
+
+def html_of(notebook: Any) -> list[str]:
+    cells = (cell for cell in notebook.cells if cell.cell_type == "code")
+    return [
+        "".join(out.get("data", {}).get("text/html", "") for out in one.outputs) for one in cells
+    ]
+
+
+def test_spares_story_is_told_in_ten_cells(tmp_path: Path) -> None:
+    shown = html_of(played("spare-story", tmp_path))
+    assert len(shown) == 10
+    assert "goodput (ETTR)" in shown[4]
+    assert "<svg" in shown[5]
+    assert "each at its best" in shown[7]
+
+
+@pytest.mark.slow
+def test_a_cluster_is_planned(tmp_path: Path) -> None:
+    shown = html_of(played("planning-a-cluster", tmp_path))
+    assert "<svg" in shown[1]
+    assert "MFU" in shown[2]
+    assert "M cost" in shown[3]
+    assert "SPARe" in shown[3]

@@ -1,0 +1,93 @@
+"""The site of all pages: no link leads nowhere, it asks nothing of the network, all can read it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT
+from tests.experiments.report.browsing import chromium, violations
+
+sys.path.insert(0, str(ROOT / ".ci"))
+import reproductions
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_page_of_what_is_reproduced_is_that_of_the_tests() -> None:
+    page = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
+    assert page == reproductions.page(), ".ci/reproductions.py > docs/reproductions.md"
+    rows = list(reproductions.rows())
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {row.target for row in rows} <= targets
+    assert {"SPARe", "NTP", "REFT", "GEMINI", "MeCeFO"} <= {row.paper for row in rows}
+
+
+def test_every_page_is_on_one_of_the_shelves() -> None:
+    shelves = (ROOT / ".ci" / "mkdocs.yml").read_text(encoding="utf-8")
+    named = set(re.findall(r": (\S+\.md)$", shelves, re.MULTILINE))
+    assert named == {path.name for path in PAGES if path.name != "README.md"} | {"index.md"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("mkdocs")
+    place = tmp_path_factory.mktemp("site")
+    words = ["build", "--strict", "-q", "-f", str(ROOT / ".ci" / "mkdocs.yml"), "-d", str(place)]
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+@pytest.mark.slow
+def test_the_site_is_whole(site: Path) -> None:
+    for path in PAGES:
+        name = "index" if path.name == "README.md" else path.stem
+        assert (site / f"{name}.html").is_file(), name
+    text = (site / "api.html").read_text(encoding="utf-8")
+    assert "price_per_gpu_hour" in text
+    assert "check_scheme" in text
+    assert (site / "search" / "search_index.json").stat().st_size > 100_000
+
+
+@pytest.mark.slow
+def test_what_is_looked_for_is_found(site: Path) -> None:
+    """By a server of any kind, as browsers start no worker from a file."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, chromium() as browser:
+        Thread(target=server.serve_forever, daemon=True).start()
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+        page.locator("input.md-search__input").fill("wipe-out")
+        page.locator("a.md-search-result__link").first.wait_for(timeout=20_000)
+        found = page.locator("a.md-search-result__link").all_inner_texts()
+        server.shutdown()
+    assert any("Glossary" in text for text in found), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["index", "scenario-reference", "api", "results"])
+def test_pages_ask_nothing_of_the_network_and_pass_axe(site: Path, name: str) -> None:
+    page_file = site / f"{name}.html"
+    with chromium() as browser:
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(page_file.as_uri())
+        assert all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
+        assert violations(page) == []

@@ -1,0 +1,116 @@
+"""A run as a trace: what Perfetto shows is what happened."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faultline.experiments.analysis.course import activities_of
+from faultline.experiments.analysis.timeline_files import read_timeline, write_timeline
+from faultline.simulator.timeline import Event, EventKind
+
+from tests.experiments.asking import Ask
+
+RUN = ("run", "spare-sound", "--set", "job.groups=24", "--set", "job.steps=120", "--seed", "2")
+
+# Steps of 10 s; group 1 fails in the second and is dropped, 2 and 3 in the third, which restarts.
+STORY = [
+    Event(10.0, EventKind.STEP, 1, stacks=1),
+    Event(18.0, EventKind.MISSING, 1, (1,)),
+    Event(18.5, EventKind.REORDERED, 1, (0,), 2, 3),
+    Event(24.0, EventKind.STEP, 2, stacks=1),
+    Event(26.0, EventKind.CHECKPOINT, 2, (0,)),
+    Event(34.0, EventKind.MISSING, 2, (2, 3)),
+    Event(34.0, EventKind.WIPE_OUT, 2),
+    Event(40.0, EventKind.FAILURE_IN_RESTART, 2, (3,)),
+    Event(94.0, EventKind.RESTARTED, 2),
+    Event(96.0, EventKind.LOADED, 2),
+    Event(106.0, EventKind.STEP, 3, stacks=1),
+]
+RECORD = {"scenario": "story", "strategy": "spare", "seed": 0, "groups": 4, "step_s": 10.0}
+
+
+def trace_of(path: Path) -> list[dict[str, Any]]:
+    loaded = json.loads(path.read_text(encoding="utf-8"))
+    things: list[dict[str, Any]] = loaded["traceEvents"]
+    return things
+
+
+def spans(things: list[dict[str, Any]], pid: int) -> dict[int, list[tuple[str, float, float]]]:
+    """Return what each track does from when to when, in seconds."""
+    found = defaultdict(list)
+    for one in things:
+        if one["ph"] == "X" and one["pid"] == pid:
+            start_s = one["ts"] / 1e6
+            found[one["tid"]].append((one["name"], start_s, start_s + one["dur"] / 1e6))
+    return dict(found)
+
+
+def counts(things: list[dict[str, Any]], name: str) -> list[tuple[float, float]]:
+    found = [one for one in things if one["ph"] == "C" and one["name"] == name]
+    return [(one["ts"] / 1e6, next(iter(one["args"].values()))) for one in found]
+
+
+def test_a_short_story_is_told_group_by_group(tmp_path: Path) -> None:
+    write_timeline(STORY, tmp_path / "story.json", RECORD)
+    things = trace_of(tmp_path / "story.json")
+    training = ("training", 96.0, 106.0)
+    assert spans(things, 1) == {
+        1: [("training", 0.0, 18.0), ("down", 18.0, 34.0), ("restart", 34.0, 96.0), training],
+        2: [("training", 0.0, 34.0), ("restart", 34.0, 96.0), training],
+        3: [("training", 0.0, 34.0), ("restart", 34.0, 96.0), training],
+    }
+    failures = [(one["tid"], one["ts"] / 1e6) for one in things if one["name"] == "failure"]
+    assert failures == [(1, 18.0), (2, 34.0), (3, 34.0), (3, 40.0)]
+    assert counts(things, "groups up") == [(18, 3), (26, 3), (34, 1), (34, 0), (96, 4)]
+    assert counts(things, "goodput")[1] == (26.0, pytest.approx(100 * 20 / 26))
+
+
+def test_a_group_that_works_on_with_less_is_not_down(tmp_path: Path) -> None:
+    events = [*STORY[:2], Event(18.5, EventKind.REORDERED, 1, (0, 1), 2, 0), STORY[3]]
+    write_timeline(events, tmp_path / "story.json", RECORD)
+    things = trace_of(tmp_path / "story.json")
+    assert spans(things, 1) == {1: [("training", 0.0, 24.0)]}
+    assert counts(things, "groups up") == [(18, 4)]
+
+
+def test_a_run_is_told_without_gaps(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    record = ask.json(*RUN, "--timeline", path)
+    things = trace_of(path)
+    (job,) = spans(things, 0).values()
+    assert job[0][1] == 0.0
+    assert job[-1][2] == pytest.approx(record["time_s"])
+    assert all(one[2] == pytest.approx(next_[1]) for one, next_ in pairwise(job))
+    assert all(0 <= up <= 24 for _, up in counts(things, "groups up"))
+    last_s, share = counts(things, "goodput")[-1]
+    assert 0 < share < 100
+    assert last_s <= record["time_s"] * (1 + 1e-9)
+    failed = sum(one["name"] == "failure" for one in things)
+    assert 0 < failed <= record["failures"]
+
+
+def test_tables_hold_the_same_events(ask: Ask, tmp_path: Path) -> None:
+    for kind in (".csv", ".parquet"):
+        ask(*RUN, "--timeline", tmp_path / f"run{kind}")
+    events = read_timeline(tmp_path / "run.csv")
+    assert events == read_timeline(tmp_path / "run.parquet")
+    assert not activities_of(events).empty
+
+
+@pytest.mark.parametrize("name", ["run.txt", "run", "run.json.gz"])
+def test_another_suffix_is_refused_before_anything_is_played(
+    ask: Ask, tmp_path: Path, name: str
+) -> None:
+    said = ask.refused(*RUN, "--timeline", tmp_path / name)
+    assert "name a file that ends in .json (a trace for Perfetto" in said
+    assert not (tmp_path / name).exists()
+
+
+def test_a_trace_is_not_read_back(ask: Ask, tmp_path: Path) -> None:
+    write_timeline(STORY, tmp_path / "story.json", RECORD)
+    assert "traces are for Perfetto" in ask.refused("plot", tmp_path / "story.json")

@@ -1,0 +1,220 @@
+"""`check_scheme` lets every scheme of ours pass, and names what a broken one does wrong."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+from faultline.strategies.base import Continue, Hit, StepPlan, StrategyOptions, Verdict
+from faultline.strategies.mecefo import Mecefo
+from faultline.strategies.registry import all_strategies
+from faultline.strategies.replication import Replication
+from faultline.testing import SchemeError, check_scheme
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "dp-drop", "replication", "spare"])
+def test_schemes_of_ours_keep_their_promises(name: str) -> None:
+    check_scheme(all_strategies()[name], groups=12, engines=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", all_strategies())
+def test_all_schemes_of_ours_do_on_both_engines(name: str) -> None:
+    check_scheme(all_strategies()[name])
+
+
+class Broken(Replication):
+    """Each of its children breaks one promise."""
+
+
+class NameOfAnother(Broken):
+    """Has the name of what it derives from."""
+
+
+class UnknownProtection(Broken):
+    """Suits a protection that there is not."""
+
+    name = "broken"
+    protections = ("prayer",)
+
+
+class OffersTooMuch(Broken):
+    """Offers more copies than there are groups."""
+
+    name = "broken"
+
+    @classmethod
+    def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
+        return (2, groups + 1)
+
+
+class TakesAnything(Broken):
+    """Is built with any redundancy."""
+
+    name = "broken"
+
+    @classmethod
+    def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
+        return True
+
+
+class BeginsAnewEachTime(Broken):
+    """Returns another plan at each call."""
+
+    name = "broken"
+
+    def plan(self) -> StepPlan:
+        return replace(super().plan())
+
+
+class MasksLessThanNothing(Broken):
+    """Says that it restarts before the first failure."""
+
+    name = "broken"
+
+    def masked_failures(self) -> float:
+        return 0.5
+
+
+class KeepsTheDead(Broken):
+    """Drops nobody from its plan."""
+
+    name = "broken"
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        before = self._plan
+        verdict = super().on_failures(missing)
+        self._plan = before
+        return verdict
+
+
+class TrainsForFree(Broken):
+    """Computes one shard type where two are needed."""
+
+    name = "broken"
+
+    def restart(self) -> None:
+        super().restart()
+        self._plan = replace(self._plan, stack_size=1)
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        verdict = super().on_failures(missing)
+        self._plan = replace(self._plan, stack_size=1)
+        return verdict
+
+
+class RollsDice(Broken):
+    """Decides by a random number."""
+
+    name = "broken"
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        verdict = super().on_failures(missing)
+        stall_s = random.random()
+        return replace(verdict, stall_s=stall_s) if isinstance(verdict, Continue) else verdict
+
+
+class Remembers(Broken):
+    """Keeps its failures in its class, where others see them."""
+
+    name = "broken"
+    seen: ClassVar[list[int]] = []
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        self.seen.extend(missing)
+        verdict = super().on_failures(missing)
+        if not isinstance(verdict, Continue):
+            return verdict
+        return replace(verdict, moved_types=len(self.seen))
+
+
+class HoldsWhatCannotTravel(Broken):
+    """Cannot be sent to another process."""
+
+    name = "broken"
+
+    def restart(self) -> None:
+        super().restart()
+        self.decide = lambda: 0
+
+
+class TakesTheListApart(Broken):
+    """Changes what it is given."""
+
+    name = "broken"
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        verdict = super().on_failures(tuple(missing))
+        if isinstance(missing, list):
+            missing.clear()
+        return verdict
+
+
+class NeverForgets(Broken):
+    """Restarts at a slower pace."""
+
+    name = "broken"
+
+    def restart(self) -> None:
+        slower = hasattr(self, "_plan")
+        super().restart()
+        if slower:
+            self._plan = replace(self._plan, pace=1.5)
+
+
+class LimpsOn(Mecefo):
+    """Is slower for ever once something was repaired."""
+
+    name = "broken"
+
+    def on_repair(self, hit: Hit) -> float:
+        return float("inf")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "said"),
+    [
+        (NameOfAnother, "has no name of its own"),
+        (UnknownProtection, "protections names what is none: prayer"),
+        (OffersTooMuch, "use whole numbers from 1 to groups"),
+        (TakesAnything, "is built with redundancy 13, more than groups"),
+        (BeginsAnewEachTime, "plan.. returns another object though nothing changed"),
+        (MasksLessThanNothing, "masked_failures.. is 0.5"),
+        (KeepsTheDead, "still has dropped groups as members"),
+        (TrainsForFree, "trains 12 of 12 shard types, while 10 members compute 10"),
+        (RollsDice, "answers the same failures in different ways"),
+        (Remembers, "answers the same failures in different ways"),
+        (HoldsWhatCannotTravel, "raised .*pickle"),
+        (TakesTheListApart, "on_failures.. changes what it is given"),
+        (NeverForgets, "restart.. does not forget every failure"),
+        (LimpsOn, "waits .inf"),
+    ],
+)
+def test_a_broken_promise_is_named(scheme: Any, said: str) -> None:
+    with pytest.raises(SchemeError, match=said):
+        check_scheme(scheme, groups=12, engines=False)
+
+
+class WaitsForTheSeed(Broken):
+    """Sound by its methods; on the engines it stalls longer from job to job."""
+
+    name = "broken"
+    jobs: ClassVar[list[int]] = []
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        verdict = super().on_failures(missing)
+        if self.groups == 12 or not isinstance(verdict, Continue):
+            return verdict
+        self.jobs.append(1)
+        return replace(verdict, stall_s=float(len(self.jobs)))
+
+
+def test_engines_that_disagree_are_told() -> None:
+    """Its answers depend on what other jobs did: the second engine hears others than the first."""
+    from faultline.experiments.plugins.engines import check_engines
+
+    with pytest.raises(SchemeError, match="the engines disagree"):
+        check_engines(lambda: WaitsForTheSeed(24, 3, Replication.Options()), 24)

@@ -1,0 +1,173 @@
+"""Schemes, protections and mixes of packages and of files: used, or named and left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.plugins.skeleton import write_scheme_package
+
+SMALL = ["--set", "job.groups=24", "--set", "job.steps=30"]
+
+_MIX = """
+description = "Fans"
+source = "our own count"
+
+[observed]
+gpus = 1024
+span = "30d"
+
+[[cause]]
+name = "fan"
+count = 3
+level = "host"
+kind = "hardware"
+repair = "3h"
+"""
+
+
+def faultline(*words: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command with a folder on Python's path, as if what is in it were installed."""
+    before = os.environ.get("PYTHONPATH", "")
+    places = os.pathsep.join(filter(None, [str(path) if path else "", before]))
+    return subprocess.run(
+        [sys.executable, "-m", "faultline.experiments.cli", *words],
+        env={**os.environ, "PYTHONPATH": places},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def install(folder: Path, entry_points: str) -> None:
+    """Leave beside the code what pip would leave of its metadata."""
+    info = folder / "plugged-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entry_points)
+
+
+@pytest.mark.slow
+def test_a_new_package_works_once_it_is_installed(tmp_path: Path) -> None:
+    write_scheme_package("twin-pairs", tmp_path / "package")
+    named = "[faultline.schemes]\ntwin-pairs=faultline_twin_pairs:TwinPairs\n"
+    install(tmp_path / "package", named)
+    asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL, "--json"]
+    done = faultline(*asked, path=tmp_path / "package")
+    assert (done.returncode, done.stderr) == (0, "")
+    record = json.loads(done.stdout)
+    assert record["strategy"] == "twin-pairs"
+    assert record["failures"] > 0
+
+
+@pytest.mark.slow
+def test_its_own_test_passes(tmp_path: Path) -> None:
+    write_scheme_package("twin-pairs", tmp_path)
+    before = os.environ.get("PYTHONPATH", "")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), before])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("name", ["spare", "Twin", "two words", "-x"])
+def test_a_package_of_a_bad_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError):
+        write_scheme_package(name, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_package_is_not_written_over_another(tmp_path: Path) -> None:
+    write_scheme_package("twin-pairs", tmp_path)
+    with pytest.raises(UserError, match="is there already"):
+        write_scheme_package("twin-pairs", tmp_path)
+
+
+def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text("x = 1 / 0\n")
+    (tmp_path / "thief.py").write_text(
+        "from faultline.strategies.checkpoint import Checkpoint\n"
+        "class Mine(Checkpoint):\n    name = 'spare'\n    summary = 'not SPARe'\n"
+        "class Loud(Checkpoint):\n    name = 'LOUD!'\n    summary = 'loud'\n"
+        "class NoOptions(Checkpoint):\n    name = 'none'\n    summary = 's'\n    Options = dict\n"
+    )
+    install(
+        tmp_path,
+        "[faultline.schemes]\nhalf=half:Half\nthief=thief\nabsent=nowhere:X\nnumber=math:pi\n"
+        "[faultline.protections]\nbad=thief:Mine\n[faultline.mixes]\nfans=nowhere\n",
+    )
+    done = faultline("failures", "list", "--json", path=tmp_path)
+    assert done.returncode == 0
+    assert {mix["name"] for mix in json.loads(done.stdout)} == {"llama3", "rsc-1", "rsc-2"}
+    said = done.stderr.splitlines()
+    for words in (
+        "half of plugged (half:Half) is left out: ZeroDivisionError",
+        "absent of plugged (nowhere:X) is left out: ModuleNotFoundError",
+        "number of plugged (math:pi) is left out: TypeError: names no subclass of Strategy",
+        "thief of plugged (thief) is left out: 'spare' is the name of strategies/spare.py",
+        "Loud.name is 'LOUD!': use small letters",
+        "NoOptions.Options is no subclass of StrategyOptions",
+        "bad of plugged (thief:Mine) is left out: TypeError: names no subclass of Protection",
+        "fans (nowhere) is left out: there is no fans.toml in that package",
+    ):
+        assert sum(words in line for line in said) == 1, words
+    assert len(said) == 8
+
+
+@pytest.mark.slow
+def test_a_mix_of_a_package_is_one_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "__init__.py").touch()
+    (tmp_path / "ours" / "fans.toml").write_text(_MIX)
+    install(tmp_path, "[faultline.mixes]\nfans=ours\n")
+    done = faultline("failures", "list", "--json", path=tmp_path)
+    assert "fans" in {mix["name"] for mix in json.loads(done.stdout)}, done.stderr
+    asked = ["--set", "failures.model=mix", "--set", "failures.mix=fans", *SMALL, "--json"]
+    hashes = []
+    for count in (3, 3000):
+        (tmp_path / "ours" / "fans.toml").write_text(_MIX.replace("= 3\n", f"= {count}\n"))
+        played = faultline("run", "spare-sound", *asked, path=tmp_path)
+        assert played.returncode == 0, played.stderr
+        hashes.append(json.loads(played.stdout)["scenario_hash"])
+    assert hashes[0] != hashes[1], "an edited mix is another scenario"
+
+
+@pytest.mark.slow
+def test_a_scheme_of_a_file_is_played_everywhere(tmp_path: Path) -> None:
+    """Here, in processes of their own, and in SimGrid's; the file counts as code of the results."""
+    write_scheme_package("twin-pairs", tmp_path / "package")
+    file = tmp_path / "mine.py"
+    text = (tmp_path / "package" / "faultline_twin_pairs" / "__init__.py").read_text()
+    file.write_text(text)
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        'scenario = "spare-study"\nseeds = 1\n[set]\njob = {groups = 24, steps = 20}\n'
+        '[grid]\n"strategy.name" = ["spare", "twin-pairs"]\n'
+    )
+    sweep = ["--scheme-file", str(file), "sweep", str(grid), "-o", str(tmp_path / "out")]
+    done = faultline(*sweep)
+    assert done.returncode == 0, done.stderr
+    assert "2 runs played, 0 already there, 0 failed" in done.stdout
+    asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
+    played = faultline("--scheme-file", str(file), *asked, "--engine", "simgrid")
+    assert "time-to-train ratio" in played.stdout, played.stderr
+    file.write_text(text + "# changed\n")
+    assert "were made by other code" in faultline(*sweep).stderr
+
+
+def test_a_scheme_file_that_is_not_there_is_told() -> None:
+    done = faultline("--scheme-file", "nowhere.py", "scenario", "list")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("faultline: --scheme-file nowhere.py: no such file")

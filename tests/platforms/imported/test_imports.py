@@ -1,0 +1,161 @@
+"""Platforms from graphs, and specs from what nvidia-smi says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from faultline.platforms import PlatformError, check_in_simgrid, load_preset, read_platform
+from faultline.platforms.graph_import import graph_xml, read_graph
+from faultline.platforms.topology_import import imported_spec, read_matrix, read_switches
+
+MATRIX = (Path(__file__).parent / "topo-hgx-h100.txt").read_text(encoding="utf-8")
+
+
+def two_racks() -> nx.Graph:
+    """Eight GPUs, four below each of two switches, a spine and a file system."""
+    graph = nx.Graph()
+    for number in range(8):
+        place = {"host": number // 2, "domain": number // 2}
+        graph.add_node(f"gpu{number}", speed="989TFLOP/s", **place)
+        graph.add_edge(f"gpu{number}", f"tor{number // 4}", bandwidth="50GB/s", latency="1us")
+    graph.add_edge("tor0", "spine", bandwidth="200GB/s", latency="1us")
+    graph.add_edge("tor1", "spine", bandwidth="100GB/s", latency="1us")
+    graph.add_edge("storage", "spine", bandwidth="20GB/s", latency="100us")
+    return graph
+
+
+def test_a_graph_is_the_platform_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "fabric.xml"
+    path.write_text(graph_xml(two_racks(), "fabric"), encoding="utf-8")
+    platform = read_platform(path)
+    assert [gpu.name for gpu in platform.gpus] == [f"gpu{number}" for number in range(8)]
+    assert {gpu.leaf for gpu in platform.gpus} == {"tor0", "tor1"}
+    assert (len(platform.domains), platform.storage) == (4, "storage")
+    far = platform.route("gpu0", "gpu7")
+    assert (len(far.links), far.bandwidth_bytes_per_s) == (4, 50e9)
+    assert far.latency_s == pytest.approx(4e-6)
+    assert platform.route("gpu0", "storage").bandwidth_bytes_per_s == 20e9
+    assert check_in_simgrid(path) is None
+
+
+@pytest.mark.parametrize("kind", ["json", "graphml"])
+def test_both_kinds_of_file_are_the_same_graph(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"fabric.{kind}"
+    if kind == "json":
+        path.write_text(json.dumps(nx.node_link_data(two_racks(), edges="links")))
+    else:
+        nx.write_graphml(two_racks(), path)
+    assert graph_xml(read_graph(path), "f") == graph_xml(two_racks(), "f")
+
+
+def broken(what: str) -> nx.Graph:
+    graph = two_racks()
+    if what == "speed":
+        del graph.nodes["gpu3"]["speed"]
+    elif what == "bandwidth":
+        graph.edges["gpu3", "tor0"]["bandwidth"] = "50Gigs"
+    elif what == "alone":
+        graph.add_node("gpu9", speed="1TFLOP/s")
+    elif what == "role":
+        graph.nodes["spine"]["role"] = "router"
+    elif what == "taken":
+        graph.add_edge("controller", "spine", bandwidth="1GB/s")
+    else:
+        graph = nx.Graph([("a", "b")])
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("speed", "f: GPU 'gpu3': has no speed: write one like"),
+        ("bandwidth", "edge tor0 - gpu3: bandwidth: '50Gigs'"),
+        ("alone", "no way leads from 'gpu9' to all others"),
+        ("role", "node 'spine': role is 'router': write one of gpu, switch, storage"),
+        ("taken", "node 'controller' has a name that is taken"),
+        ("no gpu", "has no node whose role is gpu"),
+    ],
+)
+def test_a_graph_that_says_too_little_is_refused(what: str, said: str) -> None:
+    with pytest.raises(PlatformError, match=said):
+        graph_xml(broken(what), "f")
+
+
+def test_a_directed_graph_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps(nx.node_link_data(nx.DiGraph([("a", "b")]), edges="edges")))
+    with pytest.raises(PlatformError, match="is directed"):
+        read_graph(path)
+    path.write_text("{}")
+    with pytest.raises(PlatformError, match="is no graph"):
+        read_graph(path)
+
+
+def table(tmp_path: Path, servers: int, per_leaf: int, nics: int = 8) -> Path:
+    lines = ["node,nic,switch"]
+    for node in range(servers):
+        lines += [f"n{node},mlx5_{nic},leaf-{node // per_leaf}-{nic}" for nic in range(nics)]
+    path = tmp_path / "switches.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_the_matrix_of_a_server_is_read() -> None:
+    server = read_matrix(MATRIX, "topo.txt")
+    assert (server.gpus, server.nics, server.nvlinks) == (8, 8, 18)
+    assert server.nic_names[3] == "mlx5_3"
+    assert imported_spec(server, None, "hgx-h100", "topo.txt").gpus == 8
+
+
+def test_colours_of_a_terminal_do_not_matter() -> None:
+    header, rest = MATRIX.split("\n", 1)
+    assert read_matrix(f"\x1b[4m{header}\x1b[0m\n{rest}", "t") == read_matrix(MATRIX, "t")
+
+
+def test_servers_and_switches_are_the_cluster_that_ships(tmp_path: Path) -> None:
+    """What nvidia-smi says of HGX H100, plugged in as the shipped cluster is, is that cluster."""
+    found = imported_spec(
+        read_matrix(MATRIX, "t"), read_switches(table(tmp_path, 32, 32)), "hgx-h100", "t"
+    )
+    ours = load_preset("hgx-h100")
+    same = {"name": "", "description": ""}
+    assert found.model_copy(update=same) == ours.model_copy(update=same)
+    smaller = read_switches(table(tmp_path, 6, 2))
+    halves = imported_spec(read_matrix(MATRIX, "t"), smaller, "hgx-h100", "t")
+    assert (halves.gpus, halves.scale_out.domains_per_leaf) == (48, 2)
+    fewer = imported_spec(read_matrix(MATRIX.replace("NV18", "NV9"), "t"), None, "hgx-h100", "t")
+    assert fewer.scale_up.bandwidth_bytes_per_s == pytest.approx(225e9)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nothing of the kind", "no line begins with GPU0"),
+        (MATRIX.replace("NV18", "NV99"), "has NV99, and a GPU of hgx-h100 has 18 links"),
+        (MATRIX.replace("NV18", "NV6", 3), "joins unequally"),
+        ("\n".join(MATRIX.splitlines()[:4]), "has no whole row of GPU3"),
+    ],
+)
+def test_another_text_is_refused(text: str, said: str) -> None:
+    with pytest.raises(PlatformError, match=said):
+        imported_spec(read_matrix(text, "t"), None, "hgx-h100", "t")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("nic,", "port,", 1), "has no columns node, nic and switch"),
+        (lambda text: text + "\nn0,mlx5_0,leaf-9-9", "plugs mlx5_0 of n0 in once more"),
+        (lambda text: text.replace("n1,mlx5_0,leaf-0-0", "n1,,leaf-0-0"), ":10: names no node"),
+        (lambda text: text.replace("n1,mlx5_0,leaf-0-0\n", ""), "plugs in 7 adapters of n1"),
+        (lambda text: text.replace("n1,mlx5_1,leaf-0-1", "n1,mlx5_1,leaf-0-0"), "unequally"),
+    ],
+)
+def test_a_table_that_is_uneven_is_refused(tmp_path: Path, change: object, said: str) -> None:
+    path = table(tmp_path, 4, 2)
+    path.write_text(change(path.read_text()))  # type: ignore[operator]
+    with pytest.raises(PlatformError, match=said):
+        imported_spec(read_matrix(MATRIX, "t"), read_switches(path), "hgx-h100", str(path))
