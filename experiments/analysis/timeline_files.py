@@ -6,18 +6,18 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
 from faultline.experiments.analysis.course import activities_of
 from faultline.experiments.config.errors import UserError
-from faultline.platforms.files import read_text, write_file
+from faultline.platforms.files import read_file, read_text, write_file
 from faultline.simulator.timeline import Event, EventKind
 
 TRACE, TABLES = ".json", (".csv", ".parquet")
+_LARGEST_BYTES = 2**28
 _MICROSECONDS = 1e6
-_LARGEST_BYTES = 2**30
 _JOB, _GROUPS = 0, 1
 # What a counter is told at: between these nothing but whole steps changes.
 _TOLD = {
@@ -79,8 +79,8 @@ def _write_csv(events: Sequence[Event], path: Path) -> None:
     rows = csv.writer(text)
     rows.writerow(Event._fields)
     for event in events:
-        told = event._replace(kind=event.kind.value, groups=" ".join(map(str, event.groups)))  # type: ignore[arg-type]
-        rows.writerow((repr(event.time_s), *told[1:]))
+        groups, kind = " ".join(map(str, event.groups)), event.kind.value
+        rows.writerow(event._replace(time_s=repr(event.time_s), kind=kind, groups=groups))  # type: ignore[arg-type]
     write_file(path, text.getvalue())
 
 
@@ -88,7 +88,9 @@ def _write_parquet(events: Sequence[Event], path: Path) -> None:
     import pandas as pd
 
     rows = (event._replace(kind=event.kind.value, groups=list(event.groups)) for event in events)  # type: ignore[arg-type]
-    pd.DataFrame(rows, columns=Event._fields).to_parquet(path, index=False)
+    content = BytesIO()
+    pd.DataFrame(rows, columns=Event._fields).to_parquet(content, index=False)
+    write_file(path, content.getvalue())
 
 
 def _trace_text(events: Sequence[Event], record: Mapping[str, Any]) -> str:
@@ -240,7 +242,7 @@ def _read_parquet(path: Path) -> list[Event]:
     import pandas as pd
 
     try:
-        frame = pd.read_parquet(path)[list(Event._fields)]
+        frame = pd.read_parquet(BytesIO(read_file(path, _LARGEST_BYTES)))[list(Event._fields)]
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{path}: this is no timeline: it is no Parquet of events") from error
     rows = frame.assign(groups=[" ".join(map(str, each)) for each in frame["groups"]])
