@@ -14,10 +14,10 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-step-time sweep report bench doctor test test-full lint docs format clean distclean
+.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-oobleck-artifact reproduce-step-time sweep report bench doctor test test-full lint docs format clean distclean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-19s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  Arguments are passed on with ARGS, as in: make reproduce ARGS=--help"
 	@echo "  A sweep has a GRID and a DIR, as in: make sweep GRID=spare-full DIR=results/spare-full"
@@ -55,6 +55,9 @@ reproduce-step-time: ready ## step times of published runs: Megatron-LM, Llama 3
 
 reproduce-mecefo: ready ## neighbour take-over: MeCeFO, Bamboo, Oobleck
 	@$(BIN)/faultline reproduce mecefo $(ARGS)
+
+reproduce-oobleck-artifact: ready ## fifteen of 30 nodes lost: Oobleck, Varuna, Bamboo by Oobleck's artifact
+	@$(BIN)/faultline reproduce oobleck-artifact $(ARGS)
 
 compare: ready ## all schemes head to head, and the map of which is best where (about half an hour)
 	@$(BIN)/faultline head-to-head $(ARGS)

@@ -6,6 +6,7 @@ import argparse
 import os
 import select
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -13,6 +14,7 @@ from typing import NoReturn
 
 from faultline.experiments.commands.arguments import add_common
 from faultline.experiments.commands.parsers import add_parsers
+from faultline.experiments.screen import safe_streams
 
 _SIGPIPE_STATUS = 141
 """What a shell reports of a program that a closed pipe has ended: 128 + SIGPIPE."""
@@ -27,36 +29,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: the command's own, 2 for bad input, told in one line, 130 after an
         interrupt, 141 where the reader of the standard output has gone.
     """
+    if not sys.warnoptions:
+        # What a library warns of is for those who write programs with it.
+        warnings.simplefilter("ignore")
     try:
-        return _run(arguments)
+        with safe_streams():
+            status = _run(arguments)
+            sys.stdout.flush()
+            return status
     except BrokenPipeError:
-        pass
-    except SystemExit as stop:
-        # Rich answers a closed pipe with status 1; argparse lets it pass when it prints help.
-        if not isinstance(stop.__context__, BrokenPipeError) and (stop.code or _is_read()):
-            raise
-    # Nothing is left to say: what still stands in the buffers goes nowhere, without a complaint.
+        status = _SIGPIPE_STATUS
+    except OSError as error:
+        print(f"faultline: {_told(error)}", file=sys.stderr)
+        status = 2
+    # What still stands in the buffers goes nowhere, without a complaint.
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
-    return _SIGPIPE_STATUS
+    return status
 
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        status = execute(parser().parse_args(arguments))
-        sys.stdout.flush()
+        return execute(parser().parse_args(arguments))
     except KeyboardInterrupt:
         print("faultline: interrupted", file=sys.stderr)
         return 130
+    except SystemExit as stop:
+        # Rich answers a closed pipe with status 1; argparse says nothing of what it cannot print.
+        if isinstance(stop.__context__, BrokenPipeError) or not (stop.code or _is_read()):
+            raise BrokenPipeError from stop
+        sys.stdout.flush()
+        raise
     except Exception as error:
         if not _is_for_users(error):
             raise
-        print(f"faultline: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"faultline: {_told(error)}", file=sys.stderr)
         return 2
-    return status
+
+
+def _told(error: Exception) -> str:
+    """Return an error as one line; an error of the system with the file that it is about."""
+    from faultline.platforms.errors import one_line
+
+    if isinstance(error, OSError) and error.strerror:
+        return one_line(f"{error.filename or 'standard output'}: {error.strerror}")
+    return one_line(str(error))
 
 
 def execute(parsed: argparse.Namespace) -> int:
@@ -139,7 +159,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage, and exit with status 2."""
-        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+        from faultline.platforms.errors import one_line
+
+        self.exit(2, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 
 if __name__ == "__main__":

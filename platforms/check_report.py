@@ -8,10 +8,11 @@ from typing import Any
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
+from faultline.platforms.files import read_file
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.simgrid_check import load_in_simgrid
 from faultline.platforms.spec_differences import spec_differences
-from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 
 _TYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
 
@@ -33,7 +34,7 @@ def check_report(path: str | Path) -> dict[str, Any]:
         The file is broken, or SimGrid rejects it.
     """
     platform = read_platform(path)
-    if b"<!DOCTYPE platform" not in Path(path).read_bytes():
+    if b"<!DOCTYPE platform" not in read_file(path, LARGEST_BYTES):
         raise PlatformError(f"has no document type, which SimGrid wants: add {_TYPE}", f"{path}:2")
     loaded = load_in_simgrid(path)
     racks = {gpu.rack for gpu in platform.gpus if gpu.rack >= 0}

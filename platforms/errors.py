@@ -20,8 +20,33 @@ class PlatformError(ValueError):
     """
 
     def __init__(self, what: str, where: str = "") -> None:
-        line = f"{where}: {what}" if where else what
-        super().__init__(" ".join(line.split()))
+        super().__init__(one_line(f"{where}: {what}" if where else what))
+
+
+_LONGEST_LINE = 1_000
+
+
+def one_line(text: str) -> str:
+    """Return a message as one line that a terminal shows as it is.
+
+    Line breaks become blanks, what cannot be printed is escaped, and of a longer text the beginning
+    and the end are left.
+    """
+    line = printable(" ".join(text.split()))
+    if len(line) <= _LONGEST_LINE:
+        return line
+    half = _LONGEST_LINE // 2 - 10
+    return f"{line[:half]} [...] {line[-half:]}"
+
+
+def printable(text: str) -> str:
+    """Return a text with everything escaped that a terminal would obey, or not show."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from faultline.platforms.errors import PlatformError, nearest
+from faultline.platforms.files import MEBIBYTE, read_text
 from faultline.platforms.quantity_fields import KeyedError
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.toml_lines import line_of
@@ -43,12 +44,9 @@ def read_toml(path: str | Path) -> tuple[dict[str, Any], str]:
         The file is missing or is no TOML.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise PlatformError("is no text in UTF-8", str(path)) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise PlatformError(f"cannot be read: {reason}", str(path)) from None
+        text = read_text(path, MEBIBYTE)
+    except OSError as error:
+        raise PlatformError(f"cannot be read: {error.strerror}", str(path)) from None
     return _tables(text, str(path)), text
 
 

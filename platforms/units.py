@@ -156,13 +156,16 @@ def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
     raise PlatformError(_wrong_unit(str(text), number, unit, kind), where)
 
 
+_MOST_DIGITS = 300
+
+
 def exact_number(text: str) -> Fraction | None:
     """Return a decimal number exactly, or None if it is too large or too small for a quantity.
 
     The bounds leave room for any unit, and keep ``1e999999999`` from filling the memory.
     """
     rounded = abs(float(text))
-    if rounded > 1e200 or 0 < rounded < 1e-200:
+    if len(text) > _MOST_DIGITS or rounded > 1e200 or 0 < rounded < 1e-200:
         return None
     digits = text.lower().partition("e")[0]
     if rounded == 0 and any(digit in digits for digit in "123456789"):

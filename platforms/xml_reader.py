@@ -9,17 +9,21 @@ cables of switches.
 from __future__ import annotations
 
 from pathlib import Path
-from xml.parsers import expat
 
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.files import read_file
 from faultline.platforms.platform_data import GpuHost, Link, Platform
+from faultline.platforms.xml_allowed import check_elements
 from faultline.platforms.xml_routes import RouteReader
 from faultline.platforms.xml_tree import Element, parse_xml
 from faultline.platforms.xml_units import BANDWIDTH_UNITS, SPEED_UNITS, TIME_UNITS, parse_simgrid
 
+_MOST_DIGITS = 15
+_LONGEST_NAME = 200
 _SHARING = ("SHARED", "SPLITDUPLEX", "FATPIPE")
-_NOT_UNDERSTOOD = ("cluster", "cabinet", "peer", "AS", "include", "bypassRoute", "bypassZoneRoute")
+LARGEST_BYTES = 2**28
+"""More than the XML of a million hosts has."""
 
 
 def read_platform(path: str | Path) -> Platform:
@@ -33,20 +37,16 @@ def read_platform(path: str | Path) -> Platform:
     """
     where = str(path)
     try:
-        content = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise PlatformError(f"cannot be read: {reason}", where) from None
+        content = read_file(path, LARGEST_BYTES)
+    except OSError as error:
+        raise PlatformError(f"cannot be read: {error.strerror}", where) from None
     return platform_from_xml(content, where)
 
 
 def platform_from_xml(content: bytes, where: str) -> Platform:
     """Read a platform from the content of a file; `where` is its name in error messages."""
-    try:
-        root = parse_xml(content)
-    except expat.ExpatError as error:
-        reason = expat.ErrorString(error.code)
-        raise PlatformError(f"is no well-formed XML: {reason}", f"{where}:{error.lineno}") from None
+    root = parse_xml(content, where)
+    check_elements(root, where)
     return _Reader(where, root).platform()
 
 
@@ -64,18 +64,7 @@ class _Reader:
 
     def platform(self) -> Platform:
         """Return the platform, after all checks."""
-        if self.root.tag != "platform":
-            raise PlatformError(
-                f"starts with <{self.root.tag}>: a SimGrid platform starts with <platform>",
-                self.where,
-            )
         root_zone = next((child for child in self.root.children if child.tag == "zone"), None)
-        for tag in _NOT_UNDERSTOOD:
-            for element in self.root.all(tag):
-                raise PlatformError(
-                    f"<{tag}> is not understood: write out its hosts, links and routes",
-                    self._place(element),
-                )
         if root_zone is None:
             raise PlatformError("has no <zone>", self.where)
         self._declarations()
@@ -124,6 +113,11 @@ class _Reader:
     def _once(self, element: Element) -> str:
         """Return the name of a declared thing, which nothing else of its kind may have."""
         name = element.attribute("id", self.where)
+        if not 0 < len(name) <= _LONGEST_NAME:
+            raise PlatformError(
+                f"{element.tag} has a name of {len(name):,} letters: write 1 to {_LONGEST_NAME}",
+                self._place(element),
+            )
         # Hosts, routers and zones share one space of names in SimGrid, links have another.
         key = ("link" if element.tag == "link" else "point", name)
         if key in self.lines:
@@ -190,6 +184,6 @@ def _whole(properties: dict[str, str], key: str, where: str) -> int:
     text = properties.get(key)
     if text is None:
         return -1
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
         raise PlatformError(f"property {key!r} is {text!r}: write a whole number", where)
     return int(text)

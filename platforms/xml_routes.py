@@ -95,6 +95,21 @@ class RouteReader:
                 backwards[other_end].append(one_end)
         if zone.attributes.get("routing", "").startswith("Dijkstra"):
             self._connected(points, forwards, backwards)
+        else:
+            self._complete(points, forwards, zone)
+
+    def _complete(self, points: Mapping[str, Element], forwards: _Graph, zone: Element) -> None:
+        """Check that each host has a route to each other, where SimGrid puts none together."""
+        hosts = [name for name in points if name in self.hosts]
+        for source in hosts:
+            there = {source, *forwards[source]}
+            missing = next((name for name in hosts if name not in there), None)
+            if missing is not None:
+                raise PlatformError(
+                    f"zone {zone.attributes['id']!r} has routing Full and no route from "
+                    f"{source!r} to {missing!r}: add it, or write DijkstraCache",
+                    self._place(zone),
+                )
 
     def _edge(self, source: str, destination: str, cable: tuple[str, ...], route: Element) -> None:
         # Some routers have thousands of cables: duplicates are found in a table of their own.

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NoReturn
 from xml.parsers import expat
 
 from faultline.platforms.errors import PlatformError
 
+# SimGrid's reader ends the process where an element stands in a thousand others.
+_DEEPEST = 100
+# It has a million bytes for the attributes of all open elements.
+_LONGEST = 4_000
+_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"']*)["']""")
 
-@dataclass
+
+@dataclass(slots=True)
 class Element:
     """An element: its tag, attributes, line in the file (from 1), and children."""
 
@@ -32,19 +40,34 @@ class Element:
             yield from child.all(tag)
 
 
-def parse_xml(content: bytes) -> Element:
+def parse_xml(content: bytes, where: str) -> Element:
     """Parse an XML document and return its root.
+
+    Only what SimGrid's reader takes for the same is let through: plain elements and attributes in
+    UTF-8, of bounded depth and length.
 
     Raises
     ------
-    xml.parsers.expat.ExpatError
-        The document is not well-formed.
+    PlatformError
+        The document is not well-formed, or has what a platform file never needs; names the line.
     """
-    parser = expat.ParserCreate()
+    _check_encoding(content, where)
+    parser = expat.ParserCreate("UTF-8")
+    parser.buffer_text = True
     document = Element("", {}, 0)
     open_elements = [document]
 
+    def refuse(what: str) -> NoReturn:
+        raise PlatformError(what, f"{where}:{parser.CurrentLineNumber}")
+
     def start(tag: str, attributes: dict[str, str]) -> None:
+        if len(open_elements) > _DEEPEST:
+            refuse(f"more than {_DEEPEST} elements stand in one another: SimGrid reads no more")
+        for name, value in attributes.items():
+            if len(value) > _LONGEST:
+                refuse(f"{name} has {len(value):,} characters: write at most {_LONGEST:,}")
+            if not value.isprintable():
+                refuse(f"{name} is {value!r}: leave out what cannot be printed")
         element = Element(tag, attributes, parser.CurrentLineNumber)
         open_elements[-1].children.append(element)
         open_elements.append(element)
@@ -52,7 +75,38 @@ def parse_xml(content: bytes) -> Element:
     def end(_tag: str) -> None:
         open_elements.pop()
 
+    def text(characters: str) -> None:
+        if not characters.isspace():
+            refuse(f"{characters.strip()[:20]!r} stands between elements: write elements only")
+
+    def document_type(_name: str, _system: str | None, _public: str | None, internal: bool) -> None:
+        if internal:
+            refuse("the document type declares something of its own: leave out what is in [ ]")
+
     parser.StartElementHandler = start
     parser.EndElementHandler = end
-    parser.Parse(content, True)
+    parser.CharacterDataHandler = text
+    parser.StartCdataSectionHandler = lambda: refuse("<![CDATA[ is not understood: leave it out")
+    parser.StartDoctypeDeclHandler = document_type
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code)
+        raise PlatformError(f"is no well-formed XML: {reason}", f"{where}:{error.lineno}") from None
     return document.children[0]
+
+
+def _check_encoding(content: bytes, where: str) -> None:
+    """Refuse whatever another reader may take for other letters."""
+    remedy = "save it as UTF-8 without a byte order mark"
+    if content.startswith((b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe")) or b"\0" in content[:64]:
+        raise PlatformError(f"begins with a byte order mark, or is UTF-16: {remedy}", f"{where}:1")
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PlatformError(f"is not UTF-8 text: {remedy}", f"{where}:{line}") from None
+    declared = _ENCODING.match(content)
+    if declared and declared[1].lower() not in (b"utf-8", b"us-ascii"):
+        name = declared[1].decode("ascii", "replace")
+        raise PlatformError(f"has the encoding {name!r}: {remedy}", f"{where}:1")

@@ -25,13 +25,12 @@ That long cable has to be: SimGrid's Dijkstra does not end if some router cannot
 
 from __future__ import annotations
 
-import os
-import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from faultline.platforms import topology, xml_names
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.files import write_file
 from faultline.platforms.management_network import add_management, add_ports
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_properties import spec_properties
@@ -63,27 +62,10 @@ def write_text(text: str, path: str | Path) -> None:
     PlatformError
         The file cannot be written.
     """
-    # A link stays a link: what it points to is replaced.
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():
-        raise PlatformError("cannot be written: it is no regular file", str(path))
-    temporary: Path | None = None
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as file:
-            temporary = Path(file.name)
-            file.write(text)
-        # Temporary files are private; a platform is as readable as any other new file.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(target)
+        write_file(Path(path), text)
     except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        reason = error.strerror or str(error)
-        raise PlatformError(f"cannot be written: {reason}", str(path)) from None
+        raise PlatformError(f"cannot be written: {error.strerror}", str(path)) from None
 
 
 def xml_text(spec: ClusterSpec) -> str:

@@ -158,8 +158,9 @@ class Contract:
                 )
             if stacks < 0:
                 self._breach(f"on_failures() has group {group} compute {stacks} stacks")
-        if not (isfinite(verdict.stall_s) and verdict.stall_s >= 0.0):
-            self._breach(f"on_failures() returned a stall of {verdict.stall_s} s")
+        for move in verdict.recovery.moves if verdict.recovery else ():
+            if not (0 <= move.group < self._groups and 0 <= move.of < move.stages):
+                self._breach(f"on_failures() moves state that is none of the job's: {move}")
 
     def _check_numbers(self, plan: StepPlan) -> None:
         if plan.stacks < 1 or plan.stack_size < 1:

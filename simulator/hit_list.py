@@ -9,6 +9,7 @@ from math import inf
 from faultline.simulator.failures.failure import Failure, Level
 from faultline.simulator.job import Work
 from faultline.strategies.base import Hit, Strategy
+from faultline.strategies.recovery import Recovery
 
 
 class HitList:
@@ -103,13 +104,14 @@ class HitList:
         self._has_members(pending[enough:])
         return pending[enough - 1][0] if enough else -inf
 
-    def repair(self, now_s: float) -> float:
-        """Give back what is repaired by now; returns the seconds that all wait for it."""
-        stall_s = 0.0
+    def repair(self, now_s: float) -> Recovery | None:
+        """Give back what is repaired by now; returns what that needs."""
+        needed: Recovery | None = None
         while self._under_repair and self._under_repair[0][0] <= now_s:
-            stall_s = max(stall_s, self._strategy.on_repair(heappop(self._under_repair)[1]))
+            recovery = self._strategy.on_repair(heappop(self._under_repair)[1])
+            needed = needed if recovery is None else recovery.along_with(needed)
         self._look_ahead(now_s)
-        return stall_s
+        return needed
 
     def after_restart(self, now_s: float) -> None:
         """A restart has replaced what is broken, or has to do without what is not repaired yet."""

@@ -10,8 +10,10 @@ from faultline.simulator.durations import AllReduceTime, MemberTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
+from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.protection.tier import Tier
+from faultline.strategies.recovery import Recovery
 
 Detection = Literal["all-reduce", "watchdog"]
 FailureInAllReduce = Literal["next-step", "fails-it"]
@@ -55,6 +57,8 @@ class Work:
         Where snapshots are kept that are taken in the background, the fastest to load first.
     layout : JobLayout or None
         Which hosts the groups are on; needed where there are tiers.
+    standbys : int
+        Machines that stand by for restarts, beside those of the job.
     member_times : MemberTimes or None
         What a step of some groups takes on a platform that treats them unequally.
     """
@@ -71,6 +75,7 @@ class Work:
     repair_s: float = 0.0
     tiers: tuple[Tier, ...] = ()
     layout: JobLayout | None = None
+    standbys: int = 0
     member_times: MemberTimes | None = field(default=None, compare=False)
 
     def pace_of(self, members: Sequence[int]) -> float:
@@ -141,31 +146,24 @@ class Durations:
         part of it).
     restart_s : float
         Time of one group's restart.
-    controller_s : float
-        Time of a controller's decision, and of the shrinking of a communicator of any size.
-    shrink_per_member_s : float
-        What the shrinking takes on top for each member that is left.
-    rejoin_s : float
-        What all wait for when groups come back at a checkpoint: joining, and being sent the state.
+    recovery : RecoveryPrices
+        What recoveries without a restart take, as far as no state moves.
     load_growth_s : float
         What each group adds to loading, where all of them read.
     unevenness : float
         By how much measured times may depend on which groups are left (`ProbeResult`).
+    moves : MoveTimes or None
+        What state takes to move between groups; None where no recovery moves any.
     """
 
     all_reduce_s: AllReduceTime
     save_s: float
     load_s: float
     restart_s: float
-    controller_s: float
-    shrink_per_member_s: float = 0.0
-    rejoin_s: float = 0.0
+    recovery: RecoveryPrices
     unevenness: float = 0.0
     load_growth_s: float = 0.0
-
-    def reconfigure_s(self, members: int) -> float:
-        """Return the time to decide and to shrink the communicator to `members`, in seconds."""
-        return self.controller_s + self.shrink_per_member_s * members
+    moves: MoveTimes | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +180,11 @@ class Job:
         """Return the time of an all-reduce of members, in seconds."""
         exact = self.work.member_times
         return self.durations.all_reduce_s(len(members)) if exact is None else exact.sync_s(members)
+
+    def moves(self, recovery: Recovery) -> bool:
+        """Return whether state moves in a recovery: not where its time is stated."""
+        known, prices = self.durations.moves is not None, self.durations.recovery
+        return known and bool(recovery.moves) and not prices.states(recovery)
 
     def load_s(self, members: int) -> float:
         """Return the time to load a checkpoint from storage into so many groups, in seconds."""

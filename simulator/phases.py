@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from faultline.simulator.failures.failure import Failure
+from faultline.strategies.recovery import SHRINK, Recovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class AllReduce:
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """The controller decides and the communicator shrinks: `dropped` groups leave it.
+    """The job recovers from failures without a restart: `dropped` groups leave it.
 
     Attributes
     ----------
@@ -88,16 +89,16 @@ class Reconfigure:
         Groups that leave.
     carried_on : tuple of int
         Members that were missing, and are up again with what is left of them.
-    stall_s : float
-        What that takes on top, in seconds.
+    recovery : Recovery or None
+        What that needs.
     asks : bool
         Whether the job wants to know what has failed.
     """
 
     members: tuple[int, ...]
-    dropped: tuple[int, ...]
+    dropped: tuple[int, ...] = ()
     carried_on: tuple[int, ...] = ()
-    stall_s: float = 0.0
+    recovery: Recovery | None = SHRINK
     asks: bool = False
 
 
@@ -130,11 +131,14 @@ class Restart:
         Groups that stay away.
     asks : bool
         Whether the job wants to know what has failed.
+    lacks_standbys : bool
+        Whether there are fewer standbys than failures.
     """
 
     groups: int
     absent: tuple[int, ...] = ()
     asks: bool = False
+    lacks_standbys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,8 @@ class Rejoin:
     """Groups that were dropped come back and are sent the state, while the members wait."""
 
     groups: tuple[int, ...]
+    members: tuple[int, ...]
+    recovery: Recovery
 
 
 Phase = (

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
@@ -19,7 +18,10 @@ from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from faultline.platforms.files import MEBIBYTE, read_file, write_file
 from faultline.platforms.network_model import engine_arguments
+from faultline.platforms.xml_reader import LARGEST_BYTES
+from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
 from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
@@ -32,12 +34,6 @@ class _Dataclass(Protocol):
 
 
 Measured = TypeVar("Measured", bound=_Dataclass)
-
-
-def cache_directory() -> Path:
-    """Return the directory of Faultline's caches: below XDG_CACHE_HOME, or ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "faultline"
 
 
 def cached_probe(platform: Path, traffic: Traffic, directory: Path | None = None) -> ProbeResult:
@@ -97,7 +93,7 @@ def cached(
     directory : Path, optional
         Where entries are kept; below `cache_directory` by default.
     """
-    digest = hashlib.sha256(platform.read_bytes())
+    digest = hashlib.sha256(read_file(platform, LARGEST_BYTES))
     digest.update(json.dumps([_simgrid_version(), engine_arguments(), asked]).encode())
     entry = (directory or cache_directory() / "probes") / f"{digest.hexdigest()}.json"
     known = _read(entry, believable)
@@ -115,22 +111,14 @@ def _simgrid_version() -> str:
 
 def _read(entry: Path, believable: Callable[[dict[str, Any]], Measured]) -> Measured | None:
     try:
-        return believable(json.loads(entry.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return believable(json.loads(read_file(entry, MEBIBYTE)))
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
 
 
 def _write(entry: Path, measured: _Dataclass) -> None:
     """Put an entry in its place at once; a cache that cannot be written is done without."""
-    draft: Path | None = None
-    try:
+    with suppress(OSError):
         entry.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=entry.parent, delete=False, encoding="utf-8"
-        ) as file:
-            draft = Path(file.name)
-            json.dump(asdict(measured), file)
-        draft.replace(entry)
-    except OSError:
-        if draft is not None:
-            draft.unlink(missing_ok=True)
+        write_file(entry, json.dumps(asdict(measured)))
+        keep_within_bounds(entry.parent)

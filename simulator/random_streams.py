@@ -22,6 +22,7 @@ class Purpose(IntEnum):
     CAUSE_PLACES = 5
     CAUSE_REPAIRS = 6
     GROUP_FAILURE_PLACES = 7
+    RECOVERY_TIMES = 8
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:

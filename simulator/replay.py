@@ -9,7 +9,7 @@ no failure can fall are played together, so that a run costs by its failures and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
@@ -31,6 +31,8 @@ from faultline.simulator.phases import (
     Save,
     Stall,
 )
+from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
+from faultline.strategies.recovery import Recovery
 from numpy.typing import NDArray
 
 # From so many steps on arrays are faster than one step after the other.
@@ -57,6 +59,7 @@ class ReplayEngine:
         self._down: set[int] = set()
         self._dropped: set[int] = set()
         self._busy_until_s: dict[int, float] = {}
+        self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         self._pace = ComputeTimes(
             work.compute_s, work.compute_jitter, work.minimum_factor, job.seed
         )
@@ -236,7 +239,8 @@ class ReplayEngine:
         self._dropped.update(phase.dropped)
         for group in phase.carried_on:
             heappush(self._upcoming, (self._next_failure_s[group], group))
-        self.now_s += self._job.durations.reconfigure_s(len(phase.members)) + phase.stall_s
+        self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members))
+        self._move(phase.recovery, phase.members)
         return Outcome(self.now_s, struck=self.clocks.collect(phase.asks))
 
     def _save(self, phase: Save) -> Outcome:
@@ -254,7 +258,10 @@ class ReplayEngine:
         return Outcome(self.now_s)
 
     def _restart(self, phase: Restart) -> Outcome:
-        rules, restart_s, start_s = self._job.rules, self._job.durations.restart_s, self.now_s
+        rules, start_s = self._job.rules, self.now_s
+        restart_s = self._job.durations.restart_s * self._recovery_times.factor()
+        if phase.lacks_standbys:
+            restart_s += self._job.durations.recovery.without_standby_s
         clocks, next_failure_s = self.clocks, self._next_failure_s
         coming = [group for group in range(phase.groups) if group not in phase.absent]
         begins_anew = rules.failure_in_restart == "begins-anew"
@@ -302,8 +309,23 @@ class ReplayEngine:
             self.clocks.take_while_down(group, self.now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
         self._dropped.difference_update(phase.groups)
-        self.now_s += self._job.durations.rejoin_s
+        self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members))
+        self._move(phase.recovery, phase.members)
         return Outcome(self.now_s)
+
+    def _move(self, recovery: Recovery | None, members: Sequence[int]) -> None:
+        """Let state move; anew from others, as often as one of those fails that send or receive."""
+        if recovery is None or not self._job.moves(recovery):
+            return
+        times = self._job.durations.moves
+        assert times is not None
+        moves, able = recovery.moves, self._unharmed(members)
+        while moves := tuple(move for move in moves if move.group in able):
+            sent = sent_moves(moves, self._job.work.groups, able)
+            self.now_s += times.duration_s(sent)
+            able = self._unharmed(able)
+            if all(one.move.group in able and one.sender in (None, *able) for one in sent):
+                return
 
     def _watch(self, groups: Iterable[int]) -> None:
         self._upcoming = [(self._next_failure_s[group], group) for group in groups]

@@ -8,6 +8,13 @@ from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.phases import Outcome, Phase
 from faultline.simulator.training import Training
 
+MOST_FAILURES_WITHOUT_PROGRESS = 200_000
+"""A job that has lived through so many since its furthest step never does the next one."""
+
+
+class StandstillError(ValueError):
+    """A job fails for ever and gets nowhere; the message says so in one line."""
+
 
 class Engine(Protocol):
     """Something that plays phases."""
@@ -20,12 +27,27 @@ class Engine(Protocol):
 
 
 def play(training: Training, engine: Engine) -> None:
-    """Play a training job to its end; `training.progress` tells what came of it."""
-    loop = training.loop()
+    """Play a training job to its end; `training.progress` tells what came of it.
+
+    Raises
+    ------
+    StandstillError
+        If it would never end.
+    """
+    loop, progress, clocks = training.loop(), training.progress, engine.clocks
+    furthest, failures_then = 0.0, 0
     try:
         phase = next(loop)
         while True:
             phase = loop.send(engine.execute(phase))
+            if clocks.failures - failures_then > MOST_FAILURES_WITHOUT_PROGRESS:
+                if progress.completed_batches <= furthest:
+                    raise StandstillError(
+                        f"{clocks.failures - failures_then:,} failures have passed, and nothing "
+                        f"beyond step {furthest:,.10g} was trained: this job would never end; "
+                        "raise failures.mtbf_s, or shorten what a step, a restart or a repair takes"
+                    )
+                furthest, failures_then = progress.completed_batches, clocks.failures
     except StopIteration:
         training.progress.failures = engine.clocks.failures
         training.progress.failures_while_down = engine.clocks.failures_while_down

@@ -19,6 +19,7 @@ class EventKind(str, Enum):
     RESTARTED = "restarted"
     LOADED = "loaded"
     REJOINED = "rejoined"
+    RECOVERED = "recovered"
 
 
 class Event(NamedTuple):
@@ -39,6 +40,8 @@ class Event(NamedTuple):
         Stacks that a group computes: in the step just done, or from now on after a reordering.
     moved_types : int
         Shard types that changed their place.
+    recovery : str
+        Which kind of recovery ended.
     """
 
     time_s: float
@@ -47,3 +50,4 @@ class Event(NamedTuple):
     groups: tuple[int, ...] = ()
     stacks: int = 0
     moved_types: int = 0
+    recovery: str = ""

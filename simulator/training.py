@@ -33,6 +33,7 @@ from faultline.simulator.spare_pool import SparePool
 from faultline.simulator.step_phases import StepPhases
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Continue, Strategy, WipeOut
+from faultline.strategies.recovery import Recovery, rejoining
 
 _ROUNDING = 1e-9
 
@@ -78,6 +79,8 @@ class Training:
         self._before_failure = self._saved
         self._unsaved_since_s = 0.0
         self._spares = SparePool(work.spare_groups, work.repair_s)
+        self._standbys = SparePool(work.standbys, work.repair_s)
+        self._failed_since_restart = 0
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
@@ -233,18 +236,14 @@ class Training:
                 told = yield Inquiry(outcome.missing)
                 self._hits.strike(outcome.missing, told.struck, progress.now_s)
             verdict = self._contract.verdict(outcome.missing)
+            self._failed_since_restart += len(outcome.missing)
             if isinstance(verdict, WipeOut):
                 return False
             # Whoever stays though missing is missed again.
             self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
             plan = self.strategy.plan()
             self._spares.bring(len(verdict.dropped), progress.now_s)
-            reconfigured = yield Reconfigure(
-                plan.members, verdict.dropped, verdict.carried_on, verdict.stall_s, self._asks
-            )
-            self._spend("reconfigure", reconfigured)
-            self._memory.strike(reconfigured.struck)
-            self._hits.hear(reconfigured.struck, progress.now_s)
+            yield from self._recover(verdict.recovery, verdict.dropped, verdict.carried_on)
             if verdict.patch:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
@@ -254,6 +253,21 @@ class Training:
                 self._reduced(outcome.now_s - progress.now_s)
                 progress.now_s = outcome.now_s
                 return True
+
+    def _recover(
+        self,
+        recovery: Recovery | None,
+        dropped: tuple[int, ...] = (),
+        carried_on: tuple[int, ...] = (),
+    ) -> Generator[Phase, Outcome, None]:
+        """Let all wait for what a failure, or a repair, needs short of a restart."""
+        members = self.strategy.plan().members
+        outcome = yield Reconfigure(members, dropped, carried_on, recovery, self._asks)
+        self._spend("reconfigure", outcome)
+        if self._record and recovery is not None:
+            self._log(EventKind.RECOVERED, groups=(*dropped, *carried_on), recovery=recovery.kind)
+        self._memory.strike(outcome.struck)
+        self._hits.hear(outcome.struck, self.progress.now_s)
 
     def _patch(self, verdict: Continue) -> Generator[Phase, Outcome, None]:
         plan = self.strategy.plan()
@@ -313,7 +327,9 @@ class Training:
         returning = self._spares.collect(down, self.progress.now_s)
         if not returning:
             return
-        self._spend("load", (yield Rejoin(returning)))
+        recovery = rejoining(returning)
+        members.update(returning)
+        self._spend("load", (yield Rejoin(returning, tuple(sorted(members)), recovery)))
         self._unsaved_since_s = self.progress.now_s
         self.strategy.on_return(returning)
         self._contract.returned(returning)
@@ -338,9 +354,9 @@ class Training:
 
     def _hand_back(self) -> Generator[Phase, Outcome, None]:
         """Let repaired components work again."""
-        stall_s = self._hits.repair(self.progress.now_s)
-        if stall_s > 0.0:
-            self._spend("reconfigure", (yield Stall(self.strategy.plan().members, stall_s)))
+        recovery = self._hits.repair(self.progress.now_s)
+        if recovery is not None:
+            yield from self._recover(recovery)
 
     def _restart(self) -> Generator[Phase, Outcome, None]:
         progress, strategy = self.progress, self.strategy
@@ -353,7 +369,7 @@ class Training:
         members = set(strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
         begun_s = progress.now_s
-        outcome = yield Restart(self.work.groups, absent, self._asks)
+        outcome = yield Restart(self.work.groups, absent, self._asks, not self._standbys_suffice())
         self._spend("restart", outcome)
         self._hits.note(outcome.struck)
         if self._record:
@@ -378,6 +394,15 @@ class Training:
         self._unsaved_since_s = progress.now_s
         if self._record:
             self._log(EventKind.LOADED)
+
+    def _standbys_suffice(self) -> bool:
+        """Send standbys to the places of what has failed; whether there are as many."""
+        failed, self._failed_since_restart = self._failed_since_restart, 0
+        if not self.work.standbys:
+            return True
+        sent = self._standbys.collect(range(failed), self.progress.now_s)
+        self._standbys.bring(failed, self.progress.now_s)
+        return len(sent) == failed
 
     def _begin_anew(self) -> Generator[Phase, Outcome, None]:
         """Let the scheme start with what is not broken."""
@@ -407,7 +432,9 @@ class Training:
         groups: tuple[int, ...] = (),
         stacks: int = 0,
         moved_types: int = 0,
+        recovery: str = "",
     ) -> None:
         assert self._record is not None
         now_s = self.progress.now_s if time_s is None else time_s
-        self._record(Event(now_s, kind, self.progress.completed_steps, groups, stacks, moved_types))
+        done = self.progress.completed_steps
+        self._record(Event(now_s, kind, done, groups, stacks, moved_types, recovery))

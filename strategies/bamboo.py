@@ -11,8 +11,9 @@ The cost of computing everything twice is in the time of a step without failures
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
 
 from faultline.strategies.base import (
     Continue,
@@ -23,10 +24,10 @@ from faultline.strategies.base import (
     Verdict,
     WipeOut,
 )
+from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.takeover.lost_stages import LostStages
 from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
-    STAGES,
     failures_until_nobody_is_left,
 )
 from pydantic import Field
@@ -37,34 +38,6 @@ _SIMULATOR = "constants of the public simulator of Bamboo (NSDI 2023)"
 class BambooOptions(StrategyOptions):
     """Named choices of Bamboo."""
 
-    stages: int = Field(
-        STAGES,
-        ge=1,
-        le=1000,
-        description="Stages of a pipeline, a node each; a group's GPUs are dealt out to them.",
-        json_schema_extra={"source": "MeCeFO (NeurIPS 2025): 8", "unit": "1"},
-    )
-    local_rendezvous_s: float = Field(
-        12.5,
-        ge=0,
-        le=1e9,
-        description="Time in which a pipeline that lost a node agrees who does its work.",
-        json_schema_extra={"source": f"{_SIMULATOR}: 5 to 20 s; their middle", "unit": "s"},
-    )
-    global_rendezvous_s: float = Field(
-        30.0,
-        ge=0,
-        le=1e9,
-        description="Time in which all pipelines are formed anew.",
-        json_schema_extra={"source": f"{_SIMULATOR}: 30 s", "unit": "s"},
-    )
-    creation_s: float = Field(
-        45.0,
-        ge=0,
-        le=1e9,
-        description="Time in which another machine would be created.",
-        json_schema_extra={"source": f"{_SIMULATOR}: 45 s", "unit": "s"},
-    )
     slowdown: float = Field(
         1.5,
         ge=1,
@@ -72,17 +45,13 @@ class BambooOptions(StrategyOptions):
         description="Factor on the time of a step with an overloaded node.",
         json_schema_extra={"source": f"{_SIMULATOR}: 1.5", "unit": "1"},
     )
-    overloaded_until: Literal["creation", "return"] = Field(
-        "creation",
-        description="When the rendezvous is that ends an overload.",
-        json_schema_extra={
-            "source": "choice: Bamboo does not wait hours for a machine",
-            "choices": {
-                "creation": "when another machine would have been created; what the overload "
-                "costs until then is part of the stall, and nodes are overloaded no more",
-                "return": "when a node comes back, or a loss is fatal",
-            },
-        },
+    overloaded_share: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="All pipelines are formed anew as soon as twice the overloaded nodes are more "
+        "than this share of all nodes.",
+        json_schema_extra={"source": f"{_SIMULATOR}: 5 %", "unit": "1"},
     )
     spread_share: float = Field(
         1.0,
@@ -105,12 +74,13 @@ class Bamboo(Strategy):
     Options: ClassVar[type[StrategyOptions]] = BambooOptions
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("local-rendezvous", "re-form")
     restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: BambooOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
-        self._lost = LostStages(groups, options.stages)
+        self._lost = LostStages(groups, self.shape.stages)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self.restart()
 
@@ -142,34 +112,47 @@ class Bamboo(Strategy):
         """
         if not self._enough():
             return WipeOut(tuple(missing))
-        patch, stall_s = {}, 0.0
-        for group in missing:
-            newly = self._newly.get(group)
-            if newly is None or newly:
-                stall_s = max(stall_s, self._stall_s(group, newly or set()))
-                patch[group] = 1
+        struck = {
+            group: self._newly.get(group, set())
+            for group in missing
+            if self._newly.get(group) != set()
+        }
         self._newly.clear()
         self._plan = None
-        return Continue((), patch, carried_on=tuple(missing), stall_s=stall_s)
+        recovery = self._recovery(struck) if struck else None
+        return Continue((), dict.fromkeys(struck, 1), 0, tuple(missing), recovery)
 
-    def on_repair(self, hit: Hit) -> float:
+    def on_repair(self, hit: Hit) -> Recovery | None:
         """Form pipelines with the nodes that are back, in a global rendezvous."""
         if not self._lost.repair(hit):
-            return 0.0
+            return None
         self._plan = None
         self._shadowed.clear()
-        return self._options.global_rendezvous_s
+        return replace(self._global_rendezvous(), is_expected=True)
 
-    def _stall_s(self, group: int, newly: set[int]) -> float:
-        """Return what a loss costs at once, and note who is overloaded from now on."""
-        options = self._options
-        if self._is_fatal(group, newly):
-            self._shadowed.clear()
-            return options.global_rendezvous_s
-        if options.overloaded_until == "return":
+    def _recovery(self, struck: Mapping[int, set[int]]) -> Recovery:
+        """Return what losses need at once, and note who is overloaded from now on."""
+        fatal = any(self._is_fatal(group, newly) for group, newly in struck.items())
+        for group, newly in struck.items():
             self._shadowed.setdefault(group, set()).update(newly)
-            return options.local_rendezvous_s
-        return options.local_rendezvous_s + options.creation_s * (1.0 - 1.0 / options.slowdown)
+        overloaded = sum(map(len, self._shadowed.values()))
+        if fatal or 2 * overloaded > self._options.overloaded_share * self._nodes:
+            self._shadowed.clear()
+            return self._global_rendezvous()
+        # Shadows have the state already.
+        return Recovery("local-rendezvous", (Communicators(1, 1 / self.groups),))
+
+    def _global_rendezvous(self) -> Recovery:
+        """Return what pipelines of all nodes need: each lacks what it does newly."""
+        stages = self.shape.stages
+        share = min(1.0, 1.0 - self._nodes_left() / self._nodes)
+        moves = [
+            Move(group, stage, stage, stages, share)
+            for group in range(self.groups)
+            for stage in range(stages)
+            if share and stage not in self._lost.of(group)
+        ]
+        return Recovery("re-form", moves=tuple(moves))
 
     def _is_fatal(self, group: int, newly: set[int]) -> bool:
         """Return whether somebody is lost who would have to do another's work, or does it.
@@ -177,8 +160,8 @@ class Bamboo(Strategy):
         Stages that were lost before the last global rendezvous have been dealt out anew.
         """
         waiting = newly | self._shadowed.get(group, set())
-        hosts = [(stage - 1) % self._options.stages for stage in waiting]
-        return any(host in waiting for host in hosts) or len(waiting) == self._options.stages
+        hosts = [(stage - 1) % self.shape.stages for stage in waiting]
+        return any(host in waiting for host in hosts) or len(waiting) == self.shape.stages
 
     def _step_plan(self) -> StepPlan:
         if not self._enough():
@@ -192,18 +175,18 @@ class Bamboo(Strategy):
 
     @property
     def _nodes(self) -> int:
-        return self.groups * self._options.stages
+        return self.groups * self.shape.stages
 
     def _nodes_left(self) -> int:
         return sum(map(self._lost.nodes_left, range(self.groups)))
 
     def _enough(self) -> bool:
         """Return whether the nodes that are left make up a pipeline."""
-        return self._nodes_left() >= self._options.stages
+        return self._nodes_left() >= self.shape.stages
 
     def masked_failures(self) -> float:
         """Return the failures until no node of any pipeline is left, without repairs."""
-        return failures_until_nobody_is_left(self.groups * self._options.stages)
+        return failures_until_nobody_is_left(self.groups * self.shape.stages)
 
     def work_per_step(self) -> float:
         """Each group computes its one shard type; doing it twice is in the time of a step."""

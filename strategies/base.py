@@ -17,12 +17,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 from faultline.strategies.checkpoint_period import Costs, best_period_s
 from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.errors import StrategyError
-from pydantic import BaseModel, ConfigDict
+from faultline.strategies.job_shape import JobShape
+from faultline.strategies.recovery import RESTART, RESTART_AS_IS, SHRINK, Recovery, RecoveryKind
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +94,15 @@ class Continue:
         Shard types that changed their place.
     carried_on : tuple of int
         Members that were missing and stay: what is left of them works on.
-    stall_s : float
-        What all wait for that, in seconds.
+    recovery : Recovery or None
+        What the job needs before it goes on; None where nothing was interrupted.
     """
 
     dropped: tuple[int, ...]
     patch: dict[int, int] = field(default_factory=dict)
     moved_types: int = 0
     carried_on: tuple[int, ...] = ()
-    stall_s: float = 0.0
+    recovery: Recovery | None = SHRINK
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +116,24 @@ Verdict = Continue | WipeOut
 
 
 class StrategyOptions(BaseModel):
-    """Named choices of a scheme; a scheme adds its own by a subclass."""
+    """Named choices of a scheme; a scheme adds its own by a subclass.
+
+    They come with a view of the job: what is a fact of that is no choice.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    _job: JobShape = PrivateAttr(default_factory=JobShape)
+
+    @property
+    def job(self) -> JobShape:
+        """How the job is cut, and what fits into a GPU."""
+        return self._job
+
+    def for_job(self, job: JobShape) -> Self:
+        """Return the same choices for another job."""
+        chosen = self.model_copy()
+        chosen._job = job
+        return chosen
 
 
 class Strategy(ABC):
@@ -130,6 +147,11 @@ class Strategy(ABC):
         Redundancy r: copies of each shard type (SPARe) or groups a replica set (replication).
     options : StrategyOptions
         An instance of the class's own `Options`.
+
+    Attributes
+    ----------
+    shape : JobShape
+        How the job is cut, and what fits into a GPU, as the options know it.
 
     Raises
     ------
@@ -157,9 +179,10 @@ class Strategy(ABC):
     tracks_components: ClassVar[bool] = False
     """Whether it wants to hear of broken components."""
     needs_layout: ClassVar[bool] = False
-    """Whether its options say how a group is cut into stages or domains and what a reconfiguration
-    takes: it means something only where they are set for the job, and is planned with only where it
-    is asked for."""
+    """Whether it depends on how a group is cut into stages or domains (`JobShape`): it means
+    something only where the scenario says that, and is planned with only where it is asked for."""
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
+    """The kinds of recovery that it can need, besides restarts."""
     restart_replaces: ClassVar[bool] = True
     """Whether a restart finds new hardware for what is broken."""
     repairs_wait_for_restart: ClassVar[bool] = False
@@ -168,6 +191,7 @@ class Strategy(ABC):
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         self.groups = groups
         self.redundancy = redundancy
+        self.shape = options.job
         if not self.accepts(groups, redundancy, options):
             raise self._no_such_redundancy(options)
 
@@ -209,9 +233,14 @@ class Strategy(ABC):
         """
         raise NotImplementedError(f"{self.name} tracks components, and does not listen")
 
-    def on_repair(self, hit: Hit) -> float:
-        """Take back what a hit had broken; returns the seconds that all wait for it."""
-        return 0.0
+    def on_repair(self, hit: Hit) -> Recovery | None:
+        """Take back what a hit had broken; returns what that needs, None where it is nothing."""
+        return None
+
+    @classmethod
+    def restart_recovery(cls) -> Recovery:
+        """Return what a restart of the whole job needs."""
+        return RESTART if cls.restart_replaces else RESTART_AS_IS
 
     @property
     def checkpoint_waits(self) -> bool:

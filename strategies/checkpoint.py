@@ -9,6 +9,7 @@ import numpy as np
 from faultline.strategies.base import StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 from faultline.strategies.closed_forms.course import FailureCourse
 from faultline.strategies.closed_forms.wipe_out import DisjointSets
+from faultline.strategies.recovery import RecoveryKind
 
 
 class Checkpoint(Strategy):
@@ -20,6 +21,7 @@ class Checkpoint(Strategy):
     legend: ClassVar[str] = "checkpoint only"
     colour: ClassVar[str | None] = "#555555"
     marker: ClassVar[str | None] = "^"
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
     protections: ClassVar[tuple[str, ...]] = ("storage", "reft", "just-in-time")
 
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:

@@ -14,6 +14,7 @@ and it takes part again as soon as nodes of it are back. When all idle the job r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from faultline.strategies.base import (
@@ -25,6 +26,7 @@ from faultline.strategies.base import (
     Verdict,
     WipeOut,
 )
+from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.takeover.lost_stages import LostStages
 from faultline.strategies.takeover.mecefo_options import MecefoOptions
 from faultline.strategies.takeover.neighbours import Carriers, tasks_by_node
@@ -47,14 +49,14 @@ class Mecefo(Strategy):
     Options: ClassVar[type[StrategyOptions]] = MecefoOptions
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over", "hand-back")
     restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: MecefoOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
         self._costs = options.costs()
-        self._fetch_s = options.fetch_s
-        self._lost = LostStages(groups, options.stages)
+        self._lost = LostStages(groups, self.shape.stages)
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._slowdowns: dict[tuple[int, ...], float] = {}
         self._whole = StepPlan(tuple(range(groups)), 1)
@@ -64,7 +66,7 @@ class Mecefo(Strategy):
     def restart(self) -> None:
         self._lost.clear()
         self._start_anew()
-        self._newly: dict[int, int] = {}
+        self._newly: dict[int, tuple[int, ...]] = {}
         self._plan: StepPlan | None = self._whole
 
     def plan(self) -> StepPlan:
@@ -82,9 +84,8 @@ class Mecefo(Strategy):
     def on_hit(self, hit: Hit) -> None:
         newly = self._lost.add(hit)
         self._tasks.pop(hit.group, None)
-        for stage in newly:
-            self._carriers[hit.group].fail(stage)
-        self._newly[hit.group] = self._newly.get(hit.group, 0) + len(newly)
+        orphans = [task for stage in newly for task in self._carriers[hit.group].fail(stage)]
+        self._newly[hit.group] = (*self._newly.get(hit.group, ()), *orphans)
         self._plan = None
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
@@ -95,24 +96,43 @@ class Mecefo(Strategy):
         """
         if not any(map(self._works, range(self.groups))):
             return WipeOut(tuple(missing))
-        interrupted = [group for group in missing if self._newly.get(group, 1)]
+        unhit = (None,)
+        interrupted = [group for group in missing if self._newly.get(group, unhit)]
         patch = {group: 1 for group in interrupted if self._works(group)}
-        # Different nodes fetch at once, what one has lost comes one after the other.
-        fetched = max((self._newly.get(group, 0) for group in patch), default=0)
+        moves = [
+            Move(group, self._carrier(group, stage), stage, self.shape.stages)
+            for group in patch
+            for stage in sorted(set(self._newly.get(group, ())))
+        ]
         self._newly.clear()
         self._plan = None
-        return Continue((), patch, carried_on=tuple(missing), stall_s=fetched * self._fetch_s)
+        recovery = self._recovery("take-over", moves) if interrupted else None
+        return Continue((), patch, carried_on=tuple(missing), recovery=recovery)
 
-    def on_repair(self, hit: Hit) -> float:
+    def on_repair(self, hit: Hit) -> Recovery | None:
         """Give nodes their stages back, which they fetch while all wait."""
         back = self._lost.repair(hit)
         self._tasks.pop(hit.group, None)
         if not back:
-            return 0.0
+            return None
         for stage in back:
             self._carriers[hit.group].come_back(stage)
         self._plan = None
-        return self._fetch_s
+        stages = self.shape.stages
+        moves = [Move(hit.group, stage, stage, stages) for stage in back]
+        return replace(self._recovery("hand-back", moves), is_expected=True)
+
+    def _recovery(self, kind: RecoveryKind, moves: Sequence[Move]) -> Recovery:
+        """Return what a stage that changes hands needs.
+
+        Its new node joins the stage's data-parallel communicator, and its pipeline is chained anew.
+        """
+        joined = (Communicators(1, 1 / self.shape.stages), Communicators(1, 1 / self.groups))
+        return Recovery(kind, joined, moves=tuple(moves))
+
+    def _carrier(self, group: int, stage: int) -> int:
+        """Return the node that does a stage now."""
+        return self._carriers[group].node_of(stage)
 
     def tasks(self, group: int) -> tuple[int, ...]:
         """Return how many stages each live node of a pipeline does."""
@@ -124,7 +144,7 @@ class Mecefo(Strategy):
         if self._options.takes_over == "rebalanced":
             if self._lost.nodes_left(group) == 0:
                 return ()
-            return tasks_by_node(self._options.stages, self._lost.of(group))
+            return tasks_by_node(self.shape.stages, self._lost.of(group))
         return self._carriers[group].tasks()
 
     def _step_plan(self) -> StepPlan:
@@ -147,29 +167,30 @@ class Mecefo(Strategy):
         No less than 1: where two stages cost less than two nodes, what a shorter pipeline gains is
         not counted.
         """
-        tasks, micro_batches = self.tasks(group), self._options.micro_batches
+        tasks, micro_batches = self.tasks(group), self.shape.micro_batches
         if tasks not in self._slowdowns:
             costs = [self._costs.node_cost(number) for number in tasks]
-            sound = approximate_iteration([1.0] * self._options.stages, micro_batches)
+            sound = approximate_iteration([1.0] * self.shape.stages, micro_batches)
             slowed = approximate_iteration(costs, micro_batches)
             self._slowdowns[tasks] = max(1.0, slowed / sound)
         return self._slowdowns[tasks]
 
     def _works(self, group: int) -> bool:
         tasks = self.tasks(group)
-        return bool(tasks) and max(tasks) <= self._options.most_stages
+        fits = self.shape.stages_that_fit
+        return bool(tasks) and (fits is None or max(tasks) <= fits)
 
     def _start_anew(self) -> None:
         self._tasks.clear()
         side = self._options.takes_over
         self._carriers = [
-            Carriers(self._options.stages, "lighter" if side == "rebalanced" else side)
+            Carriers(self.shape.stages, "lighter" if side == "rebalanced" else side)
             for _ in range(self.groups)
         ]
 
     def masked_failures(self) -> float:
         """Return the failures until no node of any pipeline is left, without repairs."""
-        return failures_until_nobody_is_left(self.groups * self._options.stages)
+        return failures_until_nobody_is_left(self.groups * self.shape.stages)
 
     def work_per_step(self) -> float:
         """Each group computes its one shard type."""

@@ -28,23 +28,6 @@ from pydantic import Field
 class NtpOptions(ReplicaOptions):
     """Named choices of nonuniform tensor parallelism."""
 
-    local_batch: int = Field(
-        8,
-        ge=1,
-        le=10_000,
-        description="Sequences of a whole replica a step: its batch is cut by whole sequences.",
-        json_schema_extra={
-            "source": f"{NTP_PAPER}: 16M tokens in sequences of 16K on 128 replicas",
-            "unit": "1",
-        },
-    )
-    least_degree: int = Field(
-        1,
-        ge=1,
-        le=100_000,
-        description="Lowest tensor-parallel degree at which the model still fits the memory.",
-        json_schema_extra={"source": "choice: memory sets no limit", "unit": "1"},
-    )
     resharding_slowdown: float = Field(
         0.04,
         ge=0,
@@ -52,16 +35,6 @@ class NtpOptions(ReplicaOptions):
         description="By which share the backward pass of whole replicas is longer while they "
         "reshard gradients for reduced ones.",
         json_schema_extra={"source": f"{NTP_PAPER}: at most 4 %", "unit": "1"},
-    )
-    backward_share: float = Field(
-        2 / 3,
-        ge=0,
-        le=1,
-        description="Share of a step's compute that is the backward pass.",
-        json_schema_extra={
-            "source": "choice: twice the FLOP of the forward pass, and nothing but FLOP",
-            "unit": "1",
-        },
     )
 
 
@@ -82,8 +55,8 @@ class Ntp(RestartingReplicas):
 
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
         """Return the scheme's plans for a 1F1B pipeline."""
-        options = self._options
-        return _plans(self.scheme, domain_gpus, stages, options.local_batch, options.least_degree)
+        shape = self.shape
+        return _plans(self.scheme, domain_gpus, stages, shape.sequences, shape.least_tensor)
 
     def pace(self, whole_degree: int, reduced_degree: int) -> float:
         """Return the pace of whole replicas, which reshard for the most reduced one.
@@ -92,7 +65,7 @@ class Ntp(RestartingReplicas):
         receive less, unless fewer than half are left (`resharding_bytes`).
         """
         most = resharding_bytes(whole_degree, whole_degree, reduced_degree).largest
-        return 1.0 + self._options.backward_share * self._options.resharding_slowdown * most
+        return 1.0 + self.shape.backward_share * self._options.resharding_slowdown * most
 
 
 class NtpPw(Ntp):

@@ -1,7 +1,7 @@
 """Oobleck: pipelines of unequal length from templates that were planned in advance.
 
 Jang et al. 2023 (Oobleck, SOSP 2023). The groups of the job are its data-parallel pipelines at the
-start. When nodes are lost, pipelines are re-formed by `takeover.templates`, missing layers are
+start. When nodes are lost, pipelines are re-formed by `takeover.pipelines`, missing layers are
 copied from pipelines that have them, and the interrupted step is done again: no checkpoint is
 loaded. When nodes come back, pipelines are re-formed once more. Below the least number of nodes
 nothing can be trained: the job restarts, and has to wait for hardware.
@@ -10,6 +10,7 @@ nothing can be trained: the job restarts, and has to wait for hardware.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from faultline.strategies.base import (
@@ -21,14 +22,15 @@ from faultline.strategies.base import (
     Verdict,
     WipeOut,
 )
+from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.pipelines import iteration_time, regrouped
 from faultline.strategies.takeover.published_oobleck import relative_throughput
 from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
-    STAGES,
     failures_until_nobody_is_left,
 )
-from faultline.strategies.takeover.templates import iteration_time, regrouped
+from faultline.strategies.takeover.templates import even_template
 from pydantic import Field
 
 _PAPER = "Oobleck (SOSP 2023)"
@@ -37,24 +39,6 @@ _PAPER = "Oobleck (SOSP 2023)"
 class OobleckOptions(StrategyOptions):
     """Named choices of Oobleck."""
 
-    stages: int = Field(
-        STAGES,
-        ge=1,
-        le=1000,
-        description="Nodes of a pipeline at the start; a group's GPUs are dealt out to them.",
-        json_schema_extra={"source": "MeCeFO (NeurIPS 2025): 8", "unit": "1"},
-    )
-    reconfiguration_s: float = Field(
-        10.0,
-        ge=0,
-        le=1e9,
-        description="Time in which pipelines are re-formed, copies of layers included.",
-        json_schema_extra={
-            "source": f"{_PAPER}: 2 s for BERT-large and GPT-2, 3 s for GPT-3 medium, 6 s for "
-            "2.7B, 10 s for 6.7B",
-            "unit": "s",
-        },
-    )
     throughput: Literal["templates", "table"] = Field(
         "templates",
         description="How fast the job is with the nodes that are left.",
@@ -65,40 +49,6 @@ class OobleckOptions(StrategyOptions):
                 "and whole micro-batches",
                 "table": "what was measured for 6.7B with as many of 30 nodes",
             },
-        },
-    )
-    layers: int = Field(
-        32,
-        ge=1,
-        le=100_000,
-        description="Layers of the model.",
-        json_schema_extra={
-            "source": "MeCeFO (NeurIPS 2025): 32 of the 7B model, 24 of smaller ones",
-            "unit": "1",
-            "only_with": {"strategy.oobleck.throughput": "templates"},
-        },
-    )
-    micro_batches: int = Field(
-        8,
-        ge=1,
-        le=100_000,
-        description="Micro-batches of a pipeline in a step at the start.",
-        json_schema_extra={
-            "source": "derived: as in MeCeFO's ablation (NeurIPS 2025)",
-            "unit": "1",
-            "only_with": {"strategy.oobleck.throughput": "templates"},
-        },
-    )
-    least_nodes: int = Field(
-        8,
-        ge=1,
-        le=1000,
-        description="Nodes of the shortest pipeline that there is a template for; no more than "
-        "`stages` are needed.",
-        json_schema_extra={
-            "source": f"{_PAPER}: 6.7B needs 16 nodes, which are two pipelines",
-            "unit": "1",
-            "only_with": {"strategy.oobleck.throughput": "templates"},
         },
     )
 
@@ -114,15 +64,16 @@ class Oobleck(Strategy):
     Options: ClassVar[type[StrategyOptions]] = OobleckOptions
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("re-form",)
     restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: OobleckOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
-        self._lost = LostStages(groups, options.stages)
+        self._lost = LostStages(groups, self.shape.stages)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self._paces: dict[tuple[int, ...], float] = {}
-        self._shortest = options.stages
+        self._shortest = self.shape.stages
         self.restart()
 
     def restart(self) -> None:
@@ -139,7 +90,7 @@ class Oobleck(Strategy):
     @property
     def stages_held(self) -> float:
         """Layers of a node of the shortest pipeline there was, over an even stage's."""
-        layers, stages = self._options.layers, self._options.stages
+        layers, stages = self.shape.layers, self.shape.stages
         return -(-layers // self._shortest) * stages / layers
 
     def on_hit(self, hit: Hit) -> None:
@@ -154,21 +105,38 @@ class Oobleck(Strategy):
         """
         if self._pace() is None:
             return WipeOut(tuple(missing))
-        interrupted = any(self._newly.get(group, True) for group in missing)
+        interrupted = [group for group in missing if self._newly.get(group, True)]
         self._newly.clear()
         self._plan = None
         if not interrupted:
-            return Continue((), carried_on=tuple(missing))
+            return Continue((), carried_on=tuple(missing), recovery=None)
         patch = dict.fromkeys(self._whole.members, 1)
-        stall_s = self._options.reconfiguration_s
-        return Continue((), patch, carried_on=tuple(missing), stall_s=stall_s)
+        recovery = self._re_forming(interrupted)
+        return Continue((), patch, carried_on=tuple(missing), recovery=recovery)
 
-    def on_repair(self, hit: Hit) -> float:
-        """Re-form pipelines with the nodes that are back."""
+    def on_repair(self, hit: Hit) -> Recovery | None:
+        """Re-form pipelines with the nodes that are back, whose processes all wait for."""
         if not self._lost.repair(hit):
-            return 0.0
+            return None
         self._plan = None
-        return self._options.reconfiguration_s
+        return replace(self._re_forming([hit.group]), starts_processes=True, is_expected=True)
+
+    def _re_forming(self, groups: Sequence[int]) -> Recovery:
+        """Return what pipelines of other lengths need.
+
+        All communicators are made anew, one a layer, and nodes that come to do other layers
+        broadcast what they lack from a pipeline that has it (the artifact's engine does so).
+        """
+        stages = self.shape.stages
+        moves = []
+        for group in groups:
+            lost = self._lost.of(group)
+            left = [stage for stage in range(stages) if stage not in lost]
+            # Every boundary moves: each node takes on its part of what was lost, or gives it back.
+            share = max(1, len(lost)) / max(1, len(left))
+            moves += [Move(group, stage, stage, stages, min(1.0, share)) for stage in left]
+        each = Communicators(self.shape.layers, 1 / stages)
+        return Recovery("re-form", (each,), moves=tuple(moves))
 
     def _step_plan(self) -> StepPlan:
         pace = self._pace()
@@ -180,24 +148,27 @@ class Oobleck(Strategy):
         """Return the time of a step over that with all nodes; None where nothing works."""
         nodes = tuple(map(self._lost.nodes_left, range(self.groups)))
         if self._options.throughput == "table":
-            speed = relative_throughput(sum(nodes) / (self.groups * self._options.stages))
+            speed = relative_throughput(sum(nodes) / (self.groups * self.shape.stages))
             return 1.0 / speed if speed > 0.0 else None
-        pipelines = regrouped(nodes, min(self._options.least_nodes, self._options.stages))
+        pipelines = regrouped(nodes, min(self.shape.least_stages, self.shape.stages))
         if not pipelines:
             return None
         self._shortest = min(self._shortest, pipelines[-1])
         if pipelines not in self._paces:
-            now, sound = self._time(pipelines), self._time((self._options.stages,) * self.groups)
+            now, sound = self._time(pipelines), self._time((self.shape.stages,) * self.groups)
             self._paces[pipelines] = max(1.0, now / sound)
         return self._paces[pipelines]
 
-    def _time(self, pipelines: Sequence[int]) -> int:
-        options = self._options
-        return iteration_time(pipelines, options.layers, options.micro_batches * self.groups)
+    def _time(self, pipelines: Sequence[int]) -> float:
+        shape = self.shape
+        templates = {nodes: even_template(shape.layers, nodes) for nodes in set(pipelines)}
+        return iteration_time(
+            [templates[nodes] for nodes in pipelines], shape.micro_batches * self.groups
+        )
 
     def masked_failures(self) -> float:
         """Return the failures until no node of any pipeline is left, without repairs."""
-        return failures_until_nobody_is_left(self.groups * self._options.stages)
+        return failures_until_nobody_is_left(self.groups * self.shape.stages)
 
     def work_per_step(self) -> float:
         """Each group computes its one shard type."""

@@ -14,24 +14,12 @@ from typing import ClassVar
 
 from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.recovery import RecoveryKind
 from faultline.strategies.takeover.lost_stages import LostStages
-from faultline.strategies.takeover.restarts import NOTHING_LEFT, STAGES
-from pydantic import Field
+from faultline.strategies.takeover.restarts import NOTHING_LEFT
 
 INTERVAL_STEPS = 10
 """Steps from one checkpoint to the next."""
-
-
-class VarunaOptions(StrategyOptions):
-    """Named choices of Varuna."""
-
-    stages: int = Field(
-        STAGES,
-        ge=1,
-        le=1000,
-        description="Stages of a pipeline, a node each; a group's GPUs are dealt out to them.",
-        json_schema_extra={"source": "MeCeFO (NeurIPS 2025): 8", "unit": "1"},
-    )
 
 
 class Varuna(Strategy):
@@ -43,15 +31,15 @@ class Varuna(Strategy):
     colour: ClassVar[str | None] = "#AA2222"
     marker: ClassVar[str | None] = ">"
     protections: ClassVar[tuple[str, ...]] = ("storage",)
-    Options: ClassVar[type[StrategyOptions]] = VarunaOptions
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
     repairs_wait_for_restart: ClassVar[bool] = True
 
-    def __init__(self, groups: int, redundancy: int, options: VarunaOptions) -> None:
+    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         super().__init__(groups, redundancy, options)
-        self._lost = LostStages(groups, options.stages)
+        self._lost = LostStages(groups, self.shape.stages)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self.restart()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from faultline.experiments.analysis.quantities import is_missing
 from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ def printed(table: Printed) -> Table:
 
 
 def text_table(
-    rows: Iterable[Iterable[str] | None], columns: Iterable[Mapping[str, Any]], **look: Any
+    rows: Iterable[Iterable[RenderableType] | None],
+    columns: Iterable[Mapping[str, Any]],
+    **look: Any,
 ) -> Table:
     """Return a table of texts; None among the rows begins a section.
 

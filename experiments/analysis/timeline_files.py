@@ -6,14 +6,17 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
 from faultline.experiments.analysis.course import activities_of
 from faultline.experiments.config.errors import UserError
+from faultline.platforms.files import read_file, read_text, write_file
 from faultline.simulator.timeline import Event, EventKind
 
 TRACE, TABLES = ".json", (".csv", ".parquet")
+_LARGEST_BYTES = 2**28
 _MICROSECONDS = 1e6
 _JOB, _GROUPS = 0, 1
 # What a counter is told at: between these nothing but whole steps changes.
@@ -63,7 +66,7 @@ def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any
     check_suffix(path)
     kind = path.suffix.lower()
     if kind == TRACE:
-        path.write_text(_trace_text(events, record), encoding="utf-8")
+        write_file(path, _trace_text(events, record))
     elif kind == ".csv":
         _write_csv(events, path)
     else:
@@ -72,22 +75,22 @@ def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any
 
 def _write_csv(events: Sequence[Event], path: Path) -> None:
     """A row an event; groups are separated by blanks."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(Event._fields)
-        for event in events:
-            groups = " ".join(map(str, event.groups))
-            kind = event.kind.value
-            rows.writerow(
-                (repr(event.time_s), kind, event.step, groups, event.stacks, event.moved_types)
-            )
+    text = StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(Event._fields)
+    for event in events:
+        groups, kind = " ".join(map(str, event.groups)), event.kind.value
+        rows.writerow(event._replace(time_s=repr(event.time_s), kind=kind, groups=groups))  # type: ignore[arg-type]
+    write_file(path, text.getvalue())
 
 
 def _write_parquet(events: Sequence[Event], path: Path) -> None:
     import pandas as pd
 
     rows = (event._replace(kind=event.kind.value, groups=list(event.groups)) for event in events)  # type: ignore[arg-type]
-    pd.DataFrame(rows, columns=Event._fields).to_parquet(path, index=False)
+    content = BytesIO()
+    pd.DataFrame(rows, columns=Event._fields).to_parquet(content, index=False)
+    write_file(path, content.getvalue())
 
 
 def _trace_text(events: Sequence[Event], record: Mapping[str, Any]) -> str:
@@ -199,11 +202,11 @@ def read_timeline(path: Path) -> list[Event]:
     if path.suffix.lower() == ".parquet":
         return _read_parquet(path)
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file))
+        text = read_text(path, _LARGEST_BYTES)
+        rows = list(csv.reader(StringIO(text, newline=""), strict=True))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a timeline or a sweep") from error
-    except (UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         raise UserError(f"{path}: this is no timeline: it is no CSV text") from error
     if not rows or tuple(rows[0]) != Event._fields:
         raise UserError(
@@ -218,7 +221,7 @@ def read_timeline(path: Path) -> list[Event]:
 
 def _event(row: list[str], origin: str) -> Event:
     try:
-        time_s, kind, step, groups, stacks, moved_types = row
+        time_s, kind, step, groups, stacks, moved_types, recovery = row
         event = Event(
             float(time_s),
             EventKind(kind),
@@ -226,6 +229,7 @@ def _event(row: list[str], origin: str) -> Event:
             tuple(map(int, groups.split())),
             int(stacks),
             int(moved_types),
+            recovery,
         )
     except ValueError as error:
         raise UserError(f"{origin}: this is no event: {','.join(row)}") from error
@@ -238,7 +242,7 @@ def _read_parquet(path: Path) -> list[Event]:
     import pandas as pd
 
     try:
-        frame = pd.read_parquet(path)[list(Event._fields)]
+        frame = pd.read_parquet(BytesIO(read_file(path, _LARGEST_BYTES)))[list(Event._fields)]
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{path}: this is no timeline: it is no Parquet of events") from error
     rows = frame.assign(groups=[" ".join(map(str, each)) for each in frame["groups"]])

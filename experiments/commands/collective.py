@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,14 +18,15 @@ from faultline.experiments.job.platform_files import (
     explaining_aborts,
     generate_preset,
 )
+from faultline.experiments.screen import Screen
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.failure_domains import FailureDomain, failure_domains
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.units import BANDWIDTH, TIME, parse_quantity, parse_size_bytes
 from faultline.platforms.xml_reader import read_platform
+from faultline.simulator.cache_folder import cache_directory
 from faultline.simulator.collectives.catalogue import CollectiveError
-from faultline.simulator.probe_cache import cache_directory
 from faultline.simulator.simgrid_engine.collective_failure import (
     Aftermath,
     Failure,
@@ -37,7 +37,6 @@ from faultline.simulator.simgrid_engine.collective_probe import (
     prepare,
     probe_collective,
 )
-from rich.console import Console
 
 _MOST_BYTES = 1e18
 """SimGrid counts bytes in 64 bits."""
@@ -151,7 +150,7 @@ def _print_result(arguments: argparse.Namespace, result: CollectiveResult) -> No
     )
     what = " ".join(filter(None, (arguments.collective, arguments.algorithm)))
     title = f"{what}, {arguments.bytes}, {arguments.fidelity}, {arguments.placement}"
-    Console(file=sys.stdout).print(pairs_table(rows, title))
+    Screen().print(pairs_table(rows, title))
 
 
 def _seconds(time_s: float) -> str:
@@ -190,7 +189,7 @@ def _as_json(component: FailureDomain, aftermath: Aftermath, hosts: list[str]) -
 
 
 def _print_aftermath(component: FailureDomain, aftermath: Aftermath, hosts: list[str]) -> None:
-    console = Console()
+    console = Screen()
     console.print(f"{component.level} {component.name} fails", style="bold")
     rows = [
         (what, str(len(positions)), _some([hosts[p] for p in positions]))

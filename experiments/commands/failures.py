@@ -11,7 +11,7 @@ from typing import Any
 from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import unit_within
-from faultline.experiments.commands.output import console_as_wide_as, explained, print_json
+from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
@@ -25,9 +25,11 @@ from faultline.experiments.config.mix_file import (
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
-from faultline.experiments.config.text_file import read_text_file
+from faultline.experiments.config.text_file import LARGEST_BYTES
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.config.trace_file import write_trace
+from faultline.experiments.screen import screen_as_wide_as
+from faultline.platforms.files import read_text
 from rich.table import Table
 
 _DAY_S = 86_400.0
@@ -59,7 +61,7 @@ def execute_list(arguments: argparse.Namespace) -> int:
         )
         for row in rows
     )
-    console_as_wide_as(120).print(text_table(cells, columns, box=None, pad_edge=False))
+    screen_as_wide_as(120).print(text_table(cells, columns, box=None, pad_edge=False))
     return 0
 
 
@@ -125,7 +127,7 @@ def _model(what: str) -> str | None:
         return "trace"
     if what in shipped_scenarios() or not Path(what).is_file():
         return None
-    tables, _ = parse_toml(read_text_file(Path(what)))
+    tables, _ = parse_toml(read_text(what, LARGEST_BYTES))
     return "mix" if "cause" in tables or "observed" in tables else None
 
 
@@ -191,7 +193,7 @@ def _as_json(drawing: Drawing, drawn_with: int) -> dict[str, Any]:
 
 
 def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> None:
-    console = console_as_wide_as(120)
+    console = screen_as_wide_as(120)
     console.print(_title(drawing, scenario, arguments), style="bold", highlight=False)
     console.print(_table(drawing, arguments.days))
     drawn = f"{_duration(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"

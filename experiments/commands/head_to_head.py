@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 from faultline.experiments.commands.output import make_folder
+from faultline.experiments.screen import Screen
 from faultline.experiments.studies.head_to_head.comparison import HeadToHead
 from faultline.experiments.studies.runner import run_study
 from faultline.experiments.studies.stage import Stage
-from rich.console import Console
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -24,7 +24,7 @@ def execute(arguments: argparse.Namespace) -> int:
         only=arguments.only,
     )
     seeds = arguments.seeds or (1 if arguments.quick else 3)
-    console = Console(stderr=arguments.json, highlight=False, width=150)
+    console = Screen(stderr=arguments.json, width=150)
     found = run_study(study, Stage(directory, console, seeds, workers=arguments.workers))
     if arguments.json:
         print(json.dumps(found, allow_nan=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
@@ -15,15 +15,21 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.health.checks import Check, limit_checks, version_checks
 from faultline.experiments.health.selftests import simgrid_checks
 from faultline.experiments.runs.point import cores
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from faultline.experiments.screen import Screen, text_column
+from faultline.simulator.cache_folder import cache_directory, clean_cache
+from rich.console import RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn
+from rich.text import Text
 
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
 
 def execute_doctor(arguments: argparse.Namespace) -> int:
     """Run the command; 1 if a check failed."""
+    if arguments.clean:
+        removed, size_bytes = clean_cache()
+        print(f"{cache_directory()}: removed {removed:,} files, {size_bytes / 1e6:.1f} MB")
+        return 0
     checks = [*version_checks(), *limit_checks(), *simgrid_checks()]
     failed = sum(check.state == "failed" for check in checks)
     if arguments.json:
@@ -35,14 +41,14 @@ def execute_doctor(arguments: argparse.Namespace) -> int:
 
 
 def _print_checks(checks: list[Check], failed: int) -> None:
-    console = Console()
+    console = Screen()
     for section, members in groupby(checks, key=lambda check: check.section):
         rows = (
             (
-                escape(check.what),
-                escape(check.value),
-                f"[{_STYLES[check.state]}]{check.state}[/]",
-                escape(check.meaning),
+                check.what,
+                check.value,
+                Text(check.state, _STYLES[check.state]),
+                check.meaning,
             )
             for check in members
         )
@@ -94,7 +100,7 @@ def _cases(quick: bool) -> list[Case]:
 
 
 def _measure(cases: list[Case]) -> list[Measurement]:
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    columns = (BarColumn(), MofNCompleteColumn(), text_column("{task.description}"))
     measurements: list[Measurement] = []
     with progress_of(*columns) as progress:
         task = progress.add_task("", total=len(cases))
@@ -121,20 +127,20 @@ def _print_measurements(measurements: list[Measurement]) -> None:
         {"header": "ratio: so many times as fast as"},
     )
     title = f"Faultline on {cores()} cores"
-    Console().print(text_table(_measured_rows(measurements), columns, title=title))
+    Screen().print(text_table(_measured_rows(measurements), columns, title=title))
 
 
-def _measured_rows(measurements: list[Measurement]) -> Iterator[list[str] | None]:
+def _measured_rows(measurements: list[Measurement]) -> Iterator[Sequence[RenderableType] | None]:
     section = title = ""
     for row in measurements:
         if row.section != section:
             section = row.section
             yield None
-            yield [f"[bold]{escape(section)}[/]"]
+            yield [Text(section, "bold")]
         same_title = title
         title, _, detail = row.what.partition(": ")
         what = f"  {detail}" if title == same_title else row.what
-        yield [escape(text) for text in (what, *_cells(row))]
+        yield [what, *_cells(row)]
 
 
 def _cells(row: Measurement) -> tuple[str, str, str, str]:

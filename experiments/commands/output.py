@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.player import message_console
-from rich.console import Console
+from faultline.experiments.screen import Screen
 from rich.progress import Progress, ProgressColumn
 from rich.table import Table
 
@@ -33,15 +31,10 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def console_as_wide_as(columns: int) -> Console:
-    """Return where to print: a file or a pipe has no width of its own, so that it gets one."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else columns)
-
-
 @contextmanager
 def progress_of(*columns: ProgressColumn) -> Iterator[Progress]:
     """Show progress on the standard error, on terminals only, and wipe it out at the end."""
-    console = message_console()
+    console = Screen(stderr=True)
     disabled = console.quiet or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=disabled) as progress:
         yield progress
@@ -61,15 +54,6 @@ def make_folder(folder: Path, option: str) -> None:
     """Make a folder that an option names, unless it is there."""
     with explained(folder, f"choose another {option}"):
         folder.mkdir(parents=True, exist_ok=True)
-
-
-def check_writable(path: Path, option: str) -> None:
-    """Find out before a long run, and not after it, that its file has no place to go."""
-    existed = path.exists()
-    with explained(f"{option} {path}", "name a file that can be written"), path.open("a"):
-        pass
-    if not existed:
-        path.unlink()
 
 
 def pairs_table(rows: Iterable[tuple[str, ...]], title: str | None = None) -> Table:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.commands.arguments import Command, above_zero, declare, shipped, whole
+from faultline.experiments.commands.arguments import (
+    Command,
+    Reader,
+    above_zero,
+    declare,
+    shipped,
+    whole,
+)
 
 PLOT_FORMATS = ("png", "svg", "pdf")
 
@@ -53,6 +60,18 @@ _ONE_RUN = (
 --price X  of a GPU-hour, in any currency: tells the cost
 --timeline FILE  what happened when: a trace for Perfetto and chrome://tracing (.json), or a
     table (.csv, .parquet)""",
+    ),
+    Command(
+        "explain-recovery",
+        "show what a failure costs under each scheme, phase by phase",
+        "Show the phases of the recovery from the failure of one GPU under each scheme, with "
+        "seconds, ranks, bytes and where each number comes from. Prices of phases are in the "
+        "scenario's [recovery]; state moves over its platform.",
+        "example: faultline explain-recovery head-to-head --set recovery.preset=standby",
+        f"""\
+{_SCENARIO}
+--schemes NAME...  only these (default: all)
+--json  print one JSON object""",
     ),
     Command(
         "plan",
@@ -370,6 +389,18 @@ SPEC  a TOML file, or one of: {_PRESETS}
     ),
 )
 
+_LOG = """\
+LOG  sacct --parsable2, a range of Prometheus in JSON, milliseconds,add|remove,node, a CSV file with
+    time,node, or a trace
+--nodes N  nodes of the cluster (default: those that the log names)
+--gpus-per-node N [8]  GPUs of a node (default: 8)
+--span TIME  for how long the cluster was watched, if longer than the log shows, for example 90d"""
+_LOG_READERS: dict[str, Reader] = {
+    "LOG": Path,
+    "--nodes": whole(" is no number of nodes: use 1 to 1000000", 1, 10**6),
+    "--gpus-per-node": whole(" is no number of GPUs: use 1 to 1000", 1, 1000),
+}
+
 _FAILURES = Command(
     "failures",
     "list failure models, and draw what they produce",
@@ -403,6 +434,32 @@ WHAT  a mix ({shipped("mixes")}, or a TOML file with causes), a trace (a CSV fil
 --json  print one JSON object; times in seconds""",
             _GPUS,
         ),
+        Command(
+            "import",
+            "make a trace of a log: Slurm, Prometheus, CSV, preemptions",
+            "Read a log of failures and write it as a trace, each node a host of the job.",
+            "example: faultline failures import sacct.txt -o trace.csv",
+            f"""\
+{_LOG}
+-o --output FILE!  the trace to write
+--json  print one JSON object; times in seconds""",
+            _LOG_READERS,
+            "failure_logs:execute_import",
+        ),
+        Command(
+            "fit",
+            "fit rates, shapes, lemons and repair times to a log",
+            "Fit a log of failures: rates by cause, Weibull shapes, how nodes differ, times to "
+            "repair, each with a 95 % interval or what speaks against it.",
+            "example: faultline failures fit sacct.txt --mix ours.toml -o fit.png",
+            f"""\
+{_LOG}
+-o --output FILE  draw a figure (PNG)
+--mix FILE  write what was fitted as a mix that scenarios can use
+--json  print one JSON object; times in seconds""",
+            _LOG_READERS,
+            "failure_logs:execute_fit",
+        ),
     ),
 )
 
@@ -429,7 +486,9 @@ _MACHINE = (
         "print versions, limits of this machine, and a self-test of the fabric",
         "Print versions, the limits of this machine and what they mean, and let SimGrid play "
         "single flows. Exit status 1 if a check failed.",
-        options="--json  print the checks as a JSON object",
+        options="""\
+--json   print the checks as a JSON object
+--clean  empty the cache of generated platforms and measurements, and check nothing""",
         execute="machine:execute_doctor",
     ),
     Command(

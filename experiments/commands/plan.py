@@ -8,8 +8,6 @@ import sys
 from dataclasses import replace
 
 from faultline.experiments.commands.output import (
-    check_writable,
-    console_as_wide_as,
     explained,
     make_folder,
     print_json,
@@ -28,7 +26,9 @@ from faultline.experiments.planner.plan import (
 from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.search import check_searchable, optimise_schemes
 from faultline.experiments.planner.situation import Wish, read_situation
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from faultline.experiments.screen import screen_as_wide_as, text_column
+from faultline.platforms.files import check_writable, write_file
+from rich.progress import SpinnerColumn, TimeElapsedColumn
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -40,7 +40,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         make_folder(arguments.output, "-o FOLDER")
     if arguments.page is not None:
-        check_writable(arguments.page, "--page")
+        with explained(f"--page {arguments.page}", "name a file that can be written"):
+            check_writable(arguments.page)
     situation = read_situation(
         Wish(
             arguments.scenario,
@@ -54,7 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
     )
     if arguments.optimise:
         check_searchable(situation)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColumn())
     with progress_of(*columns) as progress:
         task = progress.add_task("closed forms", total=None)
 
@@ -81,12 +82,12 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json(answer(plan, advice, optimised))
     else:
         # Wide enough that the table is never folded in a file.
-        print_plan(console_as_wide_as(160), plan, advice, optimised, arguments.price)
+        print_plan(screen_as_wide_as(160), plan, advice, optimised, arguments.price)
     if arguments.page is not None:
         command = shlex.join(("faultline", *sys.argv[1:]))
         page = decision_page(plan, advice, command, arguments.price)
         with explained(f"--page {arguments.page}"):
-            arguments.page.write_text(page, encoding="utf-8", newline="\n")
+            write_file(arguments.page, page)
         _tell(arguments, str(arguments.page))
     if arguments.output is not None:
         _draw(plan, arguments)
@@ -105,7 +106,7 @@ def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
         path, table = folder / f"plan-{scheme}.png", folder / f"plan-{scheme}.csv"
         with explained(folder, "choose another -o FOLDER"):
             save_figure(draw_landscape(frame, line.choice), path)
-            frame.to_csv(table, index=False, lineterminator="\n")
+            write_file(table, frame.to_csv(index=False, lineterminator="\n"))
         _tell(arguments, f"{path}, {table}")
 
 

@@ -13,6 +13,7 @@ from faultline.experiments.commands.output import print_json
 from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.screen import Screen
 from faultline.platforms.check_report import check_report
 from faultline.platforms.collisions import hashing_cost
 from faultline.platforms.errors import nearest
@@ -23,7 +24,6 @@ from faultline.platforms.spec_overrides import load_spec_with, read_settings
 from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
-from rich.console import Console
 
 _EFFECTS = {
     "network": "these count for the steps of a [model], measured all-reduce, checkpoint and load:",
@@ -104,7 +104,7 @@ def execute_collisions(arguments: argparse.Namespace) -> int:
         for heading in headings
     ]
     title = f"{spec.name}: all-reduce of {arguments.groups} groups, rings on all rails at once"
-    console = Console(highlight=False)
+    console = Screen()
     console.print(text_table(rows, columns, title=title))
     console.print(
         f"{cost.leaf_flows} flows hashed on the {cost.leaf_links} links of one leaf switch: the "
@@ -125,7 +125,7 @@ def execute_list(arguments: argparse.Namespace) -> int:
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    console = Console(highlight=False)
+    console = Screen()
     columns = ({"style": "bold", "no_wrap": True}, {"overflow": "fold"})
     look = {"title": report["file"], "show_header": False, "box": None}
     console.print(text_table(_report_rows(report), columns, **look))

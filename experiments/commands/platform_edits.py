@@ -9,9 +9,11 @@ from pathlib import Path
 import tomlkit
 from faultline.experiments.analysis.platform_phases import Edit, PhaseChange, compare_platforms
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.commands.output import console_as_wide_as, explained, print_json
+from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.screen import screen_as_wide_as
+from faultline.platforms.files import MEBIBYTE, read_text, write_file
 from faultline.platforms.graph_import import graph_xml, read_graph
 from faultline.platforms.topology_import import imported_spec, read_matrix, read_switches
 from faultline.platforms.xml_writer import write_text
@@ -35,7 +37,7 @@ def execute_diff(arguments: argparse.Namespace) -> int:
 
 
 def _print(edit: Edit, arguments: argparse.Namespace) -> None:
-    console = console_as_wide_as(110)
+    console = screen_as_wide_as(110)
     groups = edit.scenario.job.groups
     headings = ("phase", Path(arguments.a).name, Path(arguments.b).name, "change", "")
     columns = [
@@ -68,13 +70,13 @@ def execute_import(arguments: argparse.Namespace) -> int:
         print(f"{arguments.output}: a platform; faultline platform check {arguments.output}")
         return 0
     with explained(arguments.file, "name a graph, or what nvidia-smi topo -m prints"):
-        text = arguments.file.read_text(encoding="utf-8", errors="replace")
+        text = read_text(arguments.file, MEBIBYTE)
     server = read_matrix(text, str(arguments.file))
     switches = None if arguments.switches is None else read_switches(arguments.switches)
     where = str(arguments.file if switches is None else arguments.switches)
     spec = imported_spec(server, switches, arguments.like, where)
     with explained(arguments.output, "choose another -o FILE"):
-        arguments.output.write_text(tomlkit.dumps(spec.as_mapping()), encoding="utf-8")
+        write_file(arguments.output, tomlkit.dumps(spec.as_mapping()))
     print(
         f"{arguments.output}: a spec of {spec.gpus:,} GPUs; what is not in these files is that of "
         f"{arguments.like}: look at it, then faultline platform generate {arguments.output}"

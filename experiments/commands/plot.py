@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from faultline.experiments.analysis.timeline_files import read_timeline
-from faultline.experiments.commands.output import check_writable, explained, make_folder
+from faultline.experiments.commands.output import explained, make_folder
 from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
@@ -17,6 +17,7 @@ from faultline.experiments.figures.timeline import draw_timeline
 from faultline.experiments.report.page import make_page, render
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.runs.table import read_sweep
+from faultline.platforms.files import check_writable, write_file
 from faultline.simulator.timeline import Event
 from matplotlib.figure import Figure
 
@@ -88,9 +89,10 @@ def execute_report(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"{directory}: no run of this sweep has finished yet; let faultline sweep go on"
         )
-    check_writable(output, "--output")
-    with waiting("comparing and drawing"):
-        text = render(make_page(sweep, arguments.price))
-    output.write_text(text, encoding="utf-8", newline="\n")
+    with explained(f"--output {output}", "name a file that can be written"):
+        check_writable(output)
+        with waiting("comparing and drawing"):
+            text = render(make_page(sweep, arguments.price))
+        write_file(output, text)
     print(output)
     return 0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from faultline.experiments.commands.output import make_folder
 from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.screen import Screen
 from faultline.experiments.studies import all_studies, load_study
-from rich.console import Console
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -17,7 +17,7 @@ def execute(arguments: argparse.Namespace) -> int:
     known = all_studies()
     if arguments.name == "list":
         for name, summary in known.items():
-            print(f"{name:12} {summary}")
+            print(f"{name:16} {summary}")
         return 0
     if arguments.name not in known:
         raise UserError(
@@ -31,7 +31,7 @@ def execute(arguments: argparse.Namespace) -> int:
     directory = arguments.output or Path("results") / arguments.name
     make_folder(directory, "-o DIR")
     study = load_study(arguments.name)
-    seeds, console = arguments.seeds or study.default_seeds, Console(stderr=arguments.json)
+    seeds, console = arguments.seeds or study.default_seeds, Screen(stderr=arguments.json)
     found = run_study(study, Stage(directory, console, seeds, arguments.full, arguments.workers))
     if arguments.json:
         print(json.dumps(found, allow_nan=False))

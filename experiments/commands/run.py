@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from faultline.experiments.analysis.summary import summary_rows, summary_title
 from faultline.experiments.analysis.timeline_files import check_suffix, write_timeline
 from faultline.experiments.commands.output import (
-    check_writable,
     explained,
     pairs_table,
     print_json,
@@ -18,9 +16,10 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
+from faultline.experiments.screen import Screen, text_column
+from faultline.platforms.files import check_writable
 from faultline.simulator.timeline import Event
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -29,7 +28,8 @@ def execute(arguments: argparse.Namespace) -> int:
     events: list[Event] | None = None if arguments.timeline is None else []
     if arguments.timeline is not None:
         check_suffix(arguments.timeline)
-        check_writable(arguments.timeline, "--timeline")
+        with explained(f"--timeline {arguments.timeline}", "name a file that can be written"):
+            check_writable(arguments.timeline)
     record = _run_with_progress(scenario, arguments, events)
     if events is not None:
         with explained(f"--timeline {arguments.timeline}"):
@@ -46,10 +46,10 @@ def _run_with_progress(
 ) -> Record:
     append = None if events is None else events.append
     columns = (
-        TextColumn("{task.description}"),
+        text_column("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("steps, {task.fields[days]:.0f} simulated days"),
+        text_column("steps, {task.fields[days]:.0f} simulated days"),
         TimeRemainingColumn(),
     )
     with progress_of(*columns) as progress:
@@ -65,8 +65,8 @@ def _run_with_progress(
 
 
 def _print_record(record: Record, price: float | None) -> None:
-    console = Console(file=sys.stdout)
-    console.print(summary_title(record), style="bold", markup=False)
+    console = Screen()
+    console.print(summary_title(record), style="bold")
     console.print(pairs_table(summary_rows(record, price)))
     if record["completed_steps"] < record["steps"]:
         console.print(

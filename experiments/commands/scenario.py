@@ -22,7 +22,7 @@ from faultline.experiments.config.reference import (
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.resolved_keys import ResolvedScenario, resolve_source, scenario_toml
-from rich.console import Console
+from faultline.experiments.screen import Screen
 from rich.text import Text
 
 _COMMENT = re.compile(r"(?m)(^|  )# .*$")
@@ -53,7 +53,7 @@ def execute_show(arguments: argparse.Namespace) -> int:
     text = Text(toml.rstrip("\n"))
     text.highlight_regex(_COMMENT, "dim")
     text.highlight_regex(_TABLE, "bold")
-    Console(highlight=False, soft_wrap=True).print(text)
+    Screen(soft_wrap=True).print(text)
     return 0
 
 
@@ -94,7 +94,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
 def execute_explain(arguments: argparse.Namespace) -> int:
     """Explain a key or a table."""
     text = overview() if arguments.key is None else explained(find_reference(arguments.key))
-    Console(highlight=False, soft_wrap=True).print(Text(text))
+    Screen(soft_wrap=True).print(Text(text))
     return 0
 
 

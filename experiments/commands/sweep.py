@@ -15,11 +15,11 @@ from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.player import QUIET, message_console
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
-from rich.console import Console
+from faultline.experiments.screen import QUIET, Screen
+from faultline.platforms.files import write_file
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -33,7 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
             plan,
             directory,
             lambda: _executor(arguments),
-            message_console(),
+            Screen(stderr=True),
             limits,
             retry_failed=arguments.retry_failed,
             accept_other_code=arguments.accept_other_code,
@@ -105,12 +105,12 @@ def _write_csv(report: Report, path: Path) -> None:
     everything = pd.concat(sections, ignore_index=True)
     everything.insert(0, "section", everything.pop("section"))
     with explained(f"--csv {path}", "name a file that can be written"):
-        everything.to_csv(path, index=False)
+        write_file(path, everything.to_csv(index=False))
 
 
 def _print(report: Report) -> None:
     # Wider than most terminals, which break a line that is too long: numbers are never cut.
-    console = Console(width=200, highlight=False)
+    console = Screen(width=200)
     console.print(report.headline, style="bold")
     for name in report.sections:
         console.print()

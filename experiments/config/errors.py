@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from faultline.platforms.errors import PlatformError
+from faultline.platforms.errors import PlatformError, one_line
 from faultline.simulator.failures.distributions import DistributionError
+from faultline.simulator.run import StandstillError
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.strategies.errors import StrategyError
 
@@ -21,19 +22,13 @@ class UserError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(" ".join(message.split())))
+        super().__init__(one_line(message))
 
 
-EXPLAINED = (UserError, PlatformError, StrategyError, DistributionError, SimulationError)
+EXPLAINED = (
+    UserError, PlatformError, StrategyError, DistributionError, SimulationError, StandstillError
+)  # fmt: skip
 """These say all there is to say; of any other error its kind is worth knowing too."""
-
-
-def printable(text: str) -> str:
-    """Return a text with everything escaped that a terminal would not show."""
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in text
-    )
 
 
 def did_you_mean(word: str, known: list[str]) -> str:

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import cache, partial
 from typing import Any, get_args
 
-from faultline.experiments.config.errors import printable
+from faultline.platforms.errors import printable
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 

@@ -136,8 +136,9 @@ def numbers_of_model(
     return numbers
 
 
-def _transformer(table: ModelTable) -> Transformer:
-    if table.name != "custom":
+def transformer_of(table: ModelTable) -> Transformer:
+    """Return the model that a scenario names, or whose dimensions it states."""
+    if table.name in KNOWN_MODELS:
         return KNOWN_MODELS[table.name]
     return Transformer(
         table.hidden,
@@ -162,7 +163,7 @@ def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
     """
     layout = Layout(groups * table.context, table.pipeline, table.tensor, table.virtual_stages)
     return ParallelJob(
-        _transformer(table),
+        transformer_of(table),
         layout,
         table.micro_batch_sequences,
         table.micro_batches,
@@ -212,17 +213,28 @@ def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, .
     )
 
 
-def _check_memory(table: ModelTable, job: ParallelJob, spec: ClusterSpec) -> None:
-    share = replace(job.model, sequence_tokens=job.model.sequence_tokens // table.context)
-    needed = gpu_memory(
+def needed_memory_bytes(job: ParallelJob) -> float:
+    """Return the bytes on the fullest GPU of a job.
+
+    Raises
+    ------
+    WorkloadError
+        The layers do not fill the stages.
+    """
+    share = replace(job.model, sequence_tokens=job.model.sequence_tokens // job.context)
+    return gpu_memory(
         share,
         job.layout,
-        table.micro_batch_sequences,
-        table.micro_batches,
-        recompute=table.recompute,
+        job.micro_batch_sequences,
+        job.micro_batches,
+        recompute=job.recompute,
         precision=_PRECISION,
-        shard_optimizer=table.shard_optimizer,
+        shard_optimizer=job.shard_optimizer,
     ).total
+
+
+def _check_memory(table: ModelTable, job: ParallelJob, spec: ClusterSpec) -> None:
+    needed = needed_memory_bytes(job)
     if needed > spec.gpu.memory_bytes:
         raise UserError(
             f'model.name = "{table.name}": needs {needed / 1e9:,.0f} GB on the fullest GPU, '

@@ -22,6 +22,7 @@ from faultline.experiments.config.tables.phases import (
     RejoinTable,
     RestartTable,
 )
+from faultline.experiments.config.tables.recovery import RecoveryTable, TimesTable
 from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
 from faultline.experiments.config.tables.table import Table, key
 from pydantic import Field, ValidationError
@@ -50,6 +51,8 @@ class Scenario(Table):
     protection: ProtectionTable = Field(default_factory=ProtectionTable)
     restart: RestartTable = Field(default_factory=RestartTable)
     rejoin: RejoinTable = Field(default_factory=RejoinTable)
+    recovery: RecoveryTable = Field(default_factory=RecoveryTable)
+    times: TimesTable = Field(default_factory=TimesTable)
     platform: PlatformTable = Field(default_factory=PlatformTable)
 
     def with_(self, changes: Mapping[str, object]) -> Scenario:

@@ -32,6 +32,7 @@ _ENDLESS_KEY = re.compile(
 )
 _REPEATED = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Duplicate")
 _MOST_MISTAKES = 20
+_MOST_READ_AGAIN = 2_000_000
 _LINE_LENGTH = 100
 _LONGEST_PLAIN = 8
 
@@ -131,7 +132,9 @@ def parse_toml(text: str) -> tuple[dict[str, Any], list[SyntaxMistake]]:
     """
     lines = text.replace("\r\n", "\n").split("\n")
     mistakes: list[SyntaxMistake] = []
-    while len(mistakes) < _MOST_MISTAKES:
+    # A long text is read again less often: it takes its time.
+    most = min(_MOST_MISTAKES, 1 + _MOST_READ_AGAIN // (len(text) + 1))
+    while len(mistakes) < most:
         read = _read(lines)
         if isinstance(read, dict):
             return read, mistakes

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from io import StringIO
-from math import isfinite
+from io import BytesIO, StringIO, TextIOWrapper
+from itertools import islice
+from math import isfinite, nan
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import numpy as np
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.keys import quote
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.files import read_file, write_file
 from faultline.platforms.units import parse_time_s
 from faultline.simulator.failures.failure import KINDS, LEVELS, Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.failure import UNSTATED_CAUSE as UNSTATED
+from faultline.simulator.failures.recorded import COLUMN_TYPES, RecordedFailures, as_column
+from numpy.typing import NDArray
 
 COLUMNS = ("time", "component", "cause", "kind", "repair")
 REQUIRED = ("time", "component")
+_CODED = COLUMNS[1:]
 LARGEST_BYTES = 2**28
 MOST_CAUSES = 200
+_MOST_MISTAKES = 99
+_ROWS_AT_ONCE = 50_000
+_MOST_REMEMBERED = 200_000
+
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _COMPONENT = re.compile(rf"({'|'.join(LEVELS[:-1])})-(\d{{1,15}})")
 _LATEST_S = 1e15
 
@@ -34,9 +44,33 @@ class _Wrong(ValueError):
     """What is wrong with a cell, and what would be right."""
 
 
+class _Codes(dict[str, int]):
+    """What the texts of a column stand for, read once each: most come again and again."""
+
+    def __init__(self, read: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._read = read
+        self._meanings: list[Any] = []
+
+    def __missing__(self, text: str) -> int:
+        self._meanings.append(self._read(text.strip()))
+        code = self[text] = len(self._meanings) - 1
+        return code
+
+    def column(self, texts: Sequence[str] | None, count: int) -> NDArray[Any]:
+        """Return what texts stand for, a row each; texts that are not there are empty."""
+        if len(self) > _MOST_REMEMBERED:
+            self.clear()
+            self._meanings.clear()
+        if texts is None:
+            return np.repeat(np.array([self._meanings[self[""]]]), count, axis=0)
+        codes = np.fromiter(map(self.__getitem__, texts), np.int32, count)
+        return np.array(self._meanings)[codes]
+
+
 @dataclass(slots=True)
 class _Reader:
-    """Turns rows into failures, and keeps what is wrong with the others.
+    """Turns rows into columns, and keeps what is wrong with the others.
 
     Attributes
     ----------
@@ -46,8 +80,6 @@ class _Reader:
         Tells which components there are, and which groups they take down.
     start : datetime or None
         The moment that is time 0, where times are timestamps.
-    failures : list of Failure
-        What has been read.
     mistakes : list of str
         One line a mistake, with its place.
     """
@@ -55,25 +87,83 @@ class _Reader:
     path: Path
     layout: JobLayout
     start: datetime | None
-    failures: list[Failure] = field(default_factory=list)
     mistakes: list[str] = field(default_factory=list)
+    _causes: dict[str, int] = field(default_factory=dict)
+    _chunks: list[dict[str, NDArray[Any]]] = field(default_factory=list)
+    _known: dict[str, _Codes] = field(default_factory=dict)
 
-    def read(self, cells: dict[str, str], line: int) -> None:
+    def read(self, rows: list[list[str]], header: list[str], line: int) -> None:
+        """Read rows, of which the first stands in the line of the file after `line`."""
         try:
-            time_s = self._time_s(cells["time"])
-            level, index = self._component(cells["component"])
-            cause = _cause(cells.get("cause", ""))
-            kind = _kind(cells.get("kind", ""))
-            repair_s = _repair_s(cells.get("repair", ""))
-        except _Wrong as wrong:
-            self.mistakes.append(f"{self.path}:{line}: {wrong}")
-            return
-        if time_s >= 0.0:
-            groups = self.layout.groups_of(level, index)
-            self.failures.append(Failure(time_s, level, index, cause, kind, repair_s, groups))
+            self._read_all(rows, header)
+        except (_Wrong, ValueError):
+            self._tell_mistakes(rows, header, line)
+
+    def recorded(self) -> RecordedFailures:
+        """Return all that has been read."""
+        columns: dict[str, Any] = {
+            name: np.concatenate([chunk.pop(name) for chunk in self._chunks] or [np.empty(0, kind)])
+            for name, kind in COLUMN_TYPES.items()
+        }
+        found = RecordedFailures(**columns, causes=tuple(self._causes))
+        if found and found.time_s.min() < 0.0:
+            found = found.taken(np.flatnonzero(found.time_s >= 0.0))
+        return found.in_order_of_time()
+
+    def _read_all(self, rows: list[list[str]], header: list[str]) -> None:
+        """Read rows column by column; raises an error where anything is wrong with one."""
+        cells = dict(zip(header, zip(*rows, strict=True), strict=True))
+        seconds = self._plain_seconds(cells["time"])
+        if seconds is None:
+            seconds = [self._time_s(text.strip()) for text in cells["time"]]
+        places, causes, kinds, repairs_s = (
+            self._codes(name).column(cells.get(name), len(rows)) for name in _CODED
+        )
+        values = (seconds, *places.T[:2], causes, kinds, repairs_s, *places.T[2:])
+        self._chunks.append(
+            {name: as_column(name, each) for name, each in zip(COLUMN_TYPES, values, strict=True)}
+        )
+
+    def _codes(self, column: str) -> _Codes:
+        if column not in self._known:
+            reads = (self._component, self._cause, kind_place, _repair_s)
+            self._known[column] = _Codes(dict(zip(_CODED, reads, strict=True))[column])
+        return self._known[column]
+
+    def _plain_seconds(self, texts: Sequence[str]) -> list[float] | None:
+        """Read times that are all numbers; None where one may be something else."""
+        together = "".join(texts)
+        if self.start is not None or not together.isascii() or "_" in together:
+            return None
+        try:
+            seconds = list(map(float, texts))
+        except ValueError:
+            return None
+        # NaN lies nowhere.
+        within = np.less_equal(0.0, seconds) & np.less_equal(seconds, _LATEST_S)
+        return seconds if within.all() else None
+
+    def _tell_mistakes(self, rows: list[list[str]], header: list[str], line: int) -> None:
+        """Find what is wrong with each row by itself."""
+        for row in rows:
+            line += 1 + sum(cell.count("\n") for cell in row)
+            if len(self.mistakes) > _MOST_MISTAKES:
+                return
+            if not any(cell.strip() for cell in row):
+                continue
+            if len(row) != len(header):
+                self.mistakes.append(
+                    f"{self.path}:{line}: has {len(row)} cells where the header has "
+                    f"{len(header)}: {', '.join(header)}"
+                )
+                continue
+            try:
+                self._read_all([row], header)
+            except (_Wrong, ValueError) as wrong:
+                self.mistakes.append(f"{self.path}:{line}: {wrong}")
 
     def _time_s(self, text: str) -> float:
-        if _DATE.match(text):
+        if DATE.match(text):
             if self.start is None:
                 raise _Wrong(
                     f"time {quote(text)} is a timestamp: set failures.trace_start to the moment at "
@@ -85,9 +175,15 @@ class _Reader:
                 f"time {quote(text)} is no timestamp, but failures.trace_start is set; write "
                 "2024-05-01T12:00:00, or unset it"
             )
-        return _seconds("time", text)
+        return seconds_of("time", text)
 
-    def _component(self, text: str) -> tuple[Level, int]:
+    def _component(self, text: str) -> tuple[int, int, int, int]:
+        """Return a component's level, number, first group and the one after its last."""
+        level, number = self._level_and_number(text)
+        groups = self.layout.groups_of(level, number)
+        return LEVELS.index(level), number, groups.start, groups.stop
+
+    def _level_and_number(self, text: str) -> tuple[Level, int]:
         if text == "job":
             return "job", 0
         match = _COMPONENT.fullmatch(text)
@@ -102,8 +198,11 @@ class _Reader:
             raise _Wrong(f"component {text}: the job has {level}-0 to {level}-{there_are - 1}")
         return level, index
 
+    def _cause(self, text: str) -> int:
+        return self._causes.setdefault(cause_of(text), len(self._causes))
 
-def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> list[Failure]:
+
+def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> RecordedFailures:
     """Read a trace.
 
     Parameters
@@ -128,37 +227,42 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
         many more there are.
     """
     reader = _Reader(path, layout, start)
-    lines = csv.reader(StringIO(_text_of(path), newline=""), strict=True, skipinitialspace=True)
+    _read_rows(reader)
+    if reader.mistakes:
+        more = len(reader.mistakes) - 1
+        at_least = "at least " if more >= _MOST_MISTAKES else ""
+        raise UserError(reader.mistakes[0] + (f" (and {at_least}{more} more)" if more else ""))
+    recorded = reader.recorded()
+    if len(recorded.causes) > MOST_CAUSES:
+        raise UserError(
+            f"{path}: has {len(recorded.causes):,} causes; sum them up to at most {MOST_CAUSES}, "
+            "such as gpu, host, network, software"
+        )
+    if not recorded:
+        after = "" if start is None else " from failures.trace_start on"
+        raise UserError(f"{path}: there is no failure in it{after}; write a row a failure")
+    return recorded
+
+
+def _read_rows(reader: _Reader) -> None:
+    path = reader.path
+    lines = csv.reader(_lines_of(path), strict=True, skipinitialspace=True)
     header: list[str] | None = None
     try:
         for row in lines:
-            cells = [cell.strip() for cell in row]
-            if not any(cells):
-                continue
-            if header is None:
-                header = _header(cells, f"{path}:{lines.line_num}")
-            elif len(cells) != len(header):
-                reader.mistakes.append(
-                    f"{path}:{lines.line_num}: has {len(cells)} cells where the header has "
-                    f"{len(header)}: {', '.join(header)}"
-                )
-            else:
-                reader.read(dict(zip(header, cells, strict=True)), lines.line_num)
+            if any(cell.strip() for cell in row):
+                header = _header([cell.strip() for cell in row], f"{path}:{lines.line_num}")
+                break
+        while header is not None and len(reader.mistakes) <= _MOST_MISTAKES:
+            line = lines.line_num
+            rows = list(islice(lines, _ROWS_AT_ONCE))
+            if not rows:
+                break
+            reader.read(rows, header, line)
     except csv.Error as error:
         reader.mistakes.append(f"{path}:{lines.line_num}: this is no CSV: {error}")
-    if reader.mistakes:
-        more = len(reader.mistakes) - 1
-        raise UserError(reader.mistakes[0] + (f" (and {more} more)" if more else ""))
-    causes = {failure.cause for failure in reader.failures}
-    if len(causes) > MOST_CAUSES:
-        raise UserError(
-            f"{path}: has {len(causes):,} causes; sum them up to at most {MOST_CAUSES}, such as "
-            "gpu, host, network, software"
-        )
-    if not reader.failures:
-        after = "" if start is None else " from failures.trace_start on"
-        raise UserError(f"{path}: there is no failure in it{after}; write a row a failure")
-    return sorted(reader.failures, key=lambda failure: failure.time_s)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: this is no CSV: it is not UTF-8 text") from error
 
 
 def write_trace(failures: Iterable[Failure], path: Path) -> None:
@@ -169,14 +273,15 @@ def write_trace(failures: Iterable[Failure], path: Path) -> None:
     OSError
         If the file cannot be written.
     """
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(COLUMNS)
-        for failure in failures:
-            repair = "" if failure.repair_s is None else repr(failure.repair_s)
-            rows.writerow(
-                (repr(failure.time_s), failure.component, failure.cause, failure.kind, repair)
-            )
+    text = StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(COLUMNS)
+    for failure in failures:
+        repair = "" if failure.repair_s is None else repr(failure.repair_s)
+        rows.writerow(
+            (repr(failure.time_s), failure.component, failure.cause, failure.kind, repair)
+        )
+    write_file(path, text.getvalue())
 
 
 def parse_timestamp(text: str) -> datetime:
@@ -197,19 +302,15 @@ def parse_timestamp(text: str) -> datetime:
         raise _Wrong(f"{quote(text)} is no timestamp; write 2024-05-01T12:00:00") from None
 
 
-def _text_of(path: Path) -> str:
+def _lines_of(path: Path) -> Iterable[str]:
     try:
-        if not path.is_file():
-            what = "no such file" if not path.exists() else "not a file"
-            raise UserError(f"failures.trace = {quote(str(path))}: {what}; name a CSV file")
-        if path.stat().st_size > LARGEST_BYTES:
-            raise UserError(f"{path}: larger than {LARGEST_BYTES // 2**20} MiB; keep what matters")
-        # Spreadsheets write a byte order mark.
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: this is no CSV: it is not UTF-8 text") from error
+        content = read_file(path, LARGEST_BYTES)
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a CSV file") from error
+        raise UserError(
+            f"failures.trace = {quote(str(path))}: {error.strerror}; name a CSV file"
+        ) from error
+    # Spreadsheets write a byte order mark.
+    return TextIOWrapper(BytesIO(content), encoding="utf-8-sig", newline="")
 
 
 def _header(cells: list[str], place: str) -> list[str]:
@@ -229,26 +330,33 @@ def _header(cells: list[str], place: str) -> list[str]:
     return names
 
 
-def _cause(text: str) -> str:
+def cause_of(text: str) -> str:
+    """Read a cause; `UNSTATED` where there is none.
+
+    Raises
+    ------
+    ValueError
+        If it is none; the message says what would be right. So do the other readers of cells.
+    """
     if len(text) > 60 or not text.isprintable():
         raise _Wrong(f"cause {quote(text)} is too long, or cannot be printed; name it shortly")
     return text or UNSTATED
 
 
-def _kind(text: str) -> Kind:
-    if not text:
-        return "hardware"
-    found: dict[str, Kind] = {kind: kind for kind in KINDS}
+def kind_place(text: str) -> int:
+    """Read a kind of failure, as its place in `KINDS`; hardware where there is none."""
+    found = {kind: place for place, kind in enumerate(KINDS)} | {"": KINDS.index("hardware")}
     if text.lower() not in found:
         raise _Wrong(f"kind {quote(text)} is none; write {', '.join(get_args(Kind))} or nothing")
     return found[text.lower()]
 
 
-def _repair_s(text: str) -> float | None:
-    return _seconds("repair", text) if text else None
+def _repair_s(text: str) -> float:
+    return seconds_of("repair", text) if text else nan
 
 
-def _seconds(column: str, text: str) -> float:
+def seconds_of(column: str, text: str) -> float:
+    """Read a time in seconds: a number, or one with a unit."""
     read: Callable[[str], float] = float if _NUMBER.fullmatch(text) else parse_time_s
     try:
         seconds = read(text)

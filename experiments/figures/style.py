@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pandas as pd
 from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
 from faultline.experiments.analysis.selection import averaged_axes, caveats
 from faultline.experiments.figures.palette import FREE_MARKERS, LineLook, look_of, looks_of_schemes
+from faultline.platforms.files import write_file
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
@@ -98,9 +100,13 @@ def figure_style() -> Iterator[None]:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Save a figure and close it."""
-    figure.savefig(path)
-    plt.close(figure)
+    """Save a figure, as its file's ending says, and close it."""
+    drawn = BytesIO()
+    try:
+        figure.savefig(drawn, format=path.suffix.removeprefix(".") or None)
+    finally:
+        plt.close(figure)
+    write_file(path, drawn.getvalue())
     return path
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from faultline.experiments.runs.point import cores
-from faultline.simulator.probe_cache import cache_directory
+from faultline.simulator.cache_folder import cache_directory
 
 State = Literal["ok", "warning", "failed"]
 

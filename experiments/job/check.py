@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from faultline.experiments.config.errors import EXPLAINED, UserError, printable
+from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.keys import Location, Mistake
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
+from faultline.platforms.errors import one_line
 from faultline.strategies.registry import strategy_class
 from pydantic import ValidationError
 
@@ -45,7 +47,7 @@ def check_scenario(name_or_path: str) -> list[str]:
     told = [partial(source.told_syntax, mistake) for mistake in source.syntax_mistakes]
     mistakes.sort(key=lambda mistake: source.line_of(mistake.location) or 0)
     told += [partial(source.told, mistake) for mistake in mistakes]
-    lines = [printable(" ".join(tell().split())) for tell in told[:MOST_MISTAKES]]
+    lines = [one_line(tell()) for tell in told[:MOST_MISTAKES]]
     if len(told) > MOST_MISTAKES:
         lines.append(f"{source.origin}: and {len(told) - MOST_MISTAKES:,} more")
     return lines
@@ -65,7 +67,7 @@ def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[],
     yield lambda: check_platform(scenario)
     if chosen.redundancy is not None:
         scheme, redundancy = strategy_class(chosen.name), chosen.redundancy
-        yield lambda: scheme(scenario.job.groups, redundancy, chosen.options())
+        yield lambda: scheme(scenario.job.groups, redundancy, scheme_options(scenario))
     # With the numbers of its model: without them it would not be the job that is asked for.
     yield lambda: _set_up(source.scenario())
 

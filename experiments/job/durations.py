@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.platform_files import explaining_aborts, platform_file, traffic_of
+from faultline.experiments.job.platform_files import (
+    explaining_aborts,
+    is_as_generated,
+    platform_file,
+    traffic_of,
+)
 from faultline.experiments.job.step_times import is_played, step_time_of
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
+from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices, SentMove
 from faultline.simulator.simgrid_engine.probes import ProbeResult
+from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
+from faultline.strategies.recovery import RESTART, Move
 
 
 def durations_of(scenario: Scenario) -> Durations:
@@ -44,11 +56,10 @@ def durations_of(scenario: Scenario) -> Durations:
         save_s,
         load_s,
         restart_time_s(scenario),
-        controller_time_s(scenario),
-        restart.shrink_per_member_s,
-        save_s if scenario.rejoin.time_s is None else scenario.rejoin.time_s,
+        recovery_prices(scenario, save_s),
         unevenness,
         load_growth_s,
+        MovesOnPlatform(scenario),
     )
 
 
@@ -67,23 +78,107 @@ def _is_probed(scenario: Scenario) -> bool:
 
 
 def restart_time_s(scenario: Scenario) -> float:
-    """Return the seconds of a group's restart without loading: stated, or modelled by GPUs."""
+    """Return the seconds of a group's restart without loading: stated, or the sum of its phases."""
     restart = scenario.restart
     if restart.time == "stated":
         return _stated(restart.duration_s, "restart.time", "duration_s")
-    growth = (
-        scenario.job.all_gpus / restart.initialisation_gpus
-    ) ** restart.initialisation_exponent
-    return float(restart.scheduling_s + restart.initialisation_s * growth)
+    return recovery_prices(scenario).duration_s(RESTART, scenario.job.groups)
 
 
-def controller_time_s(scenario: Scenario) -> float:
-    """Return the seconds in which the job shrinks; where open, by the time of a new communicator.
+_GPUS_OF_PRICES = 2048
 
-    NCCLX (arXiv 2510.20171) makes one of 8k, 32k, 96k GPUs in 3.97, 11.9, 24.0 s.
+
+def recovery_prices(scenario: Scenario, save_s: float | None = None) -> RecoveryPrices:
+    """Return what the phases of a scenario's recoveries take.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        With all GPUs of the job known.
+    save_s : float, optional
+        Time to write a checkpoint, which SPARe's study has groups come back in.
     """
-    stated = scenario.restart.controller_s
-    return float(0.88 * (scenario.job.all_gpus / 1000) ** 0.72) if stated is None else stated
+    table, restart, times = scenario.recovery, scenario.restart, scenario.times
+    stated = {
+        name.removesuffix("_s").replace("_", "-"): value
+        for name, value in times.model_dump().items()
+        if value is not None
+    }
+    per_member = {}
+    if restart.controller_s is not None:
+        stated["shrink"], per_member["shrink"] = restart.controller_s, restart.shrink_per_member_s
+    if scenario.rejoin.time_s is not None:
+        stated["rejoin"] = scenario.rejoin.time_s
+    elif table.preset == "published-spare" and save_s is not None:
+        stated["rejoin"] = save_s
+    gpus = scenario.job.all_gpus
+    queue_s = table.requeue_s * (gpus / _GPUS_OF_PRICES) ** table.requeue_exponent
+    waits = {
+        "requeue": queue_s,
+        "reschedule": table.reschedule_s,
+        "standby": table.standby_s,
+        "in-place": 0.0,
+    }
+    hardware, watched = table.price("hardware"), scenario.detection.mode == "watchdog"
+    return RecoveryPrices(
+        gpus,
+        detect_s=0.0 if watched else table.price("detect_s"),
+        diagnose_s=table.diagnose_s,
+        abort_s=table.abort_s,
+        abort_per_doubling_s=table.abort_per_doubling_s,
+        hardware_s=waits[hardware],
+        without_standby_s=waits["reschedule"] - waits["standby"] if hardware == "standby" else 0.0,
+        launch_s=table.price("launch_s"),
+        warm_up_s=table.warm_up_s,
+        communicator=CommunicatorTime(
+            table.price("communicator_s"),
+            table.price("communicator_growth_s"),
+            table.price("communicator_exponent"),
+            table.price("communicator_quadratic_s"),
+        ),
+        stated_s=stated,
+        stated_per_member_s=per_member,
+        spread=table.spread,
+    )
+
+
+def standbys_of(scenario: Scenario) -> int:
+    """Return how many machines stand by for restarts."""
+    table = scenario.recovery
+    return int(table.price("standbys")) if table.price("hardware") == "standby" else 0
+
+
+@dataclass(frozen=True)
+class MovesOnPlatform:
+    """What state takes to move between the groups of a scenario's job, once anybody asks.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        The job and its platform.
+    """
+
+    scenario: Scenario
+
+    @cached_property
+    def _played(self) -> PlayedMoves:
+        path = platform_file(self.scenario)
+        state = traffic_of(self.scenario, path).state
+        return PlayedMoves(path, state, is_as_generated(self.scenario))
+
+    def duration_s(self, moves: Sequence[SentMove]) -> float:
+        """Return the time until the last of some moves has arrived, in seconds.
+
+        Raises
+        ------
+        UserError, PlatformError
+            If the job has no place on its platform.
+        """
+        return self._played.duration_s(moves)
+
+    def size_bytes(self, moves: Sequence[Move]) -> float:
+        """Return what arrives at all receivers together, in bytes."""
+        return self._played.size_bytes(moves)
 
 
 def _stated(value_s: float | None, choice: str, key: str) -> float:

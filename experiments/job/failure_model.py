@@ -13,9 +13,10 @@ from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.trace_file import parse_timestamp, read_trace
 from faultline.experiments.job.platform_files import cut_off_with_a_switch, spec_of
 from faultline.simulator.failures.distributions import Exponential, Weibull
-from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
+from faultline.simulator.failures.recorded import RecordedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.failures.victims import ComponentChoice
 
@@ -172,17 +173,17 @@ def _trace(table: FailuresTable, layout: JobLayout) -> Trace:
     return Trace(recorded, layout.groups, span_s, table.after_end)
 
 
-def _recorded(path: Path, layout: JobLayout, start: datetime | None) -> tuple[Failure, ...]:
+def _recorded(path: Path, layout: JobLayout, start: datetime | None) -> RecordedFailures:
     """Read a trace, once for as long as its file does not change."""
     try:
         status = path.stat()
     except (OSError, ValueError):
-        return tuple(read_trace(path, layout, start))
+        return read_trace(path, layout, start)
     return _recorded_as_of(path, status.st_mtime_ns, status.st_size, layout, start)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _recorded_as_of(
     path: Path, _changed_ns: int, _size_bytes: int, layout: JobLayout, start: datetime | None
-) -> tuple[Failure, ...]:
-    return tuple(read_trace(path, layout, start))
+) -> RecordedFailures:
+    return read_trace(path, layout, start)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.recovery import OPEN_PRICES
 from faultline.experiments.job.failure_model import job_layout, stated_mtbf_s
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import state_bytes
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.simulator.failures.models import SharedFailures
@@ -20,12 +22,18 @@ def filled_in(question: ResolvedJob) -> Scenario:
         # Its step is played anew: stated, its parts would be lost.
         del tables["job"]["compute_s"]
     tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
-    tables["restart"]["controller_s"] = question.durations.controller_s
+    shape = job_shape(scenario)
+    tables["model"] |= {
+        "stages_that_fit": shape.stages_that_fit or shape.stages,
+        "least_stages": shape.least_stages,
+        "least_tensor": shape.least_tensor,
+    }
+    tables["recovery"] |= {name: scenario.recovery.price(name) for name in OPEN_PRICES}
     if scenario.all_reduce.time == "stated":
         groups = scenario.job.groups
         tables["all_reduce"]["time_s"] = question.durations.all_reduce_s(groups)
     if scenario.rejoin.when == "at-checkpoint":
-        tables["rejoin"]["time_s"] = question.durations.rejoin_s
+        tables["rejoin"]["time_s"] = question.durations.recovery.stated_s.get("rejoin")
     if question.protected.snapshot_interval_steps:
         tables["protection"]["interval_steps"] = question.protected.snapshot_interval_steps
     tables["protection"]["state_bytes"] = state_bytes(scenario)

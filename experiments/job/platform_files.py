@@ -17,8 +17,8 @@ from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_names import CONTROLLER_HOST
-from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.probe_cache import cache_directory
+from faultline.platforms.xml_writer import write_xml, xml_text
+from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
@@ -65,6 +65,14 @@ def spec_of(scenario: Scenario) -> ClusterSpec | None:
     return spec_of_cluster(scenario.platform.file)
 
 
+def is_as_generated(scenario: Scenario) -> bool:
+    """Return whether nobody has edited the platform of a scenario: then equal parts are alike."""
+    if scenario.platform.file in preset_names():
+        return True
+    path, spec = cluster_file(scenario.platform.file), spec_of(scenario)
+    return spec is not None and path.read_text(encoding="utf-8") == xml_text(spec)
+
+
 def cut_off_with_a_switch(name: str) -> int | None:
     """Return how many GPUs a leaf switch cuts off by the cables of a platform XML.
 
@@ -109,6 +117,7 @@ def generate_preset(name: str, groups: int, directory: Path) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         write_xml(spec, path)
+        keep_within_bounds(directory)
         _WRITTEN[path] = (spec, _stamp(path))
     except OSError as error:
         raise UserError(
@@ -151,6 +160,8 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     )
     if any(measured):
         _check_measurable(scenario, platform, hosts_per_group, left_over)
+    # A job that is smaller than its platform has the first of its GPUs.
+    hosts_per_group = min(hosts_per_group, max(1, job.gpus_of_group // platform.gpus_per_rank))
     names = platform.gpu_names
     return Traffic(
         [
@@ -163,6 +174,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         scenario.all_reduce.fidelity,
         scenario.restart.load_by,
         state_bytes(scenario) / job.gpus_of_group,
+        gpus_per_group=job.gpus_of_group,
     )
 
 

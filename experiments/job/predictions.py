@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Rules
@@ -22,6 +23,7 @@ from faultline.strategies.closed_forms.prediction import (
     predict,
 )
 from faultline.strategies.closed_forms.restart_wait import wait_for_slowest
+from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 
 if TYPE_CHECKING:
@@ -75,12 +77,12 @@ def _predict(question: ResolvedJob, chosen: Sequence[tuple[int, int | None]]) ->
     groups, named = scenario.job.groups, scenario.strategy
     rules = question.rules
     restart_s, lifetimes = _after_a_restart(question, rules)
-    extra = _step_costs(question, rules)
+    extra, options = _step_costs(question, rules), scheme_options(scenario)
     predictions = []
     for redundancy, interval_steps in chosen:
-        scheme = strategy_class(named.name)(groups, redundancy, named.options())
+        scheme = strategy_class(named.name)(groups, redundancy, options)
         costs = _costs(question, scheme, restart_s)
-        course = _course(type(scheme), groups, redundancy, named.options())
+        course = _course(type(scheme), groups, redundancy, options)
         predictions.append(predict(course, lifetimes, costs, extra, interval_steps))
     return predictions
 
@@ -154,7 +156,7 @@ def _step_costs(question: ResolvedJob, rules: Rules) -> StepCosts:
         failed_s = rules.watchdog_s
     return StepCosts(
         jitter=scenario.job.compute_jitter,
-        failed_all_reduce_s=failed_s + durations.reconfigure_s(scenario.job.groups),
+        failed_all_reduce_s=failed_s + durations.recovery.duration_s(SHRINK, scenario.job.groups),
         spared_all_reduce_s=all_reduce_s if rules.fixed_step == "commits" else 0.0,
         restart_loses_steps=1 if rules.resume == "redo" else 0,
     )

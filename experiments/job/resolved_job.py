@@ -12,9 +12,16 @@ from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import Choice, at_redundancy, choices_at, wants_best_period
-from faultline.experiments.job.durations import durations_of, is_measured, restart_time_s
+from faultline.experiments.job.durations import (
+    durations_of,
+    is_measured,
+    recovery_prices,
+    restart_time_s,
+    standbys_of,
+)
 from faultline.experiments.job.failure_model import failure_model, job_layout
-from faultline.experiments.job.platform_files import check_platform
+from faultline.experiments.job.job_shape import scheme_options
+from faultline.experiments.job.platform_files import check_platform, state_bytes
 from faultline.experiments.job.predictions import predict_settings
 from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import member_times, step_time_of
@@ -30,6 +37,7 @@ from faultline.strategies.checkpoint_policies import (
     Never,
 )
 from faultline.strategies.closed_forms.prediction import Prediction
+from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 
 Source = Literal["stated", "derived", "measured"]
@@ -40,6 +48,7 @@ __all__ = [
     "durations_of",
     "is_measured",
     "open_job",
+    "recovery_prices",
     "resolve",
     "restart_time_s",
     "rules_of",
@@ -89,14 +98,21 @@ class ResolvedJob:
     @property
     def sources(self) -> dict[str, Source]:
         """Where the time of each phase comes from: stated, derived, or measured by SimGrid."""
-        scenario = self.scenario
+        scenario, prices = self.scenario, self.durations.recovery
         played = self.step is not None
+        kinds = strategy_class(scenario.strategy.name).recoveries
         return {
             "compute": "measured" if played else "stated",
             "all_reduce": "measured" if scenario.all_reduce.time == "measured" else "stated",
             "checkpoint": "measured" if scenario.checkpoint.write == "measured" else "stated",
             "restart": "stated" if scenario.restart.time == "stated" else "derived",
+            "recovery": "stated" if set(kinds) <= set(prices.stated_s) else "derived",
         }
+
+    @property
+    def state_bytes(self) -> float:
+        """State of a replica that checkpoints and snapshots keep, in bytes."""
+        return state_bytes(self.scenario)
 
     def costs(self) -> Costs:
         """Return what closed forms need to know of the job, with checkpoints on storage."""
@@ -134,7 +150,8 @@ class ResolvedJob:
         """
         chosen = self.scenario.strategy
         scheme = strategy_class(chosen.name)
-        return scheme(self.scenario.job.groups, self.redundancy, chosen.options())
+        options = scheme_options(self.scenario)
+        return scheme(self.scenario.job.groups, self.redundancy, options)
 
     def checkpoint_policy(self) -> CheckpointPolicy:
         """Return what decides when a checkpoint is due."""
@@ -165,6 +182,7 @@ class ResolvedJob:
             self.scenario.rejoin.repair_s,
             self.protected.tiers(due),
             job_layout(self.scenario),
+            standbys_of(self.scenario),
             member_times(self.scenario, self.step),
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
@@ -224,6 +242,10 @@ def open_job(
     check_platform(scenario)
     step = step_time_of(scenario)
     durations = known or durations_of(scenario)
+    if scenario.restart.time == "modelled":
+        needed = strategy_class(scenario.strategy.name).restart_recovery()
+        restart_s = durations.recovery.duration_s(needed, scenario.job.groups)
+        durations = replace(durations, restart_s=restart_s)
     if step is not None:
         job = scenario.job.model_copy(update={"compute_s": step.passes_s})
         scenario = scenario.model_copy(update={"job": job})
@@ -232,7 +254,7 @@ def open_job(
     chosen = scenario.strategy
     redundancies: Sequence[int] = [chosen.redundancy] if chosen.redundancy else ()
     redundancies = redundancies or strategy_class(chosen.name).redundancies(
-        scenario.job.groups, chosen.options()
+        scenario.job.groups, scheme_options(scenario)
     )
     protected = protect(scenario, durations)
     question = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
@@ -248,14 +270,15 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
         If no group would ever come up again, or the watchdog fires in a sound all-reduce.
     """
     restart_s = durations.restart_s
-    repair_s = restart_s + durations.load_s + durations.controller_s
+    shrinking_s = durations.recovery.duration_s(SHRINK, scenario.job.groups)
+    repair_s = restart_s + durations.load_s + shrinking_s
     table = scenario.failures
     named = "failures.mtbf_s"
     if table.model == "trace" or (table.model == "mix" and table.rate == "model"):
         named = f"the {table.process}'s mean time between failures"
-    if repair_s > 1e7 * failures.mtbf_s:
+    if repair_s > 1e6 * failures.mtbf_s:
         raise UserError(
-            f"{named} = {failures.mtbf_s:g}: more than ten million failures fall into one restart "
+            f"{named} = {failures.mtbf_s:g}: more than a million failures fall into one restart "
             f"of {repair_s:g} s; raise it, or shorten the restart"
         )
     if scenario.restart.failure_during == "begins-anew":

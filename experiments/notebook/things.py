@@ -128,7 +128,7 @@ class Platform:
         from faultline.platforms.preset_library import load_preset, preset_names
         from faultline.platforms.xml_reader import read_platform
         from faultline.platforms.xml_writer import write_xml
-        from faultline.simulator.probe_cache import cache_directory
+        from faultline.simulator.cache_folder import cache_directory
 
         name = str(file)
         if name in preset_names():

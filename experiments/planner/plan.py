@@ -9,6 +9,7 @@ from statistics import fmean
 
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
 from faultline.experiments.planner.verification import Simulated, steps_needed, verify
@@ -17,7 +18,6 @@ from faultline.strategies.errors import StrategyError
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies, strategy_class
 
-_HUNDRED_YEARS_S = 100 * 365.25 * DAY_S
 _NEEDS_LAYOUT = "its options say how a group is cut into stages or domains: name it in --schemes"
 
 
@@ -243,17 +243,16 @@ def make_plan(
 def why_untrained(situation: Situation, choice: Choice) -> str | None:
     """Return why a choice would not finish in time, None if it would.
 
-    The horizon is ``job.time_limit_s``, or a hundred years. A job that is done within its first
+    The horizon is ``job.time_limit_s``. A job that is done within its first
     life is not held up by restarts, and passes; so does a scheme that goes on with broken groups,
     of which no closed form tells.
     """
     if strategy_class(choice.scheme).tracks_components:
         return None
     job, durations = situation.scenario.job, situation.durations
-    limit_s = job.time_limit_s
-    horizon_s = _HUNDRED_YEARS_S if limit_s is None else limit_s
+    horizon_s = HUNDRED_YEARS_S if job.time_limit_s is None else job.time_limit_s
     horizon = _long_time(horizon_s)
-    if limit_s is not None:
+    if horizon_s != HUNDRED_YEARS_S:
         horizon = f"job.time_limit_s ({horizon})"
     needed_s, restart_s = choice.ratio * situation.ideal_s, durations.restart_s + durations.load_s
     if needed_s <= horizon_s or choice.steps_per_life >= job.steps:

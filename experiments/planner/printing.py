@@ -40,7 +40,7 @@ def print_plan(
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    console.print(text, style=style, soft_wrap=True)
 
 
 def _left_out(plan: Plan) -> list[str]:

@@ -15,6 +15,7 @@ from faultline.experiments.plugins.engines import SchemeError, check_engines
 from faultline.simulator.contract import Contract, ContractError
 from faultline.strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, WipeOut
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.recovery import Recovery
 
 _LIVES = 20
 """Lives, from a restart to the next, that a scheme of each redundancy is led through."""
@@ -221,6 +222,7 @@ def _check_lives(subject: Subject) -> None:
             plan = strategy.plan()
             if isinstance(verdict, Continue) and plan.members:
                 _check_conserved(subject, plan)
+                _check_recovery(subject, verdict.recovery)
                 _require(strategy.plan() is plan, subject, _ANOTHER_PLAN)
             elif strategy.restart_replaces:
                 again = copy.deepcopy(strategy)
@@ -284,8 +286,18 @@ def _check_returns(subject: Subject) -> None:
         _require(after == first, subject, "is not as at its start when all dropped groups are back")
 
 
+def _check_recovery(subject: Subject, recovery: object) -> None:
+    """Refuse a recovery that the scheme has not announced: its price could not be looked up."""
+    right = recovery is None or isinstance(recovery, Recovery)
+    _require(right, subject, f"needs {recovery!r} to recover: use a Recovery, or None")
+    kinds = subject.scheme.recoveries
+    if isinstance(recovery, Recovery):
+        known = recovery.kind in kinds
+        _require(known, subject, f"needs {recovery.kind}, and recoveries lists {', '.join(kinds)}")
+
+
 def _check_components(subject: Subject) -> None:
-    """Components that are repaired leave no trace, and nobody waits longer than for ever."""
+    """Components that are repaired leave no trace."""
     if not subject.scheme.tracks_components:
         return
     for redundancy in subject.redundancies():
@@ -301,8 +313,8 @@ def _check_components(subject: Subject) -> None:
                 for known in hits[: place + 1]:
                     strategy.on_hit(known)
                 contract.restarted()
-        waits = [strategy.on_repair(hit) for hit in hits]
-        _require(all(isfinite(wait) and wait >= 0 for wait in waits), subject, f"waits {waits} s")
+        for hit in hits:
+            _check_recovery(subject, strategy.on_repair(hit))
         if strategy.repairs_wait_for_restart:
             strategy.restart()
         missing = sorted(set(range(subject.groups)) - set(strategy.plan().members))

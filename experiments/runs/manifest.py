@@ -6,10 +6,9 @@ cut off or edited later is told apart by its checksum.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
-import os
-import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,8 +16,10 @@ from typing import Any
 
 import numpy as np
 from faultline.experiments.config.grid import EngineName
+from faultline.platforms.files import read_file, write_file
+from pydantic import TypeAdapter, ValidationError
 
-TEMPORARY_SUFFIX = ".tmp"
+_BEFORE_CONTENT = len('{"checksum":""') + 64
 
 
 class DamagedError(ValueError):
@@ -31,7 +32,9 @@ def seal(content: dict[str, Any]) -> bytes:
     Numbers keep every bit. A value may be infinite or NaN, which JSON proper does not know and
     Python's reads back.
     """
-    return _dump({"checksum": _checksum(content), **content}) + b"\n"
+    body = json.dumps(content, separators=(",", ":"), default=_plain).encode()
+    checksum = hashlib.sha256(body).hexdigest().encode()
+    return b'{"checksum":"%b"%b%b\n' % (checksum, b"," if content else b"", body[1:])
 
 
 def unseal(sealed: bytes) -> dict[str, Any]:
@@ -48,45 +51,12 @@ def unseal(sealed: bytes) -> dict[str, Any]:
         raise DamagedError("cut off, or no JSON") from error
     if not isinstance(content, dict) or "checksum" not in content:
         raise DamagedError("not written by a sweep")
-    if content.pop("checksum") != _checksum(content):
+    checksum = content.pop("checksum")
+    # What was sealed stands behind the checksum, byte for byte.
+    body = b"{" + sealed[_BEFORE_CONTENT:].removesuffix(b"\n").removeprefix(b",")
+    if checksum != hashlib.sha256(body).hexdigest():
         raise DamagedError("does not match its checksum")
     return content
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there as a whole or not at all, also if the machine loses power.
-
-    The temporary file beside it is named after this process, and removed if anything goes wrong.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
-    owner = f"{socket.gethostname()}-{os.getpid()}"
-    draft = path.with_name(f".{path.name}.{owner}{TEMPORARY_SUFFIX}")
-    try:
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-
-
-def is_temporary(name: str) -> bool:
-    """Tell whether a file of this name is one that `write_atomically` had no time to finish."""
-    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
-
-
-def _checksum(content: dict[str, Any]) -> str:
-    return hashlib.sha256(_dump(content)).hexdigest()
-
-
-def _dump(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, separators=(",", ":"), default=_plain).encode()
 
 
 def _plain(value: object) -> object:
@@ -95,6 +65,25 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no place in a record")
 
 
+def read_own(path: Path | str) -> bytes:
+    """Return the content of a file of a results folder.
+
+    Raises
+    ------
+    DamagedError
+        If it is a link, or anything else that nobody wrote as such a file.
+    OSError
+        If it cannot be read, or is not there.
+    """
+    try:
+        return read_file(path, _LARGEST_BYTES, follow=False)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ELOOP, errno.EFBIG):
+            raise DamagedError(error.strerror) from error
+        raise
+
+
+_LARGEST_BYTES = 2**30
 FILE = "sweep.json"
 FORMAT = 1
 
@@ -154,9 +143,12 @@ class Manifest:
         return hashlib.sha256(self.encoded()).hexdigest()
 
 
+_MANIFEST = TypeAdapter(Manifest)
+
+
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Put the manifest in its place, all at once."""
-    write_atomically(directory / FILE, manifest.encoded())
+    write_file(directory / FILE, manifest.encoded())
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -169,16 +161,17 @@ def read_manifest(directory: Path) -> Manifest:
     OSError
         If it cannot be read, or is not there.
     """
-    path = directory / FILE
-    if path.exists() and not path.is_file():
-        raise DamagedError("not a regular file")
-    content = unseal(path.read_bytes())
+    content = unseal(read_own(directory / FILE))
     if content.get("format") != FORMAT:
         raise DamagedError(f"has format {content.get('format')!r}, this version knows {FORMAT}")
     try:
-        return Manifest(**content)
-    except TypeError as error:
+        found = _MANIFEST.validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
         raise DamagedError("not the manifest of a sweep") from error
+    fits = all(len(values) == len(found.keys) for values in found.points)
+    if not fits or len(found.run_ids) != len(found.points) * len(found.seeds):
+        raise DamagedError("not the manifest of a sweep")
+    return found
 
 
 def first_difference(old: Manifest, new: Manifest) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -26,13 +25,11 @@ from faultline.experiments.runs.point import (
 )
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.store import StoredRun, open_store
+from faultline.experiments.screen import Screen, text_column
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
 _LINE_EVERY_S = 30.0
-
-QUIET = "FAULTLINE_QUIET"
-"""The environment variable by which results alone are told, here and in all that is started."""
 
 
 class Display:
@@ -52,10 +49,10 @@ class Display:
         self._console, self._name, self._total, self._before = console, name, total, done
         self._began_s = self._told_s = time.monotonic()
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            text_column("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[pace]}"),
+            text_column("{task.fields[pace]}"),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -87,7 +84,7 @@ class Display:
             self._say(f"{self._name}: {done} of {self._total} runs, {pace}")
 
     def _say(self, line: str) -> None:
-        self._console.print(line, highlight=False, soft_wrap=True)
+        self._console.print(line, soft_wrap=True)
 
     def _pace(self, done: int, failed: int) -> str:
         """Return rate, time left and number of failed runs in a few words."""
@@ -153,8 +150,8 @@ def play(
     RuntimeError
         If it failed by a mistake of the program; with its traceback.
     """
-    console = message_console()
-    shown = console if title is not None else Console(quiet=True)
+    console = Screen(stderr=True)
+    shown = console if title is not None else Screen(quiet=True)
     done_of_task = on_done or (lambda: None)
 
     def collect(asked: list[Request], done: int, take: Callable[[Result], None]) -> None:
@@ -223,11 +220,6 @@ def _labelled(task: Task, value: Any) -> Any:
     return {**dict(task.labels), **value} if task.labels else value
 
 
-def message_console() -> Console:
-    """Return where progress and notes go: the standard error, unless quiet was asked for."""
-    return Console(stderr=True, quiet=QUIET in os.environ)
-
-
 def tell_on(console: Console) -> Callable[[str], None]:
     """Return what prints a line as it is."""
-    return lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return lambda line: console.print(line, soft_wrap=True)

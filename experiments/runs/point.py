@@ -71,7 +71,7 @@ class KnownDurations:
     """
 
     # What in a scenario its durations do not depend on.
-    WITHOUT = frozenset({"name", "description", "strategy", "failures", "detection"})
+    WITHOUT = frozenset({"name", "description", "strategy", "failures"})
 
     def __init__(self, size: int = 64) -> None:
         self._size = size

@@ -274,6 +274,7 @@ _DEFINED = (
     _source("all_reduce", "the all-reduce"),
     _source("checkpoint", "a checkpoint"),
     _source("restart", "a restart"),
+    _source("recovery", "what failures cost that need no restart"),
     _text(
         "protection",
         "protection",

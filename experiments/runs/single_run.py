@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.trace_file import LARGEST_BYTES as LARGEST_TRACE
 from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.filled import filled_in
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file, traffic_of
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.job.step_times import placed_step
 from faultline.experiments.runs.record import PlayedRun, Record, record_of
+from faultline.platforms.files import read_file
 from faultline.platforms.preset_library import preset_names
+from faultline.platforms.xml_reader import LARGEST_BYTES as LARGEST_XML
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
 from faultline.simulator.simgrid_engine.process import run_on_simgrid
@@ -130,7 +132,7 @@ def _digest(scenario: Scenario, without: dict[str, set[str]]) -> str:
     said = scenario.model_dump_json(exclude={"name": True, "description": True, **without})
     digest = hashlib.sha256(said.encode())
     if scenario.platform.file not in preset_names():
-        digest.update(Path(scenario.platform.file).read_bytes())
+        digest.update(read_file(scenario.platform.file, LARGEST_XML))
     for path in failure_files(scenario):
-        digest.update(path.read_bytes())
+        digest.update(read_file(path, LARGEST_TRACE))
     return digest.hexdigest()[:12]

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import socket
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -22,13 +23,14 @@ from faultline.experiments.runs.manifest import (
     DamagedError,
     Manifest,
     first_difference,
-    is_temporary,
     read_manifest,
+    read_own,
     seal,
     unseal,
-    write_atomically,
     write_manifest,
 )
+from faultline.experiments.runs.record import column
+from faultline.platforms.files import is_draft, write_file
 
 FOLDER = "runs"
 SET_ASIDE = "set-aside"
@@ -80,7 +82,19 @@ class Misplaced:
 
 def write_run(directory: Path, run: StoredRun) -> None:
     """Put a run in its place in a store, all at once."""
-    write_atomically(directory / FOLDER / f"{run.run_id}{_SUFFIX}", seal(asdict(run)))
+    write_file(directory / FOLDER / f"{run.run_id}{_SUFFIX}", seal(asdict(run)))
+
+
+_OF_KIND: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "count": (int,),
+    "number": (int, float, bool),
+}
+_TYPES = [
+    {"run_id": str, "error": error, "code": str, "wall_s": wall_s}
+    for error in (str, type(None))
+    for wall_s in (float, int)
+]
 
 
 def read_runs(
@@ -106,38 +120,63 @@ def read_runs(
     """
     runs: dict[str, StoredRun] = {}
     misplaced: list[Misplaced] = []
+    shapes: set[Any] = set()
+    folder = directory / FOLDER
+    if os.path.lexists(folder) and not _is_own_folder(folder):
+        return runs, [Misplaced(folder, "no folder")]
     with suppress(FileNotFoundError):
-        for path in sorted((directory / FOLDER).iterdir()):
-            name = path.name
+        for name in sorted(entry.name for entry in os.scandir(folder)):
             known = name.removesuffix(_SUFFIX) in wanted
-            if is_temporary(name) or not (known or alone):
+            if is_draft(name) or not (known or alone):
                 continue
             try:
-                run = _read(path)
+                run = _read(folder, name)
                 if not known:
                     raise DamagedError("a run that is not in the grid")
+                if alone:
+                    _check_record(run.record, shapes)
             except DamagedError as error:
-                misplaced.append(Misplaced(path, str(error)))
+                misplaced.append(Misplaced(folder / name, str(error)))
             else:
                 runs[run.run_id] = run
     return runs, misplaced
 
 
-def _read(path: Path) -> StoredRun:
-    if path.is_dir():
-        raise DamagedError("a folder")
-    if not path.is_file():
-        # A pipe would keep its reader waiting for ever, and a link may lead nowhere.
-        raise DamagedError("not a regular file")
-    try:
-        run = StoredRun(**unseal(path.read_bytes()))
-    except TypeError as error:
-        raise DamagedError("not the file of a run") from error
+def _read(folder: Path, name: str) -> StoredRun:
+    content = unseal(read_own(f"{folder}/{name}"))
+    # A sweep may have a hundred thousand of these files: no slower check of the types than this.
+    if {key: type(value) for key, value in content.items() if key != "record"} not in _TYPES:
+        raise DamagedError("not the file of a run")
+    run = StoredRun(**content)
     if (run.record is None) == (run.error is None):
         raise DamagedError("not the file of a run")
-    if path.name != run.run_id + _SUFFIX:
+    if name != run.run_id + _SUFFIX:
         raise DamagedError(f"is the run {run.run_id} under another name")
     return run
+
+
+def _check_record(record: Any, shapes: set[Any]) -> None:
+    """Refuse a record whose values are of other types than its columns; None is of any.
+
+    Most records of a sweep have the same columns with the same types: those seen are in `shapes`.
+    """
+    if record is None:
+        return
+    if not isinstance(record, dict):
+        raise DamagedError("not the record of a run")
+    shape = (tuple(record), tuple(map(type, record.values())))
+    if shape in shapes:
+        return
+    for name, value in record.items():
+        defined = column(name)
+        fitting = _OF_KIND[defined.kind] if defined else (str, int, float, bool)
+        if value is not None and type(value) not in fitting:
+            raise DamagedError(f"has a value in {name[:100]!r} that is none of a record")
+    shapes.add(shape)
+
+
+def _is_own_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 @dataclass
@@ -276,16 +315,19 @@ def _check_asked(directory: Path, manifest: Manifest, tell: Tell) -> None:
 
 def _remove_temporary_files(directory: Path) -> None:
     for folder in (directory, directory / FOLDER):
-        if folder.is_dir():
+        if _is_own_folder(folder):
             for path in folder.iterdir():
-                if is_temporary(path.name):
+                if is_draft(path.name):
                     path.unlink(missing_ok=True)
 
 
 def set_aside(directory: Path, found: Misplaced, tell: Tell) -> None:
     """Move what does not belong there out of the way, and tell of it."""
     folder = directory / SET_ASIDE
-    folder.mkdir(exist_ok=True)
+    if not os.path.lexists(folder):
+        folder.mkdir()
+    elif not _is_own_folder(folder):
+        raise UserError(f"{folder}: no folder, where something damaged is to go; remove it")
     number, target = 1, folder / found.path.name
     while os.path.lexists(target):
         number += 1
@@ -308,7 +350,7 @@ def locked(directory: Path, tell: Tell) -> Iterator[bool]:
         Whether the directory is ours alone. Some network file systems have no locks; there two
         sweeps at once play some runs twice, and results still appear whole.
     """
-    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = _open_lock(directory / LOCK)
     try:
         alone = _acquire(descriptor, directory, tell)
         if alone:
@@ -320,6 +362,23 @@ def locked(directory: Path, tell: Tell) -> Iterator[bool]:
         yield alone
     finally:
         os.close(descriptor)
+
+
+def _open_lock(path: Path) -> int:
+    """Open a lock that is nothing but a lock: what it says is overwritten."""
+    remedy = "remove it, unless another sweep is under way here"
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise
+        raise UserError(f"{path}: no lock but a link, a folder or a socket; {remedy}") from error
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(descriptor)
+        raise UserError(f"{path}: no lock but a pipe, or another file as well; {remedy}")
+    return descriptor
 
 
 def _acquire(descriptor: int, directory: Path, tell: Tell) -> bool:

@@ -15,6 +15,7 @@ from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
 from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.scenario import Scenario, set_key
 from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import is_measured, resolve
 from faultline.experiments.runs.manifest import FORMAT, Manifest, name_point
@@ -135,8 +136,8 @@ class _Check:
         if redundancy is None:
             return
         strategy = scenario.strategy
-        groups, options = scenario.job.groups, strategy.options()
-        scheme = (strategy.name, groups, redundancy, options.model_dump_json())
+        groups, options = scenario.job.groups, scheme_options(scenario)
+        scheme = (strategy.name, groups, redundancy, options.model_dump_json(), options.job)
         if scheme not in self._built:
             strategy_class(strategy.name)(groups, redundancy, options)
             self._built.add(scheme)

@@ -18,10 +18,10 @@ from faultline.experiments.runs.manifest import (
     DamagedError,
     Manifest,
     read_manifest,
-    write_atomically,
 )
 from faultline.experiments.runs.record import column
 from faultline.experiments.runs.store import FOLDER, Misplaced, StoredRun, read_runs
+from faultline.platforms.files import write_file
 
 PARQUET = "table.parquet"
 CSV = "table.csv"
@@ -144,15 +144,20 @@ def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
         "error": pa.array([run.error for run, _, _ in rows], pa.string()),
         "code": pa.array([run.code for run, _, _ in rows], pa.string()),
     }
-    for position, key in enumerate(manifest.keys):
-        columns[key] = pa.array([values[position] for _, values, _ in rows])
-    columns["seed"] = pa.array([seed for _, _, seed in rows], pa.int64())
-    records = [run.record or {} for run, _, _ in rows]
-    for name in dict.fromkeys(name for record in records for name in record):
-        if name not in columns:
-            defined = column(name)
-            kind = _TYPES.get(defined.kind) if defined is not None else None
-            columns[name] = pa.array([record.get(name) for record in records], kind)
+    try:
+        for position, key in enumerate(manifest.keys):
+            columns[key] = pa.array([values[position] for _, values, _ in rows])
+        columns["seed"] = pa.array([seed for _, _, seed in rows], pa.int64())
+        records = [run.record or {} for run, _, _ in rows]
+        for name in dict.fromkeys(name for record in records for name in record):
+            if name not in columns:
+                defined = column(name)
+                kind = _TYPES.get(defined.kind) if defined is not None else None
+                columns[name] = pa.array([record.get(name) for record in records], kind)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise UserError(
+            f"its runs do not fit into one table ({error}); play the grid into another folder"
+        ) from error
     return pa.table(columns)
 
 
@@ -169,13 +174,13 @@ def write_tables(directory: Path, manifest: Manifest, runs: Mapping[str, StoredR
     table = make_table(manifest, runs)
     text: str = frame_of(table).to_csv(index=False, lineterminator="\n")
     csv = text.encode()
-    write_atomically(directory / CSV, csv)
+    write_file(directory / CSV, csv)
     table = table.replace_schema_metadata(
         {_PLAN: manifest.digest(), _CSV_DIGEST: hashlib.sha256(csv).hexdigest()}
     )
     parquet = io.BytesIO()
     pq.write_table(table, parquet, compression="zstd", write_page_checksum=True)
-    write_atomically(directory / PARQUET, parquet.getvalue())
+    write_file(directory / PARQUET, parquet.getvalue())
 
 
 def remove_tables(directory: Path) -> None:

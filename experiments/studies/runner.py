@@ -9,6 +9,7 @@ from faultline.experiments.analysis.printing import Printed, printed
 from faultline.experiments.figures.style import figure_style, save_figure
 from faultline.experiments.studies.base import Study
 from faultline.experiments.studies.stage import Stage
+from faultline.platforms.files import write_file
 
 
 def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
@@ -27,7 +28,7 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
         tables["rows"] = pd.DataFrame([row.as_dict() for row in rows])
     for name, table in tables.items():
         path = stage.directory / f"{name}.csv"
-        table.to_csv(path, index=False, float_format=study.float_format)
+        write_file(path, table.to_csv(index=False, float_format=study.float_format))
     drawn = []
     for name, draw in study.figures(results).items():
         with figure_style():

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import pandas as pd
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Call, Point
+from faultline.experiments.screen import text_column
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -45,7 +46,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self._progress = Progress(
-            TextColumn("{task.description:22}"),
+            text_column("{task.description:22}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),

@@ -23,7 +23,9 @@ from faultline.simulator.phases import (
     Save,
     Stall,
 )
+from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
 from faultline.simulator.simgrid_engine.channel import Channel
+from faultline.simulator.simgrid_engine.evenness import longest_flow_s
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
@@ -40,8 +42,9 @@ from faultline.simulator.simgrid_engine.rank import (
     SleepOrder,
     WriteOrder,
 )
-from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint
+from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, transfer
 from faultline.simulator.simgrid_engine.traffic import Traffic
+from faultline.strategies.recovery import Recovery
 
 
 class SimgridEngine:
@@ -71,10 +74,10 @@ class SimgridEngine:
             [[simgrid.Host.by_name(name) for name in hosts] for hosts in traffic.hosts],
             self.clocks,
             job.rules,
-            job.durations.restart_s,
             self._news,
             lambda group: Rank(group, work.compute_s, paces[group], self._news, self._activities),
         )
+        self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         self._arrived: set[int] = set()
         self._all_reduces = 0
         self._played_steps = PlayedSteps(traffic.step) if traffic.step else None
@@ -299,8 +302,9 @@ class SimgridEngine:
         self.failure_injector.carry_on(phase.carried_on)
         # What they still have to compute, if anything, is ordered next.
         self._arrived.update(phase.carried_on)
-        duration_s = self._job.durations.reconfigure_s(len(phase.members)) + phase.stall_s
+        duration_s = self._recovery_times.duration_s(phase.recovery, len(phase.members))
         simgrid.this_actor.sleep_for(duration_s)
+        self._move(phase.recovery, phase.members)
         return Outcome(simgrid.Engine.clock, struck=self.clocks.collect(phase.asks))
 
     def _stall(self, phase: Stall) -> Outcome:
@@ -333,7 +337,11 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _restart(self, phase: Restart) -> Outcome:
-        self.failure_injector.begin_restart(phase.absent)
+        durations = self._job.durations
+        restart_s = durations.restart_s * self._recovery_times.factor()
+        if phase.lacks_standbys:
+            restart_s += durations.recovery.without_standby_s
+        self.failure_injector.begin_restart(phase.absent, restart_s)
         up: set[int] = set()
         while len(up) < phase.groups - len(phase.absent):
             news = self._news.get()
@@ -362,10 +370,30 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
-        up_at_s = simgrid.Engine.clock + self._job.durations.rejoin_s
+        joining_s = self._recovery_times.duration_s(phase.recovery, len(phase.members))
+        up_at_s = simgrid.Engine.clock + joining_s
         self.failure_injector.readmit(phase.groups, up_at_s)
         self._sleep_until(up_at_s)
+        self._move(phase.recovery, phase.members)
         return Outcome(simgrid.Engine.clock)
+
+    def _move(self, recovery: Recovery | None, members: Sequence[int]) -> None:
+        """Let state move; anew from others, as often as one of those fails that send or receive."""
+        if recovery is None or not self._job.moves(recovery):
+            return
+        state, down = self._traffic.state, self.failure_injector.down
+        able = [group for group in members if group not in down]
+        moves = recovery.moves
+        while moves := tuple(move for move in moves if move.group not in down):
+            start_s = simgrid.Engine.clock
+            sent = sent_moves(moves, self._job.work.groups, able)
+            flows = state.flows(sent)
+            self._activities[0] += len(flows)
+            if transfer(flows):
+                return
+            # Nobody knows that something is lacking before all of it should be there.
+            self._sleep_until(start_s + longest_flow_s(flows))
+            able = [group for group in able if group not in down]
 
     @staticmethod
     def _sleep_until(time_s: float) -> None:

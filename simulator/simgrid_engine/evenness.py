@@ -71,6 +71,20 @@ def _edges(groups: Groups, near: int, far: int) -> list[Edge]:
     return list(zip(groups[near], groups[far % len(groups)], strict=True))
 
 
+def longest_flow_s(flows: Sequence[tuple[str, str, int]]) -> float:
+    """Return the seconds until some flows have arrived, were all as large as the largest.
+
+    Parameters
+    ----------
+    flows : sequence of (str, str, int)
+        Sender, receiver and bytes of each.
+    """
+    if not flows:
+        return 0.0
+    latency_s, s_per_byte = _way([flow[:2] for flow in flows])
+    return latency_s + max(flow[2] for flow in flows) * s_per_byte
+
+
 def _way(edges: Iterable[Edge]) -> tuple[float, float]:
     """Return latency in s, and s a byte, of equal flows that start at once over some edges.
 

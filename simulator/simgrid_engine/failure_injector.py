@@ -40,8 +40,6 @@ class FailureInjector:
         When each group fails.
     rules : Rules
         What a failure during a restart does.
-    restart_s : float
-        Seconds that a group's restart takes.
     news : Channel
         Where deaths are announced.
     new_rank : callable
@@ -53,14 +51,13 @@ class FailureInjector:
         hosts: list[list[simgrid.Host]],
         clocks: FailureClocks,
         rules: Rules,
-        restart_s: float,
         news: Channel[News],
         new_rank: Callable[[int], Rank],
     ) -> None:
         self._hosts = hosts
         self._clocks = clocks
         self._rules = rules
-        self._restart_s = restart_s
+        self._restart_s = 0.0
         self._news = news
         self._new_rank = new_rank
         self._wake: Channel[bool] = Channel()
@@ -86,9 +83,9 @@ class FailureInjector:
             self._start(group, 0.0, announce=False)
         self._wake.put(True)
 
-    def begin_restart(self, absent: Collection[int]) -> None:
-        """Bring every group up anew, but for those that stay away."""
-        now_s = simgrid.Engine.clock
+    def begin_restart(self, absent: Collection[int], restart_s: float) -> None:
+        """Bring every group up anew in so many seconds, but for those that stay away."""
+        now_s, self._restart_s = simgrid.Engine.clock, restart_s
         self._booting = Booting()
         for group in range(len(self._hosts)):
             if group in self._unnoticed:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
@@ -25,6 +26,10 @@ from faultline.strategies.base import Strategy
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+_ATTEMPTS = 4
+# What `multiprocessing` says of a child whose end nobody has seen.
+_FORK_SERVER_IS_GONE = 255
 
 
 _SCRIPT = {"__file__", "__spec__"}
@@ -65,22 +70,45 @@ def in_own_process(
 ) -> Result:
     """Call a module-level function in a fresh process and return what it returns.
 
+    A process that somebody kills, or the one it is forked from, is replaced: the function must come
+    to the same result however often it is called.
+
     Raises
     ------
     SimulationError
-        If the process died, as it does where SimGrid aborts.
+        If the process died, as it does where SimGrid aborts, or was killed again and again.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process"])
-    with ProcessPoolExecutor(1, mp_context=context, initializer=_begin) as pool:
-        try:
-            with _script_left_alone():
-                future = pool.submit(function, *args, **kwargs)
-            return future.result()
-        except BrokenProcessPool as error:
-            raise SimulationError("SimGrid aborted the simulation") from error
-        except (RuntimeError, TypeError) as error:
+    for _ in range(_ATTEMPTS):
+        receiving, sending = context.Pipe(duplex=False)
+        process = context.Process(
+            target=_answer, args=(sending, function, args, kwargs), daemon=True
+        )
+        with receiving:
+            try:
+                with _script_left_alone():
+                    process.start()
+                sending.close()
+                result, error = receiving.recv()
+            except (EOFError, ConnectionError):
+                sending.close()
+                if _was_killed(process):
+                    continue
+                raise SimulationError("SimGrid aborted the simulation") from None
+            finally:
+                if process.pid is not None:
+                    process.kill()
+                    process.join()
+        if error is None:
+            return cast(Result, result)
+        if isinstance(error, (RuntimeError, TypeError)):
             raise SimulationError(f"SimGrid refused to go on: {error}") from error
+        raise error
+    raise SimulationError(
+        f"the process of the simulation was killed, {_ATTEMPTS} times in a row: perhaps the "
+        "machine ran out of memory"
+    )
 
 
 @contextmanager
@@ -98,9 +126,29 @@ def _script_left_alone() -> Iterator[None]:
         names.update(hidden)
 
 
-def _begin() -> None:
+def _was_killed(process: ForkServerProcess) -> bool:
+    """Whether a process was killed, or never begun as the one it is forked from was."""
+    if process.pid is None:
+        return True
+    process.join()
+    return process.exitcode in (-signal.SIGKILL, _FORK_SERVER_IS_GONE)
+
+
+def _answer(
+    sending: Connection, function: Callable[..., object], args: Any, kwargs: Mapping[str, Any]
+) -> None:
     # An interrupt ends this process at once; the parent says so.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # SimGrid prints what it has against something, and the parent tells it in its own words.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    answer: tuple[object, Exception | None]
+    try:
+        answer = function(*args, **kwargs), None
+    except Exception as error:
+        answer = None, error
+    sending.send(answer)
 
 
 def run_on_simgrid(

@@ -15,8 +15,7 @@ def write_checkpoint(hosts: Sequence[str], storage: str, size_bytes: float) -> b
     On an idle fabric this takes the route's latency and the bytes over the share of bandwidth that
     max-min fairness gives each flow. Returns False if one of them broke off.
     """
-    target = simgrid.Host.by_name(storage)
-    return _transfer([(simgrid.Host.by_name(host), target) for host in hosts], size_bytes)
+    return transfer([(host, storage, round(size_bytes)) for host in hosts])
 
 
 def load_checkpoint(
@@ -31,32 +30,40 @@ def load_checkpoint(
     them one latency an edge later. Blocks the calling actor; returns False if a host was down or
     went down.
     """
-    nodes = [[simgrid.Host.by_name(name) for name in hosts] for hosts in groups]
-    source = simgrid.Host.by_name(storage)
-    chain = list(pairwise(nodes)) if readers == "one-group" else []
-    reading = nodes[:1] if readers == "one-group" else nodes
+    chain = list(pairwise(groups)) if readers == "one-group" else []
+    reading = groups[:1] if readers == "one-group" else groups
+    each = round(size_bytes)
     stages = [
-        [(source, node) for hosts in reading for node in hosts],
-        [edge for near, far in chain for edge in zip(near, far, strict=True)],
+        [(storage, host, each) for hosts in reading for host in hosts],
+        [(*edge, each) for near, far in chain for edge in zip(near, far, strict=True)],
     ]
     for transfers in stages:
-        # SimGrid aborts where a transfer to a host begins that is off.
-        if not all(node.is_on for hosts in nodes for node in hosts):
+        # Also of those who have their share by now, all have to be up.
+        if not all(simgrid.Host.by_name(host).is_on for hosts in groups for host in hosts):
             return False
-        if not _transfer(transfers, size_bytes):
+        if not transfer(transfers):
             return False
-    simgrid.this_actor.sleep_for(sum(near[0].route_to(far[0])[1] for near, far in chain[1:]))
+    ends = [tuple(map(simgrid.Host.by_name, (near[0], far[0]))) for near, far in chain[1:]]
+    simgrid.this_actor.sleep_for(sum(near.route_to(far)[1] for near, far in ends))
     return True
 
 
-def _transfer(transfers: Sequence[tuple[simgrid.Host, simgrid.Host]], size_bytes: float) -> bool:
-    """Send the same bytes between all pairs at once; False if one of the flows broke off.
+def transfer(flows: Sequence[tuple[str, str, int]]) -> bool:
+    """Send bytes from hosts to hosts, all at once; False if one of the flows broke off.
 
     All flows are waited for, also after one has failed: SimGrid does not survive that a flow is
-    forgotten while it runs.
+    forgotten while it runs. It aborts where a flow begins at a host that is off, so none does.
+
+    Parameters
+    ----------
+    flows : sequence of (str, str, int)
+        Sender, receiver and bytes of each.
     """
-    flows = [simgrid.Comm.sendto_async(near, far, round(size_bytes)) for near, far in transfers]
-    arrived = [_arrives(flow) for flow in flows]
+    ends = {name: simgrid.Host.by_name(name) for flow in flows for name in flow[:2]}
+    if not all(host.is_on for host in ends.values()):
+        return False
+    begun = [simgrid.Comm.sendto_async(ends[near], ends[far], size) for near, far, size in flows]
+    arrived = [_arrives(flow) for flow in begun]
     return all(arrived)
 
 

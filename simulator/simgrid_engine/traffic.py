@@ -8,6 +8,7 @@ from typing import Literal
 
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.simgrid_engine.group_state import GroupState
 
 Readers = Literal["one-group", "every-group"]
 """Who reads a checkpoint from the storage: one group, which passes it on, or all at once."""
@@ -36,6 +37,8 @@ class Traffic:
         Bytes of a checkpoint that each GPU host writes and loads; None for as many as of gradients.
     step : PlacedStep or None
         What every rank does in a step, where the job says that.
+    gpus_per_group : int or None
+        GPUs that the hosts of a group stand for; None for one each.
     """
 
     hosts: Sequence[Sequence[str]]
@@ -48,6 +51,13 @@ class Traffic:
     readers: Readers = "one-group"
     checkpoint_bytes: float | None = None
     step: PlacedStep | None = None
+    gpus_per_group: int | None = None
+
+    @property
+    def state(self) -> GroupState:
+        """Where the state of the groups lies."""
+        gpus = self.gpus_per_group or len(self.hosts[0])
+        return GroupState(self.hosts, self.checkpoint_bytes_per_rank, gpus, self.storage)
 
     @property
     def checkpoint_bytes_per_rank(self) -> float:

@@ -21,6 +21,7 @@ from faultline.strategies.nonuniform.job_plan import (
     unpacked_replicas,
 )
 from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
+from faultline.strategies.recovery import RecoveryKind
 from pydantic import Field
 
 NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"
@@ -29,14 +30,6 @@ NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"
 class ReplicaOptions(StrategyOptions):
     """Named choices of all schemes that restart with what is left."""
 
-    domain_gpus: int = Field(
-        32,
-        ge=1,
-        le=100_000,
-        description="GPUs of a scale-up domain, which is the tensor-parallel degree of a whole "
-        "replica; a replica's other GPUs are further pipeline stages.",
-        json_schema_extra={"source": f"{NTP_PAPER}: NVL32", "unit": "1"},
-    )
     packing: bool = Field(
         True,
         description="Whether domains with broken GPUs are packed into the fewest replicas.",
@@ -60,6 +53,7 @@ class RestartingReplicas(Strategy):
     the packed domains would not, and these are as many.
     """
 
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
@@ -68,7 +62,7 @@ class RestartingReplicas(Strategy):
     def __init__(self, groups: int, redundancy: int, options: ReplicaOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._packing, self._spare_domains = options.packing, options.spare_domains
-        self._damage = Damage(options.domain_gpus)
+        self._damage = Damage(self.shape.tensor)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self._plan: StepPlan | None = self._whole
 

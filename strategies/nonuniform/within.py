@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from faultline.strategies.base import (
@@ -24,20 +25,13 @@ from faultline.strategies.nonuniform.damage import Damage
 from faultline.strategies.nonuniform.degrees import ReductionRule
 from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.nonuniform.restarting import NTP_PAPER
+from faultline.strategies.recovery import Move, Recovery, RecoveryKind
 from pydantic import Field
 
 
 class WithinOptions(StrategyOptions):
     """Named choices of nonuniform tensor parallelism inside another scheme."""
 
-    domain_gpus: int = Field(
-        32,
-        ge=1,
-        le=100_000,
-        description="GPUs of a scale-up domain, which is the tensor-parallel degree of a whole "
-        "group; a group's other GPUs are further domains.",
-        json_schema_extra={"source": f"{NTP_PAPER}: NVL32", "unit": "1"},
-    )
     least_degree_share: float = Field(
         0.875,
         ge=0,
@@ -59,24 +53,6 @@ class WithinOptions(StrategyOptions):
             },
         },
     )
-    local_batch: int = Field(
-        8,
-        ge=1,
-        le=10_000,
-        description="Sequences of a shard type; a smaller batch is cut by whole sequences.",
-        json_schema_extra={
-            "source": f"{NTP_PAPER}: 8 sequences a replica",
-            "unit": "1",
-        },
-    )
-    carry_on_s: float = Field(
-        60.0,
-        ge=0,
-        le=1e9,
-        description="What all wait while a hit group is started at a lower degree, and fetches "
-        "from another group what its broken GPUs held.",
-        json_schema_extra={"source": "assumption: one group's processes start anew", "unit": "s"},
-    )
     repairs: Literal["at-once", "at-restart"] = Field(
         "at-once",
         description="When a group that works on gets its repaired GPUs back.",
@@ -84,13 +60,6 @@ class WithinOptions(StrategyOptions):
             "source": "choice: as early as possible",
             "choices": {"at-once": "at the next step", "at-restart": "with a global restart only"},
         },
-    )
-    repair_stall_s: float = Field(
-        60.0,
-        ge=0,
-        le=1e9,
-        description="What all wait while a group goes back to a higher degree.",
-        json_schema_extra={"source": "assumption: as long as going down", "unit": "s"},
     )
 
 
@@ -105,6 +74,7 @@ class NonuniformWithin(Strategy):
 
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink", "change-of-degree")
     inner: ClassVar[type[Strategy]]
     """The scheme that is told of groups that die."""
 
@@ -112,7 +82,7 @@ class NonuniformWithin(Strategy):
         super().__init__(groups, redundancy, options)
         self._options = options
         self._inner = self._inner_scheme(groups, redundancy, options)
-        self._damage = Damage(options.domain_gpus)
+        self._damage = Damage(self.shape.tensor)
         self._rule, self._power = ReductionRule(), PowerCurve()
         self._plan = self._inner.plan()
 
@@ -139,7 +109,7 @@ class NonuniformWithin(Strategy):
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         carried_on = tuple(group for group in missing if self._works_on(group))
         dying = tuple(group for group in missing if group not in carried_on)
-        verdict = self._inner.on_failures(dying) if dying else Continue(())
+        verdict = self._inner.on_failures(dying) if dying else Continue((), recovery=None)
         if isinstance(verdict, WipeOut):
             return verdict
         self._damage.forget(verdict.dropped)
@@ -152,14 +122,24 @@ class NonuniformWithin(Strategy):
             {**verdict.patch, **anew},
             verdict.moved_types,
             carried_on,
-            self._options.carry_on_s,
+            self._change_of_degree(carried_on).along_with(verdict.recovery),
         )
 
-    def on_repair(self, hit: Hit) -> float:
+    def on_repair(self, hit: Hit) -> Recovery | None:
         if self._options.repairs == "at-restart" or not self._damage.remove(hit):
-            return 0.0
+            return None
         self._replan()
-        return self._options.repair_stall_s
+        return replace(self._change_of_degree([hit.group]), is_expected=True)
+
+    def _change_of_degree(self, groups: Sequence[int]) -> Recovery:
+        """Return what groups need that go on at another tensor-parallel degree.
+
+        Their processes start anew, and fetch from another group what a broken GPU held: one of a
+        domain's.
+        """
+        domain = self._damage.domain_gpus
+        moves = tuple(Move(group, 0, 0, 1, 1 / domain) for group in groups)
+        return Recovery("change-of-degree", starts_processes=True, moves=moves)
 
     def on_return(self, returning: Sequence[int]) -> None:
         self._inner.on_return(returning)
@@ -215,7 +195,7 @@ class NonuniformWithin(Strategy):
 
         A group that has to compute one sequence at least may still be late; that is let pass.
         """
-        whole = self._options.local_batch
+        whole = self.shape.sequences
         kept = max(1, int(whole / slower + 1e-9))
         return 1.0 - kept / whole
 

@@ -11,7 +11,6 @@ from faultline.strategies.takeover.node_costs import (
     FlopCosts,
     measured_costs_of,
 )
-from faultline.strategies.takeover.restarts import STAGES
 from faultline.strategies.takeover.stage_work import LayerShape
 from faultline.strategies.takeover.techniques import LowRank, Techniques
 from pydantic import Field
@@ -22,23 +21,6 @@ _PAPER = "MeCeFO (NeurIPS 2025)"
 class MecefoOptions(StrategyOptions):
     """Named choices of MeCeFO."""
 
-    stages: int = Field(
-        STAGES,
-        ge=1,
-        le=1000,
-        description="Stages of a pipeline, a node each; a group's GPUs are dealt out to them.",
-        json_schema_extra={"source": f"{_PAPER}: 8", "unit": "1"},
-    )
-    micro_batches: int = Field(
-        8,
-        ge=1,
-        le=100_000,
-        description="Micro-batches of a pipeline in a step.",
-        json_schema_extra={
-            "source": f"derived: with 8, double work slows as measured ({_PAPER}, ablation)",
-            "unit": "1",
-        },
-    )
     cost_model: Literal["calibrated", "flop"] = Field(
         "calibrated",
         description="What a node with several stages costs.",
@@ -90,50 +72,6 @@ class MecefoOptions(StrategyOptions):
             "only_with": {"strategy.mecefo.cost_model": "flop"},
         },
     )
-    hidden: int = Field(
-        4096,
-        ge=1,
-        le=1_000_000,
-        description="Width of the model, for its FLOP.",
-        json_schema_extra={
-            "source": f"{_PAPER}: 7B",
-            "unit": "1",
-            "only_with": {"strategy.mecefo.cost_model": "flop"},
-        },
-    )
-    ffn_hidden: int = Field(
-        11_008,
-        ge=1,
-        le=1_000_000,
-        description="Inner width of its feed-forward network.",
-        json_schema_extra={
-            "source": f"{_PAPER}: 7B",
-            "unit": "1",
-            "only_with": {"strategy.mecefo.cost_model": "flop"},
-        },
-    )
-    sequence_tokens: int = Field(
-        256,
-        ge=1,
-        le=10_000_000,
-        description="Tokens of a sequence.",
-        json_schema_extra={
-            "source": _PAPER,
-            "unit": "1",
-            "only_with": {"strategy.mecefo.cost_model": "flop"},
-        },
-    )
-    micro_batch_tokens: int = Field(
-        8192,
-        ge=1,
-        le=1_000_000_000,
-        description="Tokens of a micro-batch, over which the lifting of low rank spreads.",
-        json_schema_extra={
-            "source": f"{_PAPER}: 256 sequences a pipeline and step for 7B",
-            "unit": "1",
-            "only_with": {"strategy.mecefo.cost_model": "flop"},
-        },
-    )
     takes_over: Literal["lighter", "before", "split", "rebalanced"] = Field(
         "lighter",
         description="Who does the stages of a failed node.",
@@ -148,54 +86,6 @@ class MecefoOptions(StrategyOptions):
             },
         },
     )
-    most_stages: int = Field(
-        4,
-        ge=1,
-        le=1000,
-        description="Stages that fit into the memory of a node; a pipeline that would need more "
-        "idles.",
-        json_schema_extra={
-            "source": "derived: 68 to 75 GB with four of the 7B model, 83 to 92 GB with five, of "
-            "80 GB",
-            "unit": "1",
-        },
-    )
-    state_bytes: float = Field(
-        9.4e10,
-        ge=0,
-        le=1e18,
-        description="Weights and optimizer state of a replica; a stage has its part of them.",
-        json_schema_extra={
-            "source": "derived: 6.7e9 parameters of 14 bytes, 16-bit weights and 32-bit weights "
-            "and moments",
-            "unit": "bytes",
-        },
-    )
-    bandwidth_bytes_per_s: float = Field(
-        25e9,
-        gt=0,
-        le=1e15,
-        description="Bandwidth at which a node fetches a stage from another pipeline.",
-        json_schema_extra={
-            "source": "assumption: an adapter of 200 Gb/s",
-            "unit": "bytes/s",
-        },
-    )
-    transfer_s: float | None = Field(
-        None,
-        ge=0,
-        le=1e9,
-        description="Time in which a stage is fetched; unset: state_bytes / stages / "
-        "bandwidth_bytes_per_s.",
-        json_schema_extra={"source": "derived: its bytes over the bandwidth", "unit": "s"},
-    )
-
-    @property
-    def fetch_s(self) -> float:
-        """Seconds in which a stage is fetched."""
-        if self.transfer_s is not None:
-            return self.transfer_s
-        return self.state_bytes / self.stages / self.bandwidth_bytes_per_s
 
     @property
     def techniques(self) -> Techniques:
@@ -212,8 +102,9 @@ class MecefoOptions(StrategyOptions):
             The techniques were not measured together, and no cost is stated.
         """
         if self.cost_model == "flop":
-            shape = LayerShape(self.hidden, self.ffn_hidden, self.sequence_tokens)
-            return FlopCosts(shape, self.techniques, self.micro_batch_tokens)
+            job = self.job
+            shape = LayerShape(job.hidden, job.ffn_hidden, job.sequence_tokens)
+            return FlopCosts(shape, self.techniques, job.micro_batch_tokens)
         if self.doubled_cost is not None:
             return CalibratedCosts(self.doubled_cost)
         return measured_costs_of(self.techniques)

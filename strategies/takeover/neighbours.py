@@ -86,15 +86,16 @@ class Carriers:
         self._side = side
         self._down: set[int] = set()
 
-    def fail(self, stage: int) -> None:
-        """The node of a stage goes down; it was up."""
+    def fail(self, stage: int) -> tuple[int, ...]:
+        """The node of a stage goes down; it was up. Returns the stages that it did."""
         self._down.add(stage)
         live = [node for node in range(len(self._carrier)) if node not in self._down]
+        orphans = [task for task, node in enumerate(self._carrier) if node == stage]
+        handed_on = tuple(orphans)
         if not live:
-            return
+            return handed_on
         before = [node for node in live if node < stage][-1:]
         behind = [node for node in live if node > stage][:1]
-        orphans = [task for task, node in enumerate(self._carrier) if node == stage]
         if self._side == "before":
             behind = [] if before else behind
         elif self._side == "lighter" and before and behind:
@@ -108,6 +109,7 @@ class Carriers:
                 self._carrier[orphans.pop(0)] = before[0]
             else:
                 self._carrier[orphans.pop()] = behind[0]
+        return handed_on
 
     def come_back(self, stage: int) -> None:
         """The node of a stage is up again; it was down."""
@@ -116,6 +118,10 @@ class Carriers:
         if alone:
             self._carrier = [stage] * len(self._carrier)
         self._carrier[stage] = stage
+
+    def node_of(self, stage: int) -> int:
+        """Return the node that does a stage."""
+        return self._carrier[stage]
 
     def tasks(self) -> tuple[int, ...]:
         """Return how many stages each live node does, in the order of the pipeline."""

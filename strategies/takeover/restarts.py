@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from faultline.strategies.base import StepPlan
 
-STAGES = 8
-"""Stages of a pipeline: MeCeFO (NeurIPS 2025) has pipelines of 8 GPUs."""
-
 NOTHING_LEFT = StepPlan((), 1, batch_share=0.0)
 """There is nobody to take a step; a restart lasts until something is repaired."""
 

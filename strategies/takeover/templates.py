@@ -1,74 +1,187 @@
-"""Pipelines of unequal length: how they are re-formed when nodes are lost, and how fast they are.
+"""Pipeline templates: how the layers of a model are best cut into stages on so many nodes.
 
-Oobleck (SOSP 2023). A pipeline of n nodes has the model's layers dealt out as evenly as whole
-layers allow. A pipeline that lost nodes takes another template; one that is too short for any
-borrows nodes from the others; where none can spare any, it is merged with another.
+Oobleck (SOSP 2023) plans a template for each number of nodes that a pipeline may come to have. No
+stage spans nodes; the GPUs of a node are shared among its stages. A template of S stages whose
+slowest is number k (from 0) is worth
+
+    T = sum + (2 S + k + 1) slowest + sum of the stages from k on,
+
+the time of an iteration of as many micro-batches as keep a pipeline of S stages busy. The best
+template is found by dynamic programming over (stages, layers, nodes, GPUs of a node), and is exact:
+T is ``2 sum + (2 S + 1) slowest`` plus the time by which the stages before k are faster than it,
+so of two ways to cut the same layers that have the same slowest stage, the one with the smaller sum
+and the smaller such slack is never worse, whatever comes before or behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from faultline.strategies.errors import StrategyError
+StageTime = Callable[[int, int, int], float]
+"""``f(first, end, gpus)``: time of one micro-batch, forward and backward, in layers first to
+end - 1 on so many GPUs of a node, the collectives inside the stage included."""
 
 
-def regrouped(nodes: Sequence[int], least: int) -> tuple[int, ...]:
-    """Return the nodes of each pipeline after some were lost, the longest first.
+class Stage(NamedTuple):
+    """Layers ``first`` to ``end - 1`` on some GPUs of a node; `time` is of one micro-batch."""
 
-    Parameters
+    first: int
+    end: int
+    gpus: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A pipeline on some nodes.
+
+    Attributes
     ----------
-    nodes : sequence of int
-        Nodes that are left in each pipeline.
-    least : int
-        Nodes of the shortest pipeline that there is a template for: its memory has to do.
-
-    Returns
-    -------
-    tuple of int
-        Empty where not even one pipeline can be formed.
+    nodes : int
+        Nodes that it takes.
+    stages : tuple of Stage
+        In the order of the layers.
     """
-    left = sorted((n for n in nodes if n > 0), reverse=True)
-    while left and left[-1] < least:
-        if left[0] > least:
-            left[0] -= 1
-            left[-1] += 1
-        elif len(left) > 1:
-            # Two are merged: the shortest with the next.
-            left[-2:] = [left[-2] + left[-1]]
-        else:
-            return ()
-        left.sort(reverse=True)
-    return tuple(left)
+
+    nodes: int
+    stages: tuple[Stage, ...]
+
+    @property
+    def slowest(self) -> float:
+        """Time of a micro-batch in the slowest stage."""
+        return max(stage.time for stage in self.stages)
+
+    @property
+    def total(self) -> float:
+        """Time of a micro-batch in all stages."""
+        return sum(stage.time for stage in self.stages)
+
+    @property
+    def worth(self) -> float:
+        """T of the module's docstring; less is better."""
+        times = [stage.time for stage in self.stages]
+        k = times.index(self.slowest)
+        return self.total + (2 * len(times) + k + 1) * self.slowest + sum(times[k:])
+
+    @property
+    def time_per_micro_batch(self) -> float:
+        """T over S: what batches are dealt out by."""
+        return self.worth / len(self.stages)
+
+    def iteration(self, micro_batches: int) -> float:
+        """Return the time of an iteration: ``(b - 1) slowest + sum``; 0 without micro-batches."""
+        return (micro_batches - 1) * self.slowest + self.total if micro_batches else 0.0
 
 
-def iteration_time(nodes: Sequence[int], layers: int, micro_batches: int) -> int:
-    """Return the time of an iteration, in those that a micro-batch takes in one layer.
+def even_template(layers: int, nodes: int) -> Template:
+    """Return the best template for equal layers, each of time 1, and nodes of one GPU.
 
-    A pipeline whose longest stage has c layers takes ``(m - 1) c + layers`` for m micro-batches;
-    these are dealt out to pipelines so that the last is soonest through.
+    The longer stages come first. Nodes beyond the layers have nothing to do.
+    """
+    stages = min(layers, nodes)
+    each, more = divmod(layers, stages)
+    ends = [(place + 1) * each + min(place + 1, more) for place in range(stages)]
+    cut = zip([0, *ends], ends, strict=False)
+    return Template(nodes, tuple(Stage(first, end, 1, end - first) for first, end in cut))
+
+
+class _Part(NamedTuple):
+    """A way to cut some layers into stages."""
+
+    slowest: float
+    total: float
+    slack: float
+    """By how much the stages before the slowest are faster than it, in all."""
+    stages: tuple[Stage, ...]
+
+    def worth(self) -> float:
+        return 2 * self.total + (2 * len(self.stages) + 1) * self.slowest + self.slack
+
+
+class TemplatePlanner:
+    """Finds the best template for any number of nodes, and remembers what it has found.
 
     Parameters
     ----------
-    nodes : sequence of int
-        Nodes of each pipeline.
     layers : int
         Layers of the model.
-    micro_batches : int
-        Micro-batches of all pipelines together.
-
-    Raises
-    ------
-    StrategyError
-        There is no pipeline.
+    stage_time : callable
+        Time of a micro-batch in a stage.
+    gpus_per_node : int
+        GPUs of a node.
     """
-    if not nodes:
-        raise StrategyError("pipelines", "there is none", "give one or more")
-    longest = [-(-layers // n) for n in nodes]
-    low, high = layers, layers + micro_batches * max(longest)
-    while low < high:
-        middle = (low + high) // 2
-        if sum((middle - layers) // c + 1 for c in longest) >= micro_batches:
-            high = middle
+
+    def __init__(self, layers: int, stage_time: StageTime, gpus_per_node: int = 1) -> None:
+        self._layers = layers
+        self._stage_time = stage_time
+        self._gpus = gpus_per_node
+        self._parts: dict[tuple[int, int, int, int, int], list[_Part]] = {}
+
+    def template(self, nodes: int) -> Template | None:
+        """Return the template of least T over all numbers of stages; None with too few layers."""
+        most = min(self._layers, nodes * self._gpus)
+        found = [
+            part
+            for stages in range(nodes, most + 1)
+            for part in self._ways(stages, 0, self._layers, nodes, self._gpus)
+        ]
+        return Template(nodes, min(found, key=_Part.worth).stages) if found else None
+
+    def templates(self, least: int, most: int) -> Iterator[Template]:
+        """Yield the templates of consecutive numbers of nodes, as far as there are layers."""
+        for nodes in range(least, most + 1):
+            template = self.template(nodes)
+            if template is None:
+                return
+            yield template
+
+    def _ways(self, stages: int, first: int, end: int, nodes: int, gpus: int) -> list[_Part]:
+        """Return the ways to cut layers into stages of which none is worse than another."""
+        asked = (stages, first, end, nodes, gpus)
+        if asked not in self._parts:
+            self._parts[asked] = _best(self._cuts(*asked))
+        return self._parts[asked]
+
+    def _cuts(self, stages: int, first: int, end: int, nodes: int, gpus: int) -> Iterator[_Part]:
+        """Yield ways to cut layers: the first node off, or of a single node its first stage."""
+        if stages < nodes or stages > min(end - first, nodes * gpus):
+            return
+        if stages == 1:
+            time = self._stage_time(first, end, gpus)
+            yield _Part(time, time, 0.0, (Stage(first, end, gpus, time),))
+        elif nodes > 1:
+            for here in range(1, min(gpus, stages - nodes + 1) + 1):
+                for middle in range(first + here, end - (stages - here) + 1):
+                    left = self._ways(here, first, middle, 1, gpus)
+                    yield from _joined(
+                        left, self._ways(stages - here, middle, end, nodes - 1, gpus)
+                    )
         else:
-            low = middle + 1
-    return low
+            for own in range(1, gpus - stages + 2):
+                for middle in range(first + 1, end - stages + 2):
+                    left = self._ways(1, first, middle, 1, own)
+                    yield from _joined(left, self._ways(stages - 1, middle, end, 1, gpus - own))
+
+
+def _joined(left: list[_Part], right: list[_Part]) -> Iterator[_Part]:
+    for before in left:
+        for behind in right:
+            slowest, slack = before.slowest, before.slack
+            if behind.slowest > slowest:
+                slowest = behind.slowest
+                slack = len(before.stages) * slowest - before.total + behind.slack
+            total = before.total + behind.total
+            yield _Part(slowest, total, slack, before.stages + behind.stages)
+
+
+def _best(parts: Iterable[_Part]) -> list[_Part]:
+    """Leave out what has the same slowest stage as another and is no better in sum and slack."""
+    kept: list[_Part] = []
+    for part in sorted(parts, key=lambda one: one[:3]):
+        # Of one slowest stage they come by their sums: a later one has to have less slack.
+        if kept and kept[-1].slowest == part.slowest and kept[-1].slack <= part.slack:
+            continue
+        kept.append(part)
+    return kept

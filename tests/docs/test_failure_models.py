@@ -26,8 +26,10 @@ def test_every_file_and_command_of_the_page_works(
     Path("our-causes.toml").write_text(causes, encoding="utf-8")
     (trace,) = blocks("csv")
     Path("log.csv").write_text(trace, encoding="utf-8")
+    (jobs,) = blocks("text")
+    Path("sacct.txt").write_text(jobs, encoding="utf-8")
     commands = [line for block in blocks("sh") for line in block.splitlines()]
-    assert len(commands) == 7
+    assert len(commands) == 10
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "faultline"
@@ -35,6 +37,8 @@ def test_every_file_and_command_of_the_page_works(
     printed = capsys.readouterr().out
     assert "power-shelf" in printed
     assert "4 failures" in printed
+    assert "2 failures of 17 nodes" in printed
+    assert load_mix("ours.toml").cause[0].per_1000_node_days is not None
     assert Path("llama3.png").read_bytes().startswith(b"\x89PNG")
     assert Path("llama3.csv").read_text(encoding="utf-8").startswith("time,component,cause")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.cli import main
+from faultline.experiments.config.scenario import Scenario
 from faultline.strategies.registry import all_strategies
 
 PAGE = Path(__file__).parents[2] / "docs" / "nonuniform.md"
@@ -34,9 +35,8 @@ def test_commands_run(command: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_it_names_the_schemes_and_their_keys() -> None:
-    known = {key for name in SCHEMES for key in all_strategies()[name].Options.model_fields} | set(
-        SCHEMES
-    )
+    known = {key for name in SCHEMES for key in all_strategies()[name].Options.model_fields}
+    known |= {*SCHEMES, *Scenario().model.model_dump()}
     named = set(re.findall(r"`([a-z_]+|[a-z]+-[a-z-]+)`", TEXT)) - {"slow", "boosted"}
     assert set(SCHEMES) - {"ntp"} <= named
     unknown = named - known - {"smaller-batch", "spare-sound"}
@@ -44,6 +44,4 @@ def test_it_names_the_schemes_and_their_keys() -> None:
     for name in ("dp-drop", "ntp"):
         assert set(all_strategies()[name].Options.model_fields) <= named | {
             "resharding_slowdown",
-            "backward_share",
-            "domain_gpus",
         }

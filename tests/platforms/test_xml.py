@@ -142,7 +142,7 @@ BROKEN = [
     (
         r'(<zone id="management".*\n)',
         r'<cluster id="c"/>\1',
-        "<cluster> is not understood: write out its hosts",
+        "<cluster> is not understood in <zone>: what may stand there is <prop>, <zone>, <host>",
     ),
 ]
 

@@ -11,7 +11,8 @@ from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Durations, Job, Rules, Work
-from faultline.simulator.timeline import Event
+from faultline.simulator.recovery_times import RecoveryPrices
+from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import (
     Continue,
     StepPlan,
@@ -129,7 +130,9 @@ def small_job(
     """
     parts: dict[str, Any] = {
         "work": Work(groups, 4, 10.0, 0.0, 0.1, EverySteps(2)),
-        "durations": Durations(ConstantTime(2.0), 5.0, 3.0, 100.0, 1.0),
+        "durations": Durations(
+            ConstantTime(2.0), 5.0, 3.0, 100.0, RecoveryPrices(stated_s={"shrink": 1.0})
+        ),
         "rules": rules,
     }
     for name, value in changes.items():
@@ -139,7 +142,12 @@ def small_job(
 
 
 def log_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """Shorten events to what a reader can check by hand: time, kind, steps done, groups."""
+    """Shorten events to what a reader can check by hand: time, kind, steps done, groups.
+
+    The ends of recoveries are left out: what follows tells their time.
+    """
     return [
-        (round(event.time_s, 6), event.kind.value, event.step, *event.groups) for event in events
+        (round(event.time_s, 6), event.kind.value, event.step, *event.groups)
+        for event in events
+        if event.kind is not EventKind.RECOVERED
     ]

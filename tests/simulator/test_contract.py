@@ -15,6 +15,7 @@ from faultline.simulator.run import play
 from faultline.simulator.training import Training
 from faultline.strategies.base import Continue, StepPlan, Strategy, StrategyOptions, Verdict
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.recovery import rejoining
 from faultline.strategies.registry import all_strategies
 
 from tests.simulator.helpers import small_job
@@ -77,7 +78,7 @@ def test_who_keeps_it_is_let_through() -> None:
         ({"verdict": {"patch": {1: 1}}}, "group 1 compute a patch"),
         ({"verdict": {"patch": {7: 1}}}, "group 7 compute a patch"),
         ({"verdict": {"patch": {2: -1}}}, "-1 stacks"),
-        ({"verdict": {"stall_s": float("inf")}}, "stall of inf"),
+        ({"verdict": {"recovery": rejoining([4])}}, "state that is none of the job's"),
     ],
 )
 def test_who_breaks_it_is_named(changes: dict[str, Any], told: str) -> None:

@@ -120,7 +120,7 @@ SOUND_BUT = {
     ],
     "from detection": ["failures.clock=from-detection"],
     "every message": ["all_reduce.fidelity=chunk", "job.groups=8"],
-    "a restart that grows with the job": ["restart.time=modelled", "restart.scheduling_s=120"],
+    "a restart that grows with the job": ["restart.time=modelled", "recovery.requeue_s=120"],
     "all load at once": ["restart.load_by=every-group", "job.groups=8"],
     "shrinking by size": ["restart.shrink_per_member_s=0.05", "detection.mode=watchdog"],
 }

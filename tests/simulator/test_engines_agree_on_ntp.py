@@ -36,6 +36,7 @@ WITHIN = [
     "failures.mtbf_s=200",
     "failures.component=gpu",
     "strategy.redundancy=3",
+    "model.tensor=32",
 ]
 
 
@@ -179,7 +180,7 @@ def test_groups_that_work_on(scheme: str, mode: str) -> None:
 @SLOW
 def test_groups_that_work_on_or_die_and_rejoin() -> None:
     """Hosts of 8 GPUs are more than a domain may lose, and half of the failures are of one."""
-    settings = [*WITHIN, "strategy.name=spare-ntp", "strategy.spare-ntp.domain_gpus=64"]
+    settings = [*WITHIN, "strategy.name=spare-ntp", "model.tensor=64"]
     die = ["failures.component=host", "rejoin.when=at-checkpoint", "rejoin.repair_s=600"]
     record, _ = compare("spare-sound", [*settings, *die], seed=2)
     assert record["failures"] > 10

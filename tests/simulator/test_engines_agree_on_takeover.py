@@ -12,19 +12,19 @@ from faultline.simulator.timeline import Event, EventKind
 RESTART_S = 20
 SMALL = [
     "job.steps=60",
-    "failures.mtbf_s=12",
+    "failures.mtbf_s=16",
     "rejoin.repair_s=40",
+    "recovery.launch_s=3",
+    "recovery.communicator_s=0.2",
     f"restart.duration_s={RESTART_S}",
+    "checkpoint.write_s=9",
     "job.time_limit_s=900",
 ]
 OPTIONS = {
     "mecefo": [],
-    "mecefo, little memory": ["strategy.mecefo.most_stages=1", "rejoin.repair_s=80"],
+    "mecefo, little memory": ["model.stages_that_fit=1", "rejoin.repair_s=80"],
     "bamboo": ["strategy.name=bamboo"],
-    "bamboo until return": [
-        "strategy.name=bamboo",
-        "strategy.bamboo.overloaded_until=return",
-    ],
+    "bamboo, overloaded": ["strategy.name=bamboo", "strategy.bamboo.overloaded_share=1"],
     "oobleck": ["strategy.name=oobleck"],
     "varuna": [
         "strategy.name=varuna",
@@ -33,12 +33,12 @@ OPTIONS = {
         "checkpoint.interval_steps=2",
         "checkpoint.write_s=5",
     ],
-    "nothing left": ["strategy.mecefo.stages=2", "failures.mtbf_s=8", "rejoin.repair_s=120"],
+    "nothing left": ["model.pipeline=2", "failures.mtbf_s=8", "rejoin.repair_s=120"],
     "hosts": [
         "failures.component=host",
         "failures.gpus_per_host=2",
         "failures.mtbf_s=20",
-        "strategy.mecefo.stages=4",
+        "model.pipeline=4",
     ],
 }
 

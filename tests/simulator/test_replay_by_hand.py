@@ -18,6 +18,7 @@ from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Rules
 from faultline.simulator.progress import Progress
+from faultline.simulator.recovery_times import RecoveryPrices
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
 from faultline.simulator.simgrid_engine.process import run_on_simgrid
@@ -440,7 +441,8 @@ def test_nobody_is_left_to_load(played: Play) -> None:
 
 
 def rejoining(**changes: Any) -> dict[str, Any]:
-    return {"rules": replace(SOUND, rejoin="at-checkpoint"), "rejoin_s": 7.0, **changes}
+    stated = RecoveryPrices(stated_s={"shrink": 1.0, "rejoin": 7.0})
+    return {"rules": replace(SOUND, rejoin="at-checkpoint"), "recovery": stated, **changes}
 
 
 def test_a_dropped_group_comes_back_at_the_first_checkpoint_after_its_repair(

@@ -10,16 +10,17 @@ from faultline.strategies.nonuniform.packing import packed, unpacked, worst_firs
 from faultline.strategies.nonuniform.pipeline_time import pipeline_time
 from faultline.strategies.nonuniform.replica_plan import ReplicaRules, Scheme, replica_plans
 from faultline.strategies.nonuniform.throughput import batch_sequences
-from faultline.strategies.registry import all_strategies, build_strategy, strategy_class
+from faultline.strategies.registry import all_strategies, build_strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.strategies.helpers import options_of
 
 GPUS = 256
 
 
 def built(scheme: Scheme, groups: int = 128, **options: object) -> Strategy:
-    chosen = strategy_class(scheme.value).Options(**options)
-    return build_strategy(scheme.value, groups, 1, chosen)
+    return build_strategy(scheme.value, groups, 1, options_of(scheme.value, **options))
 
 
 def gpu(group: int, *numbers: int) -> list[Hit]:
@@ -95,13 +96,13 @@ def test_whole_replicas_reshard_while_one_is_reduced() -> None:
     strategy = built(Scheme.NTP, resharding_slowdown=0.03, backward_share=0.5)
     assert struck(strategy, gpu(0, 0)).plan().pace == pytest.approx(1.015)
     # TP8 of 32: each core rank receives 24/8 of what it has itself.
-    few = built(Scheme.NTP_PW, resharding_slowdown=0.03, backward_share=0.5, local_batch=64)
+    few = built(Scheme.NTP_PW, resharding_slowdown=0.03, backward_share=0.5, micro_batches=64)
     assert struck(few, gpu(0, *range(24))).plan().pace == pytest.approx(1.045)
     assert struck(built(Scheme.DP_DROP), gpu(0, 0)).plan().pace == 1.0
 
 
 def test_a_domain_below_the_least_degree_takes_its_replica_with_it() -> None:
-    strategy = built(Scheme.NTP, least_degree=29)
+    strategy = built(Scheme.NTP, least_tensor=29)
     assert len(struck(strategy, gpu(0, 0, 1)).plan().members) == 128
     assert len(struck(strategy, gpu(0, 0, 1, 2)).plan().members) == 127
 

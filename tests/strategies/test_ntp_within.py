@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 from faultline.strategies.base import Continue, Hit, Strategy, Verdict, WipeOut
 from faultline.strategies.nonuniform.power import PowerCurve
-from faultline.strategies.registry import build_strategy, strategy_class
+from faultline.strategies.recovery import Move
+from faultline.strategies.registry import build_strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.strategies.helpers import options_of
 
 GPUS = 3000
 
 
 def built(scheme: str, groups: int = 24, redundancy: int = 3, **options: object) -> Strategy:
-    return build_strategy(scheme, groups, redundancy, strategy_class(scheme).Options(**options))
+    return build_strategy(scheme, groups, redundancy, options_of(scheme, **options))
 
 
 def fail(strategy: Strategy, *hits: Hit) -> Verdict:
@@ -31,10 +34,14 @@ SCHEMES = ["replication-ntp", "spare-ntp"]
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_group_with_a_broken_gpu_works_on_and_all_wait_for_it(scheme: str) -> None:
-    strategy = built(scheme, carry_on_s=7.0)
+    strategy = built(scheme)
     verdict = fail(strategy, gpus(4, 0))
     assert isinstance(verdict, Continue)
-    assert (verdict.dropped, verdict.carried_on, verdict.stall_s) == ((), (4,), 7.0)
+    assert (verdict.dropped, verdict.carried_on) == ((), (4,))
+    assert verdict.recovery is not None
+    assert verdict.recovery.kind == "change-of-degree"
+    # What the broken one of a domain's 32 GPUs held.
+    assert verdict.recovery.moves == (Move(4, 0, 0, 1, 1 / 32),)
     assert strategy.plan().members == tuple(range(24))
     assert strategy.plan().pace == pytest.approx(32 / 30)
     # A second one in another domain changes nothing, a third in the first domain does.
@@ -98,25 +105,27 @@ def test_deaths_alone_lead_to_a_restart(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_repaired_gpus_come_back_with_a_stall(scheme: str) -> None:
-    strategy = built(scheme, repair_stall_s=5.0)
+def test_repaired_gpus_change_the_degree_again(scheme: str) -> None:
+    strategy = built(scheme)
     first, second = gpus(4, 0), gpus(4, 1, 2)
     fail(strategy, first)
     fail(strategy, second)
     assert strategy.plan().pace == pytest.approx(32 / 28)
-    assert strategy.on_repair(second) == 5.0
+    back = strategy.on_repair(second)
+    assert back is not None
+    assert (back.kind, back.is_expected) == ("change-of-degree", True)
     assert strategy.plan().pace == pytest.approx(32 / 30)
-    assert strategy.on_repair(first) == 5.0
+    assert strategy.on_repair(first) == back
     assert strategy.plan().pace == 1.0
     # It died, or was replaced in a restart: nothing comes back.
     fail(strategy, gpus(4, 0, 40))
-    assert strategy.on_repair(gpus(4, 0, 40)) == 0.0
+    assert strategy.on_repair(gpus(4, 0, 40)) is None
 
 
 def test_repairs_may_wait_for_a_restart() -> None:
     strategy = built("spare-ntp", repairs="at-restart")
     fail(strategy, gpus(4, 0))
-    assert strategy.on_repair(gpus(4, 0)) == 0.0
+    assert strategy.on_repair(gpus(4, 0)) is None
     assert strategy.plan().pace == pytest.approx(32 / 30)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,25 +9,24 @@ import pytest
 from faultline.strategies.base import Continue, Hit, Strategy, WipeOut
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.registry import build_strategy, strategy_class
+from faultline.strategies.recovery import Communicators, Move
+from faultline.strategies.registry import build_strategy
 from faultline.strategies.takeover.lost_stages import LostStages, stages_of
 from faultline.strategies.takeover.neighbours import Carriers, Side
 from faultline.strategies.takeover.node_costs import cost_of_other_model, measured_costs
-from faultline.strategies.takeover.published_oobleck import (
-    NODES,
-    SAMPLES_PER_S,
-    relative_throughput,
-)
+from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S, relative_throughput
 from faultline.strategies.takeover.restarts import failures_until_nobody_is_left
-from faultline.strategies.takeover.templates import iteration_time, regrouped
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.strategies.helpers import options_of
 
 SCHEMES = ["mecefo", "bamboo", "oobleck", "varuna"]
 
 
-def scheme_of(name: str, groups: int = 4, **options: Any) -> Strategy:
-    return build_strategy(name, groups, 1, strategy_class(name).Options(**options))
+def scheme_of(name: str, groups: int = 4, **told: Any) -> Strategy:
+    """Return a scheme with some options, and some facts of its job."""
+    return build_strategy(name, groups, 1, options_of(name, **told))
 
 
 def gpu(group: int, number: int, gpus: int = 8) -> Hit:
@@ -150,17 +148,22 @@ def test_all_wait_for_the_pipeline_that_lost_a_stage(options: dict[str, Any], pa
     assert scheme.plan().pace == pytest.approx(pace)
     assert scheme.plan() is scheme.plan()
     assert scheme.plan().batch_share == 1.0
-    assert scheme.on_repair(gpu(2, 5)) > 0.0
+    assert scheme.on_repair(gpu(2, 5)) is not None
     assert scheme.plan().pace == 1.0
 
 
-def test_the_transfer_of_a_stage_is_waited_for() -> None:
-    scheme = scheme_of("mecefo", state_bytes=8e10, bandwidth_bytes_per_s=1e9)
-    assert lose(scheme, gpu(0, 1)).stall_s == pytest.approx(10.0)
-    assert lose(scheme, gpu(1, 1), gpu(2, 1)).stall_s == pytest.approx(10.0)
-    assert lose(scheme, Hit(3, 0, 1, 8)).stall_s == pytest.approx(20.0)
-    assert scheme.on_repair(gpu(1, 1)) == pytest.approx(10.0)
-    assert lose(scheme_of("mecefo", transfer_s=3.0), gpu(0, 1)).stall_s == 3.0
+def test_who_takes_a_stage_over_fetches_it_from_another_pipeline() -> None:
+    scheme = scheme_of("mecefo")
+    told = lose(scheme, gpu(0, 1)).recovery
+    assert (told.kind, told.moves) == ("take-over", (Move(0, 0, 1, 8),))
+    # The stage's ring of all pipelines, and the pipeline itself.
+    assert told.communicators == (Communicators(1, 1 / 8), Communicators(1, 1 / 4))
+    # Node 0 does two stages by now: when it goes, both move on.
+    assert lose(scheme, gpu(0, 0)).recovery.moves == (Move(0, 2, 0, 8), Move(0, 2, 1, 8))
+    assert lose(scheme, gpu(2, 7), gpu(3, 1)).recovery.moves == (Move(2, 6, 7, 8), Move(3, 0, 1, 8))
+    back = scheme.on_repair(gpu(0, 1))
+    assert back is not None
+    assert (back.kind, back.moves, back.is_expected) == ("hand-back", (Move(0, 1, 1, 8),), True)
 
 
 @pytest.mark.parametrize("name", ["mecefo", "bamboo", "oobleck"])
@@ -169,14 +172,14 @@ def test_a_failure_of_what_is_down_interrupts_nothing(name: str) -> None:
     lose(scheme, gpu(0, 1))
     before = scheme.plan()
     told = lose(scheme, gpu(0, 1))
-    assert told == Continue((), carried_on=(0,))
+    assert told == Continue((), carried_on=(0,), recovery=None)
     assert scheme.plan() == before
-    assert scheme.on_repair(gpu(0, 1)) == 0.0
-    assert scheme.on_repair(gpu(0, 1)) > 0.0
+    assert scheme.on_repair(gpu(0, 1)) is None
+    assert scheme.on_repair(gpu(0, 1)) is not None
 
 
 def test_a_pipeline_that_cannot_work_idles_until_nodes_are_back() -> None:
-    scheme = scheme_of("mecefo", stages=4, most_stages=2, doubled_cost=1.0)
+    scheme = scheme_of("mecefo", stages=4, stages_that_fit=2, doubled_cost=1.0)
     assert lose(scheme, gpu(1, 0, 4), gpu(1, 1, 4)).patch == {}
     plan = scheme.plan()
     assert (plan.members, plan.batch_share) == ((0, 1, 2, 3), 0.75)
@@ -228,33 +231,54 @@ def test_cost_of_another_model() -> None:
 
 def test_bamboo_spreads_the_work_over_the_nodes_that_are_left() -> None:
     scheme = scheme_of("bamboo")
-    # 12.5 s, and 45 s at 2/3 of the speed.
-    assert lose(scheme, gpu(0, 3)).stall_s == pytest.approx(12.5 + 45 / 3)
+    # Of 32 nodes, twice the one that is overloaded is more than 5 %.
+    assert lose(scheme, gpu(0, 3)).recovery.kind == "re-form"
     assert scheme.plan().pace == pytest.approx(32 / 31)
-    assert scheme.on_repair(gpu(0, 3)) == 30.0
+    assert scheme.on_repair(gpu(0, 3)).kind == "re-form"
     assert scheme.plan().pace == 1.0
     half = scheme_of("bamboo", spread_share=0.5)
     lose(half, gpu(0, 3))
     assert half.plan().pace == pytest.approx(1 + 0.5 / 31)
 
 
+def kind(told: Any) -> str:
+    return str(told.recovery.kind)
+
+
 def test_a_node_and_its_shadow_are_fatal() -> None:
-    assert lose(scheme_of("bamboo"), Hit(0, 3, 4, 8)).stall_s == 30.0
-    assert lose(scheme_of("bamboo"), gpu(0, 0), gpu(0, 7)).stall_s == 30.0
-    assert lose(scheme_of("bamboo"), gpu(0, 3), gpu(0, 5)).stall_s < 30.0
+    def bamboo() -> Strategy:
+        return scheme_of("bamboo", overloaded_share=1.0)
+
+    assert kind(lose(bamboo(), Hit(0, 3, 4, 8))) == "re-form"
+    assert kind(lose(bamboo(), gpu(0, 0), gpu(0, 7))) == "re-form"
+    assert kind(lose(bamboo(), gpu(0, 3), gpu(0, 5))) == "local-rendezvous"
 
 
-def test_an_overload_until_a_node_is_back() -> None:
-    scheme = scheme_of("bamboo", overloaded_until="return")
-    assert lose(scheme, gpu(0, 3)).stall_s == 12.5
+def test_an_overload_lasts_until_too_many_are_or_a_node_is_back() -> None:
+    scheme = scheme_of("bamboo", overloaded_share=0.1)
+    told = lose(scheme, gpu(0, 3)).recovery
+    # The shadow has the state, and its pipeline alone meets.
+    assert (told.moves, told.communicators) == ((), (Communicators(1, 1 / 4),))
     assert scheme.plan().pace == pytest.approx(1.5)
     # The shadow of stage 3, on node 2, is lost as well: all meet, and nobody is overloaded.
-    assert lose(scheme, gpu(0, 2)).stall_s == 30.0
+    assert kind(lose(scheme, gpu(0, 2))) == "re-form"
     assert scheme.plan().pace == pytest.approx(32 / 30)
-    assert lose(scheme, gpu(1, 2)).stall_s == 12.5
+    assert kind(lose(scheme, gpu(1, 2))) == "local-rendezvous"
     assert scheme.plan().pace == pytest.approx(1.5 * 32 / 30)
-    assert scheme.on_repair(gpu(0, 2)) == 30.0
-    assert scheme.plan().pace == pytest.approx(32 / 30)
+    # Twice two of 32 are more than a tenth.
+    assert kind(lose(scheme, gpu(2, 2))) == "re-form"
+    assert scheme.plan().pace == pytest.approx(32 / 28)
+    assert scheme.on_repair(gpu(0, 2)).kind == "re-form"
+
+
+def test_pipelines_that_are_re_formed_make_a_communicator_a_layer() -> None:
+    scheme = scheme_of("oobleck", layers=24)
+    told = lose(scheme, gpu(0, 3)).recovery
+    assert told.communicators == (Communicators(24, 1 / 8),)
+    assert {move.receiver for move in told.moves} == {0, 1, 2, 4, 5, 6, 7}
+    assert sum(move.share for move in told.moves) == pytest.approx(1.0)
+    back = scheme.on_repair(gpu(0, 3))
+    assert (back.starts_processes, back.is_expected) == (True, True)
 
 
 @pytest.mark.parametrize("name", ["bamboo", "oobleck"])
@@ -268,39 +292,14 @@ def test_less_than_a_pipeline_is_a_wipe_out(name: str) -> None:
     assert scheme.plan().pace == 1.0
 
 
-def test_pipelines_are_regrouped_in_order() -> None:
-    assert regrouped([8, 7, 8, 6], 1) == (8, 8, 7, 6)
-    assert regrouped([9, 9, 7], 8) == (9, 8, 8)
-    assert regrouped([8, 8, 7, 8], 8) == (15, 8, 8)
-    assert regrouped([7, 6], 8) == (13,)
-    assert regrouped([7, 0], 8) == ()
-
-
-@given(
-    nodes=st.lists(st.integers(1, 9), min_size=1, max_size=3),
-    layers=st.integers(1, 20),
-    micro_batches=st.integers(3, 9),
-)
-def test_micro_batches_are_dealt_out_best(
-    nodes: list[int], layers: int, micro_batches: int
-) -> None:
-    longest = [-(-layers // n) for n in nodes]
-    best = min(
-        max((m - 1) * c + layers if m else 0 for m, c in zip(shares, longest, strict=True))
-        for shares in product(range(micro_batches + 1), repeat=len(nodes))
-        if sum(shares) == micro_batches
-    )
-    assert iteration_time(nodes, layers, micro_batches) == best
-
-
 def test_oobleck_by_its_table() -> None:
-    for nodes, samples in zip(NODES, SAMPLES_PER_S, strict=True):
-        assert relative_throughput(nodes / 30) == pytest.approx(samples / 5.51)
-    assert relative_throughput(27 / 30) == pytest.approx((4.77 + 5.14) / 2 / 5.51)
+    for nodes, samples in zip(range(30, 15, -1), SAMPLES_PER_S, strict=True):
+        assert relative_throughput(nodes / 30) == pytest.approx(samples / 5.508)
+    assert relative_throughput(27.5 / 30) == pytest.approx((4.957 + 5.141) / 2 / 5.508)
     assert relative_throughput(15.9 / 30) == 0.0
     scheme = scheme_of("oobleck", groups=3, stages=10, throughput="table")
     lose(scheme, Hit(0, 0, 3, 10))
-    assert scheme.plan().pace == pytest.approx(5.51 / 4.77)
+    assert scheme.plan().pace == pytest.approx(5.508 / 4.773)
 
 
 def test_varuna_restarts_with_the_nodes_that_are_left() -> None:
@@ -327,7 +326,7 @@ def test_schemes_say_how_many_stages_a_gpu_had_to_hold() -> None:
     mecefo = scheme_of("mecefo")
     lose(mecefo, gpu(0, 3))
     assert (mecefo.plan().pace > 1.0, mecefo.stages_held) == (True, 2.0)
-    oobleck = scheme_of("oobleck", layers=16, least_nodes=4)
+    oobleck = scheme_of("oobleck", layers=16, least_stages=4)
     lose(oobleck, gpu(0, 3))
     assert oobleck.stages_held == 1.5
 

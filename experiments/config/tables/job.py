@@ -16,8 +16,9 @@ ModelName = Literal[
     "ntp-480b",
     "custom",
 ]
+HUNDRED_YEARS_S = 100 * 365.25 * 86_400.0
 _MODELLED = {"model.name": get_args(ModelName)[1:]}
-_CUSTOM = {"model.name": "custom"}
+_CUSTOM = {"model.name": ["custom", "stated"]}
 _LLAMA = "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783), table 3: 70B"
 
 
@@ -85,7 +86,11 @@ class JobTable(Table):
         above=(0, 1e18),
     )
     time_limit_s: float | None = key(
-        None, "Give up after this much simulated time; unset: never.", "choice: no limit", "s", gt=0
+        HUNDRED_YEARS_S,
+        "Give up after this much simulated time.",
+        "choice: a hundred years, which no real job takes",
+        "s",
+        gt=0,
     )
     give_up_after_restarts: int = key(
         1000,
@@ -140,7 +145,8 @@ class ModelTable(Table):
         "platform.",
         "choice: studies state their times",
         choices={
-            "stated": "none: the numbers of [job] hold as they are",
+            "stated": "none: the numbers of [job] hold as they are; the keys of the layout and the "
+            "dimensions tell schemes how it is cut",
             "gpt3-175b": "Brown et al. 2020, table 2.1",
             "llama2-7b": "Touvron et al. 2023",
             "llama3-8b": "Grattafiori et al. 2024, table 3",
@@ -150,16 +156,13 @@ class ModelTable(Table):
             "custom": "the dimensions below",
         },
     )
-    pipeline: int = key(
-        1, "Pipeline stages pp of a group.", "choice", "1", between=(1, 10_000), only_with=_MODELLED
-    )
+    pipeline: int = key(1, "Pipeline stages pp of a group.", "choice", "1", between=(1, 10_000))
     tensor: int = key(
         8,
         "Tensor-parallel ranks tp of a stage: at most the GPUs of a scale-up domain.",
         "choice: an HGX server",
         "1",
         between=(1, 10_000),
-        only_with=_MODELLED,
     )
     virtual_stages: int = key(
         1,
@@ -170,7 +173,7 @@ class ModelTable(Table):
         only_with=_MODELLED,
     )
     micro_batch_sequences: int = key(
-        1, "Sequences of a micro-batch.", "choice", "1", between=(1, 10**6), only_with=_MODELLED
+        1, "Sequences of a micro-batch.", "choice", "1", between=(1, 10**6)
     )
     micro_batches: int = key(
         8,
@@ -178,7 +181,6 @@ class ModelTable(Table):
         "choice",
         "1",
         between=(1, 10**6),
-        only_with=_MODELLED,
     )
     context: int = key(
         1,
@@ -260,6 +262,35 @@ class ModelTable(Table):
         "Whether groups share the optimizer's state among them (ZeRO stage 1).",
         "choice",
         only_with=_MODELLED,
+    )
+    stages_that_fit: int | None = key(
+        None,
+        "Stages whose state and activations fit into a GPU together; unset: by the GPU's memory "
+        "where model.name names a model, else any number.",
+        "derived: memory of the platform's GPUs",
+        "1",
+        between=(1, 10_000),
+    )
+    least_stages: int | None = key(
+        None,
+        "Stages of the shortest pipeline that the model fits into; unset: likewise, else 1.",
+        "derived: memory of the platform's GPUs",
+        "1",
+        between=(1, 10_000),
+    )
+    least_tensor: int | None = key(
+        None,
+        "Lowest tensor-parallel degree at which the model fits; unset: likewise, else 1.",
+        "derived: memory of the platform's GPUs",
+        "1",
+        between=(1, 10_000),
+    )
+    backward_share: float = key(
+        2 / 3,
+        "Share of a step's compute that is the backward pass.",
+        "choice: twice the FLOP of the forward pass, and nothing but FLOP",
+        "1",
+        between=(0, 1),
     )
     hidden: int = key(
         8_192, "Width of the residual stream.", _LLAMA, "1", between=(1, 10**7), only_with=_CUSTOM

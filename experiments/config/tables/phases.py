@@ -16,9 +16,6 @@ from faultline.simulator.job import (
     Resume,
 )
 
-NCCLX = "NCCLX (arXiv 2510.20171)"
-BYTEROBUST = "ByteRobust (arXiv 2509.16293), restarts by requeue"
-
 
 class DetectionTable(Table):
     """``[detection]``: how the job learns that a group is down."""
@@ -178,11 +175,7 @@ class RestartTable(Table):
         "modelled",
         "Where the time of a restart comes from. Where duration_s alone is given, it is 'stated'.",
         "choice: restarts take longer on more GPUs",
-        choices={
-            "stated": "duration_s",
-            "modelled": "scheduling_s + initialisation_s * (GPUs / initialisation_gpus) ^ "
-            "initialisation_exponent",
-        },
+        choices={"stated": "duration_s", "modelled": "its phases, by [recovery]"},
     )
     duration_s: float | None = seconds(
         None,
@@ -190,34 +183,6 @@ class RestartTable(Table):
         "choice: unset, for you to say",
         above=(0, 1e9),
         only_with={"restart.time": "stated"},
-    )
-    scheduling_s: float = seconds(
-        0.0,
-        "Time until the job has its machines again.",
-        "assumption: spare machines stand by",
-        only_with={"restart.time": "modelled"},
-    )
-    initialisation_s: float = seconds(
-        454.0,
-        "Time to start processes and communicators on initialisation_gpus GPUs.",
-        f"{BYTEROBUST}: 454 s on 2,048 GPUs",
-        only_with={"restart.time": "modelled"},
-    )
-    initialisation_gpus: int = key(
-        2048,
-        "GPUs that initialisation_s is of.",
-        f"{BYTEROBUST}: 128 servers of 16 GPUs",
-        "1",
-        between=(1, 10**9),
-        only_with={"restart.time": "modelled"},
-    )
-    initialisation_exponent: float = key(
-        0.25,
-        "How initialisation grows with the number of GPUs.",
-        f"{BYTEROBUST}: 454, 545, 635, 768 s on 2,048 to 16,384 GPUs grow by 2^0.25 a doubling",
-        "1",
-        between=(0, 4),
-        only_with={"restart.time": "modelled"},
     )
     failure_during: FailureInRestart = key(
         "absorbed",
@@ -252,7 +217,7 @@ class RestartTable(Table):
     load: Literal["included", "measured"] = key(
         "included",
         "Where the time to load the checkpoint comes from.",
-        f"{BYTEROBUST}: its times go on to the resumed job",
+        "ByteRobust (arXiv 2509.16293): its times go on to the resumed job",
         choices={
             "included": "it is part of the restart's time",
             "measured": "it comes on top, as measured on the platform",
@@ -270,14 +235,13 @@ class RestartTable(Table):
     )
     controller_s: float | None = seconds(
         None,
-        "Time of the controller's decision and the shrinking of the communicator; "
-        "unset: as long as making one of all GPUs of the job.",
-        f"derived: {NCCLX}, 3.97, 11.9, 24.0 s on 8k, 32k, 96k GPUs are 0.88 s * (GPUs / "
-        "1,000) ^ 0.72 within 9 %",
+        "Time until the job goes on after groups have left it, all of it; unset: its phases, by "
+        "[recovery].",
+        "derived: phases by [recovery]",
     )
     shrink_per_member_s: float = seconds(
         0.0,
-        "What the shrinking takes on top for each member that is left.",
+        "What that takes on top for each member that is left, where controller_s is stated.",
         "assumption: communicators of all sizes shrink alike",
         1e6,
     )
@@ -316,8 +280,8 @@ class RejoinTable(Table):
     time_s: float | None = seconds(
         None,
         "Time that all wait for groups that come back: joining, and being sent the "
-        "state; unset: as long as writing a checkpoint.",
-        "assumption: the state is read as fast as it is written",
+        "state; unset: its phases, by [recovery], and its state over the platform.",
+        "derived: phases by [recovery]",
         1e11,
         only_with={"rejoin.when": "at-checkpoint"},
     )

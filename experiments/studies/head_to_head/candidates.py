@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.config.model_numbers import transformer_of
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import GpuMemory, gpu_memory
-from faultline.simulator.workload.transformer import Transformer
-from faultline.strategies.base import StrategyOptions
 from faultline.strategies.nonuniform.within import NonuniformWithin
 from faultline.strategies.registry import all_strategies, strategy_class
-from pydantic import ValidationError
 
 # Beneath schemes that were published with checkpoints on storage, both are played; just-in-time
 # checkpoints exist for plain checkpointing (Gupta et al. 2024). Everybody else gets the best.
@@ -28,37 +25,14 @@ _PROTECTIONS: Mapping[str, tuple[str, ...]] = {
 }
 _DEFAULT_PROTECTION = ("reft",)
 
-# What the schemes are told about the job of `head-to-head`: a replica is 16 pipeline stages of a
-# domain of 32 GPUs, and a step's 2^20 tokens are 64 sequences, a micro-batch each. A stage's state
-# that is saved is 109 GB a GPU of 288 GB: a node may hold two, and a pipeline may live on half of
-# its nodes, as if activations and gradients left room for that (`gpu_memory` says whether). A
-# stage is fetched through the 32 adapters of a node. Options a scheme does not have are left out.
-JOB_OPTIONS: Mapping[str, Any] = {
-    "domain_gpus": 32,
-    "stages": 16,
-    "local_batch": 64,
-    "micro_batches": 64,
-    "most_stages": 2,
-    "least_nodes": 8,
-    "layers": 128,
-    "sequence_tokens": 16_384,
-    "micro_batch_tokens": 16_384,
-    "hidden": 51_200,
-    "ffn_hidden": 204_800,
-    "state_bytes": 5.6e13,
-    "bandwidth_bytes_per_s": 3.2e12,
-}
-
-# What a scheme's own options say all wait for at an event, set to one value for everybody where the
-# stall of an event is. A scheme that has none of those for failures waits for the controller.
-_STALLS_OF_FAILURES = ("reconfiguration_s", "transfer_s", "local_rendezvous_s", "carry_on_s")
-_OTHER_STALLS = ("global_rendezvous_s", "repair_stall_s")
-
 # What a scheme takes longer without failures, where it does not say so itself. Bamboo computes the
 # forward pass of the next stage as well: a third of the work of its 64 micro-batches, as far as
 # this does not fit into the bubbles of 15 slots of 3 thirds each: (64 - 45) / (3 * 79) of a step.
 _PRICE: Mapping[str, float] = {"bamboo": 19 / 237}
 
+
+DEPEND_ON_LAYERS = ("oobleck",)
+"""Schemes whose pipelines are cut anew by whole layers."""
 
 APPROXIMATE = tuple(name for name, scheme in all_strategies().items() if scheme.approximate)
 """Schemes whose gradients differ from those of a run without failures: they set no standards."""
@@ -72,8 +46,6 @@ class Candidate:
     ----------
     scheme, protection : str
         Registered names.
-    options : mapping
-        Options of the scheme other than their defaults.
     redundancy : int or None
         Stated redundancy; None for the best by the scheme's closed forms.
     price : float
@@ -82,7 +54,6 @@ class Candidate:
 
     scheme: str
     protection: str
-    options: Mapping[str, Any] = field(default_factory=dict)
     redundancy: int | None = None
     price: float = 0.0
 
@@ -96,37 +67,6 @@ class Candidate:
     def is_control(self) -> bool:
         """Whether it is a combination of two schemes without one of them: nothing is masked."""
         return self.redundancy == 1 and is_combination(self.scheme)
-
-    def strategy_options(self) -> StrategyOptions:
-        """Return the scheme's options."""
-        return strategy_class(self.scheme).Options(**self.options)
-
-    @property
-    def spare_gpus(self) -> int:
-        """GPUs of the spare domains that the scheme's own options call for."""
-        options = self.strategy_options()
-        return getattr(options, "spare_domains", 0) * getattr(options, "domain_gpus", 0)
-
-    def with_stall(self, stall_s: float) -> Candidate:
-        """Return it with every event of its own costing all `stall_s`, in seconds."""
-        fields = strategy_class(self.scheme).Options.model_fields
-        told: dict[str, Any] = {
-            key: stall_s for key in (*_STALLS_OF_FAILURES, *_OTHER_STALLS) if key in fields
-        }
-        if "creation_s" in fields:
-            # Bamboo's overload until a machine would be there is a part of its stall.
-            told["creation_s"] = 0.0
-        return replace(self, options={**self.options, **told})
-
-    @property
-    def states_stall_of_failures(self) -> bool:
-        """Whether its options, not the controller, say what all wait for at a failure."""
-        fields = strategy_class(self.scheme).Options.model_fields
-        return any(key in fields for key in _STALLS_OF_FAILURES)
-
-    def with_layers(self, layers: int) -> Candidate:
-        """Return it for a model with another number of layers of the same parameters in all."""
-        return replace(self, options={**self.options, "layers": layers})
 
 
 def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
@@ -143,7 +83,7 @@ def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
         If there is none of that name.
     """
     everybody = [
-        Candidate(scheme, protection, options_for(scheme), redundancy, _PRICE.get(scheme, 0.0))
+        Candidate(scheme, protection, redundancy, _PRICE.get(scheme, 0.0))
         for scheme in all_strategies()
         for protection in _PROTECTIONS.get(scheme, _DEFAULT_PROTECTION)
         for redundancy in ((None, 1) if is_combination(scheme) else (None,))
@@ -160,33 +100,6 @@ def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
 def is_combination(scheme: str) -> bool:
     """Return whether a scheme is nonuniform tensor parallelism inside another scheme."""
     return issubclass(strategy_class(scheme), NonuniformWithin)
-
-
-def options_for(scheme: str) -> dict[str, Any]:
-    """Return what a scheme is told about the job, as far as it has such options.
-
-    Raises
-    ------
-    UserError
-        If the scheme refuses one: it would else compete with its defaults.
-    """
-    options = strategy_class(scheme).Options
-    chosen = {key: value for key, value in JOB_OPTIONS.items() if key in options.model_fields}
-    try:
-        options(**chosen)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "options"
-        raise UserError(
-            f"strategy.{scheme}.{key} = {first['input']!r}: {first['msg']}; the job of the "
-            "head-to-head is told to every scheme: let the option accept it, or call it otherwise"
-        ) from error
-    return chosen
-
-
-_HEADS = 400
-_VOCABULARY = 1
-"""Embeddings are left out: they are 0.2 % of the parameters at either end."""
 
 
 def held_bytes(stages: float) -> float:
@@ -213,16 +126,10 @@ def fits(memory_bytes: float) -> bool:
 
 @cache
 def _stage() -> GpuMemory:
-    model = Transformer(
-        hidden=JOB_OPTIONS["hidden"],
-        ffn_hidden=JOB_OPTIONS["ffn_hidden"],
-        heads=_HEADS,
-        layers=JOB_OPTIONS["layers"],
-        sequence_tokens=JOB_OPTIONS["sequence_tokens"],
-        vocabulary=_VOCABULARY,
-    )
-    layout = Layout(data=1, pipeline=JOB_OPTIONS["stages"], tensor=JOB_OPTIONS["domain_gpus"])
-    return gpu_memory(model, layout, 1, JOB_OPTIONS["micro_batches"], recompute="selective")
+    table = load_scenario("head-to-head").model
+    layout = Layout(data=1, pipeline=table.pipeline, tensor=table.tensor)
+    model, whole = transformer_of(table), table.micro_batch_sequences
+    return gpu_memory(model, layout, whole, table.micro_batches, recompute="selective")
 
 
 @cache

@@ -13,7 +13,11 @@ from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables
 from faultline.experiments.studies.head_to_head import setting
-from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE, all_candidates
+from faultline.experiments.studies.head_to_head.candidates import (
+    APPROXIMATE,
+    DEPEND_ON_LAYERS,
+    all_candidates,
+)
 from faultline.experiments.studies.head_to_head.figures import (
     draw_phase_diagram,
     draw_settings,
@@ -77,7 +81,7 @@ class HeadToHead(Study):
     def _matches(self, seeds: int) -> list[Match]:
         candidates = tuple(all_candidates(self.schemes))
         ground = setting.measured_ground(one.protection for one in candidates)
-        layered = tuple(one for one in candidates if "layers" in one.options)
+        layered = tuple(one for one in candidates if one.scheme in DEPEND_ON_LAYERS)
         lists = {
             "settings": (setting.setting_cells(), candidates),
             "stalls": (setting.stall_cells(), candidates),

@@ -12,6 +12,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import half_width
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
 from faultline.experiments.studies.head_to_head.candidates import (
     APPROXIMATE,
@@ -29,6 +30,7 @@ from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
 from faultline.strategies.closed_forms.prediction import StepCosts, predict
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 
 HOPELESS = 1.5
@@ -96,17 +98,15 @@ class Entry:
 
 def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
     """Prepare a candidate for a cell, or say why it cannot take part."""
-    if cell.stall_s is not None:
-        candidate = candidate.with_stall(cell.stall_s)
-    if cell.layers is not None:
-        candidate = candidate.with_layers(cell.layers)
-    scheme, options = strategy_class(candidate.scheme), candidate.strategy_options()
-    durations = ground.durations_in(cell, candidate.states_stall_of_failures)
+    scheme = strategy_class(candidate.scheme)
     scenario = ground.scenario_of(candidate, cell)
+    durations = ground.durations_in(cell, scenario)
     try:
         opened, _ = open_job(scenario, durations, ground.process(cell).model)
         met = opened.protected.costs_of_memory(opened.costs())
-        best = candidate.redundancy or scheme.best_redundancy(cell.groups, options, met)
+        best = candidate.redundancy or scheme.best_redundancy(
+            cell.groups, scheme_options(scenario), met
+        )
         opened = replace(opened, redundancy=best)
         opened.strategy().plan()
     except (StrategyError, UserError) as error:
@@ -146,7 +146,7 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
         return nan
     job, groups = question.scenario.job, strategy.groups
     costs = replace(question.costs(), mtbf_s=mtbf_s)
-    failed_s = costs.all_reduce_s + question.durations.reconfigure_s(groups)
+    failed_s = costs.all_reduce_s + question.durations.recovery.duration_s(SHRINK, groups)
     prediction = predict(
         strategy.failure_course(),
         GroupLifetimes(groups, Exponential(costs.mtbf_s * groups).survival),
@@ -254,7 +254,7 @@ class _Field:
         time_s = progress.now_s - begun_s
         finished = progress.completed_batches >= self.steps - 1e-9
         ratio = time_s / self._ideal_s if finished else inf
-        spares = entry.candidate.spare_gpus
+        spares = 0
         # What is repaired and handed back in time is never replaced.
         replaced = progress.restarts + progress.rejoined
         if strategy.restart_replaces and (replaced or not strategy.tracks_components):

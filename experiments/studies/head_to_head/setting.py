@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.protected import protect
-from faultline.experiments.job.resolved_job import durations_of, restart_time_s
+from faultline.experiments.job.resolved_job import durations_of, recovery_prices, restart_time_s
 from faultline.experiments.studies.head_to_head.candidates import Candidate
 from faultline.experiments.studies.head_to_head.failures import Process
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
+from faultline.strategies.recovery import RecoveryKind
 from faultline.strategies.registry import strategy_class
 
 PlaneName = Literal["restart", "domains", "settings", "stalls", "layers"]
@@ -49,7 +50,7 @@ class Cell:
     domain_share : float
         Share of the failures that break a whole scale-up domain.
     stall_s : float or None
-        What every event costs everybody, in seconds; None for what each scheme says of its own.
+        What every recovery short of a restart costs everybody, in seconds; None for its phases.
     layers : int or None
         Layers of the model, where they are not those of the job.
     """
@@ -95,10 +96,10 @@ class Ground:
             "strategy": {
                 "name": scheme,
                 "redundancy": candidate.redundancy or 1,
-                scheme: candidate.strategy_options(),
             },
             "failures": {"mtbf_s": cell.mtbf_s},
-            "restart": {"duration_s": cell.restart_s},
+            "model": {} if cell.layers is None else {"layers": cell.layers},
+            "restart": {"time": "stated", "duration_s": cell.restart_s},
         }
         if strategy_class(scheme).restart_replaces:
             # A spare is started in the place of a dropped group as in a restart.
@@ -114,22 +115,20 @@ class Ground:
         }
         return base.model_copy(update=tables)
 
-    def durations_in(self, cell: Cell, states_stall: bool = False) -> Durations:
+    def durations_in(self, cell: Cell, scenario: Scenario) -> Durations:
         """Return the times of a cell's phases.
 
         Parameters
         ----------
         cell : Cell
             The circumstances.
-        states_stall : bool
-            Whether the scheme's options say what a failure costs that it masks; else, where all
-            events cost the same, the controller takes that long.
+        scenario : Scenario
+            A candidate's in that cell: recoveries cost by its GPUs.
         """
-        durations = replace(self.durations, restart_s=cell.restart_s)
-        if cell.stall_s is None:
-            return durations
-        controller_s = 0.0 if states_stall else cell.stall_s
-        return replace(durations, controller_s=controller_s, rejoin_s=cell.stall_s)
+        prices = recovery_prices(scenario)
+        if cell.stall_s is not None:
+            prices = replace(prices, stated_s=dict.fromkeys(get_args(RecoveryKind), cell.stall_s))
+        return replace(self.durations, restart_s=cell.restart_s, recovery=prices)
 
     def steps_in(self, cell: Cell) -> int:
         """Return how many steps are played: for about 120 failures, from 120 to 5,000."""
@@ -163,12 +162,7 @@ def measured_ground(protections: Iterable[str]) -> Ground:
         update={"parameter_bytes": scenario.protection.state_bytes}
     )
     of_state = durations_of(scenario.model_copy(update={"job": whole_state}))
-    durations = replace(
-        durations_of(scenario),
-        save_s=of_state.save_s,
-        load_s=of_state.load_s,
-        rejoin_s=of_state.rejoin_s,
-    )
+    durations = replace(durations_of(scenario), save_s=of_state.save_s, load_s=of_state.load_s)
     beneath = tuple(
         (name, _with_times(scenario, name, durations)) for name in sorted(set(protections))
     )
@@ -194,8 +188,8 @@ def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Sc
 
 
 def modelled_restart_s(gpus: int) -> float:
-    """Return a restart's time by the number of GPUs, as ByteRobust measured, in seconds."""
-    scenario = load_scenario(SCENARIO, ["restart.time=modelled", f"job.gpus={gpus}"])
+    """Return a restart's time by the number of GPUs, by its phases, in seconds."""
+    scenario = load_scenario(SCENARIO, [f"job.gpus={gpus}"])
     return restart_time_s(scenario)
 
 

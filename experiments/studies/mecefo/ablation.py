@@ -18,6 +18,7 @@ from faultline.simulator.workload.known_models import LLAMA2_7B
 from faultline.simulator.workload.memory import Precision, layer_activation_bytes
 from faultline.simulator.workload.transformer import Transformer
 from faultline.strategies.base import Hit
+from faultline.strategies.job_shape import JobShape
 from faultline.strategies.mecefo import Mecefo
 from faultline.strategies.takeover.mecefo_options import MecefoOptions
 from faultline.strategies.takeover.node_costs import FlopCosts, measured_costs
@@ -79,7 +80,7 @@ def slowdown_rows() -> Iterator[Row]:
                 skip_attention=used.skip_attention,
                 recompute_ffn=used.recompute_ffn,
                 low_rank=used.low_rank is not None,
-            )
+            ).for_job(JobShape(micro_batch_sequences=32))
             slowdown = _pace_with_one_lost(options)
             yield row_of(quantity, "mecefo", setting, published, [slowdown], "1")
 

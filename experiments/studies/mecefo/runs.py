@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.base import Row, row_of
@@ -38,6 +39,7 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Hit
 from faultline.strategies.oobleck import Oobleck, OobleckOptions
+from faultline.strategies.takeover.published_ablation import MICRO_BATCHES
 from numpy.typing import NDArray
 
 CALIBRATED = "calibrated"
@@ -45,8 +47,6 @@ FLOP = "FLOP model"
 BEFORE = "always the node before"
 SPLIT = "both neighbours"
 REBALANCED = "rebalanced with hindsight"
-EXCESS_KEPT = "excess not shared"
-"""Bamboo's 7B as its smaller models: what its step has beyond MeCeFO's is not shared by nodes."""
 
 OVER_MECEFO = "drop over MeCeFO's"
 """How many times MeCeFO's drop another system's is: the published headline."""
@@ -61,7 +61,6 @@ _LENGTHS_OF_SYSTEMS = {"mecefo": 1.5, "bamboo": 0.5, "oobleck": 0.5, "varuna": 0
 _VARIANT_LENGTH = 0.2
 
 _VARIANTS: dict[str, dict[str, object]] = {
-    EXCESS_KEPT: {"strategy.bamboo.spread_share": MODELS["7B"].bamboo_work_share},
     CALIBRATED: {},
     FLOP: {"strategy.mecefo.cost_model": "flop"},
     BEFORE: {"strategy.mecefo.takes_over": "before"},
@@ -96,7 +95,6 @@ def cells(*, full: bool) -> Iterator[Cell]:
                 yield Cell(system, model, scenario)
     for scenario in ("low", "mid", "high"):
         yield Cell("varuna", "7B", scenario)
-        yield Cell("bamboo", "7B", scenario, EXCESS_KEPT)
         for variant in (FLOP, BEFORE, SPLIT, REBALANCED) if full else (FLOP,):
             yield Cell("mecefo", "7B", scenario, variant)
 
@@ -136,6 +134,12 @@ def step_s(system: str, model: Model) -> float:
     return model.step_s("oobleck" if system == "varuna" else system)
 
 
+_STATED_TIMES: dict[str, dict[str, object]] = {
+    "bamboo": {"times.local_rendezvous_s": 12.5, "times.re_form_s": 30.0},
+}
+"""Constants of Bamboo's public simulator: 5 to 20 s by model, their middle, and 30 s."""
+
+
 def hours_of(cell: Cell) -> float:
     """Return the simulated hours of a run."""
     length = _LENGTHS[cell.model] * _LENGTHS_OF_SYSTEMS[cell.system]
@@ -160,11 +164,18 @@ def scenario_of(cell: Cell) -> Scenario:
         "job.time_limit_s": hours_of(cell) * 3600,
         "job.compute_s": step_s(cell.system, model) - reduce_s,
         "job.parameter_bytes": 2 * model.parameters,
+        "protection.state_bytes": state_bytes(model),
+        "model.layers": model.layers,
+        "model.hidden": model.shape.hidden,
+        "model.ffn_hidden": model.shape.ffn_hidden,
+        "model.micro_batch_sequences": model.sequences // GROUPS // MICRO_BATCHES,
+        "model.least_stages": model.oobleck_least_nodes,
         "all_reduce.time_s": reduce_s,
         "failures.mtbf_s": failures.mtbf_s,
         "rejoin.repair_s": failures.repair_s,
         "strategy.name": cell.system,
         **own,
+        **_STATED_TIMES.get(cell.system, {}),
         **_VARIANTS[cell.variant],
     }
     if cell.system == "varuna":
@@ -175,21 +186,9 @@ def scenario_of(cell: Cell) -> Scenario:
 def _own_options(system: str, model: Model) -> dict[str, float]:
     """Return the options of a system that depend on the model."""
     if system == "mecefo":
-        return {
-            "doubled_cost": doubled_cost(model),
-            "state_bytes": state_bytes(model),
-            "hidden": model.shape.hidden,
-            "ffn_hidden": model.shape.ffn_hidden,
-            "rank": model.shape.hidden // 4,
-        }
+        return {"doubled_cost": doubled_cost(model), "rank": model.shape.hidden // 4}
     if system == "bamboo":
-        return {"spread_share": model.bamboo_spread_share}
-    if system == "oobleck":
-        return {
-            "reconfiguration_s": model.oobleck_reconfiguration_s,
-            "layers": model.layers,
-            "least_nodes": model.oobleck_least_nodes,
-        }
+        return {"spread_share": model.bamboo_work_share}
     return {}
 
 
@@ -234,7 +233,7 @@ def plateau_rows() -> Iterator[Row]:
 
     The mean over all ways to place them; `low` and `high` are the least and the most.
     """
-    options = scenario_of(Cell("oobleck", "7B", "high")).strategy.options()
+    options = scheme_options(scenario_of(Cell("oobleck", "7B", "high")))
     assert isinstance(options, OobleckOptions)
     for down in range(1, _MOST_DOWN + 1):
         drops, ways = [], []

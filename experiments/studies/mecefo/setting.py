@@ -64,13 +64,9 @@ class Model:
         Sequences of a global batch.
     no_fault_tokens_per_s : dict of str to float
         Published throughput without failures, by system.
-    oobleck_reconfiguration_s : float
-        Published for the model next in size (Oobleck, SOSP 2023).
     oobleck_least_nodes : int
         Nodes of the shortest pipeline: 8 for 6.7B (published: 16 nodes, two pipelines), and for
         smaller models as many as their parameters are to those, at least one.
-    bamboo_spreads_all : bool
-        Whether nodes share all of Bamboo's step: a switch that is on for 7B only.
     """
 
     name: str
@@ -79,9 +75,7 @@ class Model:
     heads: int
     sequences: int
     no_fault_tokens_per_s: dict[str, float]
-    oobleck_reconfiguration_s: float
     oobleck_least_nodes: int
-    bamboo_spreads_all: bool
 
     @property
     def parameters(self) -> float:
@@ -96,14 +90,11 @@ class Model:
 
     @property
     def bamboo_work_share(self) -> float:
-        """Share of Bamboo's step that is as long as MeCeFO's, of the same work on the same GPUs."""
-        return self.no_fault_tokens_per_s["bamboo"] / self.no_fault_tokens_per_s["mecefo"]
+        """Share of Bamboo's step that is as long as MeCeFO's, of the same work on the same GPUs.
 
-    @property
-    def bamboo_spread_share(self) -> float:
-        """Share of Bamboo's step that depends on the number of nodes."""
-        # What its step has beyond MeCeFO's is not work that nodes share.
-        return 1.0 if self.bamboo_spreads_all else self.bamboo_work_share
+        What its step has beyond that is not work that nodes share.
+        """
+        return self.no_fault_tokens_per_s["bamboo"] / self.no_fault_tokens_per_s["mecefo"]
 
     def step_s(self, system: str) -> float:
         """Return the seconds of a step without failures."""
@@ -117,32 +108,19 @@ def _model(
     heads: int,
     sequences: int,
     no_fault: tuple[float, float, float],
-    oobleck: tuple[float, int],
-    *,
-    bamboo_spreads_all: bool = False,
+    oobleck_least_nodes: int,
 ) -> Model:
     throughputs = dict(zip(SYSTEMS, no_fault, strict=True))
     shape = LayerShape(*widths, SEQUENCE_TOKENS)
-    return Model(name, shape, layers, heads, sequences, throughputs, *oobleck, bamboo_spreads_all)
+    return Model(name, shape, layers, heads, sequences, throughputs, oobleck_least_nodes)
 
 
 MODELS = {
     model.name: model
     for model in (
-        _model("350M", (1024, 2736), 24, 16, 8192, (438_060, 703_730, 1_199_230), (3.0, 1)),
-        _model("1B", (2048, 5461), 24, 32, 4096, (153_750, 291_050, 471_190), (6.0, 2)),
-        # Two stages of 7B with activations take 72 GB of 80 on a node: Bamboo's excess over
-        # MeCeFO's step is then traffic of what does not fit, which nodes share as they do layers.
-        _model(
-            "7B",
-            (4096, 11_008),
-            32,
-            32,
-            1024,
-            (12_410, 66_950, 111_120),
-            (10.0, 8),
-            bamboo_spreads_all=True,
-        ),
+        _model("350M", (1024, 2736), 24, 16, 8192, (438_060, 703_730, 1_199_230), 1),
+        _model("1B", (2048, 5461), 24, 32, 4096, (153_750, 291_050, 471_190), 2),
+        _model("7B", (4096, 11_008), 32, 32, 1024, (12_410, 66_950, 111_120), 8),
     )
 }
 

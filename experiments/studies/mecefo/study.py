@@ -105,7 +105,6 @@ def shown_drops(rows: Sequence[Row]) -> Printed:
     found = {(row.quantity, row.scheme, row.setting): _told(row) for row in rows}
     lines = [(model, system, title_of(system), "drop") for model in MODELS for system in SYSTEMS]
     lines += [
-        ("7B", "bamboo", "Bamboo, shared as in other models", f"drop, {runs.EXCESS_KEPT}"),
         ("7B", "mecefo", "MeCeFO, counting FLOP", f"drop, {runs.FLOP}"),
     ]
     frame = pd.DataFrame(

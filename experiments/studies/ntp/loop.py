@@ -57,7 +57,7 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "ntp-pw, resharding at bound": (
         "strategy.name=ntp-pw",
         "strategy.ntp-pw.resharding_slowdown=0.04",
-        "strategy.ntp-pw.backward_share=0.6667",
+        "model.backward_share=0.6667",
     ),
     "checkpoint, in memory": ("strategy.name=checkpoint", *_IN_MEMORY),
     "dp-drop, in memory": ("strategy.name=dp-drop", *_IN_MEMORY),
@@ -86,9 +86,9 @@ def modelled_settings() -> dict[str, float]:
     return {
         "job.compute_s": compute_s,
         "all_reduce.time_s": iteration.gradient_sync_s,
-        "strategy.ntp.least_degree": job.rules.reduction.least_degree,
+        "model.least_tensor": job.rules.reduction.least_degree,
         "strategy.ntp.resharding_slowdown": float(resharding.backward_slowdown),
-        "strategy.ntp.backward_share": float(of_step * iteration.total_s / compute_s),
+        "model.backward_share": float(of_step * iteration.total_s / compute_s),
     }
 
 
@@ -219,8 +219,7 @@ class Variant:
         return [
             *chosen,
             f"{table}.hit_groups={self.hit_groups}",
-            f"{table}.carry_on_s={self.stall_s}",
-            f"{table}.repair_stall_s={self.stall_s}",
+            f"times.change_of_degree_s={self.stall_s}",
             f"checkpoint.interval_steps={RARE_CHECKPOINTS}",
         ]
 
@@ -257,7 +256,12 @@ def within_points(seeds: int, steps: int) -> Iterator[Point]:
     hardware for everything. Plain schemes save as often as is best for them.
     """
     for variant in WITHIN_VARIANTS:
-        common = ["failures.component=gpu", f"job.steps={steps}", f"rejoin.repair_s={REPAIR_S}"]
+        common = [
+            "failures.component=gpu",
+            "model.tensor=32",
+            f"job.steps={steps}",
+            f"rejoin.repair_s={REPAIR_S}",
+        ]
         scenario = load_scenario("spare-sound", [*common, *variant.settings])
         for seed in range(seeds):
             yield Point(scenario, seed, labels=tuple(asdict(variant).items()))

@@ -334,7 +334,7 @@ def _keys(published: bool, crossings: bool = False) -> list[Line2D]:
     keys = [
         Line2D([], [], color=grey, marker="o", linestyle="", label="simulated, with 95 % interval"),
         Line2D([], [], color=grey, label="closed form"),
-        Line2D([], [], color=grey, marker=r"$\uparrow$", markersize=9, linestyle="",
+        Line2D([], [], color=grey, marker="^", markersize=7, linestyle="",
                label="more, or not done in a year"),
     ]  # fmt: skip
     if crossings:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.runs.player import QUIET, message_console
+from faultline.experiments.screen import QUIET, Screen
 
 from tests.experiments.asking import Ask
 
@@ -28,9 +28,9 @@ def test_quiet_counts_before_and_after_the_command(
 ) -> None:
     monkeypatch.setenv(QUIET, "")
     monkeypatch.delenv(QUIET)
-    assert not message_console().quiet
+    assert not Screen(stderr=True).quiet
     assert main(words) == 0
-    assert message_console().quiet
+    assert Screen(stderr=True).quiet
     assert "spare-study" in capsys.readouterr().out
 
 
@@ -123,7 +123,7 @@ def test_help_and_version_are_quick() -> None:
     """They import nothing that takes long."""
     code = (
         "import sys; from faultline.experiments.cli import parser; parser().format_help(); "
-        "print(sorted({'numpy', 'pandas', 'pydantic', 'rich', 'simgrid'} & set(sys.modules)))"
+        "print(sorted({'numpy', 'pandas', 'pydantic', 'simgrid'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

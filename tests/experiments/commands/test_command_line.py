@@ -74,7 +74,7 @@ def test_another_pipe_that_breaks_is_an_error(
 
     monkeypatch.setattr(machine, "execute_doctor", execute)
     assert main(["doctor"]) == 2
-    assert capsys.readouterr().err == "faultline: [Errno 32] Broken pipe: 'a worker'\n"
+    assert capsys.readouterr().err == "faultline: a worker: Broken pipe\n"
 
 
 def test_options_are_read_as_their_help_writes_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -171,7 +171,7 @@ def test_what_is_written_is_what_is_read(
     assert read_timeline(path) == history
 
 
-HEAD = "time_s,kind,step,groups,stacks,moved_types\n"
+HEAD = "time_s,kind,step,groups,stacks,moved_types,recovery\n"
 
 
 @pytest.mark.parametrize(
@@ -179,12 +179,12 @@ HEAD = "time_s,kind,step,groups,stacks,moved_types\n"
     [
         (b"", "first line"),
         (b"a,b,c\n1,2,3\n", "first line"),
-        (b"\xff\xfe\x00", "no CSV text"),
+        (b"\xff\xfe\x00", "not UTF-8 text"),
         (HEAD.encode(), "has no event"),
-        (f"{HEAD}1.0,step,1,,1,0\n2.0,stop,1,,1,0\n".encode(), "line 3: this is no event"),
+        (f"{HEAD}1.0,step,1,,1,0,\n2.0,stop,1,,1,0,\n".encode(), "line 3: this is no event"),
         (f"{HEAD}1.0,step,1\n".encode(), "line 2: this is no event"),
-        (f"{HEAD}nan,step,1,,1,0\n".encode(), "line 2: nan is no time"),
-        (f"{HEAD}-1,step,1,,1,0\n".encode(), "line 2: -1 is no time"),
+        (f"{HEAD}nan,step,1,,1,0,\n".encode(), "line 2: nan is no time"),
+        (f"{HEAD}-1,step,1,,1,0,\n".encode(), "line 2: -1 is no time"),
     ],
 )
 def test_what_is_no_timeline_is_refused(text: bytes, said: str, tmp_path: Path, ask: Ask) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -97,21 +96,20 @@ def test_what_is_left_open_is_filled_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "left_open"),
+    "settings",
     [
-        ([], ["job.time_limit_s"]),
-        (["restart.time=modelled", "detection.mode=watchdog"], ["job.time_limit_s"]),
-        (["failures.model=mix", "failures.clock=renewal"], ["job.time_limit_s"]),
-        (["rejoin.when=at-checkpoint", "failures.clock=renewal"], ["job.time_limit_s"]),
-        (["job.time_limit_s=1e6"], []),
+        [],
+        ["restart.time=modelled", "detection.mode=watchdog"],
+        ["failures.model=mix", "failures.clock=renewal"],
+        ["rejoin.when=at-checkpoint", "failures.clock=renewal"],
     ],
 )
-def test_nothing_that_counts_is_left_open_but_having_no_limit(
-    settings: list[str], left_open: list[str]
-) -> None:
+def test_nothing_that_counts_is_left_open(settings: list[str]) -> None:
     keys = resolved("spare-study", *settings).keys.values()
     unset = [key.reference.dotted for key in keys if key.counts and key.value is None]
-    assert unset == left_open
+    # A recovery is stated whole, or it is what its phases come to.
+    whole = {"restart.controller_s", "rejoin.time_s"}
+    assert [key for key in unset if not key.startswith("times.") and key not in whole] == []
 
 
 def test_a_trace_is_shown_with_its_span(tmp_path: Path) -> None:
@@ -325,7 +323,11 @@ mode = "x"
     [
         ("[strategy]\nname = 'spare'\nredundancy = 80\n", 3, "Golomb ruler"),
         ("[strategy]\nname = 'checkpoint'\nredundancy = 2\n", 3, "leave it unset or use 1"),
-        ("[failures]\nmtbf_s = 0.001\n[restart]\nduration_s = 1e9\n", 2, "ten million failures"),
+        (
+            "[failures]\nmtbf_s = 0.001\n[restart]\nduration_s = 1e9\n",
+            2,
+            "more than a million failures",
+        ),
         ("[detection]\nmode = 'watchdog'\n\nwatchdog_s = 1e-3\n", 4, "sound all-reduce"),
         ("version = 2\n[job]\nnew_key = 3\n", 1, "made for a newer Faultline"),
         ("version = 0\n", 1, "write version = 1"),
@@ -392,10 +394,10 @@ def test_odd_files_are_refused_in_one_line(tmp_path: Path, ask: Ask) -> None:
     loop = tmp_path / "loop.toml"
     loop.symlink_to(loop)
     for path, told in {
-        str(tmp_path): "directory",
+        str(tmp_path): "a folder, and no regular file",
         large: "larger than 1 MiB",
-        str(pipe): "nobody writes",
-        str(forever): "larger than 1 MiB",
+        str(pipe): "a pipe, and no regular file",
+        str(forever): "a device, and no regular file",
         str(loop): "symbolic links",
         "a\0b": "null",
         "": "",
@@ -406,22 +408,3 @@ def test_odd_files_are_refused_in_one_line(tmp_path: Path, ask: Ask) -> None:
         status, out, err = ask.all("check", path)
         assert (status, out.count("\n"), err.count("\n")) == (2, 1, 1)
         assert told in out
-
-
-def test_a_pipe_that_somebody_writes_to_is_read(tmp_path: Path, ask: Ask) -> None:
-    reading, writing = os.pipe()
-
-    def write_later() -> None:
-        with os.fdopen(writing, "w", encoding="utf-8") as file:
-            file.write("[job]\n")
-            file.flush()
-            file.write("groups = 16\n" + "#" * 100_000)
-
-    writer = threading.Thread(target=write_later)
-    writer.start()
-    try:
-        status, out, _ = ask.all("check", f"/dev/fd/{reading}")
-    finally:
-        writer.join(60)
-        os.close(reading)
-    assert (status, out) == (0, f"/dev/fd/{reading}: ok\n")

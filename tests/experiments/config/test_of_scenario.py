@@ -193,7 +193,7 @@ def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None
                 "failures.mtbf_s=0.001",
                 "restart.duration_s=1e9",
             ],
-            "ten million",
+            "more than a million failures",
         ),
         (["restart.failure_during=begins-anew", "restart.duration_s=1e6"], "failure_during"),
     ],

@@ -81,8 +81,10 @@ def test_units_are_those_of_the_names(known: KeyReference) -> None:
 def test_every_choice_means_something_and_is_one(known: KeyReference) -> None:
     field = schema_keys(Scenario)[known.path].field
     documented = documentation_of(field).choices
-    if get_origin(field.annotation) is Literal:
-        names = [name for name in get_args(field.annotation) if isinstance(name, str)]
+    kinds = [field.annotation, *get_args(field.annotation)]
+    chosen = next((kind for kind in kinds if get_origin(kind) is Literal), None)
+    if chosen is not None:
+        names = [name for name in get_args(chosen) if isinstance(name, str)]
         assert sorted(documented) == sorted(names)
         assert all(documented.values())
     else:

@@ -24,23 +24,25 @@ from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Rules
+from faultline.strategies.recovery import SHRINK
 
 
 @pytest.mark.parametrize(
     ("gpus", "measured_s"), [(2048, 454), (4096, 545), (8192, 635), (16384, 768)]
 )
 def test_a_modelled_restart_follows_the_measured_ones(gpus: int, measured_s: float) -> None:
-    """ByteRobust (arXiv 2509.16293) measured restarts by requeue; the power law is within 2 %."""
+    """ByteRobust (arXiv 2509.16293) measured restarts by requeue; the phases are within 2 %."""
+    stock = ["recovery.preset=stock", "recovery.detect_s=0"]
     scenario = load_scenario(
-        "spare-sound", ["restart.time=modelled", f"job.gpus={gpus}", "job.groups=16"]
+        "spare-sound", ["restart.time=modelled", f"job.gpus={gpus}", "job.groups=16", *stock]
     )
     assert restart_time_s(scenario) == pytest.approx(measured_s, rel=0.02)
 
 
 def test_shrinking_a_communicator_costs_more_the_larger_it_is() -> None:
     durations = durations_of(load_scenario("spare-study", ["restart.shrink_per_member_s=0.01"]))
-    assert durations.reconfigure_s(0) == 0.1
-    assert durations.reconfigure_s(150) == pytest.approx(1.6)
+    assert durations.recovery.duration_s(SHRINK, 0) == 0.1
+    assert durations.recovery.duration_s(SHRINK, 150) == pytest.approx(1.6)
 
 
 def test_loading_at_once_takes_as_many_times_as_long_as_there_are_groups() -> None:

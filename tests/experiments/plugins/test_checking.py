@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from faultline.strategies.base import Continue, Hit, StepPlan, StrategyOptions, Verdict
+from faultline.experiments.plugins.engines import check_engines
+from faultline.strategies.base import (
+    Continue,
+    Hit,
+    StepPlan,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+)
 from faultline.strategies.mecefo import Mecefo
 from faultline.strategies.registry import all_strategies
 from faultline.strategies.replication import Replication
@@ -113,8 +122,8 @@ class RollsDice(Broken):
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         verdict = super().on_failures(missing)
-        stall_s = random.random()
-        return replace(verdict, stall_s=stall_s) if isinstance(verdict, Continue) else verdict
+        moved = random.randrange(10**6)
+        return replace(verdict, moved_types=moved) if isinstance(verdict, Continue) else verdict
 
 
 class Remembers(Broken):
@@ -165,13 +174,20 @@ class NeverForgets(Broken):
             self._plan = replace(self._plan, pace=1.5)
 
 
-class LimpsOn(Mecefo):
-    """Is slower for ever once something was repaired."""
+class WaitsForEver(Mecefo):
+    """Tells seconds, which are the scenario's to say."""
 
     name = "broken"
 
-    def on_repair(self, hit: Hit) -> float:
+    def on_repair(self, hit: Hit) -> Any:
         return float("inf")
+
+
+class NeverSaidSo(Broken):
+    """Needs a recovery that it has not announced."""
+
+    name = "broken"
+    recoveries = ()
 
 
 @pytest.mark.parametrize(
@@ -190,7 +206,8 @@ class LimpsOn(Mecefo):
         (HoldsWhatCannotTravel, "raised .*pickle"),
         (TakesTheListApart, "on_failures.. changes what it is given"),
         (NeverForgets, "restart.. does not forget every failure"),
-        (LimpsOn, "waits .inf"),
+        (WaitsForEver, "needs inf to recover"),
+        (NeverSaidSo, "needs shrink, and recoveries lists"),
     ],
 )
 def test_a_broken_promise_is_named(scheme: Any, said: str) -> None:
@@ -198,23 +215,17 @@ def test_a_broken_promise_is_named(scheme: Any, said: str) -> None:
         check_scheme(scheme, groups=12, engines=False)
 
 
-class WaitsForTheSeed(Broken):
-    """Sound by its methods; on the engines it stalls longer from job to job."""
+class KnowsItsProcess(Broken):
+    """Decides otherwise in another process than this one."""
 
     name = "broken"
-    jobs: ClassVar[list[int]] = []
+    home = os.getpid()
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         verdict = super().on_failures(missing)
-        if self.groups == 12 or not isinstance(verdict, Continue):
-            return verdict
-        self.jobs.append(1)
-        return replace(verdict, stall_s=float(len(self.jobs)))
+        return verdict if os.getpid() == self.home else WipeOut(tuple(missing))
 
 
 def test_engines_that_disagree_are_told() -> None:
-    """Its answers depend on what other jobs did: the second engine hears others than the first."""
-    from faultline.experiments.plugins.engines import check_engines
-
     with pytest.raises(SchemeError, match="the engines disagree"):
-        check_engines(lambda: WaitsForTheSeed(24, 3, Replication.Options()), 24)
+        check_engines(lambda: KnowsItsProcess(24, 3, Replication.Options()), 24)

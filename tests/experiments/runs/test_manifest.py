@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from faultline.experiments.runs.manifest import (
     DamagedError,
-    is_temporary,
     seal,
     unseal,
-    write_atomically,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,22 +70,3 @@ def test_an_edited_number_is_noticed() -> None:
     edited["record"]["restarts"] = 4
     with pytest.raises(DamagedError, match="checksum"):
         unseal(json.dumps(edited).encode())
-
-
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file.json"
-    write_atomically(path, b"old")
-
-    def fail(*_: object) -> None:
-        assert any(is_temporary(file.name) for file in tmp_path.iterdir())
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    owner: Any = os if step == "fsync" else Path
-    monkeypatch.setattr(owner, step, fail)
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.studies.head_to_head.candidates import (
-    Candidate,
     all_candidates,
-    options_for,
 )
 from faultline.experiments.studies.head_to_head.playing import Entry, enter
 from faultline.experiments.studies.head_to_head.setting import Cell, measured_ground
-from faultline.strategies.base import Continue, Hit
 from faultline.strategies.protection.registry import all_protections
-from faultline.strategies.registry import all_strategies, strategy_class
+from faultline.strategies.recovery import Move, Recovery, RecoveryKind
+from faultline.strategies.registry import all_strategies
 
 
 def test_every_registered_scheme_takes_part_with_known_protections() -> None:
@@ -33,28 +33,10 @@ def test_a_scheme_or_one_candidate_can_be_chosen() -> None:
         all_candidates(["spear"])
 
 
-@pytest.mark.parametrize("name", all_strategies())
-def test_what_a_scheme_is_told_are_options_it_has(name: str) -> None:
-    told = options_for(name)
-    assert set(told) <= set(all_strategies()[name].Options.model_fields)
-    all_strategies()[name].Options(**told)
-
-
-def test_schemes_of_domains_are_told_their_size_and_number() -> None:
-    assert options_for("ntp")["domain_gpus"] == 32
-    assert options_for("mecefo")["stages"] == 16
-    assert options_for("checkpoint") == {}
-
-
-def test_an_option_that_a_scheme_refuses_is_no_silent_default(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = {"stages": 16, "micro_batches": -1}
-    monkeypatch.setattr("faultline.experiments.studies.head_to_head.candidates.JOB_OPTIONS", told)
-    with pytest.raises(UserError, match=r"strategy\.mecefo\.micro_batches = -1: Input should be"):
-        options_for("mecefo")
-    assert main(["head-to-head", "--only", "layers"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+def test_every_scheme_is_told_the_same_job() -> None:
+    shape = job_shape(load_scenario("head-to-head"))
+    assert (shape.stages, shape.tensor, shape.sequences) == (16, 32, 64)
+    assert shape.stages_that_fit == 2
 
 
 def test_combinations_have_their_controls() -> None:
@@ -69,22 +51,15 @@ def test_combinations_have_their_controls() -> None:
     ]
 
 
-@pytest.mark.parametrize("candidate", all_candidates(), ids=lambda one: one.name)
-def test_where_all_events_cost_the_same_they_do(candidate: Candidate) -> None:
-    """A first GPU breaks: restart, take-over, reconfiguration or shrinking, it is 77 s for all."""
-    stalled = candidate.with_stall(77.0)
-    scheme = strategy_class(candidate.scheme)
-    options = scheme.Options(**stalled.options)
-    redundancy = candidate.redundancy or scheme.redundancies(64, options)[-1]
-    built = scheme(64, redundancy, options)
-    hit = Hit(3, 40, 40, 512)
-    if built.tracks_components:
-        built.on_hit(hit)
-    verdict = built.on_failures((3,))
-    if isinstance(verdict, Continue):
-        controller_s = 0.0 if stalled.states_stall_of_failures else 77.0
-        assert controller_s + verdict.stall_s == 77.0
-        assert built.on_repair(hit) in (0.0, 77.0)
+def test_where_all_recoveries_cost_the_same_they_do() -> None:
+    ground = measured_ground(["reft"])
+    (mecefo,) = all_candidates(["mecefo/reft"])
+    cell = Cell("stalls", 0.0, 0.0, 1e5, 300.0, stall_s=77.0)
+    entry = enter(mecefo, cell, ground)
+    assert isinstance(entry, Entry)
+    prices = entry.question.durations.recovery
+    for known in get_args(RecoveryKind):
+        assert prices.duration_s(Recovery(known, moves=(Move(0, 0, 0, 1),)), 60) == 77.0
 
 
 def test_who_cannot_be_built_says_why() -> None:

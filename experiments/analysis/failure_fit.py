@@ -1,0 +1,176 @@
+"""Rates, shapes, lemons and repair times from a log of failures, each with its interval.
+
+References
+----------
+Garwood 1936, Fiducial limits for the Poisson distribution, Biometrika 28.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+from faultline.experiments.analysis.gap_fit import CONFIDENCE, Estimate, Floats, Gaps, fit_gaps
+from faultline.experiments.analysis.lemons import Lemons, fit_lemons
+from faultline.experiments.config.logs.failure_log import FailureLog, Logged
+from faultline.simulator.failures.distributions import Weibull
+from faultline.simulator.failures.failure import Kind, Level
+from numpy.typing import NDArray
+from scipy import stats
+
+_LEAST_SHAPE = 0.1
+"""The least that a mix may have; the dispersion of less is beyond all numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Times to repair, in seconds.
+
+    Attributes
+    ----------
+    count : int
+        How many are known.
+    mean_s, median_s, deviation_s : float
+        Of these.
+    scale_s, sigma : float
+        Median and width of a lognormal distribution fitted to them.
+    times_s : array of float
+        All of them, ascending.
+    """
+
+    count: int
+    mean_s: float
+    median_s: float
+    deviation_s: float
+    scale_s: float
+    sigma: float
+    times_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class CauseFit:
+    """What is known of a cause, or of all failures together.
+
+    Attributes
+    ----------
+    name : str
+        The cause.
+    level, kind : str
+        What most of its failures strike, and of which kind they are.
+    count : int
+        Its failures.
+    rate_per_gpu_s : Estimate
+        Failures a second and GPU.
+    gaps : Gaps
+        Times between its failures in the whole cluster.
+    repair : Repair or None
+        How long repairs take, if the log says it.
+    """
+
+    name: str
+    level: Level
+    kind: Kind
+    count: int
+    rate_per_gpu_s: Estimate
+    gaps: Gaps
+    repair: Repair | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """All that is fitted to a log.
+
+    Attributes
+    ----------
+    whole : CauseFit
+        All failures together.
+    causes : tuple of CauseFit
+        By cause, the most frequent first.
+    lemons : Lemons or None
+        None where too few failures tell their node.
+    """
+
+    whole: CauseFit
+    causes: tuple[CauseFit, ...]
+    lemons: Lemons | None
+
+
+def fit(failures: FailureLog) -> Fit:
+    """Fit a log of failures."""
+    by_cause: dict[str, list[Logged]] = defaultdict(list)
+    for one in failures.failures:
+        by_cause[one.cause].append(one)
+    often = sorted(by_cause.items(), key=lambda item: (-len(item[1]), item[0]))
+    return Fit(
+        _fit_cause("all", failures.failures, failures),
+        tuple(_fit_cause(name, mine, failures) for name, mine in often),
+        fit_lemons(failures_of_nodes(failures)),
+    )
+
+
+def _fit_cause(name: str, mine: Sequence[Logged], failures: FailureLog) -> CauseFit:
+    gaps = fit_gaps([one.time_s for one in mine], failures.span_s)
+    dispersion = 1.0
+    if gaps.shape is not None and not gaps.memoryless:
+        weibull = Weibull(max(_LEAST_SHAPE, gaps.shape.value), 1.0)
+        dispersion = weibull.variance_s2 / weibull.mean_s**2
+    return CauseFit(
+        name,
+        Counter(one.level for one in mine).most_common(1)[0][0],
+        Counter(one.kind for one in mine).most_common(1)[0][0],
+        len(mine),
+        rate(len(mine), failures.gpu_s, dispersion),
+        gaps,
+        fit_repair([one.repair_s for one in mine if one.repair_s]),
+    )
+
+
+def rate(count: int, exposure: float, dispersion: float = 1.0) -> Estimate:
+    """Return a rate with its exact Poisson interval (Garwood 1936).
+
+    Parameters
+    ----------
+    count : int
+        Failures.
+    exposure : float
+        In what they were counted.
+    dispersion : float
+        Variance over mean of the count, where gaps scatter more than memoryless ones: so many
+        failures tell as much as one. Less than 1 is taken as 1.
+    """
+    spread = max(1.0, dispersion)
+    worth = count / spread
+    low = float(stats.chi2.ppf((1 - CONFIDENCE) / 2, 2 * worth)) / 2 if count else 0.0
+    high = float(stats.chi2.ppf((1 + CONFIDENCE) / 2, 2 * worth + 2)) / 2
+    return Estimate(count / exposure, low * spread / exposure, high * spread / exposure)
+
+
+def fit_repair(times_s: Sequence[float]) -> Repair | None:
+    """Fit times to repair; None where there are none."""
+    if not times_s:
+        return None
+    times = np.sort(np.asarray(times_s, dtype=float))
+    logs = np.log(times)
+    return Repair(
+        len(times),
+        float(times.mean()),
+        float(np.median(times)),
+        float(times.std(ddof=1)) if len(times) > 1 else 0.0,
+        float(exp(logs.mean())),
+        float(logs.std(ddof=1)) if len(times) > 1 else 0.0,
+        times,
+    )
+
+
+def failures_of_nodes(failures: FailureLog) -> NDArray[np.int64]:
+    """Return how often each node failed, of failures of a node or of a GPU."""
+    counts = np.zeros(len(failures.nodes), dtype=np.int64)
+    for one in failures.failures:
+        if one.level == "host":
+            counts[one.number] += 1
+        elif one.level == "gpu":
+            counts[one.number // failures.gpus_per_node] += 1
+    return counts

@@ -1,0 +1,71 @@
+"""``faultline explain-recovery``: what a failure costs under each scheme, phase by phase."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import pandas as pd
+from faultline.experiments.analysis.printing import Printed, printed
+from faultline.experiments.commands.output import print_json
+from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
+from faultline.strategies.registry import all_strategies
+from rich.console import Console
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    scenario = load_scenario(arguments.scenario, arguments.settings)
+    found = list(explained_recoveries(scenario, _schemes(arguments.schemes)))
+    explained = [one for one in found if isinstance(one, ExplainedRecovery)]
+    refused = [one for one in found if isinstance(one, str)]
+    if arguments.json:
+        content = [
+            {
+                "scheme": one.scheme,
+                "event": one.event,
+                "recovery": one.recovery,
+                "duration_s": one.duration_s,
+                "phases": [phase._asdict() for phase in one.phases],
+            }
+            for one in explained
+        ]
+        print_json({"scenario": scenario.name, "recoveries": content, "refused": refused})
+        return 0
+    console = Console()
+    console.print(printed(_table(scenario.name, explained)))
+    for line in refused:
+        console.print(f"left out: {line}", markup=False, highlight=False)
+    return 0
+
+
+def _schemes(asked: Sequence[str] | None) -> Sequence[str]:
+    known = list(all_strategies())
+    for name in asked or ():
+        if name not in known:
+            raise UserError(f"--schemes {name}: no such scheme; {did_you_mean(name, known)}")
+    return asked or known
+
+
+def _table(name: str, explained: Sequence[ExplainedRecovery]) -> Printed:
+    rows = []
+    for one in explained:
+        who: tuple[str, ...] = (one.scheme, one.event, one.recovery)
+        for phase in one.phases:
+            rows.append(
+                {
+                    **dict(zip(("scheme", "event", "recovery"), who, strict=True)),
+                    "phase": phase.name,
+                    "seconds": phase.duration_s,
+                    "ranks": f"{phase.ranks:,}" if phase.ranks else "",
+                    "GB": f"{phase.size_bytes / 1e9:,.4g}" if phase.size_bytes else "",
+                    "source": phase.source,
+                }
+            )
+            who = ("", "", "")
+        if len(one.phases) > 1:
+            rows.append({"phase": "in all", "seconds": one.duration_s})
+    frame = pd.DataFrame(rows).fillna({"source": "", "ranks": "", "GB": ""}).fillna("")
+    return Printed(f"{name}: the failure of one GPU", frame, {"seconds": "{:,.3f}"})

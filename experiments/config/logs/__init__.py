@@ -1,0 +1,1 @@
+"""Logs that people have of their failures, read into one form."""

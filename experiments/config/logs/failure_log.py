@@ -1,0 +1,130 @@
+"""What a log of failures says, whatever its format: who failed when, of whom, in how much time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from faultline.experiments.config.errors import UserError
+from faultline.simulator.failures.failure import Failure, Kind, Level
+
+LARGEST_NUMBER_OF_NODES = 100_000
+
+
+class Logged(NamedTuple):
+    """One failure of a log.
+
+    Attributes
+    ----------
+    time_s : float
+        Seconds since the log begins.
+    level : Level
+        What kind of component failed.
+    number : int
+        Which one; a host's is its place in `FailureLog.nodes`.
+    cause : str
+        Its cause.
+    kind : Kind
+        What kind of repair it calls for.
+    repair_s : float or None
+        Seconds until it was up again; None where the log does not say.
+    """
+
+    time_s: float
+    level: Level
+    number: int
+    cause: str
+    kind: Kind
+    repair_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLog:
+    """A log of failures.
+
+    Attributes
+    ----------
+    name : str
+        The file.
+    form : str
+        Its format, as people say it.
+    failures : tuple of Logged
+        In the order of time.
+    nodes : tuple of str
+        Names of the nodes that the log knows, in their order; of a trace of Faultline, which names
+        none, ``host-0`` and so on.
+    gpus_per_node : int
+        GPUs of a node.
+    span_s : float
+        How long was watched, in seconds.
+    node_s : float
+        Node-seconds in which a failure would have been seen: those of all nodes all the time, or
+        of those that were up, or had a job.
+    notes : tuple of str
+        What a reader has to know of it.
+    """
+
+    name: str
+    form: str
+    failures: tuple[Logged, ...]
+    nodes: tuple[str, ...]
+    gpus_per_node: int
+    span_s: float
+    node_s: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gpu_s(self) -> float:
+        """GPU-seconds in which a failure would have been seen."""
+        return self.node_s * self.gpus_per_node
+
+    def as_failures(self) -> list[Failure]:
+        """Return the failures as a trace has them; which groups they hit is for a job to say."""
+        return [Failure(*one, range(0)) for one in self.failures]
+
+
+def natural_order(names: Iterable[str]) -> list[str]:
+    """Return names so that ``node9`` comes before ``node10``."""
+
+    def key(name: str) -> list[tuple[int, str]]:
+        # Every other part is a number: of as many digits as it has behind its zeros.
+        parts = re.split(r"([0-9]+)", name)
+        parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
+        return [(len(part) if place % 2 else -1, part) for place, part in enumerate(parts)]
+
+    # Names that differ in zeros only keep their order, too.
+    return sorted(sorted(set(names)), key=key)
+
+
+def all_nodes(named: Iterable[str], nodes: int | None, path: object) -> tuple[str, ...]:
+    """Return the names of all nodes: those that a log names, and as many unnamed as there are more.
+
+    Raises
+    ------
+    UserError
+        The log names more nodes than there are.
+    """
+    names = natural_order(named)
+    if nodes is None:
+        return tuple(names)
+    if nodes < len(names):
+        raise UserError(
+            f"--nodes {nodes}: {path} names {len(names)} nodes, such as {names[-1]}; give at least "
+            f"{len(names)}, or leave it out"
+        )
+    return (*names, *(f"(node {number})" for number in range(len(names) + 1, nodes + 1)))
+
+
+def first_mistake(mistakes: Sequence[str]) -> None:
+    """Tell the first of a file's mistakes, and how many more there are.
+
+    Raises
+    ------
+    UserError
+        If there is one.
+    """
+    if mistakes:
+        more = len(mistakes) - 1
+        raise UserError(mistakes[0] + (f" (and {more} more)" if more else ""))

@@ -1,0 +1,247 @@
+"""Jobs as Slurm tells them: ``sacct --parsable2`` with State, Start, End and NodeList.
+
+A job that ended in one of the states below is a failure at its end: of a node where the log says of
+which (FailedNode, or a job on one node), else of a whole job. Failures are seen where jobs run: the
+node-seconds are those of jobs. A node that failed is up again when the next job starts on it, at
+the latest.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import quote
+from faultline.experiments.config.logs.failure_log import (
+    LARGEST_NUMBER_OF_NODES,
+    FailureLog,
+    Logged,
+    all_nodes,
+    first_mistake,
+)
+from faultline.experiments.config.trace_file import parse_timestamp
+from faultline.simulator.failures.failure import Kind
+
+NEEDED = ("State", "Start", "End", "NodeList")
+FAILED: dict[str, tuple[str, Kind]] = {
+    "NODE_FAIL": ("node-fail", "hardware"),
+    "BOOT_FAIL": ("boot-fail", "hardware"),
+    "LAUNCH_FAILED": ("launch-failed", "software"),
+    "FAILED": ("failed", "software"),
+    "OUT_OF_MEMORY": ("out-of-memory", "software"),
+    "PREEMPTED": ("preemption", "hardware"),
+}
+"""Cause and kind by the state that a job ended in."""
+SOUND = (
+    "CANCELLED", "COMPLETED", "COMPLETING", "CONFIGURING", "DEADLINE", "PENDING", "REQUEUED",
+    "RESIZING", "REVOKED", "RUNNING", "STOPPED", "SUSPENDED", "TIMEOUT",
+)  # fmt: skip
+"""States that are no failure of the machine or the program."""
+
+_PART = re.compile(r"([^\[\],\s]*)(?:\[([^\[\]]+)\])?")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_MOST_EXPANDED = 20_000_000
+_NEVER = frozenset(("", "Unknown", "None", "N/A", "None assigned", "(null)"))
+
+
+def is_sacct(first_line: str) -> bool:
+    """Tell whether a file whose first line this is comes from ``sacct --parsable2``."""
+    return "|" in first_line and "State" in first_line.split("|")
+
+
+def expand_nodes(text: str) -> list[str]:
+    """Return the nodes of a list with Slurm's ranges: ``gpu[001-003,7],login1``.
+
+    Raises
+    ------
+    ValueError
+        If it is no such list; the message says what is wrong.
+    """
+    names: list[str] = []
+    for part in re.split(r",(?![^\[]*\])", text):
+        found = [""]
+        at = 0
+        while at < len(part):
+            match = _PART.match(part, at)
+            if match is None or match.end() == at:
+                raise ValueError(f"cannot be read from {quote(part[at:])} on")
+            ends = [match[1]] if match[2] is None else _numbered(match[1], match[2])
+            if len(found) * len(ends) > LARGEST_NUMBER_OF_NODES:
+                raise ValueError(f"has more than {LARGEST_NUMBER_OF_NODES:,} nodes")
+            found = [start + end for start in found for end in ends]
+            at = match.end()
+        if found == [""]:
+            raise ValueError("has an empty name")
+        names += found
+    return names
+
+
+def _numbered(prefix: str, ranges: str) -> list[str]:
+    names: list[str] = []
+    for piece in ranges.split(","):
+        match = _RANGE.fullmatch(piece.strip())
+        if match is None:
+            raise ValueError(f"{quote(piece)} is no range")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first or last - first >= LARGEST_NUMBER_OF_NODES:
+            raise ValueError(f"{quote(piece)} is no range")
+        names += [f"{prefix}{number:0{len(match[1])}d}" for number in range(first, last + 1)]
+    return names
+
+
+@dataclass(slots=True)
+class _Jobs:
+    """Jobs as they are read; times are moments."""
+
+    path: Path
+    mistakes: list[str] = field(default_factory=list)
+    ran: list[tuple[datetime, datetime | None, str, list[str], str]] = field(default_factory=list)
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    expanded: int = 0
+
+    def read(self, cells: dict[str, str], line: int) -> None:
+        job, state = cells.get("JobID", ""), cells["State"].split(" ")[0].rstrip("+")
+        if "." in job or cells["Start"] in _NEVER or cells["NodeList"] in _NEVER:
+            return
+        try:
+            if state not in FAILED and state not in SOUND:
+                raise ValueError(
+                    f"State {quote(state)} is none of Slurm's: {', '.join(sorted(FAILED))} are "
+                    "failures"
+                )
+            start = parse_timestamp(cells["Start"])
+            end = None if cells["End"] in _NEVER else parse_timestamp(cells["End"])
+            if end is not None and end < start:
+                raise ValueError(f"ends at {cells['End']}, before it starts")
+            nodes = self._nodes(cells["NodeList"])
+        except ValueError as error:
+            self.mistakes.append(f"{self.path}:{line}: {error}")
+            return
+        self.ran.append((start, end, state, nodes, cells.get("FailedNode", "")))
+
+    def _nodes(self, text: str) -> list[str]:
+        if text not in self.lists:
+            try:
+                found = expand_nodes(text)
+                self.expanded += len(found)
+                if self.expanded > _MOST_EXPANDED:
+                    raise ValueError("is one of too many: keep fewer days")
+            except ValueError as error:
+                raise ValueError(
+                    f"NodeList {quote(text)} {error}; write it as Slurm does: gpu[001-003,007]"
+                ) from None
+            # Each name is kept once, however many lists it is in.
+            self.lists[text] = [self.names.setdefault(name, name) for name in found]
+        return self.lists[text]
+
+
+def read_sacct(
+    path: Path, text: str, nodes: int | None, gpus_per_node: int, span_s: float | None
+) -> FailureLog:
+    """Read jobs of ``sacct --parsable2``; steps of jobs and jobs that never ran are left out.
+
+    Raises
+    ------
+    UserError
+        Names the first line that does not fit.
+    """
+    jobs = _Jobs(path)
+    rows = csv.reader(StringIO(text), delimiter="|", quoting=csv.QUOTE_NONE)
+    try:
+        _read_rows(path, rows, jobs)
+    except csv.Error as error:
+        raise UserError(f"{path}:{rows.line_num}: this is not from sacct: {error}") from None
+    first_mistake(jobs.mistakes)
+    if not jobs.ran:
+        raise UserError(f"{path}: no job in it ever ran; choose other days with sacct -S and -E")
+    return _as_log(jobs, nodes, gpus_per_node, span_s)
+
+
+def _read_rows(path: Path, rows: Any, jobs: _Jobs) -> None:
+    header: list[str] = []
+    for row in rows:
+        header = [cell.strip() for cell in row]
+        if any(header):
+            break
+    for name in NEEDED:
+        if name not in header:
+            raise UserError(
+                f"{path}:1: column {name} is missing; call sacct --parsable2 "
+                f"--format=JobID,{','.join(NEEDED)},FailedNode"
+            )
+    for row in rows:
+        if len(row) == len(header):
+            jobs.read(dict(zip(header, row, strict=True)), rows.line_num)
+        elif row:
+            jobs.mistakes.append(
+                f"{path}:{rows.line_num}: has {len(row)} cells where the first line has "
+                f"{len(header)}; call sacct with --parsable2"
+            )
+
+
+def _as_log(jobs: _Jobs, nodes: int | None, gpus_per_node: int, span_s: float | None) -> FailureLog:
+    begin = min(start for start, *_ in jobs.ran)
+    last = max(end or start for start, end, *_ in jobs.ran)
+    end_s = max((last - begin).total_seconds(), span_s or 0.0)
+    named = {name for *_, names, _ in jobs.ran for name in names}
+    names = all_nodes(named, nodes, jobs.path)
+    number_of = {name: place for place, name in enumerate(names)}
+    # Of nodes that failed it is asked when the next job started on them.
+    starts: dict[str, list[float]] = {
+        culprit: []
+        for _, _, state, held, failed in jobs.ran
+        if state in FAILED and (culprit := _culprit(held, failed, number_of)) is not None
+    }
+    node_s = 0.0
+    for start, end, _, held, _ in jobs.ran:
+        start_s = (start - begin).total_seconds()
+        node_s += len(held) * ((end_s if end is None else (end - begin).total_seconds()) - start_s)
+        for name in starts.keys() & set(held):
+            starts[name].append(start_s)
+    for times in starts.values():
+        times.sort()
+    failures, unknown = [], 0
+    for _, end, state, held, failed in jobs.ran:
+        if state not in FAILED or end is None:
+            continue
+        cause, kind = FAILED[state]
+        time_s = (end - begin).total_seconds()
+        culprit = _culprit(held, failed, number_of)
+        if culprit is None:
+            unknown += kind == "hardware"
+            failures.append(Logged(time_s, "job", 0, cause, kind, None))
+            continue
+        after = starts[culprit]
+        place = bisect_left(after, time_s)
+        repair_s = after[place] - time_s if kind == "hardware" and place < len(after) else None
+        failures.append(Logged(time_s, "host", number_of[culprit], cause, kind, repair_s))
+    notes = ["repair: until the next job starts on the node, which is an upper bound"]
+    if unknown:
+        notes.append(
+            f"{unknown} failures of hardware under jobs of several nodes: nobody says of which, so "
+            "they are of the whole job; ask sacct for FailedNode"
+        )
+    return FailureLog(
+        str(jobs.path),
+        "Slurm's sacct",
+        tuple(sorted(failures, key=lambda one: one.time_s)),
+        names,
+        gpus_per_node,
+        end_s,
+        node_s,
+        tuple(notes),
+    )
+
+
+def _culprit(held: list[str], failed: str, known: Mapping[str, int]) -> str | None:
+    """Return the node whose failure ended a job; None where nobody says."""
+    return failed if failed in known else held[0] if len(held) == 1 else None

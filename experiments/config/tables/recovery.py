@@ -1,0 +1,197 @@
+"""What a recovery takes: prices of its phases, and recoveries whose time is stated whole."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from faultline.experiments.config.tables.table import Table, key, seconds
+
+NCCLX = "NCCLX (arXiv 2510.20171)"
+BYTEROBUST = "ByteRobust (arXiv 2509.16293)"
+TRAINMOVER = "TrainMover (arXiv 2412.12636)"
+
+Preset = Literal["stock", "scalable", "standby", "in-place", "hot-swap", "published-spare"]
+Hardware = Literal["requeue", "reschedule", "standby", "in-place"]
+
+_STOCK: dict[str, Any] = {
+    "hardware": "requeue",
+    "launch_s": 38.6,
+    "communicator_s": 5.3,
+    "communicator_growth_s": 1.01,
+    "communicator_exponent": 1.0,
+    "communicator_quadratic_s": 0.0177,
+}
+_SCALABLE = {
+    "communicator_s": 0.0,
+    "communicator_growth_s": 0.88,
+    "communicator_exponent": 0.72,
+    "communicator_quadratic_s": 0.0,
+}
+PRESETS: dict[str, dict[str, Any]] = {
+    "stock": _STOCK,
+    "scalable": _STOCK | _SCALABLE,
+    "standby": _STOCK | {"hardware": "standby", "standbys": 4},
+    "in-place": _STOCK | {"hardware": "in-place"},
+    "hot-swap": _STOCK
+    | {
+        "hardware": "standby",
+        "standbys": 4,
+        "detect_s": 5.6,
+        "launch_s": 0.0,
+        "communicator_s": 7.0,
+        "communicator_growth_s": 0.0,
+        "communicator_quadratic_s": 0.0,
+    },
+    "published-spare": _STOCK | _SCALABLE | {"detect_s": 0.0},
+}
+"""What a preset says of the keys that are left open; the rest have their own defaults."""
+
+_PRICE = "by recovery.preset; "
+
+
+class RecoveryTable(Table):
+    """``[recovery]``: what the phases of a recovery take, whichever scheme needs them."""
+
+    preset: Preset = key(
+        "scalable",
+        "What holds for the keys of this table that are left open.",
+        "choice: restarts as most operate them, communicators as those make them who run at scale",
+        choices={
+            "stock": "the evicted are replaced by the queue, all processes start anew, NCCL as it "
+            "comes",
+            "scalable": "the same with communicators that are made in parallel (NCCLX)",
+            "standby": "standbys take the places, all processes start anew (ByteRobust)",
+            "in-place": "processes start anew on the same machines (ByteRobust's hot update)",
+            "hot-swap": "a warm standby takes the place and role of what failed, processes live "
+            "on, and only its connections are made anew (TrainMover)",
+            "published-spare": "as in SPARe's study: nothing is detected or diagnosed, and groups "
+            "come back as long as a checkpoint is written",
+        },
+    )
+    detect_s: float | None = seconds(
+        None,
+        "Time from a failure to where the job knows of it, beyond the all-reduce in which it "
+        "shows; none where a watchdog waits for it (detection.mode).",
+        f"{_PRICE}{BYTEROBUST}: 10 s for a lost GPU",
+    )
+    diagnose_s: float = seconds(
+        0.0,
+        "Time until it is known what has to go.",
+        "choice: a clear signal; ByteRobust's explicit diagnoses take 120 to 900 s",
+    )
+    abort_s: float = seconds(
+        0.0, "Time to stop what runs, before processes start anew.", "choice: part of launch_s"
+    )
+    abort_per_doubling_s: float = seconds(
+        0.0, "What stopping takes longer for each doubling of the GPUs.", "choice: part of launch_s"
+    )
+    hardware: Hardware | None = key(
+        None,
+        "Where other machines come from in a restart.",
+        f"{_PRICE}choice",
+        choices={
+            "requeue": "the whole job goes through the queue: requeue_s",
+            "reschedule": "machines for the evicted only: reschedule_s",
+            "standby": "standbys, as long as there are any; then as by reschedule",
+            "in-place": "the same machines go on",
+        },
+    )
+    requeue_s: float = seconds(
+        408.0,
+        "Time in the queue of a job of 2,048 GPUs; it grows by requeue_exponent.",
+        f"derived: {BYTEROBUST}: a requeue takes 454 s there, a hot update in place 46 s of them",
+    )
+    requeue_exponent: float = key(
+        0.255,
+        "How the time in the queue grows with the number of GPUs.",
+        f"derived: {BYTEROBUST}: 454, 545, 635 s on 2,048, 4,096, 8,192 GPUs less 46, 51, 54 s",
+        "1",
+        between=(0, 4),
+    )
+    reschedule_s: float = seconds(
+        90.0,
+        "Time until other machines have taken the places of the evicted.",
+        f"{TRAINMOVER}, table 1: 90 s on 8,192 GPUs",
+    )
+    standby_s: float = seconds(
+        0.0, "Time until a standby is in its place.", "choice: it waits at a barrier, loaded"
+    )
+    standbys: int | None = key(
+        None,
+        "Machines that stand by for restarts; each is there again after rejoin.repair_s.",
+        f"{_PRICE}{BYTEROBUST}: 2, 2, 3, 4 for jobs of 128, 256, 512, 1,024",
+        "1",
+        between=(0, 100_000),
+    )
+    launch_s: float | None = seconds(
+        None,
+        "Time to stop and start processes, to load, and of the first step.",
+        f"{_PRICE}derived: {BYTEROBUST}: hot updates of 46, 51, 54 s on 2,048, 4,096, 8,192 GPUs "
+        "less NCCL's communicators (4 % off at most)",
+    )
+    communicator_s: float | None = seconds(
+        None,
+        "Time to make a communicator of any size, in k = 1,000 ranks: communicator_s + "
+        "communicator_growth_s * k ^ communicator_exponent + communicator_quadratic_s * k ^ 2, and "
+        "no more than 1.3 + 0.0875 a rank (NCCL issue 534).",
+        f"{_PRICE}derived: {NCCLX}, figure of 8k, 32k, 96k ranks: NCCL 14.5, 55.7, 265 s",
+    )
+    communicator_growth_s: float | None = seconds(
+        None,
+        "What it grows by.",
+        f"{_PRICE}derived: {NCCLX}: theirs 3.97, 11.9, 24.0 s are 0.88 k ^ 0.72 within 9 %",
+    )
+    communicator_exponent: float | None = key(
+        None, "How it grows.", f"{_PRICE}as communicator_growth_s", "1", between=(0, 4)
+    )
+    communicator_quadratic_s: float | None = seconds(
+        None, "What it grows by with the square.", f"{_PRICE}as communicator_s"
+    )
+    warm_up_s: float = seconds(
+        0.0,
+        "What the first step after processes have started takes longer.",
+        "choice: part of launch_s; TrainMover measures 66 s on 1,024 and 108 s on 8,192 GPUs",
+    )
+    spread: float = key(
+        0.0,
+        "Standard deviation of the logarithm of a factor on each recovery, of mean 1.",
+        "choice: none; OLMo Hybrid's restarts have a median of 222 s and a mean of 2,334 s, "
+        "which is 2.2",
+        "1",
+        between=(0, 4),
+    )
+
+    def price(self, name: str) -> Any:
+        """Return a price: stated, by the preset, or, where that leaves it open, none."""
+        stated = getattr(self, name)
+        return PRESETS[self.preset].get(name, OPEN_PRICES[name]) if stated is None else stated
+
+
+OPEN_PRICES: dict[str, float | str] = {
+    "detect_s": 10.0,
+    "hardware": "requeue",
+    "standbys": 0,
+    "launch_s": 0.0,
+    "communicator_s": 0.0,
+    "communicator_growth_s": 0.0,
+    "communicator_exponent": 1.0,
+    "communicator_quadratic_s": 0.0,
+}
+"""What holds of a key that neither the table nor its preset says anything of."""
+
+
+def _whole(what: str) -> Any:
+    return seconds(None, f"Time of {what}, all of it.", "derived: phases by [recovery]")
+
+
+class TimesTable(Table):
+    """``[times]``: recoveries short of a restart whose whole time is stated, as studies do.
+
+    Groups that leave: `restart.controller_s`; that come back: `rejoin.time_s`.
+    """
+
+    take_over_s: float | None = _whole("a neighbour's taking over a stage")
+    hand_back_s: float | None = _whole("a stage's going back to its node")
+    re_form_s: float | None = _whole("forming pipelines anew")
+    local_rendezvous_s: float | None = _whole("a pipeline's agreeing on who does a lost stage")
+    change_of_degree_s: float | None = _whole("a group's going on at another tensor degree")

@@ -1,0 +1,75 @@
+"""What a scenario tells schemes of its job: how it is cut, and what fits into a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from faultline.experiments.config.model_numbers import (
+    needed_memory_bytes,
+    parallel_job,
+    transformer_of,
+)
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.job.platform_files import spec_of
+from faultline.simulator.workload.errors import WorkloadError
+from faultline.simulator.workload.parallel_job import ParallelJob
+from faultline.strategies.base import StrategyOptions
+from faultline.strategies.job_shape import JobShape
+
+
+def scheme_options(scenario: Scenario) -> StrategyOptions:
+    """Return the choices of a scenario's scheme, which know its job."""
+    return scenario.strategy.options().for_job(job_shape(scenario))
+
+
+def job_shape(scenario: Scenario) -> JobShape:
+    """Return how a scenario's job is cut, and what fits into its GPUs.
+
+    What fits is stated, or follows from the memory of the platform's GPUs where a model is named;
+    else there is no limit.
+    """
+    table = scenario.model
+    model = transformer_of(table)
+    shape = JobShape(
+        stages=table.pipeline,
+        tensor=table.tensor,
+        micro_batches=table.micro_batches,
+        micro_batch_sequences=table.micro_batch_sequences,
+        layers=model.layers,
+        hidden=model.hidden,
+        ffn_hidden=model.ffn_hidden,
+        sequence_tokens=model.sequence_tokens,
+        stages_that_fit=table.stages_that_fit,
+        least_stages=table.least_stages or 1,
+        least_tensor=table.least_tensor or 1,
+        backward_share=table.backward_share,
+    )
+    spec = spec_of(scenario) if table.name != "stated" else None
+    if spec is None:
+        return shape
+    job, memory_bytes = parallel_job(table, scenario.job.groups), spec.gpu.memory_bytes
+
+    def fits(stages: int, tensor: int, held: int = 1) -> bool:
+        return _needed_bytes(job, stages, tensor, held) <= memory_bytes
+
+    if table.least_stages is None:
+        short = (stages for stages in range(1, table.pipeline) if fits(stages, table.tensor))
+        shape = replace(shape, least_stages=next(short, table.pipeline))
+    if table.least_tensor is None:
+        low = (tensor for tensor in range(1, table.tensor) if fits(table.pipeline, tensor))
+        shape = replace(shape, least_tensor=next(low, table.tensor))
+    if table.stages_that_fit is None:
+        held = range(table.pipeline, 1, -1)
+        most = next((n for n in held if fits(table.pipeline, table.tensor, n)), 1)
+        shape = replace(shape, stages_that_fit=most)
+    return shape
+
+
+def _needed_bytes(job: ParallelJob, stages: int, tensor: int, held: int) -> float:
+    """Return the bytes on the fullest GPU of a pipeline, if it has the state of some stages."""
+    layout = replace(job.layout, pipeline=stages, tensor=tensor)
+    try:
+        needed = needed_memory_bytes(replace(job, layout=layout))
+    except WorkloadError:
+        return float("inf")
+    return held * needed

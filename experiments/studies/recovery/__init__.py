@@ -1,0 +1,1 @@
+"""recoveries that operators have measured, from the phases of one model."""

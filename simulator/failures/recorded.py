@@ -1,0 +1,135 @@
+"""Recorded failures, millions of them: in columns, and made into `Failure` where one is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import isnan, nan
+from typing import Any, overload
+
+import numpy as np
+from faultline.simulator.failures.failure import KINDS, LEVELS, Failure
+from numpy.typing import NDArray
+
+COLUMN_TYPES = {
+    "time_s": np.float64,
+    "level": np.int8,
+    "number": np.int32,
+    "cause": np.int32,
+    "kind": np.int8,
+    "repair_s": np.float64,
+    "first_group": np.int32,
+    "end_group": np.int32,
+}
+_CHUNK = 4_096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedFailures(Sequence[Failure]):
+    """A sequence of failures, a column an attribute of `Failure`.
+
+    Attributes
+    ----------
+    time_s, repair_s : array of float
+        As there, in seconds; NaN where nobody says how long a repair takes.
+    level, kind, cause : array of int
+        Places in `LEVELS`, `KINDS` and `causes`.
+    number : array of int
+        As there.
+    first_group, end_group : array of int
+        The groups that go down, the last one excluded.
+    causes : tuple of str
+        Names of all causes.
+    """
+
+    time_s: NDArray[np.float64]
+    level: NDArray[np.int8]
+    number: NDArray[np.int32]
+    cause: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    repair_s: NDArray[np.float64]
+    first_group: NDArray[np.int32]
+    end_group: NDArray[np.int32]
+    causes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, failures: Iterable[Failure]) -> RecordedFailures:
+        """Return failures in columns."""
+        found = list(failures)
+        causes = tuple(dict.fromkeys(failure.cause for failure in found))
+        columns: dict[str, list[Any]] = {
+            "time_s": [each.time_s for each in found],
+            "level": [LEVELS.index(each.level) for each in found],
+            "number": [each.number for each in found],
+            "cause": [causes.index(each.cause) for each in found],
+            "kind": [KINDS.index(each.kind) for each in found],
+            "repair_s": [nan if each.repair_s is None else each.repair_s for each in found],
+            "first_group": [each.groups.start for each in found],
+            "end_group": [each.groups.stop for each in found],
+        }
+        return cls(**{name: as_column(name, each) for name, each in columns.items()}, causes=causes)
+
+    def taken(self, which: slice | NDArray[np.int64]) -> RecordedFailures:
+        """Return some of them."""
+        return replace(self, **{name: getattr(self, name)[which] for name in COLUMN_TYPES})
+
+    def in_order_of_time(self) -> RecordedFailures:
+        """Return them sorted; those of the same time keep their order."""
+        if np.all(self.time_s[1:] >= self.time_s[:-1]):
+            return self
+        return self.taken(np.argsort(self.time_s, kind="stable"))
+
+    def later(self, delay_s: float) -> RecordedFailures:
+        """Return the same failures, so many seconds later."""
+        return replace(self, time_s=self.time_s + delay_s)
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    @overload
+    def __getitem__(self, which: int) -> Failure: ...
+    @overload
+    def __getitem__(self, which: slice) -> RecordedFailures: ...
+    def __getitem__(self, which: int | slice) -> Failure | RecordedFailures:
+        if isinstance(which, slice):
+            return self.taken(which)
+        place = range(len(self))[which]
+        return next(iter(self.taken(slice(place, place + 1))))
+
+    def chunks(self) -> Iterator[list[Failure]]:
+        """Yield the failures, some at a time."""
+        for start in range(0, len(self), _CHUNK):
+            some = self.taken(slice(start, start + _CHUNK))
+            yield [
+                Failure(
+                    time_s,
+                    LEVELS[level],
+                    number,
+                    self.causes[cause],
+                    KINDS[kind],
+                    None if isnan(repair_s) else repair_s,
+                    range(first, end),
+                )
+                for time_s, level, number, cause, kind, repair_s, first, end in zip(
+                    some.time_s.tolist(), some.level.tolist(), some.number.tolist(),
+                    some.cause.tolist(), some.kind.tolist(), some.repair_s.tolist(),
+                    some.first_group.tolist(), some.end_group.tolist(),
+                    strict=True,
+                )
+            ]  # fmt: skip
+
+    def __iter__(self) -> Iterator[Failure]:
+        for chunk in self.chunks():
+            yield from chunk
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def as_column(name: str, values: Sequence[Any]) -> NDArray[Any]:
+    """Return the values of a column as it keeps them."""
+    return np.array(values, COLUMN_TYPES[name])

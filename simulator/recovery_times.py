@@ -1,0 +1,225 @@
+"""What the phases of a recovery take: prices of the scenario, and state that moves as flows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log2
+from typing import NamedTuple, Protocol
+
+from faultline.simulator.random_streams import Purpose, stream
+from faultline.strategies.recovery import Move, Recovery
+
+_FEW_RANKS_S = 1.3
+_FEW_RANKS_GROWTH_S = 0.0875
+"""A communicator of few ranks: 2.0 s of 8 and 4.1 s of 32 (NCCL issue 534)."""
+
+
+class RecoveryPhase(NamedTuple):
+    """One phase of a recovery.
+
+    Attributes
+    ----------
+    name : str
+        What is done.
+    duration_s : float
+        How long, in seconds.
+    ranks : int
+        GPUs that take part; 0 where their number does not matter.
+    size_bytes : float
+        State that moves, over all receivers; 0 where none does.
+    source : str
+        Where the time comes from: stated, a price, or measured.
+    """
+
+    name: str
+    duration_s: float
+    ranks: int = 0
+    size_bytes: float = 0.0
+    source: str = ""
+
+
+class MoveTimes(Protocol):
+    """What the platform takes to move state."""
+
+    def duration_s(self, moves: Sequence[SentMove]) -> float:
+        """Return the time until the last of some moves has arrived, in seconds."""
+
+    def size_bytes(self, moves: Sequence[Move]) -> float:
+        """Return what arrives at all receivers together, in bytes."""
+
+
+class SentMove(NamedTuple):
+    """A move, and the group that sends it; None where only the storage has the state."""
+
+    move: Move
+    sender: int | None
+
+
+def sent_moves(moves: Sequence[Move], groups: int, able: Collection[int]) -> tuple[SentMove, ...]:
+    """Return who sends what: the next group after the receiver that is able to.
+
+    Where there is one that receives nothing itself it is that; else what it has lost is another
+    part of the state.
+
+    Parameters
+    ----------
+    moves : sequence of Move
+        What moves to whom.
+    groups : int
+        Groups of the job.
+    able : collection of int
+        Groups that are up.
+    """
+    receiving = {move.group for move in moves}
+    sending = sorted(set(able) - receiving) or sorted(able)
+    sent = []
+    for move in moves:
+        others = [group for group in sending if group != move.group]
+        nearest = min(others, key=lambda group: (group - move.group) % groups, default=None)
+        sent.append(SentMove(move, nearest))
+    return tuple(sent)
+
+
+@dataclass(frozen=True, slots=True)
+class CommunicatorTime:
+    """Time to make a communicator: ``base + growth k^exponent + quadratic k^2``, k in 1,000 ranks.
+
+    Attributes
+    ----------
+    base_s, growth_s, quadratic_s : float
+        The coefficients, in seconds.
+    exponent : float
+        Of the growth.
+    """
+
+    base_s: float = 0.0
+    growth_s: float = 0.0
+    exponent: float = 1.0
+    quadratic_s: float = 0.0
+
+    def __call__(self, ranks: float) -> float:
+        """Return the time for so many ranks, in seconds; few ranks take no longer than few do."""
+        if ranks < 2:
+            return 0.0
+        thousands = ranks / 1000
+        curve_s = self.base_s + self.growth_s * float(thousands**self.exponent)
+        curve_s += self.quadratic_s * thousands**2
+        return min(curve_s, _FEW_RANKS_S + _FEW_RANKS_GROWTH_S * ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPrices:
+    """What each phase takes on a job's GPUs; all in seconds.
+
+    Attributes
+    ----------
+    gpus : int
+        GPUs of the job.
+    detect_s, diagnose_s : float
+        From the failure to where it is known, and to where it is known what to do.
+    abort_s, abort_per_doubling_s : float
+        To stop what runs: fixed, and for each doubling of the GPUs.
+    hardware_s : float
+        Until other hardware has taken the place of what is broken.
+    without_standby_s : float
+        The same where standbys have run out.
+    launch_s, warm_up_s : float
+        To start processes, and what the first step takes longer.
+    communicator : CommunicatorTime
+        To make communicators.
+    stated_s : mapping of str to float
+        Whole recoveries, by kind, whose time the scenario states.
+    stated_per_member_s : mapping of str to float
+        What such a recovery takes on top for each group that is left.
+    spread : float
+        Standard deviation of the logarithm of a factor on all of them, of mean 1.
+    """
+
+    gpus: int = 1
+    detect_s: float = 0.0
+    diagnose_s: float = 0.0
+    abort_s: float = 0.0
+    abort_per_doubling_s: float = 0.0
+    hardware_s: float = 0.0
+    without_standby_s: float = 0.0
+    launch_s: float = 0.0
+    warm_up_s: float = 0.0
+    communicator: CommunicatorTime = CommunicatorTime()
+    stated_s: Mapping[str, float] = field(default_factory=dict)
+    stated_per_member_s: Mapping[str, float] = field(default_factory=dict)
+    spread: float = 0.0
+
+    def states(self, recovery: Recovery) -> bool:
+        """Return whether the scenario states the whole time of such a recovery."""
+        return recovery.kind in self.stated_s
+
+    def phases(self, recovery: Recovery, members: int) -> tuple[RecoveryPhase, ...]:
+        """Return the phases of a recovery that have a price, in order; those without are left out.
+
+        Parameters
+        ----------
+        recovery : Recovery
+            What is needed.
+        members : int
+            Groups that are left.
+        """
+        if self.states(recovery):
+            each_s = self.stated_per_member_s.get(recovery.kind, 0.0)
+            stated_s = self.stated_s[recovery.kind] + each_s * members
+            return (RecoveryPhase("all phases", stated_s, source="stated"),)
+        communicators_s = sum(
+            made.count * self.communicator(max(1.0, made.share * self.gpus))
+            for made in recovery.communicators
+        )
+        ranks = max((round(made.share * self.gpus) for made in recovery.communicators), default=0)
+        phases = [
+            RecoveryPhase("detect", 0.0 if recovery.is_expected else self.detect_s),
+            RecoveryPhase("diagnose", 0.0 if recovery.is_expected else self.diagnose_s),
+        ]
+        if recovery.starts_processes:
+            abort_s = self.abort_s + self.abort_per_doubling_s * log2(max(1, self.gpus))
+            phases.append(RecoveryPhase("abort", abort_s, self.gpus))
+        if recovery.replaces_hardware:
+            phases.append(RecoveryPhase("hardware", self.hardware_s))
+        if recovery.starts_processes:
+            phases.append(RecoveryPhase("launch", self.launch_s))
+        phases.append(RecoveryPhase("communicators", communicators_s, ranks))
+        if recovery.starts_processes:
+            phases.append(RecoveryPhase("warm-up", self.warm_up_s))
+        return tuple(phase for phase in phases if phase.duration_s > 0.0)
+
+    def duration_s(self, recovery: Recovery, members: int) -> float:
+        """Return the time of all phases that have a price, in seconds."""
+        return sum(phase.duration_s for phase in self.phases(recovery, members))
+
+
+class RecoveryTimes:
+    """What the recoveries of a run take, one after the other.
+
+    The n-th recovery of a run draws its factor from a stream of its own, whatever the scheme.
+
+    Parameters
+    ----------
+    prices : RecoveryPrices
+        What phases take.
+    seed : int
+        Seed of the run.
+    """
+
+    def __init__(self, prices: RecoveryPrices, seed: int) -> None:
+        self._prices = prices
+        self._tail = stream(seed, Purpose.RECOVERY_TIMES) if prices.spread else None
+
+    def factor(self) -> float:
+        """Return the factor on the next recovery's time."""
+        if self._tail is None:
+            return 1.0
+        spread = self._prices.spread
+        return float(self._tail.lognormal(-spread * spread / 2, spread))
+
+    def duration_s(self, recovery: Recovery | None, members: int) -> float:
+        """Return what the next recovery takes without its moves, in seconds."""
+        if recovery is None:
+            return 0.0
+        return self._prices.duration_s(recovery, members) * self.factor()

@@ -1,0 +1,69 @@
+"""Where the state of a job's groups lies, and between which hosts it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from faultline.simulator.recovery_times import SentMove
+from faultline.strategies.recovery import Move
+
+
+class Flow(NamedTuple):
+    """Bytes from one host to another."""
+
+    sender: str
+    receiver: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """Where the state of a job's groups lies.
+
+    Attributes
+    ----------
+    hosts : sequence of sequence of str
+        The GPU hosts of each group.
+    bytes_per_gpu : float
+        Weights and optimizer state that a GPU keeps; a host that stands for several is one of them.
+    gpus_per_group : int
+        GPUs of a group.
+    storage : str
+        The host behind which the file system lies; empty where there is none.
+    """
+
+    hosts: Sequence[Sequence[str]]
+    bytes_per_gpu: float
+    gpus_per_group: int
+    storage: str = ""
+
+    def flows(self, moves: Sequence[SentMove]) -> list[Flow]:
+        """Return the flows of some moves: from the GPUs of a stage to those that lack its state."""
+        flows = []
+        for move, sender in moves:
+            to = self._hosts_of(move.group, move.receiver, move.stages)
+            if sender is None:
+                away = [self.storage] * bool(self.storage)
+            else:
+                away = list(self._hosts_of(sender, move.of, move.stages))
+            # Where there are more stages than GPUs, a GPU has several.
+            alike = min(1.0, self.gpus_per_group / move.stages)
+            each = round(self.bytes_per_gpu * alike * move.share)
+            flows += [
+                Flow(away[place * len(away) // len(to)], host, each)
+                for place, host in enumerate(to)
+                if away
+            ]
+        return flows
+
+    def size_bytes(self, moves: Sequence[Move]) -> float:
+        """Return what arrives at all receivers together, in bytes."""
+        whole = self.bytes_per_gpu * self.gpus_per_group
+        return sum(whole / move.stages * move.share for move in moves)
+
+    def _hosts_of(self, group: int, stage: int, stages: int) -> Sequence[str]:
+        hosts = self.hosts[group]
+        first = stage * len(hosts) // stages
+        return hosts[first : max(first + 1, (stage + 1) * len(hosts) // stages)]

@@ -1,0 +1,55 @@
+"""What schemes are told of the job: how it is cut, and what fits into a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class JobShape:
+    """A job in words that schemes need, none of them a second or a byte a second.
+
+    The defaults are a 7B model on pipelines of eight GPUs (MeCeFO, NeurIPS 2025).
+
+    Attributes
+    ----------
+    stages : int
+        Pipeline stages of a group, a node each; a group's GPUs are dealt out to them in order.
+    tensor : int
+        Tensor-parallel degree of a whole group: GPUs of a scale-up domain that work together.
+    micro_batches, micro_batch_sequences : int
+        Micro-batches of a group in a step, and sequences of each.
+    layers, hidden, ffn_hidden, sequence_tokens : int
+        Of the model.
+    stages_that_fit : int or None
+        Stages whose state and activations fit into a GPU together; None for any number.
+    least_stages : int
+        Stages of the shortest pipeline that the model fits into.
+    least_tensor : int
+        Lowest tensor-parallel degree at which it fits.
+    backward_share : float
+        Share of a step's compute that is the backward pass.
+    """
+
+    stages: int = 8
+    tensor: int = 32
+    micro_batches: int = 8
+    micro_batch_sequences: int = 1
+    layers: int = 32
+    hidden: int = 4096
+    ffn_hidden: int = 11_008
+    sequence_tokens: int = 256
+    stages_that_fit: int | None = None
+    least_stages: int = 1
+    least_tensor: int = 1
+    backward_share: float = 2 / 3
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of a group in a step."""
+        return self.micro_batches * self.micro_batch_sequences
+
+    @property
+    def micro_batch_tokens(self) -> int:
+        """Tokens of a micro-batch."""
+        return self.micro_batch_sequences * self.sequence_tokens

@@ -1,0 +1,94 @@
+"""Replica drop: a replica that fails leaves the job, and catches up when it is back.
+
+torchft (Meta, PyTorch blog of 20 June 2025) and FT-HSDP (arXiv 2602.00277). Gradients are averaged
+over the replicas that are there, so that a step without all of them trains less than a full batch.
+An error discards the step for all; the next one is taken without the replica that was lost. One
+that returns fetches its state from another while the others train on (`rejoin.when =
+"at-checkpoint"` beneath a protection that keeps the last step, such as just-in-time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from faultline.strategies.base import (
+    Continue,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+    without,
+)
+from faultline.strategies.recovery import RecoveryKind
+from pydantic import Field
+
+
+class ReplicaDropOptions(StrategyOptions):
+    """Named choices of replica drop."""
+
+    least_replicas: int = Field(
+        1,
+        ge=1,
+        le=100_000,
+        description="Replicas with which the job still goes on.",
+        json_schema_extra={"source": "torchft: min_replicas, 1 suffices", "unit": "1"},
+    )
+    broken_step: Literal["discarded", "kept"] = Field(
+        "discarded",
+        description="What becomes of the step in which a replica is lost.",
+        json_schema_extra={
+            "source": "torchft: an error discards the step for all",
+            "choices": {
+                "discarded": "all do it again, without the replica",
+                "kept": "the others reduce what they have computed",
+            },
+        },
+    )
+
+
+class ReplicaDrop(Strategy):
+    """Data parallelism that goes on without the replicas that are down."""
+
+    name: ClassVar[str] = "replica-drop"
+    summary: ClassVar[str] = "Replica drop: lost replicas leave, the step is redone, they catch up"
+    title: ClassVar[str] = "replica drop"
+    colour: ClassVar[str | None] = "#3377AA"
+    marker: ClassVar[str | None] = "8"
+    protections: ClassVar[tuple[str, ...]] = ("just-in-time",)
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
+    Options: ClassVar[type[StrategyOptions]] = ReplicaDropOptions
+
+    def __init__(self, groups: int, redundancy: int, options: ReplicaDropOptions) -> None:
+        super().__init__(groups, redundancy, options)
+        self._options = options
+        self.restart()
+
+    def restart(self) -> None:
+        self._plan = StepPlan(tuple(range(self.groups)), 1)
+
+    def plan(self) -> StepPlan:
+        return self._plan
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        left = without(self._plan.members, missing)
+        if len(left) < self._options.least_replicas:
+            return WipeOut(tuple(missing))
+        self._go_on_with(left)
+        again = dict.fromkeys(left, 1) if self._options.broken_step == "discarded" else {}
+        return Continue(tuple(missing), again)
+
+    def on_return(self, returning: Sequence[int]) -> None:
+        self._go_on_with(tuple(sorted((*self._plan.members, *returning))))
+
+    def _go_on_with(self, members: tuple[int, ...]) -> None:
+        self._plan = StepPlan(members, 1, batch_share=len(members) / self.groups)
+
+    def masked_failures(self) -> float:
+        """Return the failures until too few are left, without returns."""
+        return float(self.groups - self._options.least_replicas + 1)
+
+    def work_per_step(self) -> float:
+        """Each replica computes its one share of the batch."""
+        return 1.0

@@ -1,0 +1,276 @@
+"""Logs that people have: each format by a small one, and what is told of broken ones."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.logs.failure_log import FailureLog, Logged, natural_order
+from faultline.experiments.config.logs.reading import read_log
+from faultline.experiments.config.logs.slurm import expand_nodes
+from faultline.experiments.config.trace_file import read_trace, write_trace
+from faultline.simulator.failures.failure import JobLayout
+from hypothesis import given
+from hypothesis import strategies as st
+
+PREEMPTIONS = """\
+0,add,node1
+0,add,node2
+0,add,node10
+60000,remove,node2
+90000,remove,node10
+150000,add,node2
+240000,remove,node1
+"""
+
+SACCT = """\
+JobID|State|Start|End|NodeList|FailedNode
+1|COMPLETED|2024-05-01T00:00:00|2024-05-01T01:00:00|gpu[01-02]|
+2|NODE_FAIL|2024-05-01T01:00:00|2024-05-01T03:00:00|gpu[01-03]|gpu02
+2.batch|NODE_FAIL|2024-05-01T01:00:00|2024-05-01T03:00:00|gpu01|
+3|FAILED|2024-05-01T01:00:00|2024-05-01T02:00:00|gpu04|
+4|CANCELLED by 1000|2024-05-01T02:00:00|2024-05-01T02:30:00|gpu04|
+5|NODE_FAIL|2024-05-01T03:00:00|2024-05-01T04:00:00|gpu[01,03]|
+6|RUNNING|2024-05-01T03:30:00|Unknown|gpu02|
+7|PENDING|Unknown|Unknown|None assigned|
+"""
+
+NAMED = """\
+time, node, cause, kind, repair
+2024-05-01T12:00:00Z, r1-n9, memory, hardware, 3h
+2024-05-01T14:00:00+02:00, r1-n10, cable, network,
+2024-05-03T00:00:00, r1-n9,, ,
+"""
+
+
+def series(node: str, *values: str, **labels: str) -> dict[str, object]:
+    metric = {"__name__": "up", "instance": node, **labels}
+    return {"metric": metric, "values": [[100 + 60 * at, one] for at, one in enumerate(values)]}
+
+
+def prometheus(*result: object) -> str:
+    return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
+
+
+def log_of(folder: Path, text: str, **how: object) -> FailureLog:
+    path = folder / "log"
+    path.write_text(text, encoding="utf-8")
+    return read_log(path, **how)  # type: ignore[arg-type]
+
+
+def test_preemptions_are_failures_until_a_node_is_added_again(tmp_path: Path) -> None:
+    log = log_of(tmp_path, PREEMPTIONS, gpus_per_node=1)
+    assert log.nodes == ("node1", "node2", "node10")
+    assert log.failures == (
+        Logged(60.0, "host", 1, "preemption", "hardware", 90.0),
+        Logged(90.0, "host", 2, "preemption", "hardware", None),
+        Logged(240.0, "host", 0, "preemption", "hardware", None),
+    )
+    # 240, 60 + 90, 90 seconds up.
+    assert (log.span_s, log.node_s) == (240.0, 480.0)
+
+
+def test_jobs_of_slurm_fail_where_the_log_says(tmp_path: Path) -> None:
+    log = log_of(tmp_path, SACCT)
+    assert log.nodes == ("gpu01", "gpu02", "gpu03", "gpu04")
+    assert log.failures == (
+        Logged(7_200.0, "host", 3, "failed", "software", None),
+        # Up again at the latest when job 6 starts.
+        Logged(10_800.0, "host", 1, "node-fail", "hardware", 1_800.0),
+        Logged(14_400.0, "job", 0, "node-fail", "hardware", None),
+    )
+    hours = 2 * 1 + 3 * 2 + 1 + 0.5 + 2 * 1 + 0.5
+    assert (log.span_s, log.node_s) == (14_400.0, hours * 3600)
+    assert "1 failures of hardware under jobs of several nodes" in log.notes[-1]
+
+
+def test_a_csv_with_node_names(tmp_path: Path) -> None:
+    log = log_of(tmp_path, NAMED, nodes=4, span_s=5 * 86_400.0)
+    assert log.nodes == ("r1-n9", "r1-n10", "(node 3)", "(node 4)")
+    assert log.failures == (
+        Logged(0.0, "host", 0, "memory", "hardware", 10_800.0),
+        Logged(0.0, "host", 1, "cable", "network", None),
+        Logged(36 * 3600.0, "host", 0, "unstated", "hardware", None),
+    )
+    assert (log.span_s, log.node_s, log.notes) == (432_000.0, 4 * 432_000.0, ())
+
+
+def test_a_node_of_prometheus_is_down_while_any_of_its_series_is(tmp_path: Path) -> None:
+    text = prometheus(
+        series("a:9100", "1", "0", "0", "1", "0", job="node"),
+        series("a:9400", "1", "1", "0", "0", "1", job="gpu"),
+        series("b:9100", "0", "1", "NaN", "1", "1"),
+    )
+    log = log_of(tmp_path, text)
+    assert log.nodes == ("a", "b")
+    # Down from 60 to 240 by both, and again from 240 on.
+    assert log.failures == (Logged(60.0, "host", 0, "down", "hardware", None),)
+    assert (log.span_s, log.node_s) == (240.0, 2 * 240.0 - 180.0)
+
+
+def test_a_trace_of_our_own_needs_its_number_of_nodes(tmp_path: Path) -> None:
+    text = "time,component,cause\n10,gpu-9,memory\n20,switch-3,cable\n"
+    log = log_of(tmp_path, text, nodes=2, span_s=50.0)
+    assert [(one.level, one.number) for one in log.failures] == [("gpu", 9), ("switch", 3)]
+    assert log.node_s == 100.0
+    with pytest.raises(UserError, match="how many nodes there are; give --nodes N"):
+        log_of(tmp_path, text)
+
+
+@pytest.mark.parametrize("text", [PREEMPTIONS, SACCT, NAMED])
+def test_what_is_imported_can_be_played(tmp_path: Path, text: str) -> None:
+    log = log_of(tmp_path, text)
+    trace = tmp_path / "trace.csv"
+    write_trace(log.as_failures(), trace)
+    layout = JobLayout(len(log.nodes), 8, 8, 8, 8)
+    assert tuple(Logged(*one[:6]) for one in read_trace(trace, layout)) == log.failures
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0,add,node1\n5,gone,node1\n", ":2: '5,gone,node1' is no event; write milliseconds"),
+        ("0,add,node1\n", "nothing fails in it"),
+        (SACCT.replace("NODE_FAIL", "BROKEN", 1), ":3: State 'BROKEN' is none of Slurm's"),
+        (
+            SACCT.replace("gpu[01-02]", "gpu[02-01]"),
+            ":2: NodeList 'gpu[02-01]' '02-01' is no range",
+        ),
+        (SACCT.replace("|Start", "|Begin"), ":1: column Start is missing; call sacct"),
+        (SACCT.replace("T03:00:00|gpu[01-03]|gpu02", "T03"), ":3: has 4 cells"),
+        (SACCT.replace("2024-05-01T02:00:00|gpu04", "2024-04-01|gpu04"), "before it starts"),
+        ("time,node\n1,\n", ":2: names no node"),
+        ("time,node\nsoon,a\n", ":2: time 'soon' is no time"),
+        ("time,node,kind\n1,a,odd\n2,b,odd\n", ":2: kind 'odd' is none; write hardware"),
+        ("time,node\n1,a\n2024-05-01,b\n", "some times are timestamps"),
+        ("time,host\n1,a\n", ":1: unknown column 'host'"),
+        ("time,node\n0,a\n", "all failures are at time 0"),
+        ("[1, 2]", "no range of Prometheus"),
+        ("{", "this is no JSON"),
+        ("[" * 100_000, "this is no JSON"),
+        (prometheus({"metric": {}, "values": [[1, "1"]]}), "data.result[0].metric names no node"),
+        (prometheus(series("a", "up")), "data.result[0].values has to hold pairs"),
+        (prometheus({"metric": {"node": "a"}}), "data.result[0] is no series"),
+        ("", ":1: this is no log that is known here"),
+        ("once upon a time\n", ":1: this is no log that is known here"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError) as told:
+        log_of(tmp_path, text)
+    assert said in str(told.value)
+
+
+def test_more_nodes_than_there_are_and_a_span_that_is_too_short(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"--nodes 1: .* names 2 nodes"):
+        log_of(tmp_path, NAMED, nodes=1)
+    with pytest.raises(UserError, match=r"--span 60s: .* has a failure at 129600 s"):
+        log_of(tmp_path, NAMED, span_s=60.0)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, said in ((pipe, "a pipe, and no regular file"), (tmp_path / "gone", "No such file")):
+        with pytest.raises(UserError, match=said):
+            read_log(path)
+
+
+def test_slurm_s_ranges() -> None:
+    assert expand_nodes("gpu[001-003,7],login1") == ["gpu001", "gpu002", "gpu003", "gpu7", "login1"]
+    assert expand_nodes("r[1-2]n[09-10]") == ["r1n09", "r1n10", "r2n09", "r2n10"]
+    assert expand_nodes("a[1-2]-ib") == ["a1-ib", "a2-ib"]
+    for text in ("", "a,,b", "n[1", "n[]", "n[3-1]", "n[1-9999999]", "n[x]"):
+        with pytest.raises(ValueError, match=r"is no range|cannot be read|empty name"):
+            expand_nodes(text)
+
+
+@given(st.lists(st.integers(0, 999), min_size=1, max_size=30, unique=True))
+def test_every_node_of_a_list_comes_back(numbers: list[int]) -> None:
+    text = "n[" + ",".join(f"{number:03d}" for number in numbers) + "]"
+    assert expand_nodes(text) == [f"n{number:03d}" for number in numbers]
+    assert natural_order(f"n{number}" for number in numbers) == [f"n{n}" for n in sorted(numbers)]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON, JSON, JSON)
+def test_any_answer_of_prometheus_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, metric: object, values: object, pair: object
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-answer"
+    for one in (
+        metric,
+        {"metric": metric, "values": values},
+        {"metric": {"node": metric}, "values": [values, pair]},
+        {"metric": {"node": "a", "cause": metric}, "values": [[0, "1"], [60, values], [pair, "0"]]},
+    ):
+        path.write_text(prometheus(one), encoding="utf-8")
+        with suppress(UserError):
+            assert read_log(path).failures
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "|",
+                "[",
+                "]",
+                "-",
+                ",",
+                "1",
+                "02",
+                "g",
+                "NODE_FAIL",
+                "2024-05-01",
+                "\n",
+                "\x0b",
+                '"',
+                "+",
+                " ",
+            ]
+        ),
+        max_size=40,
+    ).map("".join),
+    st.sampled_from(["State|Start|End|NodeList\n", "time,node,kind,repair\n", "0,add,a\n"]),
+)
+def test_any_rows_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, rows: str, header: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-rows"
+    path.write_text(header + rows, encoding="utf-8")
+    with suppress(UserError):
+        assert read_log(path).failures
+
+
+def test_numbers_and_cells_that_are_too_long(tmp_path: Path) -> None:
+    digits = "9" * 6_000
+    named = log_of(tmp_path, f"time,node\n1,n{digits}\n2,n7\n")
+    assert named.nodes == ("n7", f"n{digits}")
+    for text in (
+        prometheus({"metric": {"node": "a"}, "values": [[10**400, "1"]]}),
+        "State|Start|End|NodeList\n" + "x" * 200_000 + "|\n",
+        "time,node\n1," + "x" * 200_000 + "\n",
+    ):
+        with pytest.raises(UserError):
+            log_of(tmp_path, text)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-log"
+    path.write_text(text, encoding="utf-8", errors="ignore")
+    with suppress(UserError):
+        assert read_log(path).failures

@@ -1,0 +1,171 @@
+"""What recoveries take: phases by hand, moves over a platform, standbys, tails."""
+
+from __future__ import annotations
+
+from math import exp, log
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.durations import durations_of, recovery_prices
+from faultline.experiments.runs.single_run import run
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.recovery_times import (
+    CommunicatorTime,
+    RecoveryPrices,
+    RecoveryTimes,
+    sent_moves,
+)
+from faultline.simulator.simgrid_engine.group_state import GroupState
+from faultline.strategies.recovery import (
+    RESTART,
+    RESTART_AS_IS,
+    SHRINK,
+    Communicators,
+    Move,
+    Recovery,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+PRICES = RecoveryPrices(
+    gpus=1024,
+    detect_s=10.0,
+    diagnose_s=5.0,
+    abort_s=3.0,
+    abort_per_doubling_s=0.5,
+    hardware_s=100.0,
+    launch_s=40.0,
+    warm_up_s=7.0,
+    communicator=CommunicatorTime(1.0, 2.0),
+)
+
+
+def test_a_restart_has_all_phases_and_a_shrinking_few() -> None:
+    told = {phase.name: phase.duration_s for phase in PRICES.phases(RESTART, 8)}
+    assert told == {
+        "detect": 10.0,
+        "diagnose": 5.0,
+        "abort": 8.0,
+        "hardware": 100.0,
+        "launch": 40.0,
+        "communicators": pytest.approx(1.0 + 2.0 * 1.024),
+        "warm-up": 7.0,
+    }
+    assert PRICES.duration_s(RESTART_AS_IS, 8) == pytest.approx(sum(told.values()) - 100.0)
+    assert [phase.name for phase in PRICES.phases(SHRINK, 8)] == [
+        "detect",
+        "diagnose",
+        "communicators",
+    ]
+
+
+def test_communicators_cost_by_the_ranks_that_each_connects() -> None:
+    """Of few ranks each takes 1.3 s and 0.0875 s a rank, as NCCL was measured; one has nobody."""
+    made = Recovery("re-form", (Communicators(32, 4 / 1024), Communicators(1, 1 / 1024)))
+    prices = RecoveryPrices(gpus=1024, communicator=CommunicatorTime(5.3, 1.01, 1.0, 0.0177))
+    assert prices.duration_s(made, 8) == pytest.approx(32 * (1.3 + 0.0875 * 4))
+    stock = prices.communicator
+    assert [round(stock(ranks), 1) for ranks in (8000, 32_000, 96_000)] == [14.5, 55.7, 265.4]
+
+
+def test_what_is_expected_is_not_detected_and_a_stated_time_is_all_of_it() -> None:
+    back = Recovery("hand-back", is_expected=True)
+    assert "detect" not in {phase.name for phase in PRICES.phases(back, 8)}
+    stated = RecoveryPrices(stated_s={"shrink": 2.0}, stated_per_member_s={"shrink": 0.5})
+    assert stated.duration_s(SHRINK, 8) == 6.0
+
+
+@given(
+    groups=st.integers(2, 40),
+    receiving=st.sets(st.integers(0, 39), min_size=1, max_size=6),
+    down=st.sets(st.integers(0, 39), max_size=20),
+)
+def test_whoever_sends_is_up_and_another(groups: int, receiving: set[int], down: set[int]) -> None:
+    moves = [Move(group, 0, 1, 4) for group in sorted({one % groups for one in receiving})]
+    able = set(range(groups)) - down
+    for move, sender in sent_moves(moves, groups, able):
+        others = able - {move.group}
+        spared = others - {one.group for one in moves}
+        if sender is None:
+            # Nobody, or nobody but receivers of whom the only other is this one.
+            assert not spared
+        else:
+            assert sender in (spared or others)
+
+
+def test_bytes_of_a_stage_are_those_of_its_gpus() -> None:
+    hosts = [[f"gpu-{8 * group + place}" for place in range(8)] for group in range(4)]
+    state = GroupState(hosts, 100.0, 8)
+    (move,) = sent_moves([Move(1, 0, 2, 4, 0.5)], 4, range(4))
+    # Two GPUs a stage: those of stage 2 of the next group send, those of stage 0 receive.
+    assert state.flows([move]) == [("gpu-20", "gpu-8", 50), ("gpu-21", "gpu-9", 50)]
+    assert state.size_bytes([move.move]) == 100.0
+    # More stages than GPUs: a GPU has two of sixteen, and receives half of what it holds.
+    (small,) = sent_moves([Move(1, 5, 5, 16)], 4, range(4))
+    assert state.flows([small]) == [("gpu-18", "gpu-10", 50)]
+
+
+def test_a_stage_takes_its_bytes_over_the_adapter_and_a_slow_one_longer(tmp_path: Path) -> None:
+    """Groups are the servers of hgx-a800, a GPU a stage; then one adapter has a tenth."""
+    path = tmp_path / "servers.xml"
+    write_xml(load_preset("hgx-a800"), path)
+    changes = {"platform.file": str(path)}
+    scenario = load_scenario("mecefo-7b", changes)
+    moves = durations_of(scenario).moves
+    assert moves is not None
+    (usual,) = sent_moves([Move(1, 0, 0, 8)], 4, range(4))
+    usual_s = moves.duration_s([usual])
+    assert usual_s == pytest.approx(9.07e10 / 8 / 25e9, rel=0.1)
+    text = path.read_text(encoding="utf-8")
+    slow = text.replace('"nic-000016" bandwidth="25GBps"', '"nic-000016" bandwidth="2.5GBps"')
+    assert slow != text
+    path.write_text(slow, encoding="utf-8")
+    edited = durations_of(load_scenario("mecefo-7b", changes)).moves
+    assert edited is not None
+    assert edited.duration_s([usual]) == pytest.approx(10 * usual_s, rel=0.1)
+    (spared,) = sent_moves([Move(1, 1, 1, 8)], 4, range(4))
+    assert edited.duration_s([spared]) == pytest.approx(usual_s, rel=0.01)
+
+
+def test_factors_of_a_tail_have_mean_one_and_are_the_seed_s_alone() -> None:
+    prices = RecoveryPrices(spread=1.0, stated_s={"shrink": 10.0, "restart": 500.0})
+    shrinks, restarts = (RecoveryTimes(prices, 3) for _ in range(2))
+    drawn = [shrinks.duration_s(SHRINK, 1) / 10.0 for _ in range(4000)]
+    assert drawn == pytest.approx([restarts.duration_s(RESTART, 1) / 500.0 for _ in range(4000)])
+    # A lognormal of sigma 1: four standard errors of the mean of 4,000 are 8 %.
+    assert fmean(drawn) == pytest.approx(1.0, abs=0.09)
+    assert fmean(map(log, drawn)) == pytest.approx(-0.5, abs=0.07)
+    assert sorted(drawn)[2000] == pytest.approx(exp(-0.5), rel=0.08)
+
+
+STANDBY = {
+    "job.groups": 8,
+    "job.gpus": 256,
+    "job.steps": 3000,
+    "job.compute_s": 20.0,
+    "all_reduce.time_s": 1.0,
+    "checkpoint.write_s": 1.0,
+    "checkpoint.interval_steps": 10,
+    "failures.mtbf_s": 6000.0,
+    "recovery.hardware": "standby",
+    "recovery.standbys": 2,
+    "recovery.reschedule_s": 600.0,
+    "platform.file": "hgx-h100",
+}
+
+
+def test_standbys_run_out_and_are_there_again_after_a_repair(tmp_path: Path) -> None:
+    """Failures far apart meet a standby each; a repair of years leaves the rest without."""
+    path = tmp_path / "standby.toml"
+    path.write_text('version = 1\n[restart]\nload = "included"\n', encoding="utf-8")
+    base = load_scenario(str(path), STANDBY | {"rejoin.when": "at-checkpoint"})
+    quick = run(base.with_({"rejoin.repair_s": 60.0}), 1)
+    never = run(base.with_({"rejoin.repair_s": 1e9}), 1)
+    each_s = recovery_prices(base).duration_s(RESTART, 8)
+    assert quick["restart_s"] == pytest.approx(quick["restarts"] * each_s)
+    late = never["restarts"] - 2
+    assert late > 3
+    assert never["restart_s"] == pytest.approx(never["restarts"] * each_s + late * 600.0)

@@ -1,0 +1,19 @@
+"""What the tests of schemes have in common."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from faultline.strategies.base import StrategyOptions
+from faultline.strategies.job_shape import JobShape
+from faultline.strategies.registry import strategy_class
+
+_FACTS = {one.name for one in fields(JobShape)}
+
+
+def options_of(scheme: str, **told: Any) -> StrategyOptions:
+    """Return a scheme's options, where some of what is told are facts of its job."""
+    facts = {key: value for key, value in told.items() if key in _FACTS}
+    chosen = {key: value for key, value in told.items() if key not in _FACTS}
+    return strategy_class(scheme).Options(**chosen).for_job(JobShape(**facts))

@@ -1,0 +1,203 @@
+"""Oobleck's planner: templates, batches and instantiation against brute force, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, combinations_with_replacement, product
+
+import pytest
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.takeover.pipelines import (
+    dealt_out,
+    instantiated,
+    iteration_time,
+    regrouped,
+    templates_needed,
+)
+from faultline.strategies.takeover.templates import (
+    Template,
+    TemplatePlanner,
+    even_template,
+)
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+LAYERS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
+
+
+def compositions(total: int) -> Iterator[tuple[int, ...]]:
+    """Yield all ways to share GPUs among stages in a row."""
+    if total == 0:
+        yield ()
+    for first in range(1, total + 1):
+        for rest in compositions(total - first):
+            yield (first, *rest)
+
+
+def worth(times: list[float]) -> float:
+    """Return T as it is written: sum + (2 S + k + 1) slowest + stages from the slowest, k, on."""
+    k = times.index(max(times))
+    return sum(times) + (2 * len(times) + k + 1) * times[k] + sum(times[k:])
+
+
+@settings(deadline=None)
+@given(work=LAYERS, nodes=st.integers(1, 3), gpus=st.integers(1, 3), collective=st.floats(0, 5))
+def test_no_template_is_better_than_the_planned_one(
+    work: list[int], nodes: int, gpus: int, collective: float
+) -> None:
+    def stage_time(first: int, end: int, used: int) -> float:
+        return sum(work[first:end]) / used + collective * (used - 1)
+
+    every = []
+    for shared in product(list(compositions(gpus)), repeat=nodes):
+        used = [count for node in shared for count in node]
+        for cuts in combinations(range(1, len(work)), len(used) - 1):
+            edges = [0, *cuts, len(work)]
+            if len(edges) == len(used) + 1 and len(used) <= len(work):
+                every.append(
+                    worth([stage_time(edges[at], edges[at + 1], n) for at, n in enumerate(used)])
+                )
+    template = TemplatePlanner(len(work), stage_time, gpus).template(nodes)
+    if template is None:
+        assert not every
+        return
+    assert template.worth == pytest.approx(min(every))
+    assert template.worth == pytest.approx(worth([stage.time for stage in template.stages]))
+    # Layers in a row, every GPU of every node used once, no stage over two nodes.
+    assert [stage.first for stage in template.stages[1:]] == [
+        stage.end for stage in template.stages[:-1]
+    ]
+    filled = 0
+    for stage in template.stages:
+        assert filled // gpus == (filled + stage.gpus - 1) // gpus
+        filled += stage.gpus
+    assert filled == nodes * gpus
+
+
+@given(layers=st.integers(1, 40), nodes=st.integers(1, 45))
+def test_equal_layers_need_no_planning(layers: int, nodes: int) -> None:
+    even = even_template(layers, nodes)
+    assert even.stages[-1].end == layers
+    planned = TemplatePlanner(layers, lambda first, end, gpus: end - first).template(nodes)
+    if planned is None:
+        assert nodes > layers
+    else:
+        assert planned.worth == pytest.approx(even.worth)
+
+
+def test_templates_end_where_layers_do() -> None:
+    planner = TemplatePlanner(5, lambda first, end, gpus: end - first)
+    assert [template.nodes for template in planner.templates(2, 9)] == [2, 3, 4, 5]
+    assert planner.template(6) is None
+
+
+@given(
+    paces=st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.1, 7.0]), min_size=1, max_size=4),
+    micro_batches=st.integers(1, 13),
+)
+def test_no_other_shares_vary_less(paces: list[float], micro_batches: int) -> None:
+    assume(micro_batches >= len(paces))
+
+    def spread(shares: tuple[int, ...]) -> float:
+        times = [share * pace for share, pace in zip(shares, paces, strict=True)]
+        return sum((time - sum(times) / len(times)) ** 2 for time in times)
+
+    shares = dealt_out(paces, micro_batches)
+    assert sum(shares) == micro_batches
+    assert min(shares) >= 1
+    least = min(
+        spread(other)
+        for other in product(range(1, micro_batches + 1), repeat=len(paces))
+        if sum(other) == micro_batches
+    )
+    assert spread(shares) == pytest.approx(least)
+
+
+def test_many_pipelines_share_a_batch() -> None:
+    shares = dealt_out([4.0] * 5_000 + [3.0] * 4_999 + [5.0], 80_000)
+    assert sum(shares) == 80_000
+    assert {max(shares[:5_000]) - min(shares[:5_000]), shares[0] < shares[-2]} <= {0, 1}
+    for paces, micro_batches in (([], 4), ([1.0, 1.0], 1)):
+        with pytest.raises(StrategyError):
+            dealt_out(paces, micro_batches)
+
+
+@settings(deadline=None)
+@given(
+    nodes=st.integers(1, 9),
+    least=st.integers(1, 3),
+    all_reduce=st.sampled_from([0.0, 5.0, 500.0]),
+    micro_batches=st.integers(9, 20),
+)
+def test_no_multiset_of_templates_is_faster(
+    nodes: int, least: int, all_reduce: float, micro_batches: int
+) -> None:
+    templates = {size: even_template(6, size) for size in templates_needed(9, 1, least)}
+
+    def estimate(pipelines: tuple[Template, ...]) -> float:
+        shares = dealt_out([one.time_per_micro_batch for one in pipelines], micro_batches)
+        longest = max(share * one.worth for share, one in zip(shares, pipelines, strict=True))
+        return longest + (all_reduce if len(pipelines) > 1 else 0.0)
+
+    every = [
+        tuple(templates[size] for size in sizes)
+        for count in range(1, nodes + 1)
+        for sizes in combinations_with_replacement(sorted(templates), count)
+        if sum(sizes) == nodes
+    ]
+    found = instantiated(templates, nodes, micro_batches, all_reduce)
+    if not every:
+        assert found == ()
+        return
+    assert sum(one.nodes for one in found) == nodes
+    assert estimate(found) == pytest.approx(min(map(estimate, every)))
+
+
+@given(failures=st.integers(0, 3), least=st.integers(1, 5), more=st.integers(0, 12))
+def test_every_number_of_nodes_is_a_sum_of_templates(failures: int, least: int, more: int) -> None:
+    """Whatever is left of a job, down to f + 1 of the shortest pipelines."""
+    most = (failures + 1) * least + more
+    sizes = templates_needed(most, failures, least)
+    reachable = {0}
+    for nodes in range(1, most + 1):
+        if any(nodes - size in reachable for size in sizes):
+            reachable.add(nodes)
+    assert set(range((failures + 1) * least, most + 1)) <= reachable
+
+
+def test_pipelines_are_regrouped_in_order() -> None:
+    assert regrouped([8, 7, 8, 6], 1) == (8, 8, 7, 6)
+    assert regrouped([9, 9, 7], 8) == (9, 8, 8)
+    assert regrouped([8, 8, 7, 8], 8) == (15, 8, 8)
+    assert regrouped([7, 6], 8) == (13,)
+    assert regrouped([7, 0], 8) == ()
+
+
+@given(nodes=st.lists(st.integers(0, 12), min_size=1, max_size=7), least=st.integers(1, 9))
+def test_a_loss_costs_no_node_and_no_pipeline_more_than_it_must(
+    nodes: list[int], least: int
+) -> None:
+    """Nodes stay; pipelines are merged only where all together have too few nodes to spare."""
+    left = regrouped(nodes, least)
+    up = [count for count in nodes if count]
+    if sum(up) < least:
+        assert left == ()
+        return
+    assert sum(left) == sum(up)
+    assert min(left) >= least
+    assert len(left) <= len(up)
+    if sum(up) >= least * len(up):
+        assert len(left) == len(up)
+    if min(up) >= least:
+        assert sorted(left) == sorted(up)
+
+
+def test_an_iteration_by_hand() -> None:
+    """Six layers on 3 and on 2 nodes: T is 6 + 7 * 2 + 6 and 6 + 5 * 3 + 6, 26/3 and 27/2 a stage.
+
+    Of 20 micro-batches 12 and 8 differ least (104 and 108): 11 * 2 + 6 and 7 * 3 + 6.
+    """
+    pipelines = [even_template(6, 3), even_template(6, 2)]
+    assert [one.worth for one in pipelines] == [26, 27]
+    assert dealt_out([one.time_per_micro_batch for one in pipelines], 20) == (12, 8)
+    assert iteration_time(pipelines, 20) == 28
