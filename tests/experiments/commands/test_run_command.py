@@ -155,7 +155,7 @@ def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -
     }
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["time_s", "kind", "step", "groups", "stacks", "moved_types"]
+    assert list(rows[0]) == list(Event._fields)
     assert [
         Event(
             float(row["time_s"]),
@@ -164,6 +164,7 @@ def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -
             tuple(map(int, row["groups"].split())),
             int(row["stacks"]),
             int(row["moved_types"]),
+            row["recovery"],
         )
         for row in rows
     ] == events
