@@ -14,7 +14,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-oobleck-artifact reproduce-step-time sweep report bench doctor test test-full lint docs format clean distclean
+.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-oobleck-artifact reproduce-recovery reproduce-step-time sweep report bench doctor test test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,9 @@ reproduce-reft: ready ## checkpoints in memory: REFT's numbers, and beneath othe
 
 reproduce-gemini: ready ## checkpoints in peers' memory: what survives lost nodes and domains
 	@$(BIN)/faultline reproduce gemini $(ARGS)
+
+reproduce-recovery: ready ## recoveries that operators measured, from the phases of one model
+	@$(BIN)/faultline reproduce recovery $(ARGS)
 
 reproduce-step-time: ready ## step times of published runs: Megatron-LM, Llama 3, MegaScale and others
 	@$(BIN)/faultline reproduce step-time $(ARGS)

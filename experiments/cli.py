@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import select
 import sys
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not sys.warnoptions:
         # What a library warns of is for those who write programs with it.
         warnings.simplefilter("ignore")
+        logging.getLogger().addHandler(logging.NullHandler())
     try:
         with safe_streams():
             status = _run(arguments)
@@ -64,7 +66,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         raise
     except Exception as error:
-        if not _is_for_users(error):
+        if not _is_for_users(error) or (isinstance(error, OSError) and not error.filename):
+            # What has no name is a stream that cannot be written: told where that is looked at.
             raise
         print(f"faultline: {_told(error)}", file=sys.stderr)
         return 2

@@ -18,9 +18,6 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.text import Text
 
-QUIET = "FAULTLINE_QUIET"
-"""The environment variable by which results alone are told, here and in all that is started."""
-
 
 class Screen(Console):
     """A console that shows every text letter by letter: no markup, no emoji, no highlighting.
@@ -36,8 +33,7 @@ class Screen(Console):
     """
 
     def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
-        quiet = stderr and QUIET in os.environ
-        own = {"markup": False, "emoji": False, "highlight": False, "quiet": quiet}
+        own = {"markup": False, "emoji": False, "highlight": False}
         super().__init__(stderr=stderr, width=width, **{**own, **options})
 
     def render_str(self, text: str, **options: Any) -> Text:

@@ -11,6 +11,7 @@ import errno
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 MEBIBYTE = 2**20
@@ -39,19 +40,24 @@ def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> byte
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     try:
         # Looked at before it is opened, too: to open a device may do something.
-        _check_regular(Path(path).stat(follow_symlinks=follow), path)
+        _check_regular(os.stat(path, follow_symlinks=follow), path)  # noqa: PTH116 - asked often
         descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     except ValueError as error:  # A name with a NUL.
         raise OSError(errno.EINVAL, str(error), str(path)) from None
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
+    try:
         found = os.fstat(descriptor)
         _check_regular(found, path)
         pieces: list[bytes] = []
-        left = most_bytes + 1
-        # What would have to be waited for, as in a file of the kernel, is None.
-        while left and (piece := file.read(min(left, max(found.st_size + 1, _LEAST_PIECE)))):
-            pieces.append(piece)
-            left -= len(piece)
+        left = most_bytes + 1 if found.st_size <= most_bytes else 0
+        # A file of the kernel says that it has no size, and may have nothing to say for now.
+        with suppress(BlockingIOError):
+            while left and (
+                piece := os.read(descriptor, min(left, max(found.st_size + 1, _LEAST_PIECE)))
+            ):
+                pieces.append(piece)
+                left -= len(piece)
+    finally:
+        os.close(descriptor)
     if not left:
         size = f"{most_bytes // MEBIBYTE} MiB" if most_bytes >= MEBIBYTE else f"{most_bytes} bytes"
         raise OSError(errno.EFBIG, f"larger than {size}", str(path))
@@ -72,10 +78,11 @@ def read_text(path: str | Path, most_bytes: int) -> str:
         raise OSError(errno.EILSEQ, "not UTF-8 text", str(path)) from None
 
 
-def write_file(path: Path, content: bytes | str) -> None:
+def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
     """Put a file in its place, all at once, also if the machine loses power.
 
-    What was there stays as it was until the new one is whole on the disk.
+    What was there stays as it was until the new one is whole on the disk. The process's mask is
+    taken off `mode`, as of any new file.
 
     Raises
     ------
@@ -88,7 +95,7 @@ def write_file(path: Path, content: bytes | str) -> None:
         check_replaceable(path)
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(draft, flags, 0o666), "wb") as file:
+            with os.fdopen(os.open(draft, flags, mode), "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())

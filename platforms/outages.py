@@ -7,7 +7,7 @@ passes traffic on. So the servers are slowed, and nobody is cut off.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ _OUTSIDE: _Node = ("sink", "")
 
 @dataclass(frozen=True)
 class Outage:
-    """What a failed component leaves of a platform. Data: no engine slows a job by it yet.
+    """What a failed component leaves of a platform.
 
     Attributes
     ----------
@@ -84,6 +84,32 @@ def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
     starts = range(0, len(numbers), size)
     expected = [list(range(start, min(start + size, len(numbers)))) for start in starts]
     return size if sorted(runs) == expected else None
+
+
+def switches_with_a_way_around(platform: Platform) -> tuple[str, ...]:
+    """Return the switches of the network without which every GPU still reaches its top layer."""
+    ways = _Ways(platform)
+    return tuple(switch for switch in switch_levels(platform) if not ways.cut_off({switch}))
+
+
+def adapters_without(platform: Platform, switches: Sequence[str]) -> dict[str, float]:
+    """Return what adapters are left without some switches, together, as shares by link.
+
+    Servers that are slowed have as much less of each of their adapters: what a GPU cannot send over
+    its own goes over NVLink and the others.
+    """
+    if not switches:
+        return {}
+    gone = FailureDomain(switches[0], "switch", (), tuple(switches))
+    (outage,) = outages(platform, [gone])
+    levels = switch_levels(platform)
+    return {
+        cable[-1]: outage.bandwidth_left[server]
+        for gpu in platform.gpus
+        if (server := gpu.domain if gpu.host < 0 else gpu.host) in outage.bandwidth_left
+        for neighbour, cable in platform.edges[gpu.name]
+        if neighbour in levels
+    }
 
 
 class _Ways:

@@ -12,12 +12,12 @@ from faultline.platforms.xml_names import link_class
 from faultline.platforms.xml_reader import platform_from_xml
 from faultline.platforms.xml_writer import xml_text
 
-Effect = Literal["network", "scale-up", "compute", "none"]
+Effect = Literal["network", "scale-up", "compute", "memory", "none"]
 """What a difference changes in the measured phases of a job (step, all-reduce, checkpoint, load).
 
 It is on the ways between scale-up domains and to the storage ("network"); on those inside a domain,
-which tensor parallelism takes and groups that share one ("scale-up"); at a GPU ("compute"); or at
-nothing that is measured.
+which tensor parallelism takes and groups that share one ("scale-up"); at a GPU ("compute"); on the
+way to host memory alone, which snapshots take ("memory"); or at nothing that is measured.
 """
 
 
@@ -83,7 +83,7 @@ _PLACE: Mapping[str, Callable[[GpuHost], str]] = {
     "rack": lambda gpu: str(gpu.rack),
     "leaf": lambda gpu: gpu.leaf,
 }
-_ORDER: tuple[Effect, ...] = ("network", "scale-up", "compute", "none")
+_ORDER: tuple[Effect, ...] = ("network", "scale-up", "compute", "memory", "none")
 
 
 def _links(platform: Platform) -> Mapping[str, Link]:
@@ -109,8 +109,10 @@ def _effect_between(platform: Platform, *ends: str) -> Effect:
     """Return the effect of a cable between two hosts or switches."""
     kinds = {link_class(end) for end in ends}
     roles = {platform.roles.get(end) for end in ends}
-    if xml_names.MANAGEMENT in kinds or roles & {"controller", "memory", "disk"}:
+    if xml_names.MANAGEMENT in kinds or roles & {"controller", "disk"}:
         return "none"
+    if "memory" in roles:
+        return "memory"
     return "scale-up" if xml_names.NVSWITCH in kinds else "network"
 
 

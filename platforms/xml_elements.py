@@ -1,4 +1,4 @@
-"""The elements of a platform file: hosts, properties, links and routes."""
+"""A platform file and its elements: hosts, properties, links and routes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterable
 
 from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
+
+_HEADER = """<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+"""
+
+
+def document(platform: ET.Element) -> str:
+    """Return the text of a platform file."""
+    return _HEADER + ET.tostring(platform, encoding="unicode") + "\n"
 
 
 def host(zone: ET.Element, name: str, speed: str, properties: dict[str, str]) -> None:

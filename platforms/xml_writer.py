@@ -32,15 +32,12 @@ from faultline.platforms import topology, xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import write_file
 from faultline.platforms.management_network import add_management, add_ports
+from faultline.platforms.memory_doors import GpuAtHost, add_memory_doors
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_properties import spec_properties
 from faultline.platforms.spines import host_name, spine_routes
 from faultline.platforms.units import SPEED, format_quantity
-from faultline.platforms.xml_elements import flow_route, host, link, prop, route
-
-_HEADER = """<?xml version="1.0" encoding="utf-8"?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-"""
+from faultline.platforms.xml_elements import document, flow_route, host, link, prop, route
 
 
 def write_xml(spec: ClusterSpec, path: str | Path) -> None:
@@ -82,7 +79,7 @@ def xml_text(spec: ClusterSpec) -> str:
 def as_text(platform: ET.Element) -> str:
     """Return a platform as the text of its file."""
     ET.indent(platform, space=" ")
-    return _HEADER + ET.tostring(platform, encoding="unicode") + "\n"
+    return document(platform)
 
 
 class _Fabric:
@@ -102,13 +99,18 @@ class _Fabric:
         self._add_gpus()
         self._add_nvlink()
         self._add_network()
-        self._add_host_memory()
         self._add_disks()
         self._add_storage()
         add_ports(self.zone, self.links, self.routes, [place.name for place in self.places])
         self._add_spine_routes()
         self.zone.extend(self.links)
         self.zone.extend(self.routes)
+        if spec.host.doors:
+            add_memory_doors(
+                self.zone,
+                spec,
+                (GpuAtHost(at.index, at.host, self._way_to_host(at.index)) for at in self.places),
+            )
 
     def _add_gpus(self) -> None:
         speed = format_quantity(self.spec.gpu.speed_flop_per_s, SPEED).replace("FLOP/s", "f")
@@ -164,23 +166,6 @@ class _Fabric:
             latency_s = out.link_latency_s + out.switch_latency_s
             self._link(trunk.name, trunk.bandwidth_bytes_per_s, latency_s)
             self.routes.append(route(trunk.below, trunk.above, [trunk.name], "UP"))
-
-    def _add_host_memory(self) -> None:
-        memory = self.spec.host
-        if memory.memory_bandwidth_bytes_per_s is None or not memory.doors:
-            return
-        for place in self.places:
-            bus = f"hostmemory-{place.host:05d}"
-            if place.index % self.spec.gpus_per_host == 0:
-                width = memory.memory_bandwidth_bytes_per_s
-                self._link(bus, width, memory.memory_latency_s, "SHARED")
-            way = self._way_to_host(place.index)
-            if memory.link_bandwidth_bytes_per_s is not None:
-                way = [f"hostlink-{place.index:06d}"]
-                self._link(way[0], memory.link_bandwidth_bytes_per_s, self.spec.nic.pcie_latency_s)
-            door = xml_names.memory(place.index)
-            host(self.zone, door, "1Gf", {xml_names.ROLE_PROPERTY: "memory"})
-            self.routes.append(route(place.name, door, [*way, bus], "UP", undirected=[bus]))
 
     def _add_disks(self) -> None:
         disk = self.spec.disk

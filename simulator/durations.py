@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -81,3 +81,7 @@ class MemberTimes(Protocol):
 
     def sync_s(self, members: Sequence[int]) -> float:
         """Return the time of the members' all-reduce, in seconds."""
+
+
+DetourTimes = Callable[[Sequence[str]], MemberTimes]
+"""What a step takes without some switches, around which there is a way."""

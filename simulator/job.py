@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from faultline.simulator.durations import AllReduceTime, MemberTimes
+from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
+from faultline.simulator.network_outages import NetworkOutages
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.protection.tier import Tier
@@ -61,6 +62,10 @@ class Work:
         Machines that stand by for restarts, beside those of the job.
     member_times : MemberTimes or None
         What a step of some groups takes on a platform that treats them unequally.
+    network_outages : NetworkOutages or None
+        When switches are down around which there is a way.
+    detour_times : DetourTimes or None
+        What a step takes meanwhile; needed where there are such outages.
     """
 
     groups: int
@@ -77,12 +82,22 @@ class Work:
     layout: JobLayout | None = None
     standbys: int = 0
     member_times: MemberTimes | None = field(default=None, compare=False)
+    network_outages: NetworkOutages | None = field(default=None, compare=False)
+    detour_times: DetourTimes | None = field(default=None, compare=False)
 
-    def pace_of(self, members: Sequence[int]) -> float:
-        """Return how long members compute, over `compute_s`."""
-        if self.member_times is None or not members:
+    def times_without(self, switches: Sequence[str]) -> MemberTimes | None:
+        """Return what a step of some groups takes without some switches."""
+        if not switches:
+            return self.member_times
+        assert self.detour_times is not None
+        return self.detour_times(switches)
+
+    def pace_of(self, members: Sequence[int], without: Sequence[str] = ()) -> float:
+        """Return how long members compute without some switches, over `compute_s`."""
+        times = self.times_without(without)
+        if times is None or not members:
             return 1.0
-        return self.member_times.passes_s(members) / self.compute_s
+        return times.passes_s(members) / self.compute_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +191,9 @@ class Job:
     failures: FailureModel
     seed: int
 
-    def all_reduce_s(self, members: Sequence[int]) -> float:
-        """Return the time of an all-reduce of members, in seconds."""
-        exact = self.work.member_times
+    def all_reduce_s(self, members: Sequence[int], without: Sequence[str] = ()) -> float:
+        """Return the time of an all-reduce of members without some switches, in seconds."""
+        exact = self.work.times_without(without)
         return self.durations.all_reduce_s(len(members)) if exact is None else exact.sync_s(members)
 
     def moves(self, recovery: Recovery) -> bool:

@@ -30,6 +30,8 @@ class Compute:
         Stacks by group where only some of the members have to compute.
     pace : float
         Factor on all compute times.
+    without : tuple of str
+        Switches that are down, around which there is a way.
     """
 
     members: tuple[int, ...]
@@ -37,13 +39,33 @@ class Compute:
     stack_size: int = 1
     patch: Mapping[int, int] | None = None
     pace: float = 1.0
+    without: tuple[str, ...] = ()
+
+
+class Saves(NamedTuple):
+    """Checkpoints between quiet steps, for which all members wait.
+
+    Attributes
+    ----------
+    writer : int
+        Who writes them.
+    every : int
+        Steps between two of them.
+    before : int
+        The last of them is written before so many steps, counted from the first quiet one.
+    """
+
+    writer: int
+    every: int
+    before: int
 
 
 class QuietSteps(NamedTuple):
     """Steps in a row in which nothing happens, as many as there are; may be none.
 
     The engine ends before the first step into which a failure may fall, and need not find any
-    quiet at all: a step that it leaves is played by its phases.
+    quiet at all: a step that it leaves is played by its phases. Where it plays checkpoints on the
+    way, it ends with one.
 
     Attributes
     ----------
@@ -55,12 +77,15 @@ class QuietSteps(NamedTuple):
         Steps until the job has something else to do.
     until_s : float
         No step begins at that simulated time or later, in seconds.
+    saves : Saves or None
+        The checkpoints that come after `at_most` steps, if nothing else does.
     """
 
     compute: Compute
     all_reduce: AllReduce
     at_most: int
     until_s: float
+    saves: Saves | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +97,10 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
-    """Members reduce their gradients; fails if one of them is missing."""
+    """Members reduce their gradients, without some switches; fails if a member is missing."""
 
     members: tuple[int, ...]
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +228,10 @@ class Outcome:
         left out.
     steps : int
         QuietSteps: how many were played.
-    all_reduce_s : float
-        QuietSteps: the seconds of all their all-reduces.
+    all_reduce_s, save_s : float
+        QuietSteps: the seconds of all their all-reduces, and of their checkpoints.
+    saves : int
+        QuietSteps: how many checkpoints were written, the last of them at the end.
     """
 
     now_s: float
@@ -212,3 +240,5 @@ class Outcome:
     struck: Sequence[Failure] = ()
     steps: int = 0
     all_reduce_s: float = 0.0
+    saves: int = 0
+    save_s: float = 0.0

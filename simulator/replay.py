@@ -9,7 +9,7 @@ no failure can fall are played together, so that a run costs by its failures and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
@@ -29,6 +29,7 @@ from faultline.simulator.phases import (
     Rejoin,
     Restart,
     Save,
+    Saves,
     Stall,
 )
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
@@ -88,10 +89,14 @@ class ReplayEngine:
         now_s, steps, pace = self.now_s, 0, self._pace
         if self._down or self._busy_until_s:
             return Outcome(now_s)
-        compute, _, at_most, until_s = phase
+        compute, _, at_most, until_s, saves = phase
+        if saves and pace.draws_ahead:
+            outcome = self._quiet_rounds(phase, saves)
+            if outcome.saves:
+                return outcome
         groups, stacks = len(compute.members), compute.stacks
         size = compute.stack_size * compute.pace
-        whole_s = self._job.all_reduce_s(compute.members)
+        whole_s = self._job.all_reduce_s(compute.members, compute.without)
         failure_s = self._upcoming[0][0] if self._upcoming else inf
         # A failure that comes this long after a step began does not touch its compute; and, where
         # all-reduces fail, with the second time on top nothing of it.
@@ -118,6 +123,32 @@ class ReplayEngine:
         self.now_s = now_s
         return Outcome(now_s, steps=steps, all_reduce_s=steps * whole_s)
 
+    def _quiet_rounds(self, phase: QuietSteps, saves: Saves) -> Outcome:
+        """Play rounds of steps and a checkpoint, as long as none can be touched by a failure."""
+        compute, pace, now_s = phase.compute, self._pace, self.now_s
+        size, stacks = compute.stack_size * compute.pace, compute.stacks
+        whole_s = self._job.all_reduce_s(compute.members, compute.without)
+        save_s = self._job.durations.save_s
+        longest_s = pace.longest_s(stacks) * size + whole_s
+        nominal_s = pace.nominal_s(stacks) * size + whole_s
+        quiet_s = min(phase.until_s, self._upcoming[0][0] if self._upcoming else inf)
+        steps, rounds, following = 0, 0, phase.at_most
+        while steps + following < saves.before and now_s + following * longest_s + save_s < quiet_s:
+            steps += following
+            while following:
+                likely = (quiet_s - now_s) / nominal_s
+                ends_s = self._ends_ahead(compute, now_s, following, likely)
+                played = len(ends_s) // 2
+                pace.pass_over(played)
+                now_s = ends_s.item(2 * played)
+                following -= played
+            now_s += save_s
+            rounds, following = rounds + 1, saves.every
+        self.now_s = now_s
+        return Outcome(
+            now_s, steps=steps, all_reduce_s=steps * whole_s, saves=rounds, save_s=rounds * save_s
+        )
+
     def _ends_ahead(
         self, compute: Compute, now_s: float, at_most: int, likely: float
     ) -> NDArray[np.float64]:
@@ -130,7 +161,7 @@ class ReplayEngine:
             groups, size = len(compute.members), compute.stack_size * compute.pace
             slowest_s = self._pace.slowest_ahead_s(groups, compute.stacks, likely)
             self._ahead_of, self._ahead_from, place = compute, self._pace.drawn, 0
-            whole_s = self._job.all_reduce_s(compute.members)
+            whole_s = self._job.all_reduce_s(compute.members, compute.without)
             self._ahead_s = np.full(2 * len(slowest_s) + 1, whole_s)
             np.multiply(slowest_s, size, out=self._ahead_s[1::2])
         # The end of the step before is where the next one begins.
@@ -201,7 +232,7 @@ class ReplayEngine:
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
         job, start_s = self._job, self.now_s
-        whole_s = job.all_reduce_s(phase.members)
+        whole_s = job.all_reduce_s(phase.members, phase.without)
         lacked_from_start = bool(self._down)
         if self._fails_in_all_reduce:
             lacked_from_start |= self._fall_until(start_s)
@@ -263,29 +294,34 @@ class ReplayEngine:
         if phase.lacks_standbys:
             restart_s += self._job.durations.recovery.without_standby_s
         clocks, next_failure_s = self.clocks, self._next_failure_s
-        coming = [group for group in range(phase.groups) if group not in phase.absent]
+        absent = set(phase.absent)
         begins_anew = rules.failure_in_restart == "begins-anew"
         failures: list[tuple[float, int]] = []
         end_s = start_s + restart_s
-        for group in range(phase.groups):
-            if group not in self._dropped and next_failure_s[group] <= start_s:
+        unwatched = self._down | self._dropped
+        for group in self._failing_until(start_s, unwatched):
+            if group not in self._dropped:
                 clocks.take(group, start_s)
             clocks.take_while_down(group, start_s)
-        for group in coming:
-            begun_s = start_s
-            while begins_anew and next_failure_s[group] <= begun_s + restart_s:
-                begun_s = clocks.take_at_occurrence(group)
-                failures.append((begun_s, group))
-            end_s = max(end_s, begun_s + restart_s)
+        if begins_anew:
+            for group in self._failing_until(start_s + restart_s, unwatched, absent):
+                begun_s = start_s
+                while next_failure_s[group] <= begun_s + restart_s:
+                    begun_s = clocks.take_at_occurrence(group)
+                    failures.append((begun_s, group))
+                end_s = max(end_s, begun_s + restart_s)
         if rules.failure_while_waiting == "absorbed" or not begins_anew:
-            for group in coming:
+            for group in self._failing_until(end_s, unwatched, absent):
                 while next_failure_s[group] <= end_s:
                     failures.append((clocks.take_at_occurrence(group), group))
         self.now_s = end_s
         self._down.clear()
-        self._dropped = set(phase.absent)
         self._busy_until_s.clear()
-        self._watch(coming)
+        self._dropped = absent
+        if absent:
+            self._watch(group for group in range(phase.groups) if group not in absent)
+        for group in () if absent else unwatched:
+            heappush(self._upcoming, (next_failure_s[group], group))
         return Outcome(end_s, (), tuple(sorted(failures)), self.clocks.collect(phase.asks))
 
     def _stall(self, phase: Stall) -> Outcome:
@@ -294,15 +330,34 @@ class ReplayEngine:
 
     def _load(self, phase: Load) -> Outcome:
         loading, left = 0, self._unharmed(phase.members)
-        while left and len(left) != loading:
-            loading, load_s = len(left), phase.duration_s
+        while left and left != loading:
+            loading, load_s = left, phase.duration_s
             self.now_s += self._job.load_s(loading) if load_s is None else load_s
-            left = self._unharmed(left)
+            left = self._unharmed(phase.members)
         return Outcome(self.now_s)
 
-    def _unharmed(self, groups: Iterable[int]) -> list[int]:
-        next_failure_s, now_s = self._next_failure_s, self.now_s
-        return [group for group in groups if next_failure_s[group] > now_s]
+    def _failing_until(
+        self, time_s: float, unwatched: set[int], spared: Collection[int] = ()
+    ) -> list[int]:
+        """Return the groups that fail next until that time, in ascending order.
+
+        Those that were watched are not any more: they are moved to `unwatched`.
+        """
+        upcoming, next_failure_s = self._upcoming, self._next_failure_s
+        while upcoming and upcoming[0][0] <= time_s:
+            unwatched.add(heappop(upcoming)[1])
+        failing = (group for group in unwatched if next_failure_s[group] <= time_s)
+        return sorted(group for group in failing if group not in spared)
+
+    def _unharmed(self, members: Sequence[int]) -> int:
+        """Return how many members have not failed by now; all of them are watched."""
+        upcoming, failed = self._upcoming, []
+        while upcoming and upcoming[0][0] <= self.now_s:
+            failed.append(heappop(upcoming))
+        for failure in failed:
+            heappush(upcoming, failure)
+        everyone = len(members) == self._job.work.groups
+        return len(members) - sum(everyone or group in members for _, group in failed)
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
         for group in phase.groups:
@@ -319,13 +374,17 @@ class ReplayEngine:
             return
         times = self._job.durations.moves
         assert times is not None
-        moves, able = recovery.moves, self._unharmed(members)
+        moves, able = recovery.moves, self._up(members)
         while moves := tuple(move for move in moves if move.group in able):
             sent = sent_moves(moves, self._job.work.groups, able)
             self.now_s += times.duration_s(sent)
-            able = self._unharmed(able)
+            able = self._up(able)
             if all(one.move.group in able and one.sender in (None, *able) for one in sent):
                 return
+
+    def _up(self, groups: Iterable[int]) -> list[int]:
+        """Return those groups that have not failed by now."""
+        return [group for group in groups if self._next_failure_s[group] > self.now_s]
 
     def _watch(self, groups: Iterable[int]) -> None:
         self._upcoming = [(self._next_failure_s[group], group) for group in groups]

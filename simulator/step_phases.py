@@ -16,6 +16,8 @@ class StepPhases:
         What the scheme wants computed.
     work : Work
         The job.
+    without : tuple of str
+        Switches that are down, around which there is a way.
 
     Attributes
     ----------
@@ -43,10 +45,10 @@ class StepPhases:
         "useful_s",
     )
 
-    def __init__(self, plan: StepPlan, work: Work) -> None:
-        pace = plan.pace * work.pace_of(plan.members)
-        self.compute = Compute(plan.members, plan.stacks, plan.stack_size, None, pace)
-        self.all_reduce = AllReduce(plan.members)
+    def __init__(self, plan: StepPlan, work: Work, without: tuple[str, ...] = ()) -> None:
+        pace = plan.pace * work.pace_of(plan.members, without)
+        self.compute = Compute(plan.members, plan.stacks, plan.stack_size, None, pace, without)
+        self.all_reduce = AllReduce(plan.members, without)
         self.share = plan.batch_share
         self.types = plan.stacks * plan.stack_size
         unhurt_s = self.types * work.compute_s

@@ -13,6 +13,7 @@ from faultline.simulator.contract import Contract
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.job import Rules, Work
 from faultline.simulator.memory import Memory
+from faultline.simulator.network_outages import Detours
 from faultline.simulator.phases import (
     AllReduce,
     Compute,
@@ -25,6 +26,7 @@ from faultline.simulator.phases import (
     Rejoin,
     Restart,
     Save,
+    Saves,
     Stall,
 )
 from faultline.simulator.progress import Progress
@@ -83,6 +85,8 @@ class Training:
         self._failed_since_restart = 0
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
+        outages = work.network_outages
+        self._detours = Detours(iter(()) if outages is None else outages())
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
         self._restarts_since_save = 0
         self._disturbed = False
@@ -103,7 +107,10 @@ class Training:
                 yield from self._hand_back()
             if self._plan is not self.strategy.plan():
                 self._plan = self._contract.replanned()
-                play = StepPhases(self._plan, work)
+                play = StepPhases(self._plan, work, self._detours.without)
+            if self._detours.next_change_s <= progress.now_s:
+                self._detours.advance(progress.now_s)
+                play = StepPhases(self._plan, work, self._detours.without)
             if not self._disturbed and (yield from self._play_quiet_steps(play)):
                 continue
             self._disturbed = False
@@ -139,12 +146,16 @@ class Training:
         outcome = yield quiet
         if not outcome.steps:
             return False
-        compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s
+        compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s - outcome.save_s
         self._computed(play, outcome.steps, compute_s)
         self._reduced(outcome.all_reduce_s)
         progress.now_s = outcome.now_s
         progress.completed_steps += outcome.steps
         progress.completed_batches += outcome.steps * play.share
+        if outcome.saves:
+            progress.seconds["checkpoint"] += outcome.save_s
+            self._saved_now(outcome.saves)
+            return True
         yield from self._save_what_is_due(play.down)
         return outcome.steps == quiet.at_most or outcome.now_s >= quiet.until_s
 
@@ -167,11 +178,23 @@ class Training:
             # After each step groups may come back.
             until_s = min(until_s, self._spares.next_ready_s)
         until_s = min(until_s, self._limit_s, self._hits.next_repair_s)
+        until_s = min(until_s, self._detours.next_change_s)
         batches_left = self.work.steps - _ROUNDING - progress.completed_batches
         at_most = min(due_step - done, ceil(batches_left / play.share))
         if at_most < 1 or until_s <= now_s:
             return None
-        return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s)
+        saves = self._saves_on_the_way(play, int(at_most), ceil(batches_left / play.share))
+        return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s, saves)
+
+    def _saves_on_the_way(self, play: StepPhases, first: int, steps_left: int) -> Saves | None:
+        """Return the checkpoints between the next steps, where these are all that is to be done."""
+        every = self.work.checkpoint_policy.every_steps
+        rejoins = play.down and self.rules.rejoin == "at-checkpoint"
+        if first + (every or inf) >= steps_left or rejoins or not self.strategy.checkpoint_waits:
+            return None
+        if self._memory.shelves or self._memory.holds_last_step:
+            return None
+        return Saves(play.compute.members[0], every, steps_left)
 
     def _save_what_is_due(self, down: int) -> Generator[Phase, Outcome, None]:
         """Take snapshots and write a checkpoint at the end of a step, as far as they are due."""
@@ -248,7 +271,7 @@ class Training:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
                 return True
-            outcome = yield AllReduce(plan.members)
+            outcome = yield AllReduce(plan.members, self._detours.without)
             if not outcome.missing:
                 self._reduced(outcome.now_s - progress.now_s)
                 progress.now_s = outcome.now_s
@@ -286,7 +309,8 @@ class Training:
             0,
             plan.stack_size,
             verdict.patch,
-            plan.pace * self.work.pace_of(plan.members),
+            plan.pace * self.work.pace_of(plan.members, self._detours.without),
+            self._detours.without,
         )
         self._spend("patch_compute", outcome)
 
@@ -303,10 +327,7 @@ class Training:
             if not outcome.missing:
                 # Who writes while the others go on is late for the next step.
                 saved, self._disturbed = True, not waits
-                progress.checkpoints += 1
-                self._saved = self._state(progress.now_s)
-                self._unsaved_since_s = progress.now_s
-                self._restarts_since_save = 0
+                self._saved_now()
                 if self._record:
                     self._log(EventKind.CHECKPOINT, groups=(writer,))
                 break
@@ -314,9 +335,19 @@ class Training:
                 self._log(EventKind.CHECKPOINT_SKIPPED, groups=(writer,))
             if self.rules.failed_writer == "skips" and not last:
                 break
-        if self._on_checkpoint:
+        if self._on_checkpoint and not saved:
             self._on_checkpoint(progress.completed_steps, progress.now_s)
         return saved
+
+    def _saved_now(self, checkpoints: int = 1) -> None:
+        """The last of some checkpoints has been written at this moment."""
+        progress = self.progress
+        progress.checkpoints += checkpoints
+        self._saved = self._state(progress.now_s)
+        self._unsaved_since_s = progress.now_s
+        self._restarts_since_save = 0
+        if self._on_checkpoint:
+            self._on_checkpoint(progress.completed_steps, progress.now_s)
 
     def _readmit(self) -> Generator[Phase, Outcome, None]:
         """Take back those groups for which there is hardware again."""
@@ -366,8 +397,10 @@ class Training:
             self._log(EventKind.WIPE_OUT)
         yield from self._begin_anew()
         self._contract.restarted()
-        members = set(strategy.plan().members)
-        absent = tuple(group for group in range(self.work.groups) if group not in members)
+        members = strategy.plan().members
+        absent: tuple[int, ...] = ()
+        if len(members) < self.work.groups:
+            absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
         outcome = yield Restart(self.work.groups, absent, self._asks, not self._standbys_suffice())
         self._spend("restart", outcome)

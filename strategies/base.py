@@ -15,6 +15,7 @@ of them: ``on_hit`` before ``on_failures``, and ``on_repair`` when it is as good
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Self
@@ -72,10 +73,10 @@ class Hit(NamedTuple):
 
 
 def without(members: tuple[int, ...], dropped: Sequence[int]) -> tuple[int, ...]:
-    """Return the members that are left when some are dropped; few are, so each is looked for."""
+    """Return the members, in ascending order, that are left when some are dropped."""
     left = list(members)
     for group in dropped:
-        left.remove(group)
+        del left[bisect_left(left, group)]
     return tuple(left)
 
 

@@ -14,6 +14,11 @@ _A_MOMENT_EARLY = 1.0 - 1e-12
 class CheckpointPolicy(Protocol):
     """Decides at the end of a step whether a checkpoint is due."""
 
+    @property
+    def every_steps(self) -> int:
+        """Steps between two checkpoints where nothing else decides; 0 where something does."""
+        ...
+
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
         """Whether to write a checkpoint now.
 
@@ -53,6 +58,10 @@ class EverySteps:
 
     interval_steps: int
 
+    @property
+    def every_steps(self) -> int:
+        return self.interval_steps
+
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
         return completed_steps % self.interval_steps == 0
 
@@ -65,6 +74,10 @@ class EverySteps:
 @dataclass(frozen=True, slots=True)
 class Never:
     """No checkpoint, but for the last one: what is saved is saved in the background."""
+
+    @property
+    def every_steps(self) -> int:
+        return 0
 
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
         return False
@@ -121,6 +134,10 @@ class FollowingHazard:
     groups: int
     rate: FailureRate
     forces_restart: tuple[float, ...]
+
+    @property
+    def every_steps(self) -> int:
+        return 0
 
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
         return unsaved_s >= self._worth_saving_s(now_s, down)

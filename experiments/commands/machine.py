@@ -86,6 +86,7 @@ def _cases(quick: bool) -> list[Case]:
         simgrid_cases,
     )
     from faultline.experiments.benchmarks.platform_speed import collective_cases, platform_cases
+    from faultline.experiments.benchmarks.step_speed import step_cases
     from faultline.experiments.benchmarks.sweep_speed import sweep_cases
 
     return [
@@ -93,6 +94,7 @@ def _cases(quick: bool) -> list[Case]:
         *rare_failure_cases(quick),
         *matching_cases(quick),
         *simgrid_cases(quick),
+        *step_cases(quick),
         *platform_cases(quick),
         *collective_cases(quick),
         *sweep_cases(quick),

@@ -11,7 +11,7 @@ from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.screen import Screen
+from faultline.experiments.runs.player import message_console
 from rich.progress import Progress, ProgressColumn
 from rich.table import Table
 
@@ -34,7 +34,7 @@ def _finite(value: Any) -> Any:
 @contextmanager
 def progress_of(*columns: ProgressColumn) -> Iterator[Progress]:
     """Show progress on the standard error, on terminals only, and wipe it out at the end."""
-    console = Screen(stderr=True)
+    console = message_console()
     disabled = console.quiet or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=disabled) as progress:
         yield progress

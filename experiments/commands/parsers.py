@@ -121,7 +121,9 @@ _MANY_RUNS = (
 GRID  a TOML file, or one of: {shipped("grids")}
 -o --output DIR!  where results are kept
 --workers N  runs at a time; default: one a core
-or --scheduler tcp://HOST:PORT  play on the workers of a Dask scheduler
+or --scheduler ADDRESS  play on the workers of a Dask scheduler: tls://HOST:PORT with certificates,
+    tcp://127.0.0.1:PORT without
+--certificates DIR  the folder that faultline cluster certificates made
 --time-limit TIME  real time a run may take, for example 10min; a run that takes longer has failed
 --memory-limit SIZE  memory a run may take, for example 4GB; a run that takes more has failed
 --json  print how many runs were played, and where the tables are, as a JSON object
@@ -481,6 +483,19 @@ NAME  what the scheme is called in scenarios
 )
 
 _MACHINE = (
+    Command(
+        "cluster",
+        "prepare a cluster of many machines",
+        parts=(
+            Command(
+                "certificates",
+                "make the certificates by which its machines know one another",
+                "Make an authority, and one certificate with its key for all machines of a "
+                "cluster. The authority's key is not kept. See docs/many-machines.md.",
+                options="DIR  a new folder, to be copied to every machine",
+            ),
+        ),
+    ),
     Command(
         "doctor",
         "print versions, limits of this machine, and a self-test of the fabric",

@@ -26,12 +26,16 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 
 _EFFECTS = {
-    "network": "these count for the steps of a [model], measured all-reduce, checkpoint and load:",
+    "network": "these count for the steps of a [model], measured all-reduce, checkpoint and load, "
+    "and state in host memory:",
     "scale-up": "these count for the tensor parallelism of a [model], and where groups share them:",
     "compute": "these count for the compute of a [model]; job.compute_s holds on any GPU:",
+    "memory": "these count for state in host memory:",
     "none": "these change no time of a run:",
 }
-_SPEC_ONLY = "protection.times, and a [model] for its memory, take the spec, whatever the XML says"
+_SPEC_ONLY = (
+    "what memory holds, and without host.doors its bandwidth, are those of the spec in the file"
+)
 
 
 def execute_generate(arguments: argparse.Namespace) -> int:

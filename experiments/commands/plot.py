@@ -91,8 +91,9 @@ def execute_report(arguments: argparse.Namespace) -> int:
         )
     with explained(f"--output {output}", "name a file that can be written"):
         check_writable(output)
-        with waiting("comparing and drawing"):
-            text = render(make_page(sweep, arguments.price))
+    with waiting("comparing and drawing"):
+        text = render(make_page(sweep, arguments.price))
+    with explained(f"--output {output}", "name a file that can be written"):
         write_file(output, text)
     print(output)
     return 0

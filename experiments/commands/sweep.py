@@ -14,16 +14,20 @@ from faultline.experiments.analysis.comparison_report import Report, make_report
 from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import read_grid
+from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.player import QUIET, message_console
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
-from faultline.experiments.screen import QUIET, Screen
+from faultline.experiments.screen import Screen
 from faultline.platforms.files import write_file
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if some runs failed."""
+    if arguments.scheduler is not None:
+        security_for(arguments.scheduler, arguments.certificates)
     plan = make_plan(read_grid(arguments.grid))
     memory = arguments.memory_limit
     limits = Limits(arguments.time_limit, None if memory is None else max(1, round(memory)))
@@ -33,7 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
             plan,
             directory,
             lambda: _executor(arguments),
-            Screen(stderr=True),
+            message_console(),
             limits,
             retry_failed=arguments.retry_failed,
             accept_other_code=arguments.accept_other_code,
@@ -60,7 +64,7 @@ def _executor(arguments: argparse.Namespace) -> Executor:
             raise UserError(
                 "--scheduler: needs Dask, which is not installed; pip install 'faultline[dask]'"
             ) from error
-        return DaskExecutor(arguments.scheduler)
+        return DaskExecutor(arguments.scheduler, arguments.certificates)
     return LocalExecutor(arguments.workers)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from faultline.experiments.config.errors import UserError
@@ -11,14 +13,20 @@ from faultline.experiments.config.mix_file import load_mix, plugged_mixes, shipp
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.trace_file import parse_timestamp, read_trace
-from faultline.experiments.job.platform_files import cut_off_with_a_switch, spec_of
+from faultline.experiments.job.platform_files import (
+    cut_off_with_a_switch,
+    platform_file,
+    spec_of,
+    switches_with_detours,
+)
 from faultline.simulator.failures.distributions import Exponential, Weibull
 from faultline.simulator.failures.failure import JobLayout
-from faultline.simulator.failures.mix import CauseMix
+from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
 from faultline.simulator.failures.recorded import RecordedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.failures.victims import ComponentChoice
+from faultline.simulator.network_outages import NetworkOutages, drawn_outages, shared_out
 
 GPU_SECONDS_PER_FAILURE = 16_384 * 54 * 86_400 / 419
 """Llama 3 (Grattafiori et al. 2024): 419 unexpected interruptions in 54 days on 16,384 H100."""
@@ -95,7 +103,7 @@ def job_layout(scenario: Scenario) -> JobLayout:
         host, domain = spec.gpus_per_host, spec.scale_up.gpus_per_domain
         switch = spec.scale_out.domains_per_leaf * domain
         if table.model == "mix" and table.gpus_per_switch is None:
-            by_cables = cut_off_with_a_switch(scenario.platform.file)
+            by_cables = cut_off_with_a_switch(scenario)
             switch = switch if by_cables is None else by_cables
     return JobLayout(
         job.groups,
@@ -104,6 +112,22 @@ def job_layout(scenario: Scenario) -> JobLayout:
         table.gpus_per_domain or domain,
         switch if table.gpus_per_switch is None else table.gpus_per_switch,
     )
+
+
+def network_outages(scenario: Scenario, seed: int) -> NetworkOutages | None:
+    """Return when switches are down around which the platform's cables know a way.
+
+    They fail where the failures are a mix of causes, some of which strike switches.
+    """
+    table, layout = scenario.failures, job_layout(scenario)
+    if table.model != "mix" or table.gpus_per_switch is not None:
+        return None
+    around, fatal = switches_with_detours(platform_file(scenario))
+    striking = [cause for cause in _causes(scenario, layout) if cause.level == "switch"]
+    if not (around and striking):
+        return None
+    shared = shared_out(striking, fatal, len(around))
+    return partial(drawn_outages, shared, layout.gpus, around, scenario.rejoin.repair_s, seed)
 
 
 def _refuse_keys_of_other_models(table: FailuresTable) -> None:
@@ -131,22 +155,33 @@ def _independent_groups(
 
 def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
     table = scenario.failures
-    causes = load_mix(table.mix or "llama3").causes()
-    striking = tuple(cause for cause in causes if layout.gpus_per_component(cause.level) > 0)
-    if not striking:
-        raise UserError(
-            f"failures.mix = {table.mix!r}: it strikes switches only, and by the cables of the "
-            "platform none cuts a GPU off; set failures.gpus_per_switch to how many it takes down"
-        )
-    mix = CauseMix(striking, layout)
-    if table.rate == "mtbf":
-        return mix.rescaled(stated_mtbf_s(scenario))
+    mix = CauseMix(_striking(_causes(scenario, layout), layout), layout)
     if not 1e-3 <= mix.mtbf_s <= 1e15:
         raise UserError(
             f"failures.mix = {table.mix!r}: a failure every {mix.mtbf_s:.1g} s on {layout.gpus:,} "
             'GPUs; check its rates, or set failures.rate = "mtbf" and failures.mtbf_s'
         )
     return mix
+
+
+def _causes(scenario: Scenario, layout: JobLayout) -> tuple[Cause, ...]:
+    """Return the causes of a mix at its rates, or so that those that take GPUs down have theirs."""
+    table = scenario.failures
+    causes = load_mix(table.mix or "llama3").causes()
+    striking = _striking(causes, layout)
+    if not striking:
+        raise UserError(
+            f"failures.mix = {table.mix!r}: it strikes switches only, and by the cables of the "
+            "platform none cuts a GPU off; set failures.gpus_per_switch to how many it takes down"
+        )
+    if table.rate != "mtbf":
+        return tuple(causes)
+    faster = CauseMix(striking, layout).mtbf_s / stated_mtbf_s(scenario)
+    return tuple(replace(cause, rate_per_gpu_s=cause.rate_per_gpu_s * faster) for cause in causes)
+
+
+def _striking(causes: Iterable[Cause], layout: JobLayout) -> tuple[Cause, ...]:
+    return tuple(cause for cause in causes if layout.gpus_per_component(cause.level) > 0)
 
 
 def _trace(table: FailuresTable, layout: JobLayout) -> Trace:

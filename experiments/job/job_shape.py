@@ -7,11 +7,11 @@ from dataclasses import replace
 from faultline.experiments.config.model_numbers import (
     needed_memory_bytes,
     parallel_job,
-    transformer_of,
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.workload.errors import WorkloadError
+from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.job_shape import JobShape
@@ -29,7 +29,8 @@ def job_shape(scenario: Scenario) -> JobShape:
     else there is no limit.
     """
     table = scenario.model
-    model = transformer_of(table)
+    # Of a model that is not named, only its dimensions count, whether or not they fit together.
+    model = KNOWN_MODELS.get(table.name, table)
     shape = JobShape(
         stages=table.pipeline,
         tensor=table.tensor,

@@ -11,11 +11,13 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import cluster_file, platform_at, spec_of_cluster
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch
+from faultline.platforms.fabric import switch_levels
+from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch, switches_with_a_way_around
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_in_simgrid
 from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec_differences import spec_differences
 from faultline.platforms.xml_names import CONTROLLER_HOST
 from faultline.platforms.xml_writer import write_xml, xml_text
 from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
@@ -65,24 +67,56 @@ def spec_of(scenario: Scenario) -> ClusterSpec | None:
     return spec_of_cluster(scenario.platform.file)
 
 
+def edited_platform(scenario: Scenario) -> Platform | None:
+    """Return the platform of a scenario whose XML differs from the spec that it keeps."""
+    if scenario.platform.file in preset_names():
+        return None
+    path = cluster_file(scenario.platform.file)
+    return platform_at(path) if _was_edited(path, _stamp(path)) else None
+
+
 def is_as_generated(scenario: Scenario) -> bool:
     """Return whether nobody has edited the platform of a scenario: then equal parts are alike."""
     if scenario.platform.file in preset_names():
         return True
-    path, spec = cluster_file(scenario.platform.file), spec_of(scenario)
-    return spec is not None and path.read_text(encoding="utf-8") == xml_text(spec)
+    path = cluster_file(scenario.platform.file)
+    return spec_of(scenario) is not None and not _was_edited(path, _stamp(path))
 
 
-def cut_off_with_a_switch(name: str) -> int | None:
+@lru_cache(maxsize=8)
+def _was_edited(path: Path, _stamp: tuple[int, int, int] | None) -> bool:
+    """Return whether an XML differs from its spec: in a byte, and in what it says."""
+    platform = platform_at(path)
+    if platform.spec is not None and path.read_text(encoding="utf-8") == xml_text(platform.spec):
+        return False
+    return bool(spec_differences(platform))
+
+
+def cut_off_with_a_switch(scenario: Scenario) -> int | None:
     """Return how many GPUs a leaf switch cuts off by the cables of a platform XML.
 
-    0 where all have another way, None where leaf switches are unlike one another, or the name is
-    that of a shipped cluster, whose cables are only those of its spec.
+    0 where all have another way, None where leaf switches are unlike one another, or the platform
+    is a shipped cluster on which no step is played.
     """
-    if name in preset_names():
+    if scenario.platform.file in preset_names() and scenario.model.name == "stated":
         return None
-    path = cluster_file(name)
+    path = platform_file(scenario)
     return _cut_off_in_file(path, _stamp(path))
+
+
+def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
+    """Return the switches around which there is a way, and how many leaf switches have none."""
+    return _detours_in_file(path, _stamp(path))
+
+
+@lru_cache(maxsize=8)
+def _detours_in_file(
+    path: Path, _stamp: tuple[int, int, int] | None
+) -> tuple[tuple[str, ...], int]:
+    platform = platform_at(path)
+    around = switches_with_a_way_around(platform)
+    leaves = {switch for switch, level in switch_levels(platform).items() if level == 1}
+    return around, len(leaves.difference(around))
 
 
 @lru_cache(maxsize=8)

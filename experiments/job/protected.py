@@ -8,11 +8,13 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import (
+    edited_platform,
     explaining_aborts,
     platform_file,
     spec_of,
     state_bytes,
 )
+from faultline.simulator.durations import SyncTime
 from faultline.simulator.job import Durations
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.strategies.checkpoint_period import Costs
@@ -204,7 +206,7 @@ def _measured_times(scenario: Scenario, protection: Protection) -> StateTransfer
         share_bytes_per_gpu=moved.share_bytes_per_gpu,
     )
     with explaining_aborts(platform_file(scenario)):
-        return cached_state_probe(spec, transfers)
+        return cached_state_probe(spec, transfers, edited=edited_platform(scenario))
 
 
 def _with_gathering(
@@ -212,7 +214,10 @@ def _with_gathering(
 ) -> StateTransferTimes:
     """Add the all-gather of the state, which is the second half of a ring all-reduce of as much."""
     job = scenario.job
-    half_s = durations.all_reduce_s(job.groups) / 2
+    all_reduce_s = durations.all_reduce_s
+    # What follows the passes of a step that is played has the optimizer in it, and not what hides.
+    played = isinstance(all_reduce_s, SyncTime)
+    half_s = (times.all_reduce_s if played else all_reduce_s(job.groups)) / 2
     gather_s = half_s * state_bytes(scenario) / job.parameter_bytes
     return replace(
         times,

@@ -10,6 +10,7 @@ from typing import Literal
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import Choice, at_redundancy, choices_at, wants_best_period
 from faultline.experiments.job.durations import (
@@ -19,14 +20,15 @@ from faultline.experiments.job.durations import (
     restart_time_s,
     standbys_of,
 )
-from faultline.experiments.job.failure_model import failure_model, job_layout
+from faultline.experiments.job.failure_model import failure_model, job_layout, network_outages
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform, state_bytes
 from faultline.experiments.job.predictions import predict_settings
 from faultline.experiments.job.protected import Protected, protect
-from faultline.experiments.job.step_times import member_times, step_time_of
+from faultline.experiments.job.step_times import detour_times, member_times, step_time_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
+from faultline.simulator.network_outages import NetworkOutages
 from faultline.simulator.simgrid_engine.step_timing import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
@@ -137,7 +139,8 @@ class ResolvedJob:
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
         """Return a job of so many steps with its own limit of simulated time, else the same."""
-        job = self.scenario.job.model_copy(update={"steps": steps, "time_limit_s": time_limit_s})
+        limit_s = HUNDRED_YEARS_S if time_limit_s is None else time_limit_s
+        job = self.scenario.job.model_copy(update={"steps": steps, "time_limit_s": limit_s})
         return replace(self, scenario=self.scenario.model_copy(update={"job": job}))
 
     def strategy(self) -> Strategy:
@@ -184,8 +187,14 @@ class ResolvedJob:
             job_layout(self.scenario),
             standbys_of(self.scenario),
             member_times(self.scenario, self.step),
+            self._network_outages(seed),
+            None if self.step is None else detour_times(self.scenario),
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
+
+    def _network_outages(self, seed: int) -> NetworkOutages | None:
+        """Return the outages that a job feels whose steps are played on the platform."""
+        return None if self.step is None else network_outages(self.scenario, seed)
 
 
 def resolve(

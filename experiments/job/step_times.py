@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -12,9 +13,11 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import parallel_job, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file
+from faultline.platforms.outages import adapters_without
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.step_timing import StepTime, time_step
+from faultline.simulator.simgrid_engine.process import SimulationError
+from faultline.simulator.simgrid_engine.step_timing import KeptTimer, StepTime
 
 # Raise it when the same step would be played otherwise.
 _PLAY_VERSION = 1
@@ -68,10 +71,13 @@ class PlayedMemberTimes:
         Platform XML.
     step : PlacedStep
         The step of all groups.
+    without : tuple of str
+        Switches that are down.
     """
 
     platform: Path
     step: PlacedStep
+    without: tuple[str, ...] = ()
     _known: dict[tuple[int, ...], StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -89,7 +95,7 @@ class PlayedMemberTimes:
         if groups not in self._known:
             changed_ns = self.platform.stat().st_mtime_ns
             step = self.step.of_groups(sorted(groups))
-            self._known[groups] = _step_time(self.platform, changed_ns, step)
+            self._known[groups] = _step_time(self.platform, changed_ns, step, self.without)
         return self._known[groups]
 
 
@@ -101,8 +107,42 @@ def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes
     return PlayedMemberTimes(path, placed_step(scenario, path))
 
 
+@dataclass(frozen=True)
+class PlayedDetourTimes:
+    """What a step takes without some switches: played once for each set of groups.
+
+    Attributes
+    ----------
+    platform : Path
+        Platform XML.
+    step : PlacedStep
+        The step of all groups.
+    """
+
+    platform: Path
+    step: PlacedStep
+    _known: dict[tuple[str, ...], PlayedMemberTimes] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __call__(self, switches: Sequence[str]) -> PlayedMemberTimes:
+        """Return what it takes without these."""
+        without = tuple(switches)
+        if without not in self._known:
+            self._known[without] = PlayedMemberTimes(self.platform, self.step, without)
+        return self._known[without]
+
+
+def detour_times(scenario: Scenario) -> PlayedDetourTimes:
+    """Return what a played step takes while switches are down around which there is a way."""
+    path = platform_file(scenario)
+    return PlayedDetourTimes(path, placed_step(scenario, path))
+
+
 @lru_cache(maxsize=64)
-def _step_time(path: Path, _changed_ns: int, step: PlacedStep) -> StepTime:
+def _step_time(
+    path: Path, changed_ns: int, step: PlacedStep, without: tuple[str, ...] = ()
+) -> StepTime:
     def believable(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
             raise ValueError("is of another version")
@@ -110,6 +150,21 @@ def _step_time(path: Path, _changed_ns: int, step: PlacedStep) -> StepTime:
             raise ValueError("has a time that is none")
         return StepTime(**stored)
 
-    asked = [_PLAY_VERSION, repr(step)]
-    with explaining_aborts(path):
-        return cached(path, asked, lambda: time_step(path, step.hosts, step.pattern), believable)
+    def play() -> StepTime:
+        # A process that is forked from this one has no part in its timers.
+        shares = adapters_without(platform_at(path), without)
+        return _kept_timer(path, changed_ns, os.getpid())(step.hosts, step.pattern, shares)
+
+    asked = [_PLAY_VERSION, repr(step), *without]
+    try:
+        with explaining_aborts(path):
+            return cached(path, asked, play, believable)
+    except (UserError, SimulationError):
+        # The timer's process is gone.
+        _kept_timer.cache_clear()
+        raise
+
+
+@lru_cache(maxsize=2)
+def _kept_timer(path: Path, _changed_ns: int, _process: int) -> KeptTimer:
+    return KeptTimer(path)

@@ -31,6 +31,7 @@ from distributed.comm.core import connect
 from distributed.core import send_recv
 from distributed.versions import get_versions
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.fork_server import Assignment
 from faultline.experiments.runs.local import ForkServer
 from faultline.experiments.runs.point import Limits, Played, Request, Result, Results
@@ -51,7 +52,8 @@ _SIZE_INTERVAL_S = 2.0
 # So long may a cluster have no worker before somebody should hear of it.
 _PATIENCE_S = 5.0
 _REMEDY = (
-    "start one with `dask scheduler`, and give the address it prints, like tcp://192.0.2.1:8786"
+    "start one with `dask scheduler` as docs/many-machines.md says, and give the address that it "
+    "prints, like tls://192.0.2.1:8786"
 )
 _CLOSING = (Status.closing, Status.closed, Status.failed)
 
@@ -64,11 +66,19 @@ class DaskExecutor:
     Parameters
     ----------
     scheduler_address : str
-        Of the scheduler, such as ``tcp://192.0.2.1:8786``.
+        Of the scheduler, such as ``tls://192.0.2.1:8786``.
+    certificates : Path, optional
+        The folder of the cluster's certificates; without, the scheduler has to be on this machine.
+
+    Raises
+    ------
+    UserError
+        If the certificates are not there, or needed.
     """
 
-    def __init__(self, scheduler_address: str) -> None:
+    def __init__(self, scheduler_address: str, certificates: Path | None = None) -> None:
         self.scheduler_address = scheduler_address
+        self._security = security_for(scheduler_address, certificates)
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Play the requests; see `Executor`.
@@ -84,7 +94,7 @@ class DaskExecutor:
         """
         directory = str(Path.cwd())
         assignments = (Assignment(request, limits, directory) for request in requests)
-        with _connected(self.scheduler_address) as client:
+        with _connected(self.scheduler_address, self._security) as client:
             yield from _Submissions(client, self.scheduler_address, assignments).results()
 
 
@@ -192,14 +202,14 @@ def play_on_worker(assignment: Assignment, expected: Environment, key: str) -> R
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[Client]:
+def _connected(address: str, security: Security) -> Iterator[Client]:
     """Connect to a scheduler for a while, with Dask's log kept to itself."""
     logger = logging.getLogger("distributed")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
-        _check_scheduler(address)
-        client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+        _check_scheduler(address, security)
+        client = Client(address, timeout=_CONNECT_S, set_as_default=False, security=security)
         try:
             yield client
         finally:
@@ -210,10 +220,10 @@ def _connected(address: str) -> Iterator[Client]:
         logger.setLevel(level)
 
 
-def _check_scheduler(address: str) -> None:
+def _check_scheduler(address: str, security: Security) -> None:
     """Refuse what is no scheduler, where a client might wait for ever, or of another version."""
     try:
-        kind, there = asyncio.run(asyncio.wait_for(_ask(address), _CONNECT_S))
+        kind, there = asyncio.run(asyncio.wait_for(_ask(address, security), _CONNECT_S))
     except Exception as error:  # An address that is none, no answer, or not in Dask's language.
         silence = f"no answer in {_CONNECT_S:g} s"
         told = silence if isinstance(error, asyncio.TimeoutError) else _reason(error)
@@ -232,9 +242,9 @@ def _check_scheduler(address: str) -> None:
             )
 
 
-async def _ask(address: str) -> tuple[str, dict[str, str | None]]:
+async def _ask(address: str, security: Security) -> tuple[str, dict[str, str | None]]:
     """Ask what runs at an address, and with which versions of which packages."""
-    arguments = Security().get_connection_args("client")
+    arguments = security.get_connection_args("client")
     comm = await connect(address, timeout=_CONNECT_S, **arguments)
     try:
         kind: str = (await send_recv(comm, op="identity"))["type"]

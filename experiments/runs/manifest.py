@@ -18,6 +18,7 @@ import numpy as np
 from faultline.experiments.config.grid import EngineName
 from faultline.platforms.files import read_file, write_file
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 _BEFORE_CONTENT = len('{"checksum":""') + 64
 
@@ -46,8 +47,8 @@ def unseal(sealed: bytes) -> dict[str, Any]:
         If it is cut off, no JSON object, or not as it was sealed.
     """
     try:
-        content = json.loads(sealed)
-    except (ValueError, RecursionError) as error:
+        content = from_json(sealed)
+    except ValueError as error:
         raise DamagedError("cut off, or no JSON") from error
     if not isinstance(content, dict) or "checksum" not in content:
         raise DamagedError("not written by a sweep")

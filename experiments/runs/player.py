@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -30,6 +31,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
 _LINE_EVERY_S = 30.0
+
+QUIET = "FAULTLINE_QUIET"
+"""The environment variable by which results alone are told, here and in all that is started."""
 
 
 class Display:
@@ -150,7 +154,7 @@ def play(
     RuntimeError
         If it failed by a mistake of the program; with its traceback.
     """
-    console = Screen(stderr=True)
+    console = message_console()
     shown = console if title is not None else Screen(quiet=True)
     done_of_task = on_done or (lambda: None)
 
@@ -218,6 +222,11 @@ def _raise_if_failed(played: Played) -> None:
 
 def _labelled(task: Task, value: Any) -> Any:
     return {**dict(task.labels), **value} if task.labels else value
+
+
+def message_console() -> Screen:
+    """Return where progress and notes go: the standard error, unless quiet was asked for."""
+    return Screen(stderr=True, quiet=QUIET in os.environ)
 
 
 def tell_on(console: Console) -> Callable[[str], None]:

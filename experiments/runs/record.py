@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -198,6 +199,11 @@ def _booked(cause: str) -> Column:
     )
 
 
+@cache
+def _own_version() -> str:
+    return version("faultline")
+
+
 _STEPS = {"unit": "steps", "shown_unit": "steps"}
 
 _DEFINED = (
@@ -208,7 +214,7 @@ _DEFINED = (
         "digest of all the scenario says but name and description",
         lambda run: run.scenario_hash,
     ),
-    _text("version", "version", "version of Faultline", lambda _: version("faultline")),
+    _text("version", "version", "version of Faultline", lambda _: _own_version()),
     _text(
         "strategy",
         "scheme",

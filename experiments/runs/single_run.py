@@ -21,7 +21,7 @@ from faultline.platforms.preset_library import preset_names
 from faultline.platforms.xml_reader import LARGEST_BYTES as LARGEST_XML
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
-from faultline.simulator.simgrid_engine.process import run_on_simgrid
+from faultline.simulator.simgrid_engine.process import SimgridResult, run_on_simgrid
 from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
 
@@ -64,7 +64,6 @@ def run_question(
     on_checkpoint: Callable[[int, float], None] | None = None,
 ) -> Record:
     """Play a question with every value filled in; otherwise as `run`."""
-    scenario = question.scenario
     if engine == "replay":
         _check_even(question)
         job = question.job(seed)
@@ -73,22 +72,22 @@ def run_question(
         return record_of(
             PlayedRun(question, training.progress, seed, engine, scenario_hash(question))
         )
-    path = platform_file(scenario)
-    traffic = traffic_of(scenario, path)
-    if question.step is not None:
-        traffic = replace(traffic, step=placed_step(scenario, path))
-    with explaining_aborts(path):
-        result = run_on_simgrid(
-            question.job(seed),
-            question.strategy(),
-            path,
-            traffic,
-            events=record_event is not None,
-        )
+    result = play_on_simgrid(question, seed, events=record_event is not None)
     if record_event is not None:
         for event in result.events:
             record_event(event)
     return record_of(PlayedRun(question, result.progress, seed, engine, scenario_hash(question)))
+
+
+def play_on_simgrid(question: ResolvedJob, seed: int, *, events: bool = False) -> SimgridResult:
+    """Play a question on the SimGrid engine; with its events, if asked for."""
+    path = platform_file(question.scenario)
+    traffic = traffic_of(question.scenario, path)
+    if question.step is not None:
+        traffic = replace(traffic, step=placed_step(question.scenario, path))
+    job, strategy = question.job(seed), question.strategy()
+    with explaining_aborts(path):
+        return run_on_simgrid(job, strategy, path, traffic, events=events)
 
 
 def _check_even(question: ResolvedJob) -> None:

@@ -24,7 +24,12 @@ from faultline.experiments.runs.point import Executor, Limits, Point, Request, n
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.single_run import asked_hash
 from faultline.experiments.runs.store import Store, StoredRun, open_store, set_aside
-from faultline.experiments.runs.table import damaged_tables, remove_tables, write_tables
+from faultline.experiments.runs.table import (
+    damaged_tables,
+    remove_tables,
+    tables_stand,
+    write_tables,
+)
 from faultline.strategies.registry import strategy_class
 from rich.console import Console
 
@@ -245,7 +250,8 @@ def play_plan(
                     f"{directory}: the simulation's source has changed while this sweep ran, and "
                     "results may be of both; choose another -o DIR to play them all with the new"
                 )
-        finish(store, manifest)
+        if missing or not tables_stand(directory, manifest):
+            finish(store, manifest)
         return Outcome(
             played=len(missing),
             already_there=len(manifest.run_ids) - len(missing),

@@ -18,6 +18,7 @@ from faultline.experiments.runs.manifest import (
     DamagedError,
     Manifest,
     read_manifest,
+    read_own,
 )
 from faultline.experiments.runs.record import column
 from faultline.experiments.runs.store import FOLDER, Misplaced, StoredRun, read_runs
@@ -149,7 +150,8 @@ def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
             columns[key] = pa.array([values[position] for _, values, _ in rows])
         columns["seed"] = pa.array([seed for _, _, seed in rows], pa.int64())
         records = [run.record or {} for run, _, _ in rows]
-        for name in dict.fromkeys(name for record in records for name in record):
+        shapes = dict.fromkeys(tuple(record) for record in records)
+        for name in dict.fromkeys(name for shape in shapes for name in shape):
             if name not in columns:
                 defined = column(name)
                 kind = _TYPES.get(defined.kind) if defined is not None else None
@@ -193,7 +195,7 @@ def read_table(directory: Path, manifest: Manifest) -> pa.Table | None:
     """Return the Parquet table if it is whole, of this plan and of all its runs; else None."""
     try:
         table = _read_parquet(directory / PARQUET)
-    except (OSError, pa.ArrowException):
+    except (OSError, pa.ArrowException, DamagedError):
         return None
     metadata = table.schema.metadata or {}
     if metadata.get(_PLAN) != manifest.digest().encode():
@@ -203,24 +205,36 @@ def read_table(directory: Path, manifest: Manifest) -> pa.Table | None:
 
 def damaged_tables(directory: Path) -> list[Misplaced]:
     """Return the tables that are not as a sweep wrote them: cut off, edited or foreign."""
-    path = directory / PARQUET
-    if not path.exists():
-        return []
+    misplaced: list[Misplaced] = []
+    metadata: Mapping[bytes, bytes] = {}
+    path, csv = directory / PARQUET, directory / CSV
     try:
         metadata = _read_parquet(path).schema.metadata or {}
+        if _PLAN not in metadata:
+            misplaced.append(Misplaced(path, "not written by a sweep"))
+    except FileNotFoundError:
+        pass
+    except DamagedError as error:
+        misplaced.append(Misplaced(path, str(error)))
     except (OSError, pa.ArrowException):
-        return [Misplaced(path, "cut off, or no Parquet")]
-    if _PLAN not in metadata:
-        return [Misplaced(path, "not written by a sweep")]
-    csv = directory / CSV
-    if csv.exists() and _digest(csv) != metadata.get(_CSV_DIGEST, b"").decode():
-        return [Misplaced(csv, "not as it was written")]
-    return []
+        misplaced.append(Misplaced(path, "cut off, or no Parquet"))
+    try:
+        digest = hashlib.sha256(read_own(csv)).hexdigest()
+        if _PLAN in metadata and digest != metadata.get(_CSV_DIGEST, b"").decode():
+            misplaced.append(Misplaced(csv, "not as it was written"))
+    except FileNotFoundError:
+        pass
+    except DamagedError as error:
+        misplaced.append(Misplaced(csv, str(error)))
+    return misplaced
+
+
+def tables_stand(directory: Path, manifest: Manifest) -> bool:
+    """Tell whether both tables are there, whole, of this plan, and younger than any run."""
+    if not _table_is_youngest(directory) or not (directory / CSV).exists():
+        return False
+    return not damaged_tables(directory) and read_table(directory, manifest) is not None
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    return pq.read_table(path, page_checksum_verification=True)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return pq.read_table(pa.BufferReader(read_own(path)), page_checksum_verification=True)

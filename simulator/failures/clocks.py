@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Literal
 
+import numpy as np
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.failures.victims import Victims, WholeGroups
@@ -104,8 +105,10 @@ class RenewalClocks(FailureClocks):
         self._taken = [0] * groups
         self._struck: list[tuple[float, int, int]] = []
         self._from_detection = rule == "from-detection"
-        self._streams = [stream(seed, Purpose.GROUP_FAILURES, group) for group in range(groups)]
-        self._blocks: list[list[float]] = [[] for _ in range(groups)]
+        self._seed = seed
+        # Of a hundred thousand groups most never fail again: streams are kept where one has.
+        self._streams: dict[int, np.random.Generator] = {}
+        self._blocks: list[list[float] | None] = [None] * groups
         self.next_failure_s = [self._interval(group) for group in range(groups)]
         self.failures = 0
         self.failures_while_down = 0
@@ -151,7 +154,14 @@ class RenewalClocks(FailureClocks):
         block = self._blocks[group]
         if not block:
             # Drawn several at a time for speed, and handed out in the order they were drawn.
-            block += reversed(self._distribution.sample(self._streams[group], _BLOCK))
+            drawn = self._streams.get(group)
+            if drawn is None:
+                drawn = stream(self._seed, Purpose.GROUP_FAILURES, group)
+                if block is not None:
+                    # The first block was drawn from it before.
+                    self._distribution.sample(drawn, _BLOCK)
+                    self._streams[group] = drawn
+            block = self._blocks[group] = self._distribution.sample(drawn, _BLOCK)[::-1]
         return block.pop()
 
 

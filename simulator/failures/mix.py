@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp
 
 import numpy as np
@@ -94,22 +94,6 @@ class CauseMix:
                 share = cause.rate_per_gpu_s / whole
                 shares[cause.level] = shares.get(cause.level, 0.0) + share
         return shares
-
-    def rescaled(self, mtbf_s: float) -> CauseMix:
-        """Return the mix with all rates changed by one factor, for another mean time.
-
-        Parameters
-        ----------
-        mtbf_s : float
-            Mean time between two failures of the whole system, in seconds.
-        """
-        factor = self.mtbf_s / mtbf_s
-        return replace(
-            self,
-            mixed=tuple(
-                replace(cause, rate_per_gpu_s=cause.rate_per_gpu_s * factor) for cause in self.mixed
-            ),
-        )
 
     def survival(self, time_s: float) -> float:
         """Return the probability that the group hit most often has no failure for `time_s`.

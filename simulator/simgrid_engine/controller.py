@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, sqrt
+from pathlib import Path
 from typing import Any
 
 import simgrid
@@ -57,9 +58,11 @@ class SimgridEngine:
         an all-reduce shows that lacks a member.
     traffic : Traffic
         What is played as messages, and between which hosts.
+    platform : Path
+        The platform XML that is loaded.
     """
 
-    def __init__(self, job: Job, traffic: Traffic) -> None:
+    def __init__(self, job: Job, traffic: Traffic, platform: Path) -> None:
         work = job.work
         self._job = job
         self._traffic = traffic
@@ -80,7 +83,7 @@ class SimgridEngine:
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         self._arrived: set[int] = set()
         self._all_reduces = 0
-        self._played_steps = PlayedSteps(traffic.step) if traffic.step else None
+        self._played_steps = PlayedSteps(traffic.step, platform) if traffic.step else None
         self._writing_until_s = 0.0
         self._writing: dict[int, Order] = {}
         self._play: dict[type, Callable[[Any], Outcome]] = {
@@ -115,8 +118,9 @@ class SimgridEngine:
             times = phase.stacks * phase.stack_size
             # Gradients that were to hide behind the last pass may last longer than that.
             longest_s = times * phase.pace * self._job.work.compute_s
-            longest_s += self._job.all_reduce_s(phase.members)
+            longest_s += self._job.all_reduce_s(phase.members, phase.without)
             if self._is_quiet(phase.members, longest_s):
+                self._played_steps.do_without(phase.without)
                 self._played_steps.passes(phase.members, times)
                 self._arrived = set(phase.members)
                 return Outcome(simgrid.Engine.clock)
@@ -179,7 +183,7 @@ class SimgridEngine:
         return (
             phase.patch is None
             and not work.compute_jitter
-            and phase.pace == work.pace_of(phase.members)
+            and phase.pace == work.pace_of(phase.members, phase.without)
         )
 
     def _is_quiet(self, members: Sequence[int], duration_s: float) -> bool:
@@ -220,9 +224,10 @@ class SimgridEngine:
         rules, members = self._job.rules, phase.members
         fails_within = rules.failure_in_all_reduce == "fails-it"
         start_s = simgrid.Engine.clock
-        whole_s = self._job.all_reduce_s(members)
+        whole_s = self._job.all_reduce_s(members, phase.without)
         absent = self._absent(members, fails_within)
         if self._played_steps and not absent and self._is_quiet(members, whole_s):
+            self._played_steps.do_without(phase.without)
             self._played_steps.sync(members)
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):

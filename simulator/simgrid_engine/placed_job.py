@@ -16,6 +16,16 @@ Hosts = Sequence[Sequence[Sequence[str]]]
 _MESSAGES = ("tensor", "context", "forward", "backward", "gradient")
 
 
+def hosts_of_ranks(hosts: Hosts) -> dict[Rank, simgrid.Host]:
+    """Return the host of each rank."""
+    return {
+        Rank(replica, stage, position): simgrid.Host.by_name(name)
+        for replica, stages in enumerate(hosts)
+        for stage, names in enumerate(stages)
+        for position, name in enumerate(names)
+    }
+
+
 class PlacedJob:
     """A job's ranks on hosts.
 
@@ -29,12 +39,7 @@ class PlacedJob:
 
     def __init__(self, hosts: Hosts, pattern: StepPattern) -> None:
         self._pattern = pattern
-        self._hosts = {
-            Rank(replica, stage, position): simgrid.Host.by_name(name)
-            for replica, stages in enumerate(hosts)
-            for stage, names in enumerate(stages)
-            for position, name in enumerate(names)
-        }
+        self._hosts = hosts_of_ranks(hosts)
         self.host = self._hosts.__getitem__
         self._routes: dict[tuple[Rank, Rank], tuple[list[simgrid.Link], float]] = {}
         self._narrowed: list[tuple[simgrid.Link, float]] = []

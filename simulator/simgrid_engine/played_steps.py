@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 import simgrid
+from faultline.platforms.outages import adapters_without
+from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph, sync_graph
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
+from faultline.simulator.simgrid_engine.narrowing import narrowed
+from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
 
 _KEPT = 4
 """Sets of members for which the exchange of gradients is kept; each is a task a GPU."""
@@ -25,22 +31,31 @@ class PlayedSteps:
     ----------
     step : PlacedStep
         What they do, and where.
+    platform : Path
+        The platform XML that is loaded.
     """
 
-    def __init__(self, step: PlacedStep) -> None:
+    def __init__(self, step: PlacedStep, platform: Path) -> None:
+        self._platform = platform
+        self._narrowing = ExitStack()
+        self._without: Sequence[str] = ()
         self._pattern = step.pattern
-        self._hosts = {
-            Rank(replica, stage, position): simgrid.Host.by_name(name)
-            for replica, stages in enumerate(step.hosts)
-            for stage, names in enumerate(stages)
-            for position, name in enumerate(names)
-        }
+        self._hosts = hosts_of_ranks(step.hosts)
         # Built here, before there are actors: within one, each task costs switches of threads.
         groups = range(self._pattern.data // self._pattern.context)
         self._passes = {group: self._passes_of(group) for group in groups}
         everybody = tuple(groups)
         self._syncs = OrderedDict({everybody: self._sync_of(everybody)})
         self.activities = 0
+
+    def do_without(self, switches: Sequence[str]) -> None:
+        """Send what follows over what is left of the network without some switches."""
+        if switches == self._without:
+            return
+        self._without = switches
+        self._narrowing.close()
+        shares = adapters_without(read_platform(self._platform), switches)
+        self._narrowing.enter_context(narrowed(shares))
 
     def passes(self, groups: Sequence[int], times: int) -> None:
         """Let groups take their micro-batches so many times; from within an actor."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
@@ -36,8 +36,16 @@ _SCRIPT = {"__file__", "__spec__"}
 """Where a process that is started finds the script of the one that starts it."""
 
 
+_SCRIPT = {"__file__", "__spec__"}
+"""Where a process that is started finds the script of the one that starts it."""
+
+
 class SimulationError(RuntimeError):
     """SimGrid stopped a simulation; the message says why in one line."""
+
+
+class KilledError(SimulationError):
+    """Somebody killed the process of a simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,78 @@ class SimgridResult:
     peak_memory_bytes: int
 
 
+class OwnProcess:
+    """A process beside this one, in which one engine may be created; it ends with this object.
+
+    Parameters
+    ----------
+    begin : callable, optional
+        Called first in that process: of a module, so that it is found there.
+    arguments : tuple
+        What it is called with.
+    kept : bool
+        Whether it is left behind when this process ends, instead of being waited for; it may have
+        no process of its own then.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[..., None] | None = None,
+        arguments: tuple[object, ...] = (),
+        *,
+        kept: bool = False,
+    ) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process"])
+        self._tasks, tasks_there = context.Pipe()
+        self._process = context.Process(
+            target=_serve, args=(tasks_there, begin, arguments), daemon=kept
+        )
+        try:
+            with _script_left_alone():
+                self._process.start()
+        except (EOFError, ConnectionError) as gone:
+            raise KilledError("the process was killed as it began") from gone
+        finally:
+            tasks_there.close()
+
+    def __enter__(self) -> OwnProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tasks.close()
+        self._process.kill()
+        self._process.join()
+
+    def call(
+        self,
+        function: Callable[Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """Call a module-level function there and return what it returns.
+
+        Raises
+        ------
+        SimulationError
+            If the process died, as it does where SimGrid aborts.
+        """
+        try:
+            self._tasks.send((function, args, kwargs))
+            result, error = self._tasks.recv()
+        except (EOFError, ConnectionError):
+            self._process.join()
+            if self._process.exitcode in (-signal.SIGKILL, _FORK_SERVER_IS_GONE):
+                raise KilledError("the process was killed") from None
+            raise SimulationError("SimGrid aborted the simulation") from None
+        if isinstance(error, (RuntimeError, TypeError)) and not isinstance(error, SimulationError):
+            raise SimulationError(f"SimGrid refused to go on: {error}") from error
+        if error is not None:
+            raise error
+        returned: Result = result
+        return returned
+
+
 def in_own_process(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
@@ -78,33 +158,9 @@ def in_own_process(
     SimulationError
         If the process died, as it does where SimGrid aborts, or was killed again and again.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process"])
     for _ in range(_ATTEMPTS):
-        receiving, sending = context.Pipe(duplex=False)
-        process = context.Process(
-            target=_answer, args=(sending, function, args, kwargs), daemon=True
-        )
-        with receiving:
-            try:
-                with _script_left_alone():
-                    process.start()
-                sending.close()
-                result, error = receiving.recv()
-            except (EOFError, ConnectionError):
-                sending.close()
-                if _was_killed(process):
-                    continue
-                raise SimulationError("SimGrid aborted the simulation") from None
-            finally:
-                if process.pid is not None:
-                    process.kill()
-                    process.join()
-        if error is None:
-            return cast(Result, result)
-        if isinstance(error, (RuntimeError, TypeError)):
-            raise SimulationError(f"SimGrid refused to go on: {error}") from error
-        raise error
+        with suppress(KilledError), OwnProcess() as process:
+            return process.call(function, *args, **kwargs)
     raise SimulationError(
         f"the process of the simulation was killed, {_ATTEMPTS} times in a row: perhaps the "
         "machine ran out of memory"
@@ -126,29 +182,65 @@ def _script_left_alone() -> Iterator[None]:
         names.update(hidden)
 
 
-def _was_killed(process: ForkServerProcess) -> bool:
-    """Whether a process was killed, or never begun as the one it is forked from was."""
-    if process.pid is None:
-        return True
-    process.join()
-    return process.exitcode in (-signal.SIGKILL, _FORK_SERVER_IS_GONE)
-
-
-def _answer(
-    sending: Connection, function: Callable[..., object], args: Any, kwargs: Mapping[str, Any]
+def _serve(
+    tasks: Connection, begin: Callable[..., None] | None, arguments: tuple[object, ...]
 ) -> None:
+    """Do what is asked until nobody is left to ask."""
     # An interrupt ends this process at once; the parent says so.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # SimGrid prints what it has against something, and the parent tells it in its own words.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
-    answer: tuple[object, Exception | None]
+    if begin is not None:
+        begin(*arguments)
+    while True:
+        try:
+            function, args, kwargs = tasks.recv()
+        except EOFError:
+            return
+        tasks.send(_answer(function, args, kwargs))
+
+
+def in_a_fork(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """Call a function in a fork of this process, which has one thread, and return what it returns.
+
+    Raises
+    ------
+    SimulationError
+        If the fork died; else whatever the function raises.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with os.fdopen(writing, "wb") as answer:
+                pickle.dump(_answer(function, args, kwargs), answer)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    if not told:
+        raise SimulationError("SimGrid aborted the simulation")
+    result, error = pickle.loads(told)
+    if error is not None:
+        raise error
+    returned: Result = result
+    return returned
+
+
+def _answer(
+    function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[object, Exception | None]:
+    """Return what a function returns, and what it raises."""
     try:
-        answer = function(*args, **kwargs), None
+        return function(*args, **kwargs), None
     except Exception as error:
-        answer = None, error
-    sending.send(answer)
+        return None, error
 
 
 def run_on_simgrid(
@@ -182,7 +274,7 @@ def simulate(
 
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
-    player = SimgridEngine(job, traffic)
+    player = SimgridEngine(job, traffic, platform)
     player.failure_injector.power_on()
     failure: list[str] = []
 

@@ -2,9 +2,10 @@
 
 What is played is the platform with the doors to its host memories, and one GPU a server where all
 GPUs of a server do the same (`simulator.simgrid_engine.folded_servers`), which is as exact and
-faster. A copy to the own memory, and a load from it, meets nothing but what the GPUs of the server
-do: one server tells the time of all. Copies to peers, the all-reduce, and the writing of a group
-are played by all nodes that take part, wherever they are.
+faster; of an XML that was edited, all of them. A copy to the own memory, and a load from it, meets
+nothing but what the GPUs of the server do: where servers are alike, one tells the time of all.
+Copies to peers, the all-reduce, and the writing of a group are played by all nodes that take part,
+wherever they are; a rebuild by one of the largest groups of peers.
 
 Between host memory and network a platform has the PCIe link of the GPU at the same door, down and
 up again; that is in the way only where PCIe is slower than the adapter, or something else is on it.
@@ -21,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.memory_doors import with_memory_doors
+from faultline.platforms.platform_data import Platform
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.xml_writer import write_xml
+from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.folded_servers import folded_servers
 from faultline.simulator.simgrid_engine.process import in_own_process
@@ -39,13 +42,15 @@ from faultline.simulator.simgrid_engine.state_flows import (
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 
 # Raise it when a change to this file, or to the flows, changes what is measured.
-_VERSION = 3
+_VERSION = 4
 
 _RESOLUTION_S = 1e-9
 """SimGrid's clock: what an all-reduce is slower by less than this is rounding."""
 
 
-def probe_state_transfers(spec: ClusterSpec, transfers: StateTransfers) -> StateTransferTimes:
+def probe_state_transfers(
+    spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None = None
+) -> StateTransferTimes:
     """Measure what moving training state takes on a platform, in a process of its own.
 
     Parameters
@@ -54,6 +59,8 @@ def probe_state_transfers(spec: ClusterSpec, transfers: StateTransfers) -> State
         The platform; its doors are opened.
     transfers : StateTransfers
         What is moved, and between which nodes.
+    edited : Platform, optional
+        The platform as its XML says it, where that differs from the spec.
 
     Raises
     ------
@@ -62,19 +69,22 @@ def probe_state_transfers(spec: ClusterSpec, transfers: StateTransfers) -> State
     SimulationError
         SimGrid aborts.
     """
-    with _played_platform(spec, transfers) as (path, layout, memory_bytes_per_s):
-        times = _measured(path, layout, transfers, memory_bytes_per_s)
+    with _played_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
+        times = _measured(path, layout, transfers, memory_bytes_per_s, alike=edited is None)
     return replace(times, host_memory_bytes=spec.host.memory_bytes)
 
 
 def cached_state_probe(
-    spec: ClusterSpec, transfers: StateTransfers, directory: Path | None = None
+    spec: ClusterSpec,
+    transfers: StateTransfers,
+    directory: Path | None = None,
+    edited: Platform | None = None,
 ) -> StateTransferTimes:
     """Return what `probe_state_transfers` measures, from the cache if it is there.
 
     Parameters
     ----------
-    spec, transfers
+    spec, transfers, edited
         As there.
     directory : Path, optional
         Where entries are kept; the cache of all probes by default.
@@ -85,12 +95,12 @@ def cached_state_probe(
         known.check()
         return known
 
-    with _played_platform(spec, transfers) as (path, layout, memory_bytes_per_s):
+    with _played_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
         asked = ["state", _VERSION, asdict(layout), asdict(transfers)]
         times = cached(
             path,
             asked,
-            lambda: _measured(path, layout, transfers, memory_bytes_per_s),
+            lambda: _measured(path, layout, transfers, memory_bytes_per_s, alike=edited is None),
             believable,
             directory,
         )
@@ -99,22 +109,31 @@ def cached_state_probe(
 
 @contextmanager
 def _played_platform(
-    spec: ClusterSpec, transfers: StateTransfers
+    spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None
 ) -> Iterator[tuple[Path, Layout, float]]:
-    """Write the platform to be played; yield its file, the job on it, its memory's bandwidth."""
+    """Write the platform to be played; yield its file, the job on it, its memory's bandwidth.
+
+    Servers of a platform that was edited are not folded: they may be unlike.
+    """
     gpus_per_group = _gpus_per_group(spec, transfers)
     played, memory_bytes_per_s = spec, _memory_bandwidth(spec)
     layout = Layout(spec.gpus_per_host, gpus_per_group)
-    folded = folded_servers(spec)
+    folded = None if edited else folded_servers(spec)
     if folded is not None and gpus_per_group % spec.gpus_per_host == 0:
         played, memory_bytes_per_s = folded, _memory_bandwidth(folded)
         layout = Layout(1, gpus_per_group // spec.gpus_per_host)
     opened = played.model_copy(
         update={"host": played.host.model_copy(update={"doors": True}), "disk": None}
     )
+    text = xml_text(opened)
+    if edited is not None:
+        text = with_memory_doors(edited, spec)
+        buses = (link for link in edited.links.values() if link.link_class == "hostmemory")
+        widths = (link.bandwidth_bytes_per_s for link in buses)
+        memory_bytes_per_s = min(widths, default=memory_bytes_per_s)
     with tempfile.TemporaryDirectory(prefix="faultline-") as directory:
         path = Path(directory) / "platform.xml"
-        write_xml(opened, path)
+        path.write_text(text, encoding="utf-8")
         yield path, layout, memory_bytes_per_s
 
 
@@ -151,7 +170,12 @@ def _memory_bandwidth(spec: ClusterSpec) -> float:
 
 
 def _measured(
-    path: Path, layout: Layout, transfers: StateTransfers, memory_bytes_per_s: float
+    path: Path,
+    layout: Layout,
+    transfers: StateTransfers,
+    memory_bytes_per_s: float,
+    *,
+    alike: bool,
 ) -> StateTransferTimes:
     snapshot_bytes = transfers.snapshot_bytes_per_gpu
     rebuilt_bytes = transfers.rebuilt_bytes_per_gpu
@@ -163,9 +187,12 @@ def _measured(
     )
     disturbing = [flow for node in nodes for flow in snapshots(layout, node, snapshot_bytes)]
     lost, *survivors = max(transfers.peers, key=len, default=(0,))
+    # Where servers are alike, one tells the time of all.
+    told_by = nodes[:1] if alike else nodes
+    state_bytes = transfers.state_bytes_per_gpu
     scenes = [
-        Scene(snapshots(layout, 0, snapshot_bytes)),
-        Scene(loads(layout, 0, transfers.state_bytes_per_gpu)),
+        Scene([flow for node in told_by for flow in snapshots(layout, node, snapshot_bytes)]),
+        Scene([flow for node in told_by for flow in loads(layout, node, state_bytes)]),
         Scene(all_reduce),
         Scene(all_reduce, background=disturbing),
         Scene(copies),
@@ -193,6 +220,7 @@ def _measured(
         fetch_s=get_s + load_s if survivors else 0.0,
         persist_s=persist_s,
         host_memory_bytes=None,
+        all_reduce_s=alone_s,
     )
 
 

@@ -113,6 +113,8 @@ class StateTransferTimes:
         The nodes of one group write their snapshots from host memory to storage, all at once.
     host_memory_bytes : float or None
         Memory of a node; None if the platform does not say.
+    all_reduce_s : float
+        The ring all-reduce of the groups, with nothing beside it.
     """
 
     copy_s: float
@@ -125,6 +127,7 @@ class StateTransferTimes:
     fetch_s: float
     persist_s: float
     host_memory_bytes: float | None
+    all_reduce_s: float = 0.0
 
     def check(self) -> None:
         """Check values that come from a file.

@@ -9,7 +9,7 @@ narrowed by as much. On a platform that is uneven anywhere on the way, everybody
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from faultline.simulator.pattern.activity_graph import (
     sync_graph,
 )
 from faultline.simulator.pattern.step_pattern import StepPattern
-from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine.process import OwnProcess, in_a_fork, in_own_process
 
 if TYPE_CHECKING:
     import simgrid
@@ -96,25 +96,6 @@ Timer = Callable[["Hosts", StepPattern], StepTime]
 """Times a step that GPU hosts play; by replica, stage and position."""
 
 
-def time_step(
-    platform: Path, hosts: Hosts, pattern: StepPattern, *, folds: bool = True
-) -> StepTime:
-    """Let SimGrid play a step, in a process of its own.
-
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    hosts : sequence
-        GPU hosts by replica, stage and position.
-    pattern : StepPattern
-        What is played.
-    folds : bool
-        Whether equal ranks may stand for each other.
-    """
-    return time_steps(platform, [(hosts, pattern)], folds=folds)[0]
-
-
 def time_steps(
     platform: Path, steps: Sequence[tuple[Hosts, StepPattern]], *, folds: bool = True
 ) -> list[StepTime]:
@@ -137,16 +118,65 @@ def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool =
     return in_own_process(_with_timer, platform, plan, folds)
 
 
+class KeptTimer:
+    """A timer whose process keeps the platform loaded, for as long as this object lives.
+
+    Each step is played by a process that is forked from that one, with its clock at 0: what a step
+    takes does not depend, not even by rounding, on those that were asked for before.
+
+    Parameters
+    ----------
+    platform : Path
+        Platform XML.
+    """
+
+    def __init__(self, platform: Path) -> None:
+        self._process = OwnProcess(_keep_timer, (platform,), kept=True)
+
+    def __call__(self, hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
+        """Let SimGrid play a step, with a share of the bandwidth of some links.
+
+        Raises
+        ------
+        SimulationError
+            If SimGrid aborts.
+        """
+        return self._process.call(_time_kept, hosts, pattern, shares)
+
+
+_KEPT: list[_StepTimer] = []
+"""The one timer of a process that keeps one."""
+
+
+def _keep_timer(platform: Path) -> None:
+    _KEPT.append(_timer_of(platform, folds=True))
+
+
+def _time_kept(hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
+    return in_a_fork(_time_narrowed, hosts, pattern, shares)
+
+
+def _time_narrowed(hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
+    from faultline.simulator.simgrid_engine.narrowing import narrowed
+
+    with narrowed(shares):
+        return _KEPT[0](hosts, pattern)
+
+
 def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[StepTime]:
     return [timer(hosts, pattern) for hosts, pattern in steps]
 
 
 def _with_timer(platform: Path, plan: Callable[[Timer], Result], folds: bool) -> Result:
+    return plan(_timer_of(platform, folds))
+
+
+def _timer_of(platform: Path, folds: bool) -> _StepTimer:
     from faultline.simulator.simgrid_engine.loading import load_engine
 
     engine = load_engine(platform)
     engine.netzone_root.seal()
-    return plan(_StepTimer(engine, folds))
+    return _StepTimer(engine, folds)
 
 
 class _StepTimer:

@@ -106,6 +106,9 @@ class Kernels:
         Share of an adapter's bandwidth that large messages reach.
     eight_bit_speedup : float
         Of matrix products in 8 bits over those in 16.
+    all_reduce_share : Curve or None
+        As `scale_up_share`, of all-reduces where the switch reduces on the way (NVLink SHARP): more
+        than a link carries, as less is sent. None where they are rings.
     """
 
     speed_flop_per_s: float
@@ -116,15 +119,23 @@ class Kernels:
     scale_up_share: Curve
     scale_out_share: float
     eight_bit_speedup: float = 1.0
+    all_reduce_share: Curve | None = None
 
     def ring_bytes(self, size_bytes: float, ranks: int, passes: int) -> float:
-        """Return what a collective puts on a GPU's NVLink: the more the less of it a ring reaches.
+        """Return what rings put on a GPU's NVLink: the more the less of it they reach.
 
-        `passes` is 2 for an all-reduce, 1 for a reduce-scatter or an all-gather.
+        `passes` is 1 for a reduce-scatter or an all-gather, 2 for one after the other.
         """
-        sent = passes * (ranks - 1) / ranks * size_bytes
-        share = self.scale_up_share
-        return max(sent, share.points[0][0]) / share(sent)
+        return _on_link(passes * (ranks - 1) / ranks * size_bytes, self.scale_up_share)
+
+    def all_reduce_bytes(self, size_bytes: float, ranks: int) -> float:
+        """Return what an all-reduce puts on a GPU's NVLink."""
+        share = self.all_reduce_share or self.scale_up_share
+        return _on_link(2 * (ranks - 1) / ranks * size_bytes, share)
+
+
+def _on_link(sent: float, share: Curve) -> float:
+    return max(sent, share.points[0][0]) / share(sent)
 
 
 def _ring_share(link_bytes_per_s: float, floor_s: float, bus: Mapping[float, float]) -> Curve:
@@ -167,6 +178,10 @@ Squares of cuBLAS in 16 bits from NVIDIA's figure; FlashAttention-2 (Dao 2023, a
 nccl-tests on eight GPUs; 192 of 200 GB/s between hosts (NVIDIA).
 """
 
+_H100_ALL_REDUCE = _ring_share(
+    450e9, 15e-6, {1: 67e9, 4: 135e9, 16: 237e9, 64: 362e9, 256: 422e9, 1024: 466e9}
+)
+
 H100 = Kernels(
     speed_flop_per_s=989e12,
     matmul=AffineMatmul(1042e12, 5.7e12, 6e-6),
@@ -176,12 +191,14 @@ H100 = Kernels(
     scale_up_share=_ring_share(450e9, 15e-6, {1: 67e9, 4: 135e9, 16: 237e9, 64: 361e9}),
     scale_out_share=0.96,
     eight_bit_speedup=1403 / 795,
+    all_reduce_share=_H100_ALL_REDUCE,
 )
 """H100 80 GB SXM.
 
 Matrix products: XLA's measured table in 16 bits, 29 shapes within 5 % on average; FlashAttention-2
-(arXiv 2307.08691); nccl-tests on eight GPUs, reduce-scatter and all-gather (361 to 363 GB/s); 48 of
-50 GB/s for a 400 Gb/s adapter; best sustained products in 8 and 16 bits (ML engineering handbook).
+(arXiv 2307.08691); nccl-tests on eight GPUs: reduce-scatter and all-gather (361 to 363 GB/s), and
+all-reduce with reductions in the switch; 48 of 50 GB/s for a 400 Gb/s adapter; best sustained
+products in 8 and 16 bits (ML engineering handbook).
 """
 
 GB200 = Kernels(
@@ -195,11 +212,15 @@ GB200 = Kernels(
     ),
     scale_out_share=0.96,
     eight_bit_speedup=3616 / 1822,
+    all_reduce_share=Curve(
+        tuple((size, min(share, 850 / 900)) for size, share in _H100_ALL_REDUCE.points)
+    ),
 )
 """A GPU of a GB200 NVL72.
 
 Best sustained matrix products in 16 and 8 bits (ML engineering handbook), 8 TB/s of memory and 900
-GB/s of NVLink each way by specification (NVIDIA), of which rings of 32 GPUs reach 680. What nobody
+GB/s of NVLink each way by specification (NVIDIA), of which rings of 32 GPUs reach 680, and
+all-reduces with reductions in the switch 850. What nobody
 has published is scaled from H100: small products by memory bandwidth, attention by products.
 """
 

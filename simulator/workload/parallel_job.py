@@ -275,8 +275,9 @@ class ParallelJob:
             return 0.0, 0.0
         activations = _BYTES * self._tokens * self.model.hidden
         # Two all-reduces each way, or as many pairs of reduce-scatter and all-gather.
-        forward = backward = 2 * self._ring_bytes(activations, 2)
+        forward = backward = 2 * self.kernels.all_reduce_bytes(activations, self.layout.tensor)
         if self.sequence_parallel:
+            forward = backward = 2 * self._ring_bytes(activations, 2)
             # Inputs were kept in parts, and are gathered once more for the weights' gradients.
             backward += 2 * self._ring_bytes(activations, 1)
         if self.recompute == "full":

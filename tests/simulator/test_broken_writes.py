@@ -33,7 +33,7 @@ def save_while_a_host_fails(path: Path, rule: str, fails: bool) -> tuple[tuple[i
     )
     job = small_job(Scripted({}), STUDY if rule == "skips" else SOUND, groups=2)
     assert job.rules.failed_writer == rule
-    player = SimgridEngine(job, traffic)
+    player = SimgridEngine(job, traffic, path)
     player.failure_injector.power_on()
     outcomes: list[tuple[tuple[int, ...], float]] = []
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from faultline.platforms import ClusterSpec, PlatformError, load_preset
+from faultline.platforms import (
+    ClusterSpec,
+    PlatformError,
+    load_preset,
+    read_platform,
+    write_xml,
+)
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.simgrid_engine.state_flows import Layout, all_reduces
 from faultline.simulator.simgrid_engine.state_probe import probe_state_transfers
@@ -142,6 +149,48 @@ def test_a_rail_plane_has_a_gpu_a_node_and_its_part_of_the_storage() -> None:
     assert found.send_s == pytest.approx(SNAPSHOT / 6.25e9, rel=1e-4)
     assert found.encode_s == pytest.approx(4 / 3 * SNAPSHOT / 76.75e9)
     assert found.persist_s == pytest.approx(SNAPSHOT / (340e9 / 25_000), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "transfers"),
+    [
+        (servers(), asked()),
+        (servers(**{"host.doors": True}), asked()),
+        (
+            load_preset("gb200-nvl72", domains=2, domains_per_leaf=1),
+            asked(groups=36, peers=tuple((node, node + 18) for node in range(18))),
+        ),
+    ],
+    ids=["PCIe", "doors in the file", "C2C"],
+)
+def test_the_xml_of_a_spec_takes_as_long_as_the_spec(
+    spec: ClusterSpec, transfers: StateTransfers, tmp_path: Path
+) -> None:
+    write_xml(spec, tmp_path / "platform.xml")
+    in_the_file = probe_state_transfers(spec, transfers, read_platform(tmp_path / "platform.xml"))
+    assert asdict(in_the_file) == pytest.approx(
+        asdict(probe_state_transfers(spec, transfers)), rel=1e-6
+    )
+
+
+def test_one_slow_link_of_an_edited_xml_slows_the_copies_of_all(tmp_path: Path) -> None:
+    path = tmp_path / "platform.xml"
+    write_xml(servers(), path)
+    text = path.read_text()
+    narrow = text.replace('"pcie-000013" bandwidth="64GBps"', '"pcie-000013" bandwidth="16GBps"')
+    assert narrow != text
+    path.write_text(narrow)
+    found = probe_state_transfers(servers(), asked(), read_platform(path))
+    assert found.copy_s == pytest.approx(SNAPSHOT / 16e9, rel=1e-4)
+    assert found.load_s == pytest.approx(STATE / 16e9, rel=1e-4)
+
+
+def test_gpus_that_are_not_those_of_the_spec_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "platform.xml"
+    write_xml(servers(), path)
+    path.write_text(path.read_text().replace('"gpu-000063"', '"gpu-000099"'))
+    with pytest.raises(PlatformError, match="gpu-000063 is not in both the file and the spec"):
+        probe_state_transfers(servers(), asked(), read_platform(path))
 
 
 def test_groups_smaller_than_a_server_are_played_gpu_by_gpu() -> None:

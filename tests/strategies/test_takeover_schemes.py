@@ -283,7 +283,7 @@ def test_pipelines_that_are_re_formed_make_a_communicator_a_layer() -> None:
 
 @pytest.mark.parametrize("name", ["bamboo", "oobleck"])
 def test_less_than_a_pipeline_is_a_wipe_out(name: str) -> None:
-    scheme = scheme_of(name, groups=2)
+    scheme = scheme_of(name, groups=2, least_stages=8)
     assert isinstance(lose(scheme, Hit(0, 0, 7, 8)), Continue)
     assert lose(scheme, gpu(1, 2)) == WipeOut((1,))
     scheme.restart()

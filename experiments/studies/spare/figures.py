@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from faultline.experiments.figures.style import PUBLISHED, scheme_looks, ticks_at, write_title
 from faultline.experiments.studies.base import Draw
 from faultline.experiments.studies.spare.cells import SCHEMES
@@ -75,12 +76,10 @@ def _draw_quantity(axis: Axes, runs: pd.DataFrame, quantity: str) -> None:
         mine = runs[runs.strategy == scheme]
         if mine.empty:
             continue
-        over_seeds = mine.groupby("redundancy")[quantity].agg(["mean", "min", "max"])
-        colour, marker = _LOOKS[scheme].colour, _LOOKS[scheme].marker
-        axis.plot(over_seeds["mean"], color=colour, marker=marker, markeredgewidth=0)
-        axis.fill_between(
-            over_seeds.index, over_seeds["min"], over_seeds["max"],
-            color=colour, alpha=0.2, linewidth=0,
+        sns.lineplot(
+            data=mine, x="redundancy", y=quantity, color=_LOOKS[scheme].colour,
+            marker=_LOOKS[scheme].marker, markeredgewidth=0, errorbar=("pi", 100), ax=axis,
+            legend=False,
         )  # fmt: skip
 
 

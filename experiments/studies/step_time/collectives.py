@@ -1,6 +1,6 @@
-"""Bus bandwidth of all-reduces inside a server, played as a step plays them.
+"""Bus bandwidth of collectives inside a scale-up domain, played as a step plays them.
 
-The rings are given bytes that follow from the published curve, so this checks that the player gives
+They are given bytes that follow from the published curves, so this checks that the player gives
 back what it was given, latencies included; it predicts nothing.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
@@ -18,47 +19,88 @@ from faultline.experiments.studies.step_time.windows import write_platform
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
 from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer
-from faultline.simulator.workload.kernels import A100, H100, Kernels
+from faultline.simulator.workload.kernels import A100, GB200, H100, Kernels
 from faultline.simulator.workload.layout import Layout, place_on_platform
 
 _MIB = 2**20
-_RANKS = 8
-_KINDS: Mapping[str, tuple[str, Kernels]] = {"A100": ("hgx-a100", A100), "H100": ("hgx-h100", H100)}
 
-# GB/s by MiB: nccl-tests on a server of eight. H100 without reductions in the switch reaches no
-# more than 370, and nobody has published it by size.
-_PUBLISHED: Mapping[str, Mapping[int, float | None]] = {
-    "A100": {1: 18, 4: 72, 16: 106, 64: 172, 256: 194, 1024: 229},
-    "H100": {1: 67, 4: 135, 16: 237, 64: 362, 256: None, 1024: None},
+
+class _Measured(NamedTuple):
+    """What was published of a collective: GPUs, MiB, GB/s."""
+
+    collective: str
+    ranks: int
+    mib: int
+    published: float
+
+
+class _Server(NamedTuple):
+    """A platform, its GPUs' kernels, and what was published of them."""
+
+    platform: str
+    kernels: Kernels
+    measured: tuple[_Measured, ...]
+
+
+def _all_reduces(published: Mapping[int, float]) -> Iterator[_Measured]:
+    return (_Measured("all-reduce", 8, mib, rate) for mib, rate in published.items())
+
+
+# nccl-tests on eight GPUs; 32 of an NVL72 with large buffers. H100 and GB200 reduce in the switch.
+_SERVERS: Mapping[str, _Server] = {
+    "A100": _Server(
+        "hgx-a100",
+        A100,
+        tuple(_all_reduces({1: 18, 4: 72, 16: 106, 64: 172, 256: 194, 1024: 229})),
+    ),
+    "H100": _Server(
+        "hgx-h100",
+        H100,
+        (
+            *_all_reduces({1: 67, 4: 135, 16: 237, 64: 362, 256: 422, 1024: 466}),
+            _Measured("all-reduce by rings", 8, 1024, 370),
+            _Measured("all-gather", 8, 1024, 362),
+        ),
+    ),
+    "NVL72": _Server(
+        "gb200-nvl72",
+        GB200,
+        (
+            _Measured("all-reduce", 32, 16384, 850),
+            _Measured("all-reduce by rings", 32, 16384, 680),
+        ),
+    ),
 }
 
-
-GPUS = tuple(_KINDS)
-"""Kinds of server, by GPU."""
+GPUS = tuple(_SERVERS)
+"""Kinds of scale-up domain, by GPU."""
 
 
 def bus_bandwidths(gpu: str) -> pd.DataFrame:
-    """Return a row a size: the bus bandwidth that a played ring of a kind of GPU reaches."""
-    kind, kernels = _KINDS[gpu]
+    """Return a row a collective and size: what is published and what is played, in GB/s."""
+    server = _SERVERS[gpu]
     with TemporaryDirectory() as directory:
-        platform = write_platform(kind, 2, Path(directory))
-        rates = with_timer(platform, partial(_rates, platform, kernels, tuple(_PUBLISHED[gpu])))
+        platform = write_platform(server.platform, 2, Path(directory))
+        rates = with_timer(platform, partial(_rates, platform, server))
     return pd.DataFrame(
         [
-            {"gpu": gpu, "mib": size, "published": known, "simulated": rate}
-            for (size, known), rate in zip(_PUBLISHED[gpu].items(), rates, strict=True)
+            {"gpu": gpu, **one._asdict(), "simulated": rate}
+            for one, rate in zip(server.measured, rates, strict=True)
         ]
     )
 
 
-def _rates(platform: Path, kernels: Kernels, sizes: tuple[int, ...], timer: Timer) -> list[float]:
-    hosts = place_on_platform(Layout(1, 1, _RANKS), read_platform(platform))
+def _rates(platform: Path, server: _Server, timer: Timer) -> list[float]:
     rates = []
-    for mib in sizes:
-        size_bytes = float(mib * _MIB)
-        ring = PartWork(0.0, 0.0, kernels.ring_bytes(size_bytes, _RANKS, 2))
-        step = StepPattern(1, 1, _RANKS, 1, 1, (ring,), 0.0, 1.0, (0.0,), (0.0,), (0.0,))
-        sent = 2 * (_RANKS - 1) / _RANKS * size_bytes
+    for collective, ranks, mib, _ in server.measured:
+        hosts = place_on_platform(Layout(1, 1, ranks), read_platform(platform))
+        size_bytes, passes = float(mib * _MIB), 1 if collective == "all-gather" else 2
+        sent = passes * (ranks - 1) / ranks * size_bytes
+        on_link = server.kernels.ring_bytes(size_bytes, ranks, passes)
+        if collective == "all-reduce":
+            on_link = server.kernels.all_reduce_bytes(size_bytes, ranks)
+        part = PartWork(0.0, 0.0, on_link)
+        step = StepPattern(1, 1, ranks, 1, 1, (part,), 0.0, 1.0, (0.0,), (0.0,), (0.0,))
         rates.append(sent / timer(hosts, step).step_s / 1e9)
     return rates
 
@@ -66,17 +108,16 @@ def _rates(platform: Path, kernels: Kernels, sizes: tuple[int, ...], timer: Time
 def rows(table: pd.DataFrame) -> Iterator[Row]:
     """Return every bandwidth."""
     for cell in table.itertuples():
-        known = None if pd.isna(cell.published) else float(cell.published)
-        setting = f"D {cell.gpu} {cell.mib} MiB"
-        yield row_of("bus bandwidth", "all-reduce of 8", setting, known, [cell.simulated], "GB/s")
+        what, setting = f"{cell.collective} of {cell.ranks}", f"D {cell.gpu} {cell.mib} MiB"
+        yield row_of("bus bandwidth", what, setting, cell.published, [cell.simulated], "GB/s")
 
 
 def printed(table: pd.DataFrame) -> Printed:
     """Return the bandwidths."""
     return Printed(
-        "Bus bandwidth of an all-reduce of eight GPUs, GB/s",
+        "Bus bandwidth of collectives inside a scale-up domain, GB/s",
         table,
         {"published": "{:.0f}", "simulated": "{:.0f}"},
-        {"gpu": "GPU", "mib": "MiB", "simulated": "played"},
-        "A check of the player, not a prediction: its rings follow the published curve.",
+        {"gpu": "GPU", "ranks": "GPUs", "mib": "MiB", "simulated": "played"},
+        "A check of the player, not a prediction: it is given the published curves.",
     )

@@ -22,6 +22,7 @@ from faultline.experiments.benchmarks.engine_speed import (
 )
 from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement, measured
 from faultline.experiments.benchmarks.platform_speed import platform_cases
+from faultline.experiments.benchmarks.step_speed import step_cases, time_timer
 from faultline.experiments.benchmarks.sweep_speed import sweep_cases, time_sweep, time_table
 from faultline.experiments.cli import main
 from faultline.experiments.commands import machine
@@ -86,6 +87,7 @@ def test_the_whole_bench_covers_every_published_time() -> None:
         rare_failure_cases,
         matching_cases,
         simgrid_cases,
+        step_cases,
         platform_cases,
         sweep_cases,
     ):
@@ -123,6 +125,11 @@ def test_a_small_sweep_is_timed() -> None:
     answer = time_sweep(10)
     assert answer["simulation_s"] > 0
     assert answer["overhead_s"] > -answer["simulation_s"]
+
+
+def test_the_timer_knows_a_step_that_it_was_asked_for() -> None:
+    answer = measured(time_timer)
+    assert 0 < answer["warm_s"] < 0.1 < answer["cold_s"]
 
 
 def test_a_table_of_invented_rows_is_drawn() -> None:

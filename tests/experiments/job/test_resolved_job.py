@@ -60,7 +60,7 @@ def test_loading_at_once_takes_as_many_times_as_long_as_there_are_groups() -> No
 
 def test_a_restart_that_nobody_survives_is_refused() -> None:
     with pytest.raises(UserError, match="failure_during"):
-        resolve(load_scenario("spare-study", ["failures.mtbf_s=0.001"]))
+        resolve(load_scenario("spare-study", ["failures.mtbf_s=0.01"]))
 
 
 def test_a_watchdog_that_fires_in_a_sound_all_reduce_is_refused() -> None:

@@ -15,7 +15,6 @@ from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import run, run_question
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.simgrid_engine.step_timing import StepTime
 
 JOB = """
 [job]
@@ -66,18 +65,16 @@ def servers_in(folder: Path, count: int) -> Path:
     return path
 
 
-def scenario_on(path: Path, edit: Edit = lambda xml: xml, **keys: object) -> Scenario:
+def unchanged(xml: str) -> str:
+    return xml
+
+
+def scenario_on(path: Path, edit: Edit = unchanged, **keys: object) -> Scenario:
     edited = path.parent / f"edited-{abs(hash(edit))}.xml"
     edited.write_text(edit(path.read_text()))
     tables, _ = parse_toml(JOB)
     scenario = scenario_from({**tables, "platform": {"file": str(edited)}}, "a test")
     return scenario.with_(keys) if keys else scenario
-
-
-def step_on(path: Path, edit: Edit = lambda xml: xml) -> StepTime:
-    step = resolve(scenario_on(path, edit)).step
-    assert step is not None
-    return step
 
 
 def slower(pattern: str, attribute: str, factor: float) -> Edit:
@@ -94,33 +91,69 @@ def slower(pattern: str, attribute: str, factor: float) -> Edit:
     return edit
 
 
-@pytest.mark.parametrize(
-    ("edit", "part", "factor"),
-    [
-        (slower("gpu-", "speed", 2), "compute_s", 2.0),
-        (slower("nvlink-", "bandwidth", 10), "tensor_s", 10.0),
-        (slower("nic-", "bandwidth", 4), "data_parallel_s", 4.0),
-        (slower("up_leaf", "bandwidth", 16), "data_parallel_s", 16.0),
-    ],
-    ids=["GPUs at half speed", "NVLink at a tenth", "adapters at a quarter", "a core of a 16th"],
-)
-def test_each_edit_shows_in_the_part_it_should(
-    servers: Path, edit: Edit, part: str, factor: float
+PARTS = ("compute_s", "tensor_s", "pipeline_s", "data_parallel_s", "optimizer_s")
+MOVES = ("copy_s", "persist_s", "load_s")
+GATHERED = 0.39
+"""Of the time in which a state is loaded: a half of it from memory, then all-gathered."""
+
+EDITS: dict[str, tuple[Edit, dict[str, float]]] = {
+    "GPUs at half speed": (slower("gpu-", "speed", 2), {"compute_s": 2.0, "optimizer_s": 2.0}),
+    "NVLink at a tenth": (
+        slower("nvlink-", "bandwidth", 10),
+        {"tensor_s": 10.0, "pipeline_s": 9.86},
+    ),
+    "adapters at a quarter": (
+        slower("nic-", "bandwidth", 4),
+        {"data_parallel_s": 4.0, "load_s": 1.0 + GATHERED * 3.0},
+    ),
+    "PCIe at a hundredth": (
+        slower("pcie-", "bandwidth", 100),
+        {
+            "data_parallel_s": 50 / 0.64,
+            "copy_s": 100.0,
+            "persist_s": 50 / (8 * 0.64),
+            "load_s": (1.0 - GATHERED) * 100.0 + GATHERED * 50 / 0.64,
+        },
+    ),
+    "a core at a quarter": (
+        slower("up_leaf", "bandwidth", 4),
+        {"data_parallel_s": 4.0, "load_s": 1.0 + GATHERED * 3.0},
+    ),
+}
+"""What takes how many times as long. Stages are neighbours on NVLink; a replica fills a server, and
+writes 50 GB/s over its eight PCIe links."""
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_each_edit_shows_in_the_part_it_should_and_in_both_engines(
+    servers: Path, name: str
 ) -> None:
-    before, after = step_on(servers), step_on(servers, edit)
-    assert getattr(after, part) == pytest.approx(factor * getattr(before, part), rel=0.01)
-    for other in ("compute_s", "tensor_s", "data_parallel_s"):
-        if other != part:
-            assert getattr(after, other) == pytest.approx(getattr(before, other), rel=0.01)
+    """A model's step, and its state in host memory: snapshots for which the job waits."""
+    edit, longer = EDITS[name]
+    keys = {
+        "protection.name": "reft",
+        "protection.interval_steps": 2,
+        "protection.reft.sharding_group": 2,
+        "protection.reft.copying": "blocking",
+        "checkpoint.write": "measured",
+    }
+    before, after = (resolve(scenario_on(servers, each, **keys)) for each in (unchanged, edit))
+    assert before.step is not None
+    for parts, was, has in (
+        (PARTS, before.step, after.step),
+        (MOVES, before.protected.times, after.protected.times),
+    ):
+        found = {part: getattr(has, part) / getattr(was, part) for part in parts}
+        assert found == pytest.approx({part: longer.get(part, 1.0) for part in parts}, rel=0.01)
+    replayed, played = run_question(after, 0, "replay"), run_question(after, 0, "simgrid")
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-9)
+    assert replayed["checkpoint_s"] >= 2 * after.protected.snapshot_cost.stall_s > 0.0
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [lambda xml: xml, slower("gpu-000003", "speed", 2), slower("nic-000009", "bandwidth", 8)],
-    ids=["even", "one slow GPU", "one slow adapter"],
-)
-def test_both_engines_agree_on_every_platform(servers: Path, edit: Edit) -> None:
-    """A replica that is slow slows all: nothing is refused because it is uneven."""
+@pytest.mark.parametrize("link", ["gpu-000003", "nic-000009"], ids=["a slow GPU", "a slow adapter"])
+def test_one_that_is_slow_slows_all(servers: Path, link: str) -> None:
+    """Nothing is refused because it is uneven."""
+    edit = slower(link, "speed" if link.startswith("gpu") else "bandwidth", 8)
     scenario = scenario_on(servers, edit)
     replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
     assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-9)
@@ -174,6 +207,52 @@ def test_engines_agree_where_the_slow_group_dies(four_servers: Path, edit: Edit)
     assert times is not None
     without = times.passes_s((1, 2, 3)) + times.sync_s((1, 2, 3))
     assert without < 0.9 * question.step.step_s
+
+
+SWITCHES = """
+name = "switches"
+description = "leaf switches fail all the time, GPUs never"
+source = "a test"
+[observed]
+gpus = 16
+span = "30d"
+[[cause]]
+name = "gpu"
+count = 1
+level = "gpu"
+kind = "hardware"
+repair = "1h"
+[[cause]]
+name = "switch"
+count = 200_000
+level = "switch"
+kind = "network"
+repair = "40s"
+"""
+
+
+def test_a_switch_with_a_way_around_slows_steps_until_it_is_repaired(
+    servers: Path, tmp_path: Path
+) -> None:
+    """Each rail of a server has a leaf switch of its own: without one a server sends by seven."""
+    mix = tmp_path / "switches.toml"
+    mix.write_text(SWITCHES)
+    keys = {"job.steps": 40, "model.gradient_overlap": 0.0}
+    struck = {**keys, "failures.model": "mix", "failures.mix": str(mix), "failures.rate": "model"}
+    whole = resolve(scenario_on(servers, **keys))
+    scenario = scenario_on(servers, **struck)
+    replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
+    assert replayed["failures"] == 0
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+    times = resolve(scenario).job(0).work.detour_times
+    assert times is not None
+    assert whole.step is not None
+    without = times(("leaf-00000-03",))
+    assert without.passes_s((0, 1)) == pytest.approx(whole.step.passes_s, rel=1e-6)
+    slower_s = whole.step.data_parallel_s * (8 / 7 - 1)
+    assert without.sync_s((0, 1)) == pytest.approx(whole.step.sync_s + slower_s, rel=1e-3)
+    calm_s = float(run_question(whole, 0)["time_s"])
+    assert calm_s + 10 * slower_s < replayed["time_s"] < calm_s + 40 * 8 * slower_s
 
 
 def test_replicas_that_share_sequences_fail_as_one_and_count_apart(four_servers: Path) -> None:

@@ -18,7 +18,7 @@ from faultline.experiments.runs.point import (
     Results,
 )
 from faultline.experiments.runs.sweep_plan import Outcome, Plan, make_plan, play_plan
-from rich.console import Console
+from faultline.experiments.screen import Screen
 
 Invention = Callable[[Request], dict[str, Any] | str]
 
@@ -91,7 +91,7 @@ def sweep(
         plan,
         directory,
         lambda: executor,
-        Console(file=said, width=1000),
+        Screen(file=said, width=1000),
         retry_failed=retry_failed,
         accept_other_code=accept_other_code,
     )

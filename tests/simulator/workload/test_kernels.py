@@ -52,6 +52,16 @@ def test_a_ring_takes_as_long_as_published(mib: int, rate: float) -> None:
     assert A100.ring_bytes(mib * MIB, 8, 2) / 300e9 == pytest.approx(sent / rate)
 
 
+def test_reductions_in_the_switch_help_all_reduces_alone() -> None:
+    """More than the 450 GB/s of a link: 466 of eight H100, and 850 of 900 of GB200."""
+    size = 1024 * MIB
+    sent = 2 * 7 / 8 * size
+    assert sent / H100.all_reduce_bytes(size, 8) * 450 == pytest.approx(466)
+    assert sent / H100.ring_bytes(size, 8, 2) * 450 == pytest.approx(361)
+    assert KNOWN_KERNELS["gb200"].all_reduce_bytes(size, 8) == pytest.approx(sent * 900 / 850)
+    assert A100.all_reduce_bytes(size, 8) == A100.ring_bytes(size, 8, 2)
+
+
 def test_a_short_ring_takes_the_shortest_time_there_is() -> None:
     assert A100.ring_bytes(1.0, 8, 2) / 300e9 == pytest.approx(44e-6)
     assert A100.ring_bytes(1.0, 2, 1) == A100.ring_bytes(1.0, 8, 2)

@@ -166,11 +166,9 @@ def test_figures_of_a_few_rows(small: pd.DataFrame, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gpu", GPUS)
-def test_rings_are_played_at_the_speed_they_are_given(gpu: str) -> None:
+def test_collectives_are_played_at_the_speed_they_are_given(gpu: str) -> None:
     table = bus_bandwidths(gpu)
-    known = table[table.published.notna()]
-    assert len(known) >= 4
-    assert (known.simulated / known.published - 1.0).abs().max() < 0.03
+    assert (table.simulated / table.published - 1.0).abs().max() < 0.03
 
 
 def test_hidden_values_stay_hidden() -> None:

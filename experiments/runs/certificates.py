@@ -1,0 +1,156 @@
+"""Certificates by which the processes of a Dask cluster know one another, and nobody else.
+
+A scheduler runs whatever it is sent. So it talks only to those that show a certificate of the same
+authority, and so do the workers. The authority's own key is thrown away as soon as it has signed:
+who has the folder is in, and nobody can be let in later.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from faultline.experiments.config.errors import UserError
+from faultline.platforms.files import write_file
+
+if TYPE_CHECKING:
+    from cryptography.x509 import CertificateBuilder, KeyUsage
+    from distributed import Security
+
+AUTHORITY = "authority.pem"
+CERTIFICATE = "certificate.pem"
+KEY = "key.pem"
+_VALID = timedelta(days=3_650)
+# Clocks of machines differ.
+_EARLIER = timedelta(days=1)
+
+
+def make_certificates(directory: Path) -> None:
+    """Make a new authority, and one certificate with its key for all machines of a cluster.
+
+    Raises
+    ------
+    UserError
+        If there is something in the folder, or it cannot be written.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise UserError(f"{directory}: is not empty; certificates go into a new folder")
+    except OSError as error:
+        raise UserError(f"{directory}: {error.strerror}; choose another folder") from error
+    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "faultline cluster")])
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "faultline machine")])
+    identifier = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
+
+    def begun(name: x509.Name, public: ec.EllipticCurvePublicKey) -> CertificateBuilder:
+        now = datetime.now(timezone.utc)
+        return (
+            x509.CertificateBuilder(issuer, name, public, x509.random_serial_number())
+            .not_valid_before(now - _EARLIER)
+            .not_valid_after(now + _VALID)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), False
+            )
+        )
+
+    authority = (
+        begun(issuer, authority_key.public_key())
+        .add_extension(identifier, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    certificate = (
+        begun(subject, key.public_key())
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(
+            x509.ExtendedKeyUsage(
+                [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+            ),
+            critical=False,
+        )
+        .sign(authority_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    for name, content in (
+        (AUTHORITY, authority.public_bytes(pem)),
+        (CERTIFICATE, certificate.public_bytes(pem)),
+        (KEY, private),
+    ):
+        write_file(directory / name, content, mode=0o600)
+
+
+def security_for(address: str, directory: Path | None) -> Security:
+    """Return how to talk to a scheduler: by certificates, or in the clear on this machine alone.
+
+    Raises
+    ------
+    UserError
+        If the address leads off this machine in the clear, or the certificates are not there.
+    """
+    from distributed import Security
+
+    if directory is None:
+        if address.startswith("tls://"):
+            raise UserError(
+                f"scheduler {address}: needs --certificates DIR, the folder that faultline cluster "
+                "certificates made"
+            )
+        if not _is_here(address):
+            raise UserError(
+                f"scheduler {address}: whoever reaches it in the clear can run anything; make "
+                "certificates with faultline cluster certificates DIR, start it with them, and "
+                "give tls://HOST:PORT and --certificates DIR"
+            )
+        return Security()
+    if not address.startswith("tls://"):
+        raise UserError(f"scheduler {address}: with --certificates, give tls://HOST:PORT")
+    for name in (AUTHORITY, CERTIFICATE, KEY):
+        if not (directory / name).is_file():
+            raise UserError(
+                f"{directory / name}: no such file; faultline cluster certificates DIR makes it"
+            )
+    return Security(
+        tls_ca_file=str(directory / AUTHORITY),
+        tls_client_cert=str(directory / CERTIFICATE),
+        tls_client_key=str(directory / KEY),
+        require_encryption=True,
+    )
+
+
+def _is_here(address: str) -> bool:
+    try:
+        host = urlsplit(address if "://" in address else f"tcp://{address}").hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _usage(signs: bool) -> KeyUsage:
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,210 @@
+"""What is written and shown: whole files, whatever the disk does, and texts as they are."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib.text
+import pytest
+from faultline.experiments.figures.style import figure_style
+from faultline.experiments.runs.sweep_plan import Plan
+from matplotlib import pyplot as plt
+
+from tests.experiments.asking import Ask
+from tests.experiments.runs.in_process import InProcess, plan_of, sweep
+from tests.experiments.runs.processes import with_tests
+
+GRID = (
+    'scenario = "spare-study"\nseeds = 2\n[set]\njob.steps = 20\njob.groups = 12\n[grid]\n'
+    "strategy.redundancy = [2, 3]"
+)
+HOSTILE = "$\\frac{$ [red]x[/] [/] \\u001b[31m :bomb: <b>"
+"""A name in TOML that matplotlib, rich and a terminal would each do something with."""
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A finished sweep of a hostile name."""
+    plan: Plan = plan_of(tmp_path, f'name = "{HOSTILE}"\n{GRID}')
+    directory = tmp_path / "results"
+    sweep(plan, directory, InProcess())
+    return directory
+
+
+def fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+
+
+WRITERS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
+    "report": lambda results, old: ("report", results, "-o", old),
+    "compare": lambda results, old: ("compare", results, "--csv", old),
+    "timeline": lambda _, old: ("run", "spare-study", "--set", "job.steps=5", "--timeline", old),
+    "trace": lambda _, old: ("failures", "draw", "llama3", "--gpus", "1024", "--csv", old),
+    "figure": lambda _, old: ("failures", "draw", "llama3", "--gpus", "1024", "-o", old),
+    "platform": lambda _, old: ("platform", "generate", "hgx-h100", "-o", old),
+}
+
+
+@pytest.mark.parametrize("command", WRITERS)
+def test_a_full_disk_leaves_the_old_file_and_is_told_with_its_name(
+    command: str, results: Path, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / ("old.png" if command == "figure" else "old.xml")
+    old.write_text("old", encoding="utf-8")
+    before = sorted(tmp_path.iterdir())
+    fill_the_disk(monkeypatch)
+    status, _, err = ask.all(*WRITERS[command](results, old))
+    assert (status, err.count("\n")) == (2, 1)
+    assert str(old) in err
+    assert "No space left on device" in err
+    assert old.read_text(encoding="utf-8") == "old"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("command", WRITERS)
+def test_no_link_is_followed(command: str, results: Path, tmp_path: Path, ask: Ask) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    link = tmp_path / ("link.png" if command == "figure" else "link.xml")
+    link.symlink_to(victim)
+    status, _, err = ask.all(*WRITERS[command](results, link))
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"{link}: " in err
+    assert "a symbolic link" in err
+    assert victim.read_text(encoding="utf-8") == "precious"
+
+
+def test_names_are_shown_letter_by_letter(results: Path, tmp_path: Path, ask: Ask) -> None:
+    for words in (
+        ("report", results, "-o", tmp_path / "report.html"),
+        ("plot", results),
+        ("compare", results),
+        ("failures", "draw", hostile_mix(tmp_path), "--gpus", "9999", "-o", tmp_path / "f.png"),
+    ):
+        status, out, err = ask.all(*words)
+        assert (status, err) == (0, "")
+        assert "\x1b" not in out
+    assert "$x$ [red]mix[b]" in out
+
+
+def hostile_mix(folder: Path) -> Path:
+    mix = folder / "$x$ [red]mix[b].toml"
+    mix.write_text(
+        'source = "[b]s[/b]"\n[[cause]]\nname = "gpu"\nper_1000_node_days = 9\n'
+        'level = "gpu"\nkind = "hardware"\n',
+        encoding="utf-8",
+    )
+    return mix
+
+
+def test_no_text_of_a_figure_is_taken_for_mathematics() -> None:
+    with figure_style():
+        figure, axes = plt.subplots()
+        axes.set_title("$\\frac{$ costs $5 and $6")
+        figure.canvas.draw()
+        texts = figure.findobj(matplotlib.text.Text)
+        plt.close(figure)
+    assert not any(text.get_parse_math() for text in texts)
+
+
+def test_what_a_terminal_would_obey_is_escaped_everywhere(tmp_path: Path, ask: Ask) -> None:
+    odd = "a\x1b[31mb\x07\x9b2J\u202e\udcff"
+    for words in (
+        ("run", odd),
+        ("scenario", "check", odd),
+        ("compare", odd),
+        ("run", "spare-study", "--set", f"job.{odd}=1"),
+        ("run", "spare-study", "--engine", odd),
+        ("platform", "check", odd),
+        (odd,),
+    ):
+        status, out, err = ask.all(*words)
+        assert status == 2
+        told = out + err
+        assert all(letter.isprintable() for letter in told.replace("\n", ""))
+        assert "\\x1b" in told
+
+
+def test_no_line_is_longer_than_a_thousand_letters(ask: Ask) -> None:
+    long = "x" * 50_000
+    for words in (
+        ("run", long),
+        ("run", "spare-study", "--set", f"job.{long}=1"),
+        ("run", "spare-study", "--set", f'strategy.name="{long}"'),
+        ("run", "spare-study", "--engine", long),
+        ("plan", "spare-study", "--schemes", long),
+    ):
+        assert len(ask.refused(*words)) <= 1_001
+
+
+def faultline(shell: str) -> subprocess.CompletedProcess[str]:
+    """Run ``faultline`` with words and redirections of the shell."""
+    code = "import sys; from faultline.experiments.cli import main; sys.exit(main(sys.argv[1:]))"
+    return subprocess.run(
+        ["sh", "-c", f'"$0" -c "$1" {shell}', sys.executable, code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=with_tests(),
+    )
+
+
+@pytest.mark.parametrize("words", ["scenario list", "plan --help"])
+def test_a_full_or_closed_output_is_an_error(words: str) -> None:
+    for where, told in ((">/dev/full", "No space left on device"), (">&-", "closed; send it")):
+        ended = faultline(f"{words} {where}")
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert ended.stderr.startswith("faultline: standard output: ")
+        assert told in ended.stderr
+        assert ended.stderr.count("\n") == 1
+
+
+def test_closed_errors_do_not_get_into_the_output() -> None:
+    ended = faultline("scenario list 2>&-")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "spare-study" in ended.stdout
+    ended = faultline("run nonsense 2>&-")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "")
+
+
+def odd_paths(folder: Path) -> list[Path]:
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    huge = folder / "huge"
+    with huge.open("wb") as file:
+        file.truncate(10**12)
+    nothing = folder / "nothing"
+    nothing.symlink_to("nowhere")
+    return [pipe, Path("/dev/zero"), Path("/dev/urandom"), huge, nothing, folder]
+
+
+def test_every_reader_refuses_pipes_devices_and_what_has_no_end(tmp_path: Path, ask: Ask) -> None:
+    """None of them may wait, or fill the memory."""
+    for path in odd_paths(tmp_path):
+        for words in (
+            ("run", path),
+            ("scenario", "show", path),
+            ("sweep", path, "-o", tmp_path / "out"),
+            ("platform", "check", path),
+            ("platform", "generate", path, "-o", tmp_path / "p.xml"),
+            ("run", "spare-sound", "--set", f"platform.file={path}"),
+            ("run", "spare-study", "--set", "failures.model=mix", "--set", f"failures.mix={path}"),
+            (
+                *("run", "spare-study", "--set", "failures.model=trace"),
+                *("--set", f"failures.trace={path}"),
+            ),
+            ("plot", path, "-o", tmp_path / "f.png"),
+            ("compare", path),
+        ):
+            told = ask.refused(*words)
+            assert "Traceback" not in told
+    assert not (tmp_path / "out" / "runs").exists()

@@ -1,0 +1,85 @@
+"""Large files: time and memory grow with their size, and are bounded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from time import process_time
+
+import pytest
+from faultline.experiments.config.toml_text import parse_toml
+from faultline.experiments.config.trace_file import read_trace
+from faultline.simulator.failures.failure import JobLayout
+
+from tests.experiments.asking import Ask
+from tests.experiments.runs.processes import with_tests
+
+LAYOUT = JobLayout(
+    groups=128, gpus_per_group=128, gpus_per_host=8, gpus_per_domain=8, gpus_per_switch=16
+)
+LINES = {
+    "keys": lambda n: "".join(f"key_{k} = {k}\n" for k in range(n)),
+    "tables": lambda n: "".join(f"[t{k}]\na = 1\n" for k in range(n)),
+    "the same key": lambda n: "a = 1\n" * n,
+    "no values": lambda n: "".join(f"key_{k} = bad value\n" for k in range(n)),
+    "open tables": lambda n: "[job\n" * n,
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_a_large_scenario_is_read_in_linear_time(kind: str, tmp_path: Path, ask: Ask) -> None:
+    text = LINES[kind](60_000)[:800_000]
+    path = tmp_path / "large.toml"
+    path.write_text(text, encoding="utf-8")
+    began_s = process_time()
+    status, _, _ = ask.all("scenario", "check", path)
+    assert status == 2
+    # Six seconds for the fifth part of it, before; twice that of an idle machine now.
+    assert process_time() - began_s < 5.0
+
+
+def test_a_short_text_has_all_its_mistakes_told() -> None:
+    assert len(parse_toml("a = 1\n" * 10)[1]) == 9
+
+
+def test_a_trace_of_many_rows_is_read_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    count = 120_000
+    rows = "".join(f"{count - n},gpu-{n % 16384},c{n % 7}\n" for n in range(count))
+    path.write_text(f"time,component,cause\n{rows}", encoding="utf-8")
+    recorded = read_trace(path, LAYOUT)
+    assert len(recorded) == count
+    assert recorded[0].time_s == 1.0
+    assert recorded[0].component == f"gpu-{(count - 1) % 16384}"
+    assert recorded[-1] == recorded[count - 1]
+    assert [failure.time_s for failure in recorded[5:8]] == [6.0, 7.0, 8.0]
+    assert set(recorded.causes) == {f"c{n}" for n in range(7)}
+
+
+READS = """
+import resource, sys, time
+from pathlib import Path
+from tests.experiments.config.test_large_files import LAYOUT
+from faultline.experiments.config.trace_file import read_trace
+began_s = time.process_time()
+count = len(read_trace(Path(sys.argv[1]), LAYOUT))
+print(count, time.process_time() - began_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_ten_million_rows_of_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    with path.open("w", encoding="utf-8") as file:
+        file.write("time,component\n")
+        for start in range(0, 10_000_000, 100_000):
+            rows = range(start, start + 100_000)
+            file.write("".join(f"{n}.5,gpu-{n * 7919 % 16384}\n" for n in rows))
+    words = [sys.executable, "-c", READS, str(path)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, env=with_tests())
+    count, seconds, kilobytes = told.stdout.split()
+    assert int(count) == 10_000_000
+    # Twice the 20 s of an idle machine.
+    assert float(seconds) < 40.0
+    assert int(kilobytes) < 1_000_000

@@ -1,0 +1,300 @@
+"""Results folders that somebody has tampered with: one line, or set aside and played again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.manifest import FILE, seal, unseal
+from faultline.experiments.runs.store import LOCK, SET_ASIDE, locked
+from faultline.experiments.runs.sweep_plan import Plan
+from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
+
+from tests.experiments.asking import Ask
+from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
+from tests.experiments.runs.processes import start_python, wait_for, with_tests
+
+GRID = 'scenario = "spare-study"\nseeds = 2\n[grid]\nstrategy.redundancy = [2, 3]'
+SHORT = f'{GRID}\n[set]\n"job.steps" = 20\n"job.groups" = 12'
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return plan_of(tmp_path, GRID)
+
+
+@pytest.fixture
+def results(plan: Plan, tmp_path: Path) -> Path:
+    """A finished sweep."""
+    directory = tmp_path / "results"
+    sweep(plan, directory, Invented(some_record))
+    return directory
+
+
+def resealed(path: Path, **changes: Any) -> None:
+    """Change what a sealed file says, under a checksum that is right."""
+    path.write_bytes(seal({**unseal(path.read_bytes()), **changes}))
+
+
+def a_run(results: Path) -> Path:
+    return sorted((results / "runs").iterdir())[0]
+
+
+def test_a_lock_is_not_followed(results: Path, plan: Plan, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    lock = results / LOCK
+    for lay in (
+        lambda: lock.symlink_to(victim),
+        lambda: os.link(victim, lock),
+        lambda: os.mkfifo(lock),
+        lock.mkdir,
+    ):
+        lock.rmdir() if lock.is_dir() else lock.unlink()
+        lay()
+        with pytest.raises(UserError, match=r"no lock but .*remove it"):
+            sweep(plan, results, Invented(some_record))
+        assert victim.read_text(encoding="utf-8") == "precious"
+
+
+def into_a_link(path: Path) -> None:
+    elsewhere = path.with_name("elsewhere-" + path.name)
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere.name)
+
+
+def into_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def into_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def deep(path: Path) -> None:
+    path.write_bytes(b'{"checksum":"' + b"0" * 64 + b'","a":' + b"[" * 100_000)
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "a link": into_a_link,
+    "a pipe": into_a_pipe,
+    "a folder": into_a_folder,
+    "nested": deep,
+    "a record that is a list": lambda path: resealed(path, record=[1, 2]),
+    "a text for a number": lambda path: resealed(path, record={"time_s": "soon"}),
+    "a table for a number": lambda path: resealed(path, record={"time_s": {"a": 1}}),
+    "a number for a text": lambda path: resealed(path, code=7),
+    "a truth for a time": lambda path: resealed(path, wall_s=True),
+    "one key more": lambda path: resealed(path, more=1),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_run_is_set_aside_and_played_again(
+    damage: Callable[[Path], None], results: Path, plan: Plan
+) -> None:
+    before = tables_in(results)
+    path = a_run(results)
+    damage(path)
+    (results / PARQUET).unlink()
+    found = read_sweep(results)
+    assert len(found.frame) == 3
+    # A link leaves what it led to, which does not belong there either.
+    assert any(problem.startswith(f"{path}: ") for problem in found.problems)
+    _, said = sweep(plan, results, again := Invented(some_record))
+    assert len(again.played) == 1
+    assert f"{path}: " in said
+    assert "moved to" in said
+    assert tables_in(results) == before
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+@pytest.mark.parametrize("folder", ["runs", SET_ASIDE])
+def test_what_is_no_folder_is_not_taken_for_one(
+    folder: str, kind: str, results: Path, plan: Plan, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / ".precious.tmp").write_text("precious", encoding="utf-8")
+    if folder == "runs":
+        (results / folder).rename(tmp_path / "moved")
+    else:
+        into_a_pipe(a_run(results))
+    if kind == "file":
+        (results / folder).touch()
+    else:
+        (results / folder).symlink_to(elsewhere)
+    if folder == "runs":
+        (results / PARQUET).unlink()
+        assert len(read_sweep(results).frame) == 0
+        _, said = sweep(plan, results, again := Invented(some_record))
+        assert "no folder; moved to" in said
+        assert len(again.played) == 4
+    else:
+        with pytest.raises(UserError, match="no folder, where something damaged is to go"):
+            sweep(plan, results, Invented(some_record))
+    assert [path.name for path in elsewhere.iterdir()] == [".precious.tmp"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"run_ids": "all"},
+        {"run_ids": [1, 2, 3, 4]},
+        {"run_ids": []},
+        {"seeds": ["0"]},
+        {"points": [[1, 2, 3]]},
+        {"points": 7},
+        {"fixed": []},
+        {"keys": [["a"]]},
+        {"grid": None},
+    ],
+)
+def test_a_plan_of_wrong_types_is_told_and_mended(
+    changes: dict[str, Any], results: Path, plan: Plan, ask: Ask
+) -> None:
+    resealed(results / FILE, **changes)
+    for command in ("compare", "report", "plot"):
+        told = ask.refused(command, results)
+        assert told.startswith(f"faultline: {results / FILE}: not the manifest of a sweep")
+    before = tables_in(results)
+    _, said = sweep(plan, results, again := Invented(some_record))
+    assert again.played == []
+    assert "moved to" in said
+    assert tables_in(results) == before
+
+
+@pytest.mark.parametrize("name", [PARQUET, CSV])
+@pytest.mark.parametrize("damage", [into_a_link, into_a_folder, into_a_pipe])
+def test_a_table_that_is_none_is_set_aside(
+    damage: Callable[[Path], None], name: str, results: Path, plan: Plan, ask: Ask
+) -> None:
+    before = tables_in(results)
+    damage(results / name)
+    assert ask.all("compare", results)[0] == 0
+    sweep(plan, results, Invented(some_record))
+    assert tables_in(results) == before
+    assert stat.S_ISREG((results / name).lstat().st_mode)
+
+
+# One who may read what is installed, wherever that is, and write nothing but what is his.
+NOBODY = (
+    "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+    "--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search",
+    "--bounding-set=-all,+dac_read_search",
+)  # fmt: skip
+
+
+def as_nobody(code: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run Python as a user who owns nothing, whose files only he may read."""
+    return subprocess.run(
+        [*(NOBODY if os.geteuid() == 0 else ()), sys.executable, "-c", code, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=with_tests() | {"HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"},
+        umask=0o077,
+    )
+
+
+MAIN = "import sys; from faultline.experiments.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that anybody may enter: that of the tests is for their user alone."""
+    with tempfile.TemporaryDirectory(prefix="faultline-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        if os.geteuid() == 0 and shutil.which("setpriv") is None:
+            pytest.skip("there is nobody else to try it as")
+        yield folder
+
+
+@pytest.mark.slow
+def test_a_user_without_rights_sweeps_reads_and_is_told(open_folder: Path) -> None:
+    grid = open_folder / "grid.toml"
+    grid.write_text(SHORT, encoding="utf-8")
+    grid.chmod(0o644)
+    out = open_folder / "out"
+    done = as_nobody(MAIN, "sweep", grid, "-o", out, "--workers", "1")
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    modes = {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in out.rglob("*")}
+    assert modes == {0}
+    assert as_nobody(MAIN, "compare", out).returncode == 0
+    closed = open_folder / "closed"
+    closed.mkdir(mode=0o755)
+    for words in (
+        ("sweep", grid, "-o", closed, "--workers", "1"),
+        ("sweep", grid, "-o", closed / "inner", "--workers", "1"),
+        ("report", out, "-o", closed / "report.html"),
+        ("run", "spare-study", "--set", "job.steps=5", "--timeline", closed / "t.csv"),
+        ("platform", "generate", "hgx-h100", "-o", closed / "p.xml"),
+    ):
+        refused = as_nobody(MAIN, *words)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr.count("\n") == 1
+        assert f"{closed}" in refused.stderr
+        assert "Permission denied" in refused.stderr
+    assert list(closed.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_sweep_that_is_ended_goes_on(how: signal.Signals, tmp_path: Path) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text(SHORT.replace("20", "20000"), encoding="utf-8")
+    words = ("sweep", str(grid), "-o", str(tmp_path / "out"), "--workers", "1")
+    started = start_python("-c", MAIN, *words, stderr=subprocess.PIPE, text=True)
+    assert wait_for((tmp_path / "out" / "runs").is_dir)
+    started.send_signal(how)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == (130 if how == signal.SIGINT else -how)
+    assert "Traceback" not in said
+    plan = plan_of(tmp_path, grid.read_text(encoding="utf-8"))
+    outcome, _ = sweep(plan, tmp_path / "out", Invented(some_record), accept_other_code=True)
+    assert outcome.failed == 0
+
+
+def test_two_sweeps_into_one_folder_end_the_same(plan: Plan, results: Path) -> None:
+    with locked(results, lambda _: None) as alone:
+        assert alone
+        second = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import sys, pathlib\n"
+                "from faultline.experiments.runs.store import locked\n"
+                "with locked(pathlib.Path(sys.argv[1]), print): print('mine')",
+                str(results),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=with_tests(),
+        )
+        assert second.stdout is not None
+        waiting = second.stdout.readline()
+        assert "waiting for another sweep to end" in waiting
+        assert str(os.getpid()) in waiting
+        assert second.poll() is None
+    assert second.stdout.read() == "mine\n"
+    assert second.wait() == 0
+
+
+def test_json_of_a_manifest_is_what_it_says(plan: Plan) -> None:
+    assert unseal(plan.manifest.encoded()) == json.loads(json.dumps(asdict(plan.manifest)))

@@ -1,0 +1,181 @@
+"""Platform files from strangers: nothing but a cluster can be said in one."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from faultline.experiments.cli import main
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_reader import platform_from_xml, read_platform
+from faultline.platforms.xml_writer import xml_text
+
+from tests.experiments.asking import Ask
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    return Ask(capsys)
+
+
+TEXT = xml_text(load_preset("hgx-h100", domains=2))
+OPTIONS = '<config id="General"><prop id="{}" value="{}" /></config>'
+ROOT = '<zone id="faultline"'
+GPU = '<host id="gpu-000000"'
+NIC = '<link id="nic-000000"'
+
+
+def line_of(text: str, what: str) -> int:
+    return text[: text.index(what)].count("\n") + 1
+
+
+def refusal(content: str | bytes) -> str:
+    with pytest.raises(PlatformError) as caught:
+        platform_from_xml(content if isinstance(content, bytes) else content.encode(), "p.xml")
+    message = str(caught.value)
+    assert message.isprintable()
+    assert len(message) <= 1_000
+    return message
+
+
+@pytest.mark.parametrize(
+    "option", ["tracing", "tracing/filename", "plugin", "path", "model-check/replay", "contexts/x"]
+)
+def test_no_option_writes_a_file(option: str, tmp_path: Path, ask: Ask) -> None:
+    target = tmp_path / "written-by-simgrid"
+    text = TEXT.replace(ROOT, OPTIONS.format(option, target) + ROOT, 1)
+    path = tmp_path / "p.xml"
+    path.write_text(text, encoding="utf-8")
+    told = ask.refused("platform", "check", path)
+    assert told.startswith(f"faultline: {path}:{line_of(text, '<config')}: option {option!r}: is ")
+    assert not target.exists()
+
+
+def test_what_changes_nothing_but_the_precision_is_allowed() -> None:
+    for option, value in (("precision/timing", "1e-9"), ("network/model", "CM02")):
+        text = TEXT.replace(ROOT, OPTIONS.format(option, value) + ROOT, 1)
+        assert platform_from_xml(text.encode(), "p.xml").gpus
+    for option, value in (("precision/timing", "1e9"), ("network/model", "LV08")):
+        assert option in refusal(TEXT.replace(ROOT, OPTIONS.format(option, value) + ROOT, 1))
+
+
+@pytest.mark.parametrize(
+    ("before", "element"),
+    [
+        (ROOT, '<include file="/etc/passwd" />'),
+        ("</platform>", '<actor host="gpu-000000" function="f" />'),
+        ("</platform>", '<process host="gpu-000000" function="f" />'),
+        (ROOT, '<trace id="t" file="/etc/passwd" />'),
+        ("</platform>", '<trace_connect trace="t" element="gpu-000000" />'),
+        ("</platform>", '<cluster id="c" prefix="c-" suffix="" radical="0-9999999" speed="1Gf" />'),
+    ],
+)
+def test_elements_that_are_not_listed_are_refused_with_their_line(
+    before: str, element: str
+) -> None:
+    text = TEXT.replace(before, element + before, 1)
+    name = element.split(maxsplit=1)[0]
+    assert refusal(text).startswith(f"p.xml:{line_of(text, name)}: {name}> is not understood")
+
+
+@pytest.mark.parametrize(
+    ("tag", "attribute"),
+    [
+        (GPU, "availability_file"),
+        (GPU, "state_file"),
+        (GPU, "speed_file"),
+        (GPU, "coordinates"),
+        (NIC, "bandwidth_file"),
+        (NIC, "latency_file"),
+        (NIC, "state_file"),
+    ],
+)
+def test_attributes_that_name_files_are_refused_with_their_line(tag: str, attribute: str) -> None:
+    text = TEXT.replace(tag, f'{tag} {attribute}="/dev/zero"', 1)
+    assert refusal(text).startswith(f"p.xml:{line_of(text, attribute)}: '{attribute}' of <")
+
+
+NESTED = "".join(f'<zone id="z{n}" routing="Full">' for n in range(1_100)) + "</zone>" * 1_100
+STRANGE: list[tuple[str, str | bytes, str]] = [
+    ("UTF-16", TEXT.encode("utf-16"), "UTF-8"),
+    ("byte order mark", b"\xef\xbb\xbf" + TEXT.encode(), "UTF-8"),
+    ("Latin-1", TEXT.replace("utf-8", "ISO-8859-1", 1), "UTF-8"),
+    ("UTF-7", TEXT.replace("utf-8", "UTF-7", 1), "UTF-8"),
+    ("no UTF-8", TEXT.encode().replace(b"gpu-000001", b"gpu-\xff"), "UTF-8"),
+    (
+        "entities",
+        re.sub(r"simgrid.dtd\">", 'simgrid.dtd" [<!ENTITY a "b">]>', TEXT),
+        "document type",
+    ),
+    (
+        "nested zones",
+        TEXT.replace('<zone id="management"', NESTED + '<zone id="management"'),
+        "100",
+    ),
+    ("digits", TEXT.replace('bandwidth="50GBps"', f'bandwidth="{"5" * 5_000}GBps"', 1), "5,004"),
+    ("many digits", TEXT.replace('bandwidth="50GBps"', f'bandwidth="{"5" * 900}Bps"', 1), "range"),
+    (
+        "large index",
+        TEXT.replace('<prop id="domain" value="0"', f'<prop id="domain" value="{"9" * 999}"'),
+        "whole number",
+    ),
+    ("Vivaldi", TEXT.replace("DijkstraCache", "Vivaldi"), "routing is 'Vivaldi'"),
+    ("Wifi", TEXT.replace("DijkstraCache", "Wifi"), "routing is 'Wifi'"),
+    ("Full", TEXT.replace("DijkstraCache", "Full"), "has routing Full and no route from"),
+    ("core = 0", TEXT.replace(GPU, f'{GPU} core="0"', 1), "core is '0'"),
+    ("long name", TEXT.replace("gpu-000001", "g" * 100_000), "100,000 characters"),
+    ("no name", TEXT.replace("gpu-000001", ""), "0 letters"),
+    ("escape", TEXT.replace("gpu-000001", "gpu-&#x9b;31m"), "cannot be printed"),
+    ("text", TEXT.replace("<router", "hello<router", 1), "stands between elements"),
+    ("CDATA", TEXT.replace("<router", "<![CDATA[x]]><router", 1), "CDATA"),
+    ("old version", TEXT.replace('version="4.1"', 'version="3"', 1), "version is '3'"),
+]
+
+
+@pytest.mark.parametrize(("content", "told"), [case[1:] for case in STRANGE], ids=lambda _: "")
+def test_strange_files_are_refused_in_one_line(content: str | bytes, told: str) -> None:
+    assert told in refusal(content)
+
+
+def test_nothing_of_simgrid_is_printed_beside_our_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.xml"
+    # SimGrid wants hosts before links; our reader does not mind.
+    zone = '<zone id="fabric" routing="DijkstraCache">'
+    moved = '<link id="early" bandwidth="1GBps" latency="1us" />'
+    path.write_text(TEXT.replace(zone, zone + moved, 1), encoding="utf-8")
+    settings = (f"platform.file={path}", "job.groups=2", "job.steps=5")
+    words = [word for setting in settings for word in ("--set", setting)]
+    assert main(["run", "spare-sound", "--engine", "simgrid", *words]) == 2
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("faultline: ")
+
+
+def test_only_a_regular_file_of_bounded_size_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.xml"
+    os.mkfifo(pipe)
+    endless = tmp_path / "endless.xml"
+    endless.symlink_to("/dev/zero")
+    huge = tmp_path / "huge.xml"
+    with huge.open("wb") as file:
+        file.truncate(10**12)
+    for path, told in ((pipe, "a pipe"), (endless, "a device"), (huge, "larger than 256 MiB")):
+        with pytest.raises(PlatformError, match=told):
+            read_platform(path)
+
+
+@pytest.mark.slow
+def test_a_million_hosts_are_read_or_refused_in_bounded_time(tmp_path: Path) -> None:
+    path = tmp_path / "million.xml"
+    hosts = "".join(f'<host id="gpu-{n}" speed="1Gf"/>\n' for n in range(1_000_000))
+    path.write_text(
+        f'<platform version="4.1"><zone id="z" routing="DijkstraCache">{hosts}</zone></platform>',
+        encoding="utf-8",
+    )
+    with pytest.raises(PlatformError, match="no route leads from"):
+        read_platform(path)

@@ -1,0 +1,78 @@
+"""The cache: within bounds, whoever writes it at once, and emptied when asked."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from faultline.platforms.files import write_file
+from faultline.simulator.cache_folder import cache_directory, clean_cache, keep_within_bounds
+
+from tests.experiments.asking import Ask
+
+
+def fill(shelf: Path, count: int, size_bytes: int = 100) -> None:
+    shelf.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        path = shelf / f"{number:03}.json"
+        write_file(path, b"x" * size_bytes)
+        os.utime(path, (number, number))
+
+
+@pytest.mark.parametrize("bounds", [{"most_files": 5}, {"most_bytes": 500}])
+def test_the_oldest_make_place(bounds: dict[str, int], tmp_path: Path) -> None:
+    fill(tmp_path, 20)
+    keep_within_bounds(tmp_path, **bounds)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"{number:03}.json" for number in range(15, 20)
+    ]
+
+
+def test_what_a_killed_process_left_goes_after_a_while(tmp_path: Path) -> None:
+    old, new = tmp_path / ".old.tmp", tmp_path / ".new.tmp"
+    for path in (old, new):
+        path.touch()
+    long_ago_s = time.time() - 86_400
+    os.utime(old, (long_ago_s, long_ago_s))
+    keep_within_bounds(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".new.tmp"]
+
+
+def test_two_may_write_and_make_place_at_once(tmp_path: Path) -> None:
+    wrong: list[BaseException] = []
+
+    def work(name: str) -> None:
+        try:
+            for number in range(60):
+                write_file(tmp_path / f"{name}-{number}.json", "content")
+                keep_within_bounds(tmp_path, most_files=10)
+        except BaseException as error:
+            wrong.append(error)
+
+    workers = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert wrong == []
+    left = list(tmp_path.iterdir())
+    assert len(left) <= 11
+    assert {path.read_text(encoding="utf-8") for path in left} == {"content"}
+
+
+def test_doctor_empties_what_can_be_made_again_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = cache_directory() / "simgrid-4.1-recipe1" / "simgrid.whl"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("compiled for nine minutes", encoding="utf-8")
+    for shelf in ("probes", "platforms"):
+        fill(cache_directory() / shelf, 3)
+    told = Ask(capsys)("doctor", "--clean")
+    assert told == f"{cache_directory()}: removed 6 files, 0.0 MB\n"
+    assert kept.exists()
+    assert clean_cache() == (0, 0)

@@ -1,0 +1,49 @@
+"""Jobs that would never end say so."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+
+from tests.experiments.asking import Ask
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    return Ask(capsys)
+
+
+@pytest.mark.parametrize(
+    "setting", ["restart.controller_s=1e9", "restart.controller_s=1e8", "job.compute_s=1e9"]
+)
+def test_a_job_that_fails_for_ever_says_so(setting: str, ask: Ask) -> None:
+    began_s = process_time()
+    told = ask.refused("run", "spare-study", "--set", "job.steps=5", "--set", setting)
+    assert "would never end" in told or "fall into one restart" in told
+    assert process_time() - began_s < 20.0
+
+
+def test_the_default_time_limit_is_one_that_no_job_meets() -> None:
+    limit_s = load_scenario("spare-study").job.time_limit_s
+    assert limit_s == pytest.approx(100 * 365.25 * 86_400)
+
+
+def test_a_job_with_many_failures_that_gets_on_is_played_to_its_end(ask: Ask) -> None:
+    words = ("run", "spare-study", "--set", "job.steps=50", "--set", "failures.mtbf_s=100")
+    assert ask.json(*words)["completed_steps"] == 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "limit_s"), [("checkpoint", 10.0), ("spare", 5.0)])
+def test_a_hundred_thousand_groups_are_played_in_seconds(
+    scheme: str, limit_s: float, ask: Ask
+) -> None:
+    began_s = process_time()
+    settings = ["job.groups=100000", "job.steps=1000", f"strategy.name={scheme}"]
+    settings += ["strategy.redundancy=9"] if scheme == "spare" else []
+    words = [word for setting in settings for word in ("--set", setting)]
+    ask.json("run", "spare-study", *words)
+    # Twice what an idle machine may take.
+    assert process_time() - began_s < 2 * limit_s
