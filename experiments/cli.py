@@ -16,7 +16,6 @@ from typing import NoReturn
 from faultline.experiments.commands.arguments import add_common
 from faultline.experiments.commands.parsers import add_parsers
 from faultline.experiments.screen import safe_streams
-from faultline.platforms.errors import one_line
 
 _SIGPIPE_STATUS = 141
 """What a shell reports of a program that a closed pipe has ended: 128 + SIGPIPE."""
@@ -76,6 +75,8 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _told(error: Exception) -> str:
     """Return an error as one line; an error of the system with the file that it is about."""
+    from faultline.platforms.errors import one_line
+
     if isinstance(error, OSError) and error.strerror:
         return one_line(f"{error.filename or 'standard output'}: {error.strerror}")
     return one_line(str(error))
@@ -161,6 +162,8 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage, and exit with status 2."""
+        from faultline.platforms.errors import one_line
+
         self.exit(2, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 

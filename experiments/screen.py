@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from io import TextIOBase
 from typing import Any, TextIO
 
-from faultline.platforms.errors import printable
 from rich.console import Console
 from rich.progress import TextColumn
 from rich.text import Text
@@ -54,8 +53,11 @@ def text_column(pattern: str) -> TextColumn:
 
 def shown(text: str) -> str:
     """Return a text of one or more lines with everything escaped that a terminal would obey."""
-    if text.isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
+    # Its package takes long to be imported, and help needs none of it.
+    from faultline.platforms.errors import printable
+
     return "".join(part if part in "\n\t" else printable(part) for part in _parts(text))
 
 
