@@ -13,7 +13,7 @@ from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.screen import screen_as_wide_as
-from faultline.platforms.files import MEBIBYTE, read_text, write_file
+from faultline.platforms.files import write_file
 from faultline.platforms.graph_import import graph_xml, read_graph
 from faultline.platforms.topology_import import imported_spec, read_matrix, read_switches
 from faultline.platforms.xml_writer import write_text
@@ -50,7 +50,7 @@ def _print(edit: Edit, arguments: argparse.Namespace) -> None:
     if not any(one.change for one in edit.phases):
         console.print("No phase of this job changes.", style="bold")
     for difference in edit.differences:
-        console.print(f"- {difference.text}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"- {difference.text}", soft_wrap=True)
     if not edit.differences:
         console.print("The files say the same.")
 
@@ -70,7 +70,7 @@ def execute_import(arguments: argparse.Namespace) -> int:
         print(f"{arguments.output}: a platform; faultline platform check {arguments.output}")
         return 0
     with explained(arguments.file, "name a graph, or what nvidia-smi topo -m prints"):
-        text = read_text(arguments.file, MEBIBYTE)
+        text = arguments.file.read_text(encoding="utf-8", errors="replace")
     server = read_matrix(text, str(arguments.file))
     switches = None if arguments.switches is None else read_switches(arguments.switches)
     where = str(arguments.file if switches is None else arguments.switches)

@@ -158,7 +158,9 @@ def faultline(shell: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("words", ["scenario list", "plan --help"])
+@pytest.mark.parametrize(
+    "words", ["plan --help", pytest.param("scenario list", marks=pytest.mark.slow)]
+)
 def test_a_full_or_closed_output_is_an_error(words: str) -> None:
     for where, told in ((">/dev/full", "No space left on device"), (">&-", "closed; send it")):
         ended = faultline(f"{words} {where}")
@@ -168,6 +170,7 @@ def test_a_full_or_closed_output_is_an_error(words: str) -> None:
         assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_closed_errors_do_not_get_into_the_output() -> None:
     ended = faultline("scenario list 2>&-")
     assert (ended.returncode, ended.stderr) == (0, "")

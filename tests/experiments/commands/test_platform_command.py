@@ -173,7 +173,7 @@ class TestCheck:
                 "names 'gpu-1', which",
             ),
             (r"</zone>", "", "is no well-formed XML"),
-            (r'routing="DijkstraCache"', 'routing="Nonsense"', "SimGrid rejects it"),
+            (r'routing="DijkstraCache"', 'routing="Nonsense"', "routing is 'Nonsense'"),
         ],
     )
     def test_a_broken_file_is_explained(
