@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.screen import QUIET, Screen
+from faultline.experiments.runs.player import QUIET, message_console
 
 from tests.experiments.asking import Ask
 
@@ -28,9 +28,9 @@ def test_quiet_counts_before_and_after_the_command(
 ) -> None:
     monkeypatch.setenv(QUIET, "")
     monkeypatch.delenv(QUIET)
-    assert not Screen(stderr=True).quiet
+    assert not message_console().quiet
     assert main(words) == 0
-    assert Screen(stderr=True).quiet
+    assert message_console().quiet
     assert "spare-study" in capsys.readouterr().out
 
 
