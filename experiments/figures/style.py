@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from io import BytesIO
+from math import log10
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,14 @@ from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogFormatterMathtext,
+    LogLocator,
+    NullFormatter,
+    NullLocator,
+)
 from numpy.typing import ArrayLike
 
 # Its other name, until everybody uses that of `palette`.
@@ -102,12 +110,36 @@ def figure_style() -> Iterator[None]:
 def save_figure(figure: Figure, path: Path) -> Path:
     """Save a figure, as its file's ending says, and close it."""
     drawn = BytesIO()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            _write_powers_plainly(axis)
     try:
         figure.savefig(drawn, format=path.suffix.removeprefix(".") or None)
     finally:
         plt.close(figure)
     write_file(path, drawn.getvalue())
     return path
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _write_powers_plainly(axis: XAxis | YAxis) -> None:
+    """Write powers of ten without mathtext, which is off: texts from files might be it."""
+    if isinstance(axis.get_major_formatter(), LogFormatterMathtext):
+        axis.set_major_formatter(FuncFormatter(_power_text))
+        low, high = sorted(axis.get_view_interval())
+        # Where there is no power of ten to read, what lies between has to do.
+        plain = FuncFormatter(_power_text) if high < 10 * low else NullFormatter()
+        axis.set_minor_formatter(plain)
+
+
+def _power_text(value: float, _place: int | None = None) -> str:
+    exponent = log10(value) if value > 0 else 0.0
+    if value <= 0 or abs(exponent - round(exponent)) > 1e-6:
+        return f"{value:g}"
+    power = round(exponent)
+    return f"{value:g}" if -3 < power < 5 else f"10{str(power).translate(_RAISED)}"
 
 
 PANELS_A_ROW = 3

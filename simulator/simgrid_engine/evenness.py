@@ -72,17 +72,30 @@ def _edges(groups: Groups, near: int, far: int) -> list[Edge]:
 
 
 def longest_flow_s(flows: Sequence[tuple[str, str, int]]) -> float:
-    """Return the seconds until some flows have arrived, were all as large as the largest.
+    """Return the seconds until some flows have arrived: the fullest link is busy all the time.
 
     Parameters
     ----------
     flows : sequence of (str, str, int)
         Sender, receiver and bytes of each.
     """
-    if not flows:
-        return 0.0
-    latency_s, s_per_byte = _way([flow[:2] for flow in flows])
-    return latency_s + max(flow[2] for flow in flows) * s_per_byte
+    latest_s, longest_s = 0.0, 0.0
+    busy_s: dict[str, float] = {}
+    for near, far, size_bytes in flows:
+        links, latency_s = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
+        latest_s = max(latest_s, latency_s)
+        for link in links:
+            each_s = size_bytes / link.bandwidth
+            if _is_shared(link):
+                each_s = busy_s[link.name] = busy_s.get(link.name, 0.0) + each_s
+            longest_s = max(longest_s, each_s)
+    return latest_s + longest_s
+
+
+def _is_shared(link: simgrid.Link) -> bool:
+    """Whether flows share it: a fat pipe limits each flow for itself."""
+    policy: object = link.get_sharing_policy()
+    return policy != simgrid.Link.SharingPolicy.FATPIPE
 
 
 def _way(edges: Iterable[Edge]) -> tuple[float, float]:
@@ -97,10 +110,8 @@ def _way(edges: Iterable[Edge]) -> tuple[float, float]:
         links, latency_s = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
         latest_s = max(latest_s, latency_s)
         for link in links:
-            # A fat pipe limits each flow for itself.
-            shared = link.get_sharing_policy() != simgrid.Link.SharingPolicy.FATPIPE
             per_byte = 1.0 / link.bandwidth
-            if shared:
+            if _is_shared(link):
                 per_byte = busy[link.name] = busy.get(link.name, 0.0) + per_byte
             largest = max(largest, per_byte)
     return latest_s, largest

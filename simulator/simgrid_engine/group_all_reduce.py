@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from math import inf
 
 import simgrid
@@ -53,7 +54,9 @@ class GroupAllReduce:
             for place, ring in enumerate(self._rings):
                 host = simgrid.Host.by_name(ring.hosts[member])
                 body = self._body(ring, member, on_end)
-                self._actors.append(host.add_actor(f"all-reduce-{member}-{place}", body))
+                # One may die at this very moment: while others are started, its host goes off.
+                with suppress(simgrid.HostFailureException):
+                    self._actors.append(host.add_actor(f"all-reduce-{member}-{place}", body))
 
     def stop(self) -> None:
         """End what is left of it, with all its messages."""

@@ -42,7 +42,7 @@ class GroupState:
     def flows(self, moves: Sequence[SentMove]) -> list[Flow]:
         """Return the flows of some moves: from the GPUs of a stage to those that lack its state."""
         flows = []
-        for move, sender in moves:
+        for move, sender in self._on_one_rail(moves):
             to = self._hosts_of(move.group, move.receiver, move.stages)
             if sender is None:
                 away = [self.storage] * bool(self.storage)
@@ -57,6 +57,24 @@ class GroupState:
                 if away
             ]
         return flows
+
+    def _on_one_rail(self, moves: Sequence[SentMove]) -> Sequence[SentMove]:
+        """Return the moves that a host plays that stands for several GPUs: those of one of them.
+
+        Stages are on other GPUs of a group, each with an adapter of its own: the one that receives
+        most takes longest.
+        """
+        if self.gpus_per_group <= len(self.hosts[0]):
+            return moves
+        received: dict[tuple[int, int], float] = {}
+        for move, _ in moves:
+            place = move.group, move.receiver
+            received[place] = received.get(place, 0.0) + move.share
+        fullest = {group: max(r for r in received if r[0] == group) for group, _ in received}
+        for place, share in received.items():
+            if share > received[fullest[place[0]]]:
+                fullest[place[0]] = place
+        return [one for one in moves if (one.move.group, one.move.receiver) in fullest.values()]
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return what arrives at all receivers together, in bytes."""

@@ -169,3 +169,10 @@ def test_standbys_run_out_and_are_there_again_after_a_repair(tmp_path: Path) -> 
     late = never["restarts"] - 2
     assert late > 3
     assert never["restart_s"] == pytest.approx(never["restarts"] * each_s + late * 600.0)
+
+
+def test_a_host_that_stands_for_a_whole_group_plays_its_fullest_gpu() -> None:
+    """Stages are on different GPUs, each with its own adapter: only what one receives adds up."""
+    state = GroupState([["gpu-0"], ["gpu-1"], ["gpu-2"]], 100.0, 32)
+    moves = sent_moves([Move(0, 0, 1, 4), Move(0, 0, 2, 4), Move(0, 3, 3, 4)], 3, range(3))
+    assert state.flows(moves) == [("gpu-1", "gpu-0", 100)] * 2
