@@ -266,10 +266,16 @@ class ReplayEngine:
         coming = [group for group in range(phase.groups) if group not in phase.absent]
         begins_anew = rules.failure_in_restart == "begins-anew"
         failures: list[tuple[float, int]] = []
+        failed = [
+            group
+            for group in range(phase.groups)
+            if group not in self._dropped and next_failure_s[group] <= start_s
+        ]
+        restart_s += self._recovery_times.repair_s(clocks.due(group) for group in failed)
+        for group in failed:
+            clocks.take(group, start_s)
         end_s = start_s + restart_s
         for group in range(phase.groups):
-            if group not in self._dropped and next_failure_s[group] <= start_s:
-                clocks.take(group, start_s)
             clocks.take_while_down(group, start_s)
         for group in coming:
             begun_s = start_s
