@@ -56,8 +56,10 @@ class Kind:
     restart_s: float = 0.0
 
 
-def scattered(kinds: Sequence[Kind], span_s: float, rng: np.random.Generator) -> list[Incident]:
-    """Return the incidents of a run at random moments: a Poisson process of known number.
+def scattered(
+    kinds: Sequence[Kind], span_s: float, restart_s: float, rng: np.random.Generator
+) -> list[Incident]:
+    """Return the incidents of a run at random moments at which it is up.
 
     Parameters
     ----------
@@ -65,19 +67,25 @@ def scattered(kinds: Sequence[Kind], span_s: float, rng: np.random.Generator) ->
         What happened how often.
     span_s : float
         Length of the run, in seconds.
+    restart_s : float
+        The run's own restart, in seconds.
     rng : numpy.random.Generator
         Where chance comes from.
     """
-    found = [
-        Incident(
-            float(rng.uniform(0.0, span_s)),
-            kind.cause,
-            float(rng.uniform(*kind.detect_s) + rng.uniform(*kind.locate_s)) + kind.restart_s,
-        )
-        for kind in kinds
-        for _ in range(kind.count)
+    causes = rng.permutation([kind.cause for kind in kinds for _ in range(kind.count)])
+    by_cause = {kind.cause: kind for kind in kinds}
+    downs_s = [
+        float(rng.uniform(*by_cause[cause].detect_s) + rng.uniform(*by_cause[cause].locate_s))
+        + by_cause[cause].restart_s
+        for cause in causes
     ]
-    return sorted(found)
+    up_s = np.sort(rng.uniform(0.0, span_s - sum(downs_s) - len(downs_s) * restart_s, len(causes)))
+    down_before_s = 0.0
+    found = []
+    for cause, at_s, down_s in zip(causes, up_s, downs_s, strict=True):
+        found.append(Incident(float(at_s) + down_before_s, str(cause), down_s))
+        down_before_s += down_s + restart_s
+    return found
 
 
 def even(gap_s: float, count: int, cause: str = "failure") -> list[Incident]:

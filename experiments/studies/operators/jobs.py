@@ -32,7 +32,7 @@ _NEVER_S = 1e12
 
 def loop_jobs() -> list[LoopJob]:
     """Return all of them."""
-    sections = (_rsc, _ft_hsdp, _byterobust, _blocking, _llama, _megascale, _gemini)
+    sections = (_rsc, _torchft, _ft_hsdp, _byterobust, _blocking, _llama, _megascale, _gemini)
     others = (_opt, _olmo, _planned_moves, _spare_nodes)
     return [job for section in (*sections, *others) for job in section()]
 
@@ -74,6 +74,46 @@ def _rsc() -> Iterator[LoopJob]:
         yield LoopJob(
             f"A6 {gpus:,} GPUs", "hours", days, 10.0, 3600.0, 0.0, mtbf_s=mtbf_s, measure="mttf_h"
         )
+
+
+def _torchft() -> Iterator[LoopJob]:
+    """B by the loop's replica drop, without a quorum: who is lost is away for 24 s."""
+    groups = 30
+    kills = {"B1": (1100, 60.0, 60.0), "B2": (1015, 0.0, 30.0)}
+    for row, (count, least_s, most_s) in kills.items():
+        span_s = count * (least_s + most_s) / 2
+        for error_s, (quantity, measure) in product(
+            (0.0, 5.0), (("commits", "commits"), ("mean groups", "mean_groups"))
+        ):
+            yield LoopJob(
+                f"{row} loop",
+                quantity,
+                span_s / DAY_S,
+                9.0,
+                _NEVER_S,
+                24.0,
+                draw=partial(_with_gaps, count, least_s, most_s),
+                measure=measure,
+                scheme="replica-drop",
+                groups=groups,
+                # Each but the first.
+                components=tuple(f"gpu-{8 * (1 + 7 * one % 29)}" for one in range(29)),
+                sweep=f"error after {error_s:g} s",
+                changes={
+                    **EVERY_STEP_KEPT,
+                    "restart.controller_s": 1.0 + error_s,
+                    "rejoin.when": "at-checkpoint",
+                    "rejoin.repair_s": 24.0,
+                    "rejoin.time_s": 0.0,
+                },
+            )
+
+
+def _with_gaps(
+    count: int, least_s: float, most_s: float, rng: np.random.Generator
+) -> list[Incident]:
+    times_s = np.cumsum(rng.uniform(least_s, most_s, count))
+    return [Incident(float(time_s), "kill", 0.0) for time_s in times_s]
 
 
 _REPLICAS, _GAP_S, _STEP_S = 12, 18 * MINUTE_S, 20.0
@@ -149,9 +189,9 @@ def _byterobust() -> Iterator[LoopJob]:
                 "ETTR",
                 days,
                 20.0,
-                _NEVER_S,
+                10 * MINUTE_S,
                 0.0,
-                draw=partial(scattered, kinds, days * DAY_S),
+                draw=partial(scattered, kinds, days * DAY_S, 0.0),
                 components=("gpu-0", "gpu-8"),
                 sweep=sweep,
                 changes=EVERY_STEP_KEPT,
@@ -205,7 +245,12 @@ def _llama() -> Iterator[LoopJob]:
             interval_min * MINUTE_S,
             restart_min * MINUTE_S,
             float(write_s),
-            draw=partial(scattered, (Kind("failure", failures),), (days - planned_days) * DAY_S),
+            draw=partial(
+                scattered,
+                (Kind("failure", failures),),
+                (days - planned_days) * DAY_S,
+                restart_min * MINUTE_S,
+            ),
             factor=(days - planned_days) / days,
             sweep=f"restart {restart_min} min, interval {interval_min} min, write {write_s} s",
         )
@@ -227,7 +272,7 @@ def _megascale() -> Iterator[LoopJob]:
             10.0,
             10 * MINUTE_S,
             5 * MINUTE_S,
-            draw=partial(scattered, kinds, span_s),
+            draw=partial(scattered, kinds, span_s, 5 * MINUTE_S),
             sweep=f"{weeks} weeks, {restarts} restarts, {manual_h} h by hand",
         )
 
@@ -270,7 +315,7 @@ def _opt() -> Iterator[LoopJob]:
             60.0,
             interval_h * HOUR_S,
             0.0,
-            draw=partial(scattered, kinds, 56 * DAY_S),
+            draw=partial(scattered, kinds, 56 * DAY_S, 0.0),
             sweep=f"{hours} h a restart, a checkpoint every {interval_h} h",
         )
 
@@ -287,7 +332,7 @@ def _olmo() -> Iterator[LoopJob]:
             10.0,
             HOUR_S,
             mean_s,
-            draw=partial(scattered, (Kind("stop", stops),), days * DAY_S),
+            draw=partial(scattered, (Kind("stop", stops),), days * DAY_S, mean_s),
             measure="availability",
             sweep=f"{days:g} days, {stops} stops",
             changes={"recovery.spread": spread},
@@ -303,8 +348,8 @@ def _planned_moves() -> Iterator[LoopJob]:
         "F2",
         "ETTR",
         1.0,
-        5.0,
-        _NEVER_S,
+        0.5,
+        10 * MINUTE_S,
         moved_s,
         draw=lambda rng: even(600.0, 140, "planned move"),
         components=("gpu-0", "gpu-8"),
@@ -332,4 +377,5 @@ def _spare_nodes() -> Iterator[LoopJob]:
             cluster.restart_s,
             write_s,
             draw=partial(incidents, cluster, days * DAY_S),
+            seeds=20,
         )

@@ -58,8 +58,9 @@ class LoopJob:
     draw : callable or None
         Draws the incidents.
     measure : str
-        The column of the record; or "mttf_h", hours from failure to failure, or "reconfiguring",
-        the share of the time in which groups leave.
+        The column of the record; or "mttf_h", hours from failure to failure; "reconfiguring",
+        the share of the time in which groups leave; "commits", that of steps without a loss; or
+        "mean_groups" in them.
     factor : float
         What the value is multiplied with: the part of a step, or of the run, that counts.
     sweep : str
@@ -72,6 +73,8 @@ class LoopJob:
         What incidents strike, in turn.
     changes : mapping
         Further keys of the scenario.
+    seeds : int or None
+        How many runs, at least; as many as the study's if None.
     """
 
     setting: str
@@ -90,6 +93,7 @@ class LoopJob:
     groups: int = 2
     components: Sequence[str] = ("job",)
     changes: Mapping[str, Any] = field(default_factory=dict)
+    seeds: int | None = None
 
     def scenario_keys(self, trace: Path | None) -> dict[str, Any]:
         """Return the keys of its scenario; `trace` is the file of its incidents."""
@@ -149,12 +153,15 @@ def play(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
         job.point(seed, number, folder)
         for number, job in enumerate(jobs)
         # What nothing is drawn for needs no second seed.
-        for seed in range(stage.seeds if job.draw or job.mtbf_s else 1)
+        for seed in range(max(stage.seeds, job.seeds or 0) if job.draw or job.mtbf_s else 1)
     ]
     runs = stage.runs("runs", points)
     measured = runs.assign(
         mttf_h=runs.time_s / runs.failures.clip(lower=1) / HOUR_S,
         reconfiguring=runs.reconfigure_s / runs.time_s,
+        commits=runs.played_steps
+        / (runs.played_steps + runs.failures - runs.failures_while_down),
+        mean_groups=runs.groups * runs.completed_steps / runs.played_steps,
         scheme=runs.strategy,
     )
     values = [row[row["measure"]] * row["factor"] for row in measured.to_dict(orient="records")]

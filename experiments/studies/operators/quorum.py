@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from math import ceil, inf
+from math import ceil, exp, inf
 
 import numpy as np
 
@@ -215,3 +215,29 @@ def play_stress(
         Steps after which it ends.
     """
     return _Play(rules, iter(kills_s), rng).run(most_steps)
+
+
+def gain_of_rare_averaging(rules: Rules, gap_s: float, steps: int, each_step: StressRun) -> float:
+    """Return the tokens a second of averaging every so many steps, over those of each step.
+
+    Groups ask for a quorum only when they average: one that is killed loses its round, and one that
+    is killed while they average takes the round of all with it.
+
+    Parameters
+    ----------
+    rules : Rules
+        How the groups agree.
+    gap_s : float
+        Mean time between kills, in seconds.
+    steps : int
+        Steps of a round.
+    each_step : StressRun
+        What comes of averaging at each step under the same kills.
+    """
+    inner_s = rules.step_s - rules.averaging_s
+    round_s = steps * inner_s + rules.averaging_s
+    alone = exp(-(round_s + rules.start_s) / (gap_s * rules.groups))
+    together = exp(-rules.averaging_s / gap_s)
+    rate = steps / round_s * alone * together
+    trained = each_step.taking_part / each_step.groups
+    return rate / (trained / each_step.elapsed_s)
