@@ -6,7 +6,7 @@ to what is worst.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import product
 
@@ -20,7 +20,7 @@ from faultline.experiments.studies.operators.incidents import (
     even,
     scattered,
 )
-from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT, LoopJob
+from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT, Draw, LoopJob
 from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
 from faultline.strategies.closed_forms.ettr import job_failures_per_s
 
@@ -70,7 +70,7 @@ def _rsc() -> Iterator[LoopJob]:
         yield job("A5", gpus, RSC_1, (60, 5), 100.0, queue_min, sweep)
     for gpus in (1024, 16_384, 131_072):
         mtbf_s = 1.0 / job_failures_per_s(gpus / 8, RSC_1)
-        days = 400 * mtbf_s / DAY_S
+        days = 1000 * mtbf_s / DAY_S
         yield LoopJob(
             f"A6 {gpus:,} GPUs", "hours", days, 10.0, 3600.0, 0.0, mtbf_s=mtbf_s, measure="mttf_h"
         )
@@ -128,8 +128,8 @@ def _at_random(mean_s: float, span_s: float, rng: np.random.Generator) -> list[I
 def _ft_hsdp() -> Iterator[LoopJob]:
     """C: a failure every 18 min. The broken step is part of what a failure takes."""
     days = 10.0
-    draws = {
-        "": lambda rng: even(_GAP_S, int(days * DAY_S / _GAP_S)),
+    draws: Mapping[str, Draw] = {
+        "": lambda _: even(_GAP_S, int(days * DAY_S / _GAP_S)),
         " exponential gaps": partial(_at_random, _GAP_S, days * DAY_S),
     }
     for gaps, draw in draws.items():
@@ -235,7 +235,7 @@ def _blocking() -> Iterator[LoopJob]:
 def _llama() -> Iterator[LoopJob]:
     """E1: 419 failures at random; 47 stops that are planned lose a restart and a write each."""
     days, failures, planned = 54.0, 419, 47
-    for restart_min, interval_min, write_s in product((3, 9, 15), (5, 30, 60), (0, 60)):
+    for restart_min, interval_min, write_s in product((3, 15), (5, 20, 60), (0, 60)):
         planned_days = planned * (restart_min * MINUTE_S + write_s) / DAY_S
         yield LoopJob(
             "E1",
@@ -279,7 +279,7 @@ def _megascale() -> Iterator[LoopJob]:
 
 def _gemini() -> Iterator[LoopJob]:
     """E3: 33 slices; one leaves, and the others train on at 97 %."""
-    days, slices, step_s = 20.0, 33, 5.0
+    days, slices, step_s = 8.0, 33, 5.0
     for stops, stall_s in product((2, 4, 6), (20.0, 55.0, 90.0)):
         yield LoopJob(
             "E3",
@@ -351,7 +351,7 @@ def _planned_moves() -> Iterator[LoopJob]:
         0.5,
         10 * MINUTE_S,
         moved_s,
-        draw=lambda rng: even(600.0, 140, "planned move"),
+        draw=lambda _: even(600.0, 140, "planned move"),
         components=("gpu-0", "gpu-8"),
         changes=EVERY_STEP_KEPT,
     )
@@ -360,8 +360,9 @@ def _planned_moves() -> Iterator[LoopJob]:
 def _spare_nodes() -> Iterator[LoopJob]:
     """G3: 128 nodes and 4 spares for 28 days."""
     days = 28.0
-    variants = {f"G3 {minutes}": (minutes, 300.0, Cluster()) for minutes in (10, 30, 90, 240)}
-    variants |= {f"G3 {minutes}": (minutes, 300.0, Cluster()) for minutes in (15, 60, 300)}
+    variants: dict[str, tuple[float, float, Cluster]] = {
+        f"G3 {minutes}": (minutes, 300.0, Cluster()) for minutes in (10, 30, 90, 240, 15, 60, 300)
+    }
     variants |= {
         "G3 no spares": (30, 300.0, Cluster(spares=0)),
         "G3 saves of 0.5 min every 29.5": (29.5, 30.0, Cluster()),
@@ -377,5 +378,5 @@ def _spare_nodes() -> Iterator[LoopJob]:
             cluster.restart_s,
             write_s,
             draw=partial(incidents, cluster, days * DAY_S),
-            seeds=20,
+            seeds=12,
         )

@@ -159,8 +159,7 @@ def play(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
     measured = runs.assign(
         mttf_h=runs.time_s / runs.failures.clip(lower=1) / HOUR_S,
         reconfiguring=runs.reconfigure_s / runs.time_s,
-        commits=runs.played_steps
-        / (runs.played_steps + runs.failures - runs.failures_while_down),
+        commits=runs.played_steps / (runs.played_steps + runs.failures - runs.failures_while_down),
         mean_groups=runs.groups * runs.completed_steps / runs.played_steps,
         scheme=runs.strategy,
     )

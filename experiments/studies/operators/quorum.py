@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from math import ceil, exp, inf
+from math import exp, inf
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Rules:
     start_s: float = 8.0
     beats_s: float = 4.0
     join_timeout_s: float = 10.0
-    error_s: float = 2.5
+    error_s: float = 5.0
     poll_s: float = 5.0
     silence_s: float = 5.0
     tick_s: float = 0.1
@@ -134,29 +134,34 @@ class _Play:
                 number for number, one in enumerate(self.groups) if one.asks_from_s <= given_s
             }
             trained = [number for number in present if self.groups[number].has_weights]
-            end_s, broken = self._step(now_s, given_s, present, present != members)
+            regroups = present != members or len(trained) < len(present)
+            end_s, broken = self._step(now_s, given_s, present, regroups)
             members = present
             now_s = end_s
-            if broken:
-                continue
-            committed += 1
-            taking_part += len(trained)
             for number in present:
-                self.groups[number].has_weights = True
+                # A step in vain leaves the weights as they were copied.
+                one = self.groups[number]
+                one.has_weights |= one.launched_s <= given_s
+            if not broken:
+                committed += 1
+                taking_part += len(trained)
         return StressRun(steps, committed, self.killed, now_s, taking_part, self.rules.groups)
 
     def _quorum_s(self, asked_s: float) -> float:
         """Return when the quorum is given that is asked for at `asked_s`, killing on the way."""
         rules, at_s = self.rules, asked_s
+        patience_s = asked_s + rules.join_timeout_s
         while True:
             self._kill_until(at_s)
-            waited_for = [
-                one for one in self.groups if one.heard_from_s <= at_s < one.asks_from_s
+            expected_s = [
+                one.asks_from_s for one in self.groups if one.heard_from_s <= at_s < one.asks_from_s
             ]
-            silent = [end_s for end_s in self.silent_from_s if end_s > at_s]
-            if not (waited_for or silent) or at_s >= asked_s + rules.join_timeout_s:
+            expected_s += (end_s for end_s in self.silent_from_s if end_s > at_s)
+            if not expected_s or at_s >= patience_s:
                 return at_s
-            at_s += rules.tick_s
+            # Nothing changes before the first of them, or the next kill; then it looks again.
+            changes_s = min(*expected_s, self.next_kill_s, patience_s)
+            at_s = max(at_s, changes_s) + rules.tick_s
 
     def _step(
         self, now_s: float, given_s: float, present: set[int], regroups: bool
@@ -182,15 +187,13 @@ class _Play:
         """Kill a group that is up or starting, but never the first; return which."""
         rules, at_s = self.rules, self.next_kill_s
         alive = [
-            number
-            for number, one in enumerate(self.groups)
-            if number and one.launched_s <= at_s
+            number for number, one in enumerate(self.groups) if number and one.launched_s <= at_s
         ]
         number = int(self.rng.choice(alive))
         if self.groups[number].heard_from_s <= at_s:
             self.silent_from_s = [end_s for end_s in self.silent_from_s if end_s > at_s]
             self.silent_from_s.append(at_s + rules.silence_s)
-        launched_s = (ceil(at_s / rules.poll_s)) * rules.poll_s
+        launched_s = at_s + float(self.rng.uniform(0.0, rules.poll_s))
         asks_s = launched_s + rules.start_s
         self.groups[number] = _Group(asks_s - rules.beats_s, asks_s, launched_s, False)
         self.killed += 1

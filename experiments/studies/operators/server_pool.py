@@ -114,9 +114,7 @@ class _Play:
         left_s = whole_s = pool.compute_days * _DAY_S
         self._select()
         while True:
-            rates = [
-                count * rate for count, rate in zip(self._job, pool.rates, strict=True)
-            ]
+            rates = [count * rate for count, rate in zip(self._job, pool.rates, strict=True)]
             until_s = rng.exponential(1.0 / sum(rates)) if sum(rates) else inf
             if until_s >= left_s:
                 elapsed_s = self._now_s + left_s

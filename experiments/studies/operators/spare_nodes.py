@@ -85,7 +85,8 @@ def incidents(cluster: Cluster, span_s: float, rng: np.random.Generator) -> list
 
     An incident is down until it is detected and, if it takes a node, until there is another one.
     """
-    nodes, found, up_s = _Nodes(cluster), [], 0.0
+    nodes, up_s = _Nodes(cluster), 0.0
+    found: list[Incident] = []
     while True:
         rates = np.array([cluster.failures_per_s(node) for node in nodes.running])
         total = float(rates.sum()) + 1.0 / cluster.job_mtbf_s

@@ -76,7 +76,9 @@ class OperatorsStudy(Study):
         table = results["verdicts"]
         counts = table.verdict.value_counts()
         missed = table[table.verdict == "outside"]
-        told = "; ".join(f"{one.setting} {one.quantity} ({one.scheme})" for one in missed.itertuples())
+        told = "; ".join(
+            f"{one.setting} {one.quantity} ({one.scheme})" for one in missed.itertuples()
+        )
         judged = sum(int(counts.get(name, 0)) for name in ("inside", "partly", "outside"))
         met = int(counts.get("inside", 0))
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -68,22 +68,17 @@ def _judged(output: Output, scheme: str, mine: pd.DataFrame) -> Verdict:
     hits = ""
     if len(by_sweep) > 1:
         low, high = float(by_sweep.min()), float(by_sweep.max())
-        row = Row(*row_fields(row)[:-3], low, high, output.unit)
+        row = replace(row, low=low, high=high)
         if output.published is not None:
             hits = str((by_sweep - output.published).abs().idxmin())
     verdict, off = _verdict(output, row)
     return Verdict(row, verdict, off, hits, output.note)
 
 
-def row_fields(row: Row) -> list[Any]:
-    """Return the values of a row, in the order of its fields."""
-    return list(row.as_dict().values())
-
-
 def _verdict(output: Output, row: Row) -> tuple[str, float | None]:
     published = output.published
     if published is None:
-        return "withheld", None
+        return ("not published" if output.verdict == "ours" else "withheld"), None
     if output.verdict == "unknown":
         return "unknown", None
     if output.verdict == "at least":
