@@ -143,8 +143,9 @@ def test_a_trace_that_is_repeated(tmp_path: Path) -> None:
 
 
 def test_a_restart_waits_for_the_repair_of_what_has_failed(tmp_path: Path) -> None:
-    """Two groups fail together, for 700 s and for nobody knows how long: the restart of 300 s
-    begins 700 s later. The third fails in passing.
+    """Two groups fail together, one for 700 s: the restart of 300 s begins 700 s later.
+
+    The third fails in passing.
     """
     path = tmp_path / "trace.csv"
     rows = ["500,gpu-3,a,700", "500,gpu-9,b,", "900,gpu-40,c,5000"]

@@ -378,5 +378,5 @@ def _spare_nodes() -> Iterator[LoopJob]:
             cluster.restart_s,
             write_s,
             draw=partial(incidents, cluster, days * DAY_S),
-            seeds=12,
+            seeds=24,
         )

@@ -181,7 +181,7 @@ POOLS: Mapping[str, Pool] = {
 
 
 def _runs(row: str, full: bool) -> int:
-    return 30 if full else (20 if row.startswith("G2") else 6)
+    return 30 if full else (10 if row.startswith("G2") else 5)
 
 
 def play_servers(asked: tuple[str, int]) -> list[Sample]:

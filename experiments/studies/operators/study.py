@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Draw, Results, Row, Study
-from faultline.experiments.studies.operators import figures, loop, models
+from faultline.experiments.studies.operators import figures, loop, models, scale
 from faultline.experiments.studies.operators.bloom import bloom_jobs, bloom_rows
 from faultline.experiments.studies.operators.jobs import loop_jobs
 from faultline.experiments.studies.operators.published import outputs
@@ -42,20 +42,30 @@ class OperatorsStudy(Study):
         samples = pd.concat([played, models.play(stage)], ignore_index=True)
         judged = list(verdicts(outputs(), samples))
         table = pd.DataFrame([one.as_dict() for one in judged])
-        return {"verdicts": table, "samples": samples, "rows": [one.row for one in judged]}
+        return {
+            "verdicts": table,
+            "samples": samples,
+            "scale": scale.play(stage),
+            "rows": [one.row for one in judged],
+        }
 
     def rows(self, results: Results) -> Iterator[Row]:
-        """Return every output."""
+        """Return every output, and the goodput of every scheme at scale."""
         yield from results["rows"]
+        yield from scale.rows(results["scale"])
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return every output with its verdict; what is not there is null."""
         table = results["verdicts"].astype(object)
-        return list(table.where(table.notna(), None).to_dict(orient="records"))
+        judged = list(table.where(table.notna(), None).to_dict(orient="records"))
+        return [*judged, *(row.as_dict() for row in scale.rows(results["scale"]))]
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return published shares beside simulated ones."""
-        return {"operators.png": partial(figures.draw_agreement, results["verdicts"])}
+        """Return published shares beside simulated ones, and goodput at scale."""
+        return {
+            "operators.png": partial(figures.draw_agreement, results["verdicts"]),
+            "operators-scale.png": partial(figures.draw_scale, results["scale"]),
+        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
         """Show a table a section."""
@@ -70,6 +80,7 @@ class OperatorsStudy(Study):
                 {"unit": ""},
                 "; ".join(dict.fromkeys(note for note in mine.note if note)),
             )
+        yield scale.printed(results["scale"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how many are met, and which are not."""
