@@ -379,5 +379,5 @@ def _spare_nodes() -> Iterator[LoopJob]:
             write_s,
             draw=partial(incidents, cluster, days * DAY_S),
             # The fewer checkpoints, the less is played, and the more chance there is in it.
-            seeds=100 if interval_min >= 60 else 24,
+            seeds=48 if interval_min >= 60 else 16,
         )

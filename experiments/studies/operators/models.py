@@ -152,7 +152,7 @@ def play_quorum(asked: tuple[str, Rules, int]) -> list[Sample]:
         (row, name, "quorum", swept, seed, measure(run)) for name, measure in measures.items()
     ]
     gain = gain_of_rare_averaging(rules, float(gaps_s.mean()), 40, run)
-    return [*found, ("B3", "goodput", "quorum", f"{row}'s kills, {swept}", seed, gain)]
+    return [*found, ("B3", "tokens/s", "quorum", f"{row}'s kills, {swept}", seed, gain)]
 
 
 _PAYOFF = Pool(

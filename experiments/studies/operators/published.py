@@ -69,7 +69,7 @@ def _torchft() -> Iterator[Output]:
             value, within, unit = values[quantity]
             known = published if row == "B1" else None
             yield Output(f"{row} loop", quantity, known, within, note=_LOOP, unit=unit)
-    yield Output("B3", "goodput", None, verdict="band", note="swept: averaging, gap of kills")
+    yield Output("B3", "tokens/s", None, verdict="band", note="swept: averaging, gap of kills")
 
 
 def _blocked() -> Iterator[Output]:

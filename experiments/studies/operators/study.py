@@ -93,7 +93,7 @@ class OperatorsStudy(Study):
         judged = sum(int(counts.get(name, 0)) for name in ("inside", "partly", "outside"))
         met = int(counts.get("inside", 0))
         return [
-            f"{met} of {judged} published outputs are met, {counts.get('partly', 0)} for part of "
+            f"{met} of {judged} comparisons with published values are met, {counts.get('partly', 0)} for part of "
             f"what is swept; {counts.get('calibrated', 0)} more have chosen something, "
             f"{counts.get('withheld', 0)} are predicted. Missed: {told or 'none'}."
         ]

@@ -305,4 +305,4 @@ def test_the_whole_study(stage: Stage, saved_bytes: Callable[[Figure], int]) -> 
     records = study.records(results, rows)
     assert {one["published"] for one in records if one["verdict"] == "withheld"} == {None}
     assert saved_bytes(draw_agreement(table)) > 20_000
-    assert "published outputs are met" in study.headline(results, rows)[0]
+    assert "comparisons with published values are met" in study.headline(results, rows)[0]
