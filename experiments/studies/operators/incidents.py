@@ -33,7 +33,7 @@ class Incident(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class IncidentKind:
     """Incidents of one kind in a run.
 
     Attributes
@@ -57,13 +57,13 @@ class Kind:
 
 
 def scattered(
-    kinds: Sequence[Kind], span_s: float, restart_s: float, rng: np.random.Generator
+    kinds: Sequence[IncidentKind], span_s: float, restart_s: float, rng: np.random.Generator
 ) -> list[Incident]:
     """Return the incidents of a run at random moments at which it is up.
 
     Parameters
     ----------
-    kinds : sequence of Kind
+    kinds : sequence of IncidentKind
         What happened how often.
     span_s : float
         Length of the run, in seconds.

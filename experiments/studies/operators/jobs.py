@@ -16,11 +16,11 @@ from faultline.experiments.studies.operators.incidents import (
     HOUR_S,
     MINUTE_S,
     Incident,
-    Kind,
+    IncidentKind,
     even,
     scattered,
 )
-from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT, Draw, LoopJob
+from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT, DrawIncidents, LoopJob
 from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
 from faultline.strategies.closed_forms.ettr import job_failures_per_s
 
@@ -128,7 +128,7 @@ def _at_random(mean_s: float, span_s: float, rng: np.random.Generator) -> list[I
 def _ft_hsdp() -> Iterator[LoopJob]:
     """C: a failure every 18 min. The broken step is part of what a failure takes."""
     days = 10.0
-    draws: Mapping[str, Draw] = {
+    draws: Mapping[str, DrawIncidents] = {
         "": lambda _: even(_GAP_S, int(days * DAY_S / _GAP_S)),
         " exponential gaps": partial(_at_random, _GAP_S, days * DAY_S),
     }
@@ -179,10 +179,10 @@ def _byterobust() -> Iterator[LoopJob]:
             ("2 to 15 min to locate, 120 s, rollback 4,289 s", (120.0, 900.0), 120.0, 4289.0),
         ):
             kinds = (
-                Kind("explicit", explicit, (2.0, 60.0), locate_s, standby_s),
-                Kind("implicit", implicit, (600.0, 600.0), locate_s, standby_s),
-                Kind("manual", manual, restart_s=57.0),
-                Kind("rollback", rollbacks, (2.0, 60.0), locate_s, rolled_back_s),
+                IncidentKind("explicit", explicit, (2.0, 60.0), locate_s, standby_s),
+                IncidentKind("implicit", implicit, (600.0, 600.0), locate_s, standby_s),
+                IncidentKind("manual", manual, restart_s=57.0),
+                IncidentKind("rollback", rollbacks, (2.0, 60.0), locate_s, rolled_back_s),
             )
             yield LoopJob(
                 setting,
@@ -247,7 +247,7 @@ def _llama() -> Iterator[LoopJob]:
             float(write_s),
             draw=partial(
                 scattered,
-                (Kind("failure", failures),),
+                (IncidentKind("failure", failures),),
                 (days - planned_days) * DAY_S,
                 restart_min * MINUTE_S,
             ),
@@ -261,8 +261,8 @@ def _megascale() -> Iterator[LoopJob]:
     for weeks, restarts, manual_h in product((3, 6), (100, 130), (1, 8)):
         by_hand = restarts // 10
         kinds = (
-            Kind("automatic", restarts - by_hand, (0.0, 600.0)),
-            Kind("by hand", by_hand, (manual_h * HOUR_S, manual_h * HOUR_S)),
+            IncidentKind("automatic", restarts - by_hand, (0.0, 600.0)),
+            IncidentKind("by hand", by_hand, (manual_h * HOUR_S, manual_h * HOUR_S)),
         )
         span_s = weeks * 7 * DAY_S
         yield LoopJob(
@@ -307,7 +307,7 @@ def _gemini() -> Iterator[LoopJob]:
 def _opt() -> Iterator[LoopJob]:
     """E8: about 90 restarts in 56 days."""
     for interval_h, hours in product((1, 4), (1, 6, 12)):
-        kinds = (Kind("restart", 90, (hours * HOUR_S, hours * HOUR_S)),)
+        kinds = (IncidentKind("restart", 90, (hours * HOUR_S, hours * HOUR_S)),)
         yield LoopJob(
             "E8",
             "share",
@@ -332,7 +332,7 @@ def _olmo() -> Iterator[LoopJob]:
             10.0,
             HOUR_S,
             mean_s,
-            draw=partial(scattered, (Kind("stop", stops),), days * DAY_S, mean_s),
+            draw=partial(scattered, (IncidentKind("stop", stops),), days * DAY_S, mean_s),
             measure="availability",
             sweep=f"{days:g} days, {stops} stops",
             changes={"recovery.spread": spread},

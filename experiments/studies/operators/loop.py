@@ -19,7 +19,7 @@ from faultline.experiments.studies.operators.incidents import (
 )
 from faultline.experiments.studies.stage import Stage
 
-Draw = Callable[[np.random.Generator], Sequence[Incident]]
+DrawIncidents = Callable[[np.random.Generator], Sequence[Incident]]
 """Draws the incidents of a run."""
 
 _FREE_S = 1e-6
@@ -85,7 +85,7 @@ class LoopJob:
     restart_s: float
     write_s: float = 0.0
     mtbf_s: float | None = None
-    draw: Draw | None = None
+    draw: DrawIncidents | None = None
     measure: str = "goodput"
     factor: float = 1.0
     sweep: str = ""

@@ -14,7 +14,7 @@ from faultline.experiments.studies.operators.incidents import HOUR_S, MINUTE_S
 from faultline.experiments.studies.operators.jobs import RSC_1, RSC_2
 from faultline.experiments.studies.operators.loop import SAMPLE
 from faultline.experiments.studies.operators.quorum import (
-    Rules,
+    QuorumRules,
     StressRun,
     gain_of_rare_averaging,
     play_stress,
@@ -29,7 +29,7 @@ from faultline.strategies.closed_forms.ettr import (
 )
 from faultline.strategies.recovery import RESTART
 
-Sample = tuple[str, str, str, str, int, float]
+SampleRow = tuple[str, str, str, str, int, float]
 """A row with the columns of `loop.SAMPLE`."""
 
 _AWAY_S = 24.0
@@ -56,7 +56,7 @@ def play(stage: Stage) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(SAMPLE))
 
 
-def _forms() -> Iterator[Sample]:
+def _forms() -> Iterator[SampleRow]:
     """A by RSC's closed form."""
     for setting, gpus, rate, interval_min, startup_min in (
         ("A1", 16_000, RSC_1, 60, 5),
@@ -87,7 +87,7 @@ _RESTART: Mapping[str, object] = {
 }
 
 
-def _moves() -> Iterator[Sample]:
+def _moves() -> Iterator[SampleRow]:
     """F1: standbys that take a role, and restarts without loading."""
     for gpus in (32, 128, 256, 512, 1024):
         warm_up_s = 44.0 + 5.5 * np.log2(gpus / 64)
@@ -101,16 +101,16 @@ def _moves() -> Iterator[Sample]:
             yield f"F1 {kind} {gpus:,} GPUs", "seconds", "phases", "", 0, value
 
 
-def _removals() -> Iterator[Sample]:
+def _removals() -> Iterator[SampleRow]:
     """G4: Oobleck's artifact."""
     gaps = {"6 h": 6 * HOUR_S, "3 h": 3 * HOUR_S, "1 h": HOUR_S, "30 min": 1800, "601.2 s": 601.2}
     for name, gap_s in gaps.items():
         yield f"G4 {name}", "steps", "removals", "", 0, float(whole_steps(gap_s))
 
 
-def _swept() -> Iterator[Rules]:
+def _swept() -> Iterator[QuorumRules]:
     """Yield torchft's rules at the ends of what is not said."""
-    known = Rules()
+    known = QuorumRules()
     start_s = _AWAY_S - known.poll_s / 2
     for join_s, averaging_s, beats in product((10, 60), (2, 4.5, 7), (0.0, 0.5, 1.0)):
         yield replace(
@@ -122,14 +122,14 @@ def _swept() -> Iterator[Rules]:
         )
 
 
-def _described(rules: Rules) -> str:
+def _described(rules: QuorumRules) -> str:
     return (
         f"join timeout {rules.join_timeout_s:g} s, averaging {rules.averaging_s:g} s, heard "
         f"{rules.beats_s:g} s before it asks"
     )
 
 
-def play_quorum(asked: tuple[str, Rules, int]) -> list[Sample]:
+def play_quorum(asked: tuple[str, QuorumRules, int]) -> list[SampleRow]:
     """Play B1 or B2, and B3 beside it.
 
     B2's own numbers rule out some of what is swept: 888 steps were done in 1,015 kills.
@@ -148,7 +148,7 @@ def play_quorum(asked: tuple[str, Rules, int]) -> list[Sample]:
         "efficiency": lambda one: one.efficiency,
     }
     swept = _described(rules)
-    found: list[Sample] = [
+    found: list[SampleRow] = [
         (row, name, "quorum", swept, seed, measure(run)) for name, measure in measures.items()
     ]
     gain = gain_of_rare_averaging(rules, float(gaps_s.mean()), 40, run)
@@ -184,7 +184,7 @@ def _runs(row: str, full: bool) -> int:
     return 30 if full else (10 if row.startswith("G2") else 5)
 
 
-def play_servers(asked: tuple[str, int]) -> list[Sample]:
+def play_servers(asked: tuple[str, int]) -> list[SampleRow]:
     """Play a server pool of AIReSim's with one seed."""
     row, seed = asked
     run = play_pool(POOLS[row], np.random.default_rng(seed))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["point", "band", "at least", "calibrated", "unknown", "ours"]
+Test = Literal["point", "band", "at least", "calibrated", "unknown", "ours"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Output:
         Its value; None where it was not given to whoever wrote this.
     within : float
         How far off a simulated value may be, in the quantity's unit.
-    verdict : str
+    test : str
         "point": within `within`; "band": between the ends of what is swept; "at least": the
         published value is a bound; "calibrated": something was chosen by this very value;
         "unknown": an input is missing; "ours": nothing is published.
@@ -35,7 +35,7 @@ class Output:
     quantity: str
     published: float | None
     within: float = 0.03
-    verdict: Verdict = "point"
+    test: Test = "point"
     note: str = ""
     unit: str = "1"
 
@@ -47,7 +47,7 @@ _RATES = (
 )
 _QUORUM = "swept: join timeout, part of the step that averages, first heartbeat"
 _LOOP = "the loop's replica drop: no quorum; who is killed while it starts is away no longer"
-_WITHHELD_READING = (
+_READING = (
     "stated probabilities of a repair fixed a bad server in the other order: by these three rows"
 )
 _T = "the step's length is from this cell"
@@ -61,7 +61,7 @@ def _torchft() -> Iterator[Output]:
         "efficiency": (0.812, 0.03, "1"),
     }
     for quantity, (value, within, unit) in values.items():
-        kind: Verdict = "band" if quantity == "mean step" else "point"
+        kind: Test = "band" if quantity == "mean step" else "point"
         yield Output("B1", quantity, value, within, kind, _QUORUM, unit)
         yield Output("B2", quantity, None, within, note=_QUORUM, unit=unit)
     for row in ("B1", "B2"):
@@ -69,7 +69,7 @@ def _torchft() -> Iterator[Output]:
             value, within, unit = values[quantity]
             known = published if row == "B1" else None
             yield Output(f"{row} loop", quantity, known, within, note=_LOOP, unit=unit)
-    yield Output("B3", "tokens/s", None, verdict="band", note="swept: averaging, gap of kills")
+    yield Output("B3", "tokens/s", None, test="band", note="swept: averaging, gap of kills")
 
 
 def _blocked() -> Iterator[Output]:
@@ -89,8 +89,8 @@ def _blocked() -> Iterator[Output]:
     }
     for setting, share in kept.items():
         fitted = setting in {"D3 Megatron 128", "D4 Megatron 512"}
-        verdict: Verdict = "calibrated" if fitted else "point"
-        yield Output(setting, "share", share, 0.015, verdict, _T if fitted else "")
+        kind: Test = "calibrated" if fitted else "point"
+        yield Output(setting, "share", share, 0.015, kind, _T if fitted else "")
 
 
 def _moves() -> Iterator[Output]:
@@ -112,7 +112,7 @@ def _moves() -> Iterator[Output]:
             f"F1 Megatron restart {setting}",
             "seconds",
             restart[gpus],
-            verdict="unknown",
+            test="unknown",
             note="which model is not said: without loading it",
             unit="s",
         )
@@ -135,9 +135,7 @@ def _pools() -> Iterator[Output]:
     yield Output("G1 pool 4,132 without spares", "ETR", None, 0.005)
     hours = {"G2": 2215.0, "G2 factor 1": 1572.0, "G2 recovery 5 min": 487.0}
     for setting, value in hours.items():
-        yield Output(
-            setting, "hours", value, 0.02 * value, "calibrated", _WITHHELD_READING, unit="h"
-        )
+        yield Output(setting, "hours", value, 0.02 * value, "calibrated", _READING, unit="h")
     for setting in ("G2 factor 10", "G2 recovery 20 min", "G2 bad 20 %"):
         yield Output(setting, "hours", None, unit="h")
 
@@ -158,40 +156,40 @@ def _artifact() -> Iterator[Output]:
 
 def outputs() -> tuple[Output, ...]:
     """Return all of them, in the order in which they are shown."""
-    band: Verdict = "band"
+    band: Test = "band"
     return (
         Output("A1", "ETTR", 0.70),
         Output("A2", "ETTR", None),
         Output("A3", "ETTR", 0.90, 0.02),
         Output("A4", "ETTR", None),
-        Output("A5", "ETTR", 0.90, verdict="at least", note="swept: GPUs, queue 0 to 10 min"),
+        Output("A5", "ETTR", 0.90, test="at least", note="swept: GPUs, queue 0 to 10 min"),
         Output("A6 16,384 GPUs", "hours", 1.8, 0.1, unit="h"),
         Output("A6 131,072 GPUs", "hours", 0.23, 0.012, unit="h"),
         Output("A6 1,024 GPUs", "hours", 7.9, 0.24, note=_RATES, unit="h"),
         *_torchft(),
         Output("C1", "ETTR", 8 / 18, 0.01),
         Output("C2", "ETTR", (8 + 7 * 11 / 12) / 18, 0.01),
-        Output("C1 exponential gaps", "ETTR", None, verdict="ours", note=_EXPONENTIAL),
-        Output("C2 exponential gaps", "ETTR", None, verdict="ours", note=_EXPONENTIAL),
-        Output("D1", "ETTR", 0.97, verdict="at least", note="swept: locating, standbys, rollback"),
+        Output("C1 exponential gaps", "ETTR", None, test="ours", note=_EXPONENTIAL),
+        Output("C2 exponential gaps", "ETTR", None, test="ours", note=_EXPONENTIAL),
+        Output("D1", "ETTR", 0.97, test="at least", note="swept: locating, standbys, rollback"),
         Output(
             "D2",
             "ETTR",
             0.91,
-            verdict=band,
+            test=band,
             note="published second-hand; 31 changes of code and 14 rollbacks cost their restart "
             "here, and not the hours in which people look for what is wrong",
         ),
         *_blocked(),
-        Output("E1", "ETTR", 0.90, verdict=band, note="more than; swept: restart, interval, write"),
-        Output("E2", "ETTR", 0.90, verdict=band, note="more than; swept: weeks, restarts, tail"),
-        Output("E3", "share", 0.033, verdict=band, note="half of what is not computing"),
-        Output("E4", "share", 0.924, verdict=band, note="swept: restart, deaths, hangs unseen"),
+        Output("E1", "ETTR", 0.90, test=band, note="more than; swept: restart, interval, write"),
+        Output("E2", "ETTR", 0.90, test=band, note="more than; swept: weeks, restarts, tail"),
+        Output("E3", "share", 0.033, test=band, note="half of what is not computing"),
+        Output("E4", "share", 0.924, test=band, note="swept: restart, deaths, hangs unseen"),
         Output("E5", "share", None, 0.04),
         Output("E6", "share", None, 0.04),
         Output("E7", "share", None, 0.04),
-        Output("E8", "share", 0.61, verdict=band, note="swept: 1 to 12 h a restart, interval"),
-        Output("E9", "share", 0.97, verdict=band, note="swept: 4 to 9 stops"),
+        Output("E8", "share", 0.61, test=band, note="swept: 1 to 12 h a restart, interval"),
+        Output("E9", "share", 0.97, test=band, note="swept: 4 to 9 stops"),
         *_moves(),
         *_pools(),
         *_spare_nodes(),

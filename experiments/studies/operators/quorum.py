@@ -16,7 +16,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class QuorumRules:
     """What the library and the script that relaunches do; all in seconds but for `groups`.
 
     Attributes
@@ -112,7 +112,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Play:
-    rules: Rules
+    rules: QuorumRules
     kills: Iterator[float]
     rng: np.random.Generator
     groups: list[_Group] = field(init=False)
@@ -202,13 +202,13 @@ class _Play:
 
 
 def play_stress(
-    rules: Rules, kills_s: Iterable[float], rng: np.random.Generator, most_steps: int = 10**9
+    rules: QuorumRules, kills_s: Iterable[float], rng: np.random.Generator, most_steps: int = 10**9
 ) -> StressRun:
     """Play until there is nothing left to kill, or so many steps.
 
     Parameters
     ----------
-    rules : Rules
+    rules : QuorumRules
         How the groups agree.
     kills_s : iterable of float
         When a group is killed, ascending, in seconds.
@@ -220,7 +220,9 @@ def play_stress(
     return _Play(rules, iter(kills_s), rng).run(most_steps)
 
 
-def gain_of_rare_averaging(rules: Rules, gap_s: float, steps: int, each_step: StressRun) -> float:
+def gain_of_rare_averaging(
+    rules: QuorumRules, gap_s: float, steps: int, each_step: StressRun
+) -> float:
     """Return the tokens a second of averaging every so many steps, over those of each step.
 
     Groups ask for a quorum only when they average: one that is killed loses its round, and one that
@@ -228,7 +230,7 @@ def gain_of_rare_averaging(rules: Rules, gap_s: float, steps: int, each_step: St
 
     Parameters
     ----------
-    rules : Rules
+    rules : QuorumRules
         How the groups agree.
     gap_s : float
         Mean time between kills, in seconds.

@@ -17,7 +17,7 @@ from faultline.experiments.studies.operators import figures, loop, models, scale
 from faultline.experiments.studies.operators.bloom import bloom_jobs, bloom_rows
 from faultline.experiments.studies.operators.jobs import loop_jobs
 from faultline.experiments.studies.operators.published import outputs
-from faultline.experiments.studies.operators.verdicts import verdicts
+from faultline.experiments.studies.operators.verdicts import Judgement, verdicts
 from faultline.experiments.studies.stage import Stage
 
 _SECTIONS = {
@@ -58,7 +58,8 @@ class OperatorsStudy(Study):
         """Return every output with its verdict; what is not there is null."""
         table = results["verdicts"].astype(object)
         judged = list(table.where(table.notna(), None).to_dict(orient="records"))
-        return [*judged, *(row.as_dict() for row in scale.rows(results["scale"]))]
+        ours = (Judgement(row, "not published", None) for row in scale.rows(results["scale"]))
+        return [*judged, *(one.as_dict() for one in ours)]
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return published shares beside simulated ones, and goodput at scale."""
@@ -93,7 +94,7 @@ class OperatorsStudy(Study):
         judged = sum(int(counts.get(name, 0)) for name in ("inside", "partly", "outside"))
         met = int(counts.get("inside", 0))
         return [
-            f"{met} of {judged} comparisons with published values are met, {counts.get('partly', 0)} for part of "
-            f"what is swept; {counts.get('calibrated', 0)} more have chosen something, "
-            f"{counts.get('withheld', 0)} are predicted. Missed: {told or 'none'}."
+            f"{met} of {judged} comparisons with published values are met, "
+            f"{counts.get('partly', 0)} for part of what is swept; "
+            f"{counts.get('calibrated', 0)} more have chosen something, {counts.get('withheld', 0)} are predicted. Missed: {told or 'none'}."
         ]

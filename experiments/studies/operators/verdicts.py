@@ -12,7 +12,7 @@ from faultline.experiments.studies.operators.published import Output
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judgement:
     """A row with what is to be said of it.
 
     Attributes
@@ -21,7 +21,7 @@ class Verdict:
         Simulated, and the published value if there is one; its ends are those of what is swept.
     verdict : str
         "inside", "outside", "partly" (a bound that holds for part of what is swept), "calibrated",
-        "withheld" or "unknown".
+        "withheld", "not published" or "unknown".
     off : float or None
         By how much the nearest allowed value is missed, in the row's unit; 0 inside.
     hits : str
@@ -33,8 +33,8 @@ class Verdict:
     row: Row
     verdict: str
     off: float | None
-    hits: str
-    note: str
+    hits: str = ""
+    note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as a flat mapping."""
@@ -42,7 +42,7 @@ class Verdict:
         return {**self.row.as_dict(), **rest}
 
 
-def verdicts(outputs: tuple[Output, ...], samples: pd.DataFrame) -> Iterator[Verdict]:
+def verdicts(outputs: tuple[Output, ...], samples: pd.DataFrame) -> Iterator[Judgement]:
     """Yield a verdict an output and scheme that has simulated it.
 
     Parameters
@@ -61,7 +61,7 @@ def verdicts(outputs: tuple[Output, ...], samples: pd.DataFrame) -> Iterator[Ver
             yield _judged(output, str(scheme), mine)
 
 
-def _judged(output: Output, scheme: str, mine: pd.DataFrame) -> Verdict:
+def _judged(output: Output, scheme: str, mine: pd.DataFrame) -> Judgement:
     by_sweep = mine.groupby("sweep", sort=False).value.mean()
     values = list(mine.value) if len(by_sweep) == 1 else list(by_sweep)
     row = row_of(output.quantity, scheme, output.setting, output.published, values, output.unit)
@@ -72,25 +72,25 @@ def _judged(output: Output, scheme: str, mine: pd.DataFrame) -> Verdict:
         if output.published is not None:
             hits = str((by_sweep - output.published).abs().idxmin())
     verdict, off = _verdict(output, row)
-    return Verdict(row, verdict, off, hits, output.note)
+    return Judgement(row, verdict, off, hits, output.note)
 
 
 def _verdict(output: Output, row: Row) -> tuple[str, float | None]:
     published = output.published
     if published is None:
-        return ("not published" if output.verdict == "ours" else "withheld"), None
-    if output.verdict == "unknown":
+        return ("not published" if output.test == "ours" else "withheld"), None
+    if output.test == "unknown":
         return "unknown", None
-    if output.verdict == "at least":
+    if output.test == "at least":
         if row.low >= published:
             return "inside", 0.0
         return ("partly", 0.0) if row.high >= published else ("outside", row.high - published)
-    if output.verdict == "band":
+    if output.test == "band":
         nearest = min(max(published, row.low), row.high)
         off = nearest - published
     else:
         miss = row.simulated - published
         off = 0.0 if abs(miss) <= output.within else miss
-    if output.verdict == "calibrated" and not off:
+    if output.test == "calibrated" and not off:
         return "calibrated", 0.0
     return ("outside", off) if off else ("inside", 0.0)

@@ -12,11 +12,16 @@ import pytest
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators import loop
 from faultline.experiments.studies.operators.figures import draw_agreement
-from faultline.experiments.studies.operators.incidents import HOUR_S, Incident, Kind, scattered
+from faultline.experiments.studies.operators.incidents import (
+    HOUR_S,
+    Incident,
+    IncidentKind,
+    scattered,
+)
 from faultline.experiments.studies.operators.jobs import calibrated_step_s
 from faultline.experiments.studies.operators.loop import LoopJob
 from faultline.experiments.studies.operators.published import Output, outputs
-from faultline.experiments.studies.operators.quorum import Rules, play_stress
+from faultline.experiments.studies.operators.quorum import QuorumRules, play_stress
 from faultline.experiments.studies.operators.removals import whole_steps
 from faultline.experiments.studies.operators.server_pool import Pool, play_pool
 from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
@@ -112,7 +117,7 @@ def test_a_pool_pulls_spares_up_to_its_standbys() -> None:
     assert {0, 2} <= pulled
 
 
-RULES = Rules(averaging_s=2.0, start_s=11.0, beats_s=0.0, poll_s=0.0)
+RULES = QuorumRules(averaging_s=2.0, start_s=11.0, beats_s=0.0, poll_s=0.0)
 
 
 def test_a_kill_voids_a_step_and_the_group_counts_again_after_it_has_copied() -> None:
@@ -147,7 +152,7 @@ def test_the_first_group_is_never_killed_and_the_same_seed_gives_the_same_run() 
     run = play_stress(alone, [10.0, 1e5], np.random.default_rng(0), 20)
     assert (run.kills, run.committed) == (1, 19)
     kills = np.cumsum(np.random.default_rng(3).uniform(0, 30, 200)).tolist()
-    first, again = (play_stress(Rules(), kills, np.random.default_rng(7)) for _ in range(2))
+    first, again = (play_stress(QuorumRules(), kills, np.random.default_rng(7)) for _ in range(2))
     assert first == again
     assert first.commits < 1.0 < first.mean_groups < 30.0
 
@@ -158,7 +163,10 @@ def test_oobleck_s_removals_by_hand() -> None:
 
 
 def test_incidents_are_scattered_over_the_time_that_the_job_is_up() -> None:
-    kinds = (Kind("crash", 5, (60.0, 60.0), (0.0, 600.0)), Kind("code", 3, restart_s=57.0))
+    kinds = (
+        IncidentKind("crash", 5, (60.0, 60.0), (0.0, 600.0)),
+        IncidentKind("code", 3, restart_s=57.0),
+    )
     found = scattered(kinds, DAY_S, 300.0, np.random.default_rng(2))
     assert sorted(one.cause for one in found) == ["code"] * 3 + ["crash"] * 5
     for one, later in pairwise(found):
@@ -237,23 +245,23 @@ def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
     [
         (Output("X1", "goodput", 0.80), {"": [0.81, 0.83]}, ("inside", 0.0)),
         (Output("X1", "goodput", 0.80), {"": [0.84, 0.86]}, ("outside", 0.05)),
-        (Output("X1", "goodput", 0.80, verdict="band"), {"a": [0.7], "b": [0.9]}, ("inside", 0)),
+        (Output("X1", "goodput", 0.80, test="band"), {"a": [0.7], "b": [0.9]}, ("inside", 0)),
         (
-            Output("X1", "goodput", 0.80, verdict="band"),
+            Output("X1", "goodput", 0.80, test="band"),
             {"a": [0.7], "b": [0.78]},
             ("outside", -0.02),
         ),
         (
-            Output("X1", "goodput", 0.80, verdict="at least"),
+            Output("X1", "goodput", 0.80, test="at least"),
             {"a": [0.7], "b": [0.9]},
             ("partly", 0),
         ),
-        (Output("X1", "goodput", 0.80, verdict="at least"), {"a": [0.8]}, ("inside", 0)),
-        (Output("X1", "goodput", 0.80, verdict="at least"), {"a": [0.7]}, ("outside", -0.1)),
-        (Output("X1", "goodput", 0.80, verdict="calibrated"), {"": [0.8]}, ("calibrated", 0)),
-        (Output("X1", "goodput", 0.80, verdict="unknown"), {"": [0.8]}, ("unknown", None)),
+        (Output("X1", "goodput", 0.80, test="at least"), {"a": [0.8]}, ("inside", 0)),
+        (Output("X1", "goodput", 0.80, test="at least"), {"a": [0.7]}, ("outside", -0.1)),
+        (Output("X1", "goodput", 0.80, test="calibrated"), {"": [0.8]}, ("calibrated", 0)),
+        (Output("X1", "goodput", 0.80, test="unknown"), {"": [0.8]}, ("unknown", None)),
         (Output("X1", "goodput", None), {"": [0.8]}, ("withheld", None)),
-        (Output("X1", "goodput", None, verdict="ours"), {"": [0.8]}, ("not published", None)),
+        (Output("X1", "goodput", None, test="ours"), {"": [0.8]}, ("not published", None)),
     ],
 )
 def test_verdicts(
