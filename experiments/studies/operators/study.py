@@ -96,5 +96,6 @@ class OperatorsStudy(Study):
         return [
             f"{met} of {judged} comparisons with published values are met, "
             f"{counts.get('partly', 0)} for part of what is swept; "
-            f"{counts.get('calibrated', 0)} more have chosen something, {counts.get('withheld', 0)} are predicted. Missed: {told or 'none'}."
+            f"{counts.get('calibrated', 0)} more have chosen something, "
+            f"{counts.get('withheld', 0)} are predicted. Missed: {told or 'none'}."
         ]
