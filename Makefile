@@ -14,7 +14,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-oobleck-artifact reproduce-recovery reproduce-step-time sweep report bench doctor test test-full lint docs format clean distclean
+.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-oobleck-artifact reproduce-recovery reproduce-step-time reproduce-operators sweep report bench doctor test test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +55,9 @@ reproduce-recovery: ready ## recoveries that operators measured, from the phases
 
 reproduce-step-time: ready ## step times of published runs: Megatron-LM, Llama 3, MegaScale and others
 	@$(BIN)/faultline reproduce step-time $(ARGS)
+
+reproduce-operators: ready ## what operators report of long runs: published beside simulated
+	@$(BIN)/faultline reproduce operators $(ARGS)
 
 reproduce-mecefo: ready ## neighbour take-over: MeCeFO, Bamboo, Oobleck
 	@$(BIN)/faultline reproduce mecefo $(ARGS)

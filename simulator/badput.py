@@ -50,6 +50,21 @@ MEANINGS = {
 }
 """The causes in words, for tables and legends."""
 
+BADPUT_TYPES = {
+    "redundancy": "CUSTOM_BADPUT_EVENTS",
+    "patch_compute": "CUSTOM_BADPUT_EVENTS",
+    "degraded": "CUSTOM_BADPUT_EVENTS",
+    "waiting": "CUSTOM_BADPUT_EVENTS",
+    "repeated": "WASTED_PROGRESS_FROM_DISRUPTION",
+    "detection": "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
+    "reconfigure": "ELASTIC_REINITIALIZATION",
+    "checkpoint": "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
+    "restart": "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
+    "load": "UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME",
+}
+"""What Google's ml-goodput-measurement (0.2) calls the causes that are not useful. It has no name
+of its own for what schemes compute on purpose, nor for what is slow."""
+
 
 Mark = tuple[float, ...]
 """What stood under the causes that a restart may take back, at some moment."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log2
 from typing import NamedTuple, Protocol
 
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.random_streams import Purpose, stream
 from faultline.strategies.recovery import Move, Recovery
 
@@ -134,6 +135,8 @@ class RecoveryPrices:
         What such a recovery takes on top for each group that is left.
     spread : float
         Standard deviation of the logarithm of a factor on all of them, of mean 1.
+    awaits_repair : bool
+        Whether a restart begins when all that has failed is repaired.
     """
 
     gpus: int = 1
@@ -149,6 +152,7 @@ class RecoveryPrices:
     stated_s: Mapping[str, float] = field(default_factory=dict)
     stated_per_member_s: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.0
+    awaits_repair: bool = False
 
     def states(self, recovery: Recovery) -> bool:
         """Return whether the scenario states the whole time of such a recovery."""
@@ -217,6 +221,12 @@ class RecoveryTimes:
             return 1.0
         spread = self._prices.spread
         return float(self._tail.lognormal(-spread * spread / 2, spread))
+
+    def repair_s(self, failed: Iterable[Failure | None]) -> float:
+        """Return how long a restart waits until all that has failed is repaired, in seconds."""
+        if not self._prices.awaits_repair:
+            return 0.0
+        return max((one.repair_s or 0.0 for one in failed if one is not None), default=0.0)
 
     def duration_s(self, recovery: Recovery | None, members: int) -> float:
         """Return what the next recovery takes without its moves, in seconds."""

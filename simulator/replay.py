@@ -297,9 +297,12 @@ class ReplayEngine:
         absent = set(phase.absent)
         begins_anew = rules.failure_in_restart == "begins-anew"
         failures: list[tuple[float, int]] = []
-        end_s = start_s + restart_s
         unwatched = self._down | self._dropped
-        for group in self._failing_until(start_s, unwatched):
+        struck = self._failing_until(start_s, unwatched)
+        failed = [group for group in struck if group not in self._dropped]
+        restart_s += self._recovery_times.repair_s(clocks.due(group) for group in failed)
+        end_s = start_s + restart_s
+        for group in struck:
             if group not in self._dropped:
                 clocks.take(group, start_s)
             clocks.take_while_down(group, start_s)

@@ -182,7 +182,9 @@ def _limit(number: Any) -> str:
 
 def _choices(annotation: Any, meanings: Mapping[str, str]) -> dict[str, str]:
     if get_origin(annotation) is not Literal:
-        return {}
+        # What may be left open is a choice, too.
+        parts = [part for part in get_args(annotation) if part is not NoneType]
+        return _choices(parts[0], meanings) if len(parts) == 1 else {}
     names = [name for name in get_args(annotation) if isinstance(name, str)]
     return {name: meanings.get(name, "") for name in names}
 

@@ -125,7 +125,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _write_powers_plainly(axis: XAxis | YAxis) -> None:
-    """Write powers of ten without mathtext, which is off: texts from files might be it."""
+    """Write powers of ten without mathtext, which is off: a name could be taken for it."""
     if isinstance(axis.get_major_formatter(), LogFormatterMathtext):
         axis.set_major_formatter(FuncFormatter(_power_text))
         low, high = sorted(axis.get_view_interval())

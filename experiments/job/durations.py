@@ -118,6 +118,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         "reschedule": table.reschedule_s,
         "standby": table.standby_s,
         "in-place": 0.0,
+        "repaired": 0.0,
     }
     hardware, watched = table.price("hardware"), scenario.detection.mode == "watchdog"
     return RecoveryPrices(
@@ -139,6 +140,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         stated_s=stated,
         stated_per_member_s=per_member,
         spread=table.spread,
+        awaits_repair=hardware == "repaired",
     )
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.experiments.config.model_numbers import model_flop_utilisation
-from faultline.simulator.badput import CAUSES, MEANINGS
+from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS
 
 if TYPE_CHECKING:
     from faultline.experiments.job.resolved_job import ResolvedJob
@@ -190,10 +190,11 @@ def _share(name: str, meaning: str, value: Callable[[PlayedRun], float]) -> Colu
 
 def _booked(cause: str) -> Column:
     words = MEANINGS[cause]
+    called = f" (ml-goodput-measurement: {BADPUT_TYPES[cause]})" if cause in BADPUT_TYPES else ""
     return _time(
         f"{cause}_s",
         words,
-        f"simulated time booked under: {words}",
+        f"simulated time booked under: {words}{called}",
         "hours",
         value=lambda run: run.progress.seconds[cause],
     )
@@ -323,7 +324,11 @@ _DEFINED = (
         better="lower",
         value=lambda run: run.progress.now_s,
     ),
-    _share("goodput", "share of the time that went into useful work", lambda run: run.goodput),
+    _share(
+        "goodput",
+        "share of the time that went into useful work: the effective training time ratio (ETTR)",
+        lambda run: run.goodput,
+    ),
     Column(
         "mfu",
         "number",

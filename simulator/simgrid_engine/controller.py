@@ -346,6 +346,7 @@ class SimgridEngine:
         restart_s = durations.restart_s * self._recovery_times.factor()
         if phase.lacks_standbys:
             restart_s += durations.recovery.without_standby_s
+        restart_s += self._recovery_times.repair_s(self.failure_injector.unnoticed())
         self.failure_injector.begin_restart(phase.absent, restart_s)
         up: set[int] = set()
         while len(up) < phase.groups - len(phase.absent):

@@ -95,7 +95,7 @@ def longest_flow_s(flows: Sequence[tuple[str, str, int]]) -> float:
 def _is_shared(link: simgrid.Link) -> bool:
     """Whether flows share it: a fat pipe limits each flow for itself."""
     policy: object = link.get_sharing_policy()
-    return policy != simgrid.Link.SharingPolicy.FATPIPE
+    return bool(policy != simgrid.Link.SharingPolicy.FATPIPE)
 
 
 def _way(edges: Iterable[Edge]) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from math import inf
 
 import simgrid
 from faultline.simulator.failures.clocks import FailureClocks
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job import Rules
 from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.rank import Died, News, Rank
@@ -82,6 +83,10 @@ class FailureInjector:
             self.notice(group)
             self._start(group, 0.0, announce=False)
         self._wake.put(True)
+
+    def unnoticed(self) -> list[Failure | None]:
+        """Return the failures that the job has not learnt of yet, one a group."""
+        return [self._clocks.due(group) for group in sorted(self._unnoticed)]
 
     def begin_restart(self, absent: Collection[int], restart_s: float) -> None:
         """Bring every group up anew in so many seconds, but for those that stay away."""

@@ -7,7 +7,7 @@ from math import fsum
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.badput import CAUSES, MEANINGS, USEFUL, Ledger
+from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS, USEFUL, Ledger
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.registry import all_strategies
 from hypothesis import given, settings
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 def test_every_cause_has_a_meaning_and_useful_ones_come_first() -> None:
     assert tuple(MEANINGS) == CAUSES
     assert CAUSES[: len(USEFUL)] == USEFUL
+    assert (*USEFUL, *BADPUT_TYPES) == CAUSES
 
 
 def test_a_restart_takes_back_what_was_not_kept() -> None:

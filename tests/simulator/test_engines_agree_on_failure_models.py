@@ -140,3 +140,20 @@ def test_a_trace_that_is_repeated(tmp_path: Path) -> None:
         tmp_path, ROWS[:6], "spare", "restart.duration_s=100", "failures.after_end=repeat"
     )
     assert again["failures"] > once["failures"]
+
+
+def test_a_restart_waits_for_the_repair_of_what_has_failed(tmp_path: Path) -> None:
+    """Two groups fail together, one for 700 s: the restart of 300 s begins 700 s later.
+
+    The third fails in passing.
+    """
+    path = tmp_path / "trace.csv"
+    rows = ["500,gpu-3,a,700", "500,gpu-9,b,", "900,gpu-40,c,5000"]
+    path.write_text("\n".join(["time,component,cause,repair", *rows]) + "\n", encoding="utf-8")
+    model = ["failures.model=trace", f"failures.trace={path}", "restart.duration_s=300", *JOB]
+    waits = [
+        compare("spare-sound", settings_of("checkpoint", 24, 1, 40, *model, *more), 0)[0]
+        for more in ((), ("recovery.hardware=repaired",))
+    ]
+    assert [one["restarts"] for one in waits] == [2, 1]
+    assert waits[1]["restart_s"] == pytest.approx(700 + 300)

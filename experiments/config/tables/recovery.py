@@ -11,7 +11,7 @@ BYTEROBUST = "ByteRobust (arXiv 2509.16293)"
 TRAINMOVER = "TrainMover (arXiv 2412.12636)"
 
 Preset = Literal["stock", "scalable", "standby", "in-place", "hot-swap", "published-spare"]
-Hardware = Literal["requeue", "reschedule", "standby", "in-place"]
+Hardware = Literal["requeue", "reschedule", "standby", "in-place", "repaired"]
 
 _STOCK: dict[str, Any] = {
     "hardware": "requeue",
@@ -94,6 +94,8 @@ class RecoveryTable(Table):
             "reschedule": "machines for the evicted only: reschedule_s",
             "standby": "standbys, as long as there are any; then as by reschedule",
             "in-place": "the same machines go on",
+            "repaired": "what failed itself, once it is repaired, as the trace or the mix says of "
+            "that failure: on top of the restart, even where its time is stated",
         },
     )
     requeue_s: float = seconds(

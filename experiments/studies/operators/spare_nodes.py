@@ -1,0 +1,110 @@
+"""Nodes that fail and are replaced by spares, if there are any: the incidents of such a job.
+
+The model of gpu-goodput-mtbi (inigogonzalezgarcia). Nothing fails while the job is down. What is
+played of the incidents, and what they cost besides, is Faultline's own loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+from faultline.experiments.studies.operators.incidents import HOUR_S, MINUTE_S, Incident
+
+NODE_CAUSES: Mapping[str, tuple[float, float, bool]] = {
+    "xid-79": (0.25, 3.0, True),
+    "memory": (0.20, 3.0, True),
+    "fabric": (0.15, 30.0, True),
+    "host": (0.10, 5.0, True),
+    "hang": (0.30, 30.0, False),
+}
+"""Share of node failures, minutes until detected, and whether the node has to be repaired."""
+
+JOB_CAUSES: Mapping[str, tuple[float, float]] = {"crash": (0.6, 1.0), "storage": (0.4, 30.0)}
+"""Share of failures of the job itself, and minutes until detected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A job on some nodes of a cluster; the others are spares.
+
+    Attributes
+    ----------
+    nodes, spares : int
+        Nodes of the job, and spares.
+    node_mtbf_s, job_mtbf_s : float
+        Mean time between failures of a node, and of the job's own, in seconds.
+    frail_nodes : int
+        The last so many of all nodes have another mean time: `frail_mtbf_s`.
+    restart_s, repair_s : float
+        A restart, and the mean of the exponential time of a repair from detection, in seconds.
+    """
+
+    nodes: int = 128
+    spares: int = 4
+    node_mtbf_s: float = 3000.0 * HOUR_S
+    job_mtbf_s: float = 40.0 * HOUR_S
+    frail_nodes: int = 0
+    frail_mtbf_s: float = 600.0 * HOUR_S
+    restart_s: float = 20.0 * MINUTE_S
+    repair_s: float = 48.0 * HOUR_S
+
+    def failures_per_s(self, node: int) -> float:
+        """Return the rate of a node's failures, in 1/s."""
+        frail = node >= self.nodes + self.spares - self.frail_nodes
+        return 1.0 / (self.frail_mtbf_s if frail else self.node_mtbf_s)
+
+
+@dataclass(slots=True)
+class _Nodes:
+    cluster: Cluster
+    running: list[int] = field(init=False)
+    idle: list[int] = field(init=False)
+    repairs: list[tuple[float, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        cluster = self.cluster
+        self.running = list(range(cluster.nodes))
+        self.idle = list(range(cluster.nodes, cluster.nodes + cluster.spares))
+
+    def replace(self, place: int, now_s: float, repair_s: float) -> float:
+        """Put another node in the place of a broken one; returns when there is one."""
+        heappush(self.repairs, (now_s + repair_s, self.running[place]))
+        while self.repairs and (self.repairs[0][0] <= now_s or not self.idle):
+            ready_s, node = heappop(self.repairs)
+            now_s = max(now_s, ready_s)
+            self.idle.append(node)
+        self.running[place] = self.idle.pop(0)
+        return now_s
+
+
+def incidents(cluster: Cluster, span_s: float, rng: np.random.Generator) -> list[Incident]:
+    """Return what stops a job, until `span_s`.
+
+    An incident is down until it is detected and, if it takes a node, until there is another one.
+    """
+    nodes, up_s = _Nodes(cluster), 0.0
+    found: list[Incident] = []
+    while True:
+        rates = np.array([cluster.failures_per_s(node) for node in nodes.running])
+        total = float(rates.sum()) + 1.0 / cluster.job_mtbf_s
+        failed_s = up_s + float(rng.exponential(1.0 / total))
+        if failed_s >= span_s:
+            return found
+        if rng.random() * total < 1.0 / cluster.job_mtbf_s:
+            shares = [share for share, _ in JOB_CAUSES.values()]
+            cause = str(rng.choice(list(JOB_CAUSES), p=shares))
+            ready_s = failed_s + JOB_CAUSES[cause][1] * MINUTE_S
+        else:
+            shares = [share for share, *_ in NODE_CAUSES.values()]
+            cause = str(rng.choice(list(NODE_CAUSES), p=shares))
+            _, detected_min, breaks = NODE_CAUSES[cause]
+            ready_s = failed_s + detected_min * MINUTE_S
+            place = int(rng.choice(len(rates), p=rates / rates.sum()))
+            if breaks:
+                repair_s = float(rng.exponential(cluster.repair_s))
+                ready_s = nodes.replace(place, ready_s, repair_s)
+        found.append(Incident(failed_s, cause, ready_s - failed_s))
+        up_s = ready_s + cluster.restart_s

@@ -1,0 +1,96 @@
+"""Every published output beside what was simulated, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pandas as pd
+from faultline.experiments.studies.base import Row, row_of
+from faultline.experiments.studies.operators.published import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A row with what is to be said of it.
+
+    Attributes
+    ----------
+    row : Row
+        Simulated, and the published value if there is one; its ends are those of what is swept.
+    verdict : str
+        "inside", "outside", "partly" (a bound that holds for part of what is swept), "calibrated",
+        "withheld", "not published" or "unknown".
+    off : float or None
+        By how much the nearest allowed value is missed, in the row's unit; 0 inside.
+    hits : str
+        The swept values that come nearest to the published one.
+    note : str
+        What is not stated, or why it is missed.
+    """
+
+    row: Row
+    verdict: str
+    off: float | None
+    hits: str = ""
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as a flat mapping."""
+        rest = {key: value for key, value in asdict(self).items() if key != "row"}
+        return {**self.row.as_dict(), **rest}
+
+
+def verdicts(outputs: tuple[Output, ...], samples: pd.DataFrame) -> Iterator[Judgement]:
+    """Yield a verdict an output and scheme that has simulated it.
+
+    Parameters
+    ----------
+    outputs : tuple of Output
+        What is published.
+    samples : DataFrame
+        What was simulated, with the columns of `loop.SAMPLE`.
+    """
+    by_output = dict(list(samples.groupby(["setting", "quantity"], sort=False)))
+    for output in outputs:
+        found = by_output.get((output.setting, output.quantity))
+        if found is None:
+            raise LookupError(f"nothing plays {output.setting}, {output.quantity}")
+        for scheme, mine in found.groupby("scheme", sort=False):
+            yield _judged(output, str(scheme), mine)
+
+
+def _judged(output: Output, scheme: str, mine: pd.DataFrame) -> Judgement:
+    by_sweep = mine.groupby("sweep", sort=False).value.mean()
+    values = list(mine.value) if len(by_sweep) == 1 else list(by_sweep)
+    row = row_of(output.quantity, scheme, output.setting, output.published, values, output.unit)
+    hits = ""
+    if len(by_sweep) > 1:
+        low, high = float(by_sweep.min()), float(by_sweep.max())
+        row = replace(row, low=low, high=high)
+        if output.published is not None:
+            hits = str((by_sweep - output.published).abs().idxmin())
+    verdict, off = _verdict(output, row)
+    return Judgement(row, verdict, off, hits, output.note)
+
+
+def _verdict(output: Output, row: Row) -> tuple[str, float | None]:
+    published = output.published
+    if published is None:
+        return ("not published" if output.test == "ours" else "withheld"), None
+    if output.test == "unknown":
+        return "unknown", None
+    if output.test == "at least":
+        if row.low >= published:
+            return "inside", 0.0
+        return ("partly", 0.0) if row.high >= published else ("outside", row.high - published)
+    if output.test == "band":
+        nearest = min(max(published, row.low), row.high)
+        off = nearest - published
+    else:
+        miss = row.simulated - published
+        off = 0.0 if abs(miss) <= output.within else miss
+    if output.test == "calibrated" and not off:
+        return "calibrated", 0.0
+    return ("outside", off) if off else ("inside", 0.0)

@@ -1,0 +1,316 @@
+"""What operators report: the small models by hand, the verdicts, and the whole study."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from faultline.experiments.studies.base import Row
+from faultline.experiments.studies.operators import loop
+from faultline.experiments.studies.operators.figures import draw_agreement
+from faultline.experiments.studies.operators.incidents import (
+    HOUR_S,
+    Incident,
+    IncidentKind,
+    scattered,
+)
+from faultline.experiments.studies.operators.jobs import calibrated_step_s
+from faultline.experiments.studies.operators.loop import LoopJob
+from faultline.experiments.studies.operators.published import Output, outputs
+from faultline.experiments.studies.operators.quorum import QuorumRules, play_stress
+from faultline.experiments.studies.operators.removals import whole_steps
+from faultline.experiments.studies.operators.server_pool import Pool, play_pool
+from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
+from faultline.experiments.studies.operators.study import OperatorsStudy
+from faultline.experiments.studies.operators.verdicts import verdicts
+from faultline.experiments.studies.stage import Stage
+from matplotlib.figure import Figure
+
+DAY_S = 86_400.0
+
+
+def test_a_pool_without_bad_servers_fails_at_the_rate_of_its_job() -> None:
+    """100 servers at 0.05 a day for 20 days: 100 failures, 20 min each.
+
+    With standbys enough for all that is under repair there is one selection, at the start.
+    """
+    pool = Pool(
+        compute_days=20.0,
+        job_servers=100,
+        standbys=60,
+        working_pool=160,
+        spares=0,
+        good_failures_per_day=0.05,
+        bad_share=0.0,
+    )
+    runs = [play_pool(pool, np.random.default_rng(seed)) for seed in range(40)]
+    for run in runs:
+        assert run.elapsed_s == pytest.approx(20 * DAY_S + 180.0 + 1200.0 * run.failures)
+        assert (run.selections, run.spares_pulled) == (1, 0)
+    assert np.mean([run.failures for run in runs]) == pytest.approx(
+        100.0, abs=4 * (100 / 40) ** 0.5
+    )
+
+
+def test_bad_servers_are_fixed_after_a_geometric_number_of_repairs() -> None:
+    """A tenth of 200 servers fail 100 times as often; each repair fixes every second one."""
+    pool = Pool(
+        compute_days=200.0,
+        job_servers=200,
+        standbys=0,
+        working_pool=200,
+        spares=50,
+        good_failures_per_day=1e-3,
+        bad_share=0.1,
+        bad_factor=99.0,
+        recovery_s=3600.0,
+        automatic_s=1.0,
+        manual_share=0.0,
+        fixed_by_automatic=0.5,
+    )
+    good, bad = 1e-3 * 200 * 200, 20 * 2 * 99 / 100
+    runs = [play_pool(pool, np.random.default_rng(seed)).failures for seed in range(60)]
+    assert np.mean(runs) == pytest.approx(good + bad, rel=0.06)
+
+
+def test_a_pool_without_spares_waits_for_its_repairs() -> None:
+    """One server, no other: computing and being repaired take turns."""
+    pool = Pool(
+        compute_days=1000.0,
+        job_servers=1,
+        standbys=0,
+        working_pool=1,
+        spares=0,
+        good_failures_per_day=1.0,
+        bad_share=0.0,
+        recovery_s=0.0,
+        selection_s=0.0,
+        automatic_s=DAY_S,
+        manual_share=0.0,
+    )
+    run = play_pool(pool, np.random.default_rng(1))
+    assert run.training_ratio == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_pool_pulls_spares_up_to_its_standbys() -> None:
+    """Repairs never end: with 2 + 1 servers, the third failure pulls 3 spares, 20 min each."""
+    pool = Pool(
+        compute_days=5.0,
+        job_servers=2,
+        standbys=1,
+        working_pool=3,
+        spares=3,
+        good_failures_per_day=0.4,
+        bad_share=0.0,
+        manual_share=0.0,
+        automatic_s=1e12,
+    )
+    pulled = set()
+    for seed in range(40):
+        run = play_pool(replace(pool, compute_days=1.0), np.random.default_rng(seed))
+        assert run.spares_pulled == (2 if run.failures >= 2 else 0) or run.failures > 3
+        pulled.add(run.spares_pulled)
+    assert {0, 2} <= pulled
+
+
+RULES = QuorumRules(averaging_s=2.0, start_s=11.0, beats_s=0.0, poll_s=0.0)
+
+
+def test_a_kill_voids_a_step_and_the_group_counts_again_after_it_has_copied() -> None:
+    """Steps of 9 s; killed at 10 s, in the second one, which averages from 16 s and fails at 21 s.
+
+    The third begins at 21 s without the group, which asks from 21 s on: it is there at once, copies
+    in the third step, counts in the fourth. Process groups are made anew once, under the step.
+    """
+    run = play_stress(RULES, [10.0, 48.0], np.random.default_rng(0), most_steps=4)
+    assert (run.steps, run.committed, run.kills) == (4, 3, 1)
+    assert run.elapsed_s == pytest.approx(21.0 + 2 * 9.0)
+    assert run.taking_part == 30 + 29 + 30
+
+
+def test_all_wait_for_a_group_that_is_heard_but_no_longer_than_the_join_timeout() -> None:
+    """The group is heard from its launch: asked at 21 s, it could join at 60 s."""
+    slow = replace(RULES, start_s=50.0, beats_s=50.0)
+    waited = [
+        play_stress(
+            replace(slow, join_timeout_s=most_s), [10.0, 500.0], np.random.default_rng(0), 3
+        )
+        for most_s in (10.0, 60.0)
+    ]
+    for run, given_s, groups in zip(waited, (31.0, 60.0), (29, 29), strict=True):
+        # A process group (1 s) and the averaging (2 s) come after the quorum.
+        assert run.elapsed_s == pytest.approx(given_s + 1.0 + 2.0, abs=0.11)
+        assert run.taking_part == 30 + groups
+
+
+def test_the_first_group_is_never_killed_and_the_same_seed_gives_the_same_run() -> None:
+    alone = replace(RULES, groups=2, start_s=1e6)
+    run = play_stress(alone, [10.0, 1e5], np.random.default_rng(0), 20)
+    assert (run.kills, run.committed) == (1, 19)
+    kills = np.cumsum(np.random.default_rng(3).uniform(0, 30, 200)).tolist()
+    first, again = (play_stress(QuorumRules(), kills, np.random.default_rng(7)) for _ in range(2))
+    assert first == again
+    assert first.commits < 1.0 < first.mean_groups < 30.0
+
+
+def test_oobleck_s_removals_by_hand() -> None:
+    """Two nodes' worth: 100 s - 45 s at 1 step in 10 s, then 100 s - 10 s at 1 in 20 s."""
+    assert whole_steps(100.0, (10.0, 5.0), batch=100) == 5 + 4
+
+
+def test_incidents_are_scattered_over_the_time_that_the_job_is_up() -> None:
+    kinds = (
+        IncidentKind("crash", 5, (60.0, 60.0), (0.0, 600.0)),
+        IncidentKind("code", 3, restart_s=57.0),
+    )
+    found = scattered(kinds, DAY_S, 300.0, np.random.default_rng(2))
+    assert sorted(one.cause for one in found) == ["code"] * 3 + ["crash"] * 5
+    for one, later in pairwise(found):
+        assert one.time_s + one.down_s + 300.0 <= later.time_s
+    assert all(one.down_s == 57.0 for one in found if one.cause == "code")
+    assert all(60.0 <= one.down_s <= 660.0 for one in found if one.cause == "crash")
+
+
+def test_spares_step_in_and_without_any_a_job_waits_for_the_repair() -> None:
+    """Every failure takes a node, repairs take 100 h: the third within that time has to wait."""
+    cluster = Cluster(nodes=4, spares=1, node_mtbf_s=4 * 10 * HOUR_S, job_mtbf_s=1e15)
+    found = incidents(cluster, 2000 * HOUR_S, np.random.default_rng(5))
+    detection_s = {"xid-79": 180, "memory": 180, "fabric": 1800, "host": 300, "hang": 1800}
+    waits_s = [one.down_s - detection_s[one.cause] for one in found]
+    assert min(waits_s) == pytest.approx(0.0, abs=1e-6)
+    assert max(waits_s) > HOUR_S
+    hangs = [w for w, one in zip(waits_s, found, strict=True) if one.cause == "hang"]
+    assert max(hangs) == pytest.approx(0.0, abs=1e-6)
+    many = incidents(replace(cluster, spares=200), 2000 * HOUR_S, np.random.default_rng(5))
+    assert all(one.down_s == pytest.approx(detection_s[one.cause]) for one in many)
+
+
+def test_frail_nodes_fail_as_often_as_said() -> None:
+    """2 of 4 nodes at 10 h, the others never: a failure every 5 h of running."""
+    frail = Cluster(4, 0, 1e15, 1e15, frail_nodes=2, frail_mtbf_s=10 * HOUR_S, restart_s=0.0)
+    found = incidents(replace(frail, repair_s=1e-3), 5000 * HOUR_S, np.random.default_rng(0))
+    down_s = sum(one.down_s for one in found)
+    rate = len(found) / (5000 * HOUR_S - down_s)
+    assert rate * 5 * HOUR_S == pytest.approx(1.0, abs=0.13)
+
+
+def test_the_loop_pays_what_an_incident_says(stage: Stage) -> None:
+    """Two stops in 10 h: 1 h and 2 h down, 0.5 h to restart, each 600 s after a checkpoint.
+
+    Checkpoints take no time: 10 h - 3 h - 1 h - 1,200 s are left.
+    """
+    stops = [
+        Incident(3600.0 + 600.0, "gpu", 3600.0),
+        Incident(6 * 3600.0 + 1200.0, "people", 7200.0),
+    ]
+    job = LoopJob(
+        "X", "goodput", 10 / 24, 10.0, 1800.0, 1800.0, draw=lambda rng: stops, sweep="by hand"
+    )
+    with stage:
+        found = loop.play(replace_seeds(stage, 1), [job])
+    # The second: up again at 9,600 s from 3,600 s on, it is 10,200 s and 1,200 s past a checkpoint.
+    up_again_s = 4200.0 + 3600.0 + 1800.0
+    lost_s = 600.0 + (6 * 3600.0 + 1200.0 - up_again_s) % 1800.0
+    left_s = 10 * 3600.0 - 3 * 3600.0 - 3600.0 - lost_s
+    assert found.value.item() == pytest.approx(left_s / (10 * 3600.0), abs=12 / 36_000)
+    assert list(found.columns) == list(loop.SAMPLE)
+
+
+def replace_seeds(stage: Stage, seeds: int) -> Stage:
+    stage.seeds = seeds
+    return stage
+
+
+def test_a_step_that_explains_one_cell_of_blocking() -> None:
+    step_s = calibrated_step_s("D3")
+    assert 4.3 < step_s < 4.6
+    assert step_s / (step_s + 6.77) == pytest.approx(0.3984)
+
+
+def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
+    rows = [
+        ("X1", "goodput", "checkpoint", sweep, seed, value)
+        for sweep, found in values.items()
+        for seed, value in enumerate(found)
+    ]
+    return pd.DataFrame(rows, columns=list(loop.SAMPLE))
+
+
+@pytest.mark.parametrize(
+    ("output", "values", "expected"),
+    [
+        (Output("X1", "goodput", 0.80), {"": [0.81, 0.83]}, ("inside", 0.0)),
+        (Output("X1", "goodput", 0.80), {"": [0.84, 0.86]}, ("outside", 0.05)),
+        (Output("X1", "goodput", 0.80, test="band"), {"a": [0.7], "b": [0.9]}, ("inside", 0)),
+        (
+            Output("X1", "goodput", 0.80, test="band"),
+            {"a": [0.7], "b": [0.78]},
+            ("outside", -0.02),
+        ),
+        (
+            Output("X1", "goodput", 0.80, test="at least"),
+            {"a": [0.7], "b": [0.9]},
+            ("partly", 0),
+        ),
+        (Output("X1", "goodput", 0.80, test="at least"), {"a": [0.8]}, ("inside", 0)),
+        (Output("X1", "goodput", 0.80, test="at least"), {"a": [0.7]}, ("outside", -0.1)),
+        (Output("X1", "goodput", 0.80, test="calibrated"), {"": [0.8]}, ("calibrated", 0)),
+        (Output("X1", "goodput", 0.80, test="unknown"), {"": [0.8]}, ("unknown", None)),
+        (Output("X1", "goodput", None), {"": [0.8]}, ("withheld", None)),
+        (Output("X1", "goodput", None, test="ours"), {"": [0.8]}, ("not published", None)),
+    ],
+)
+def test_verdicts(
+    output: Output, values: dict[str, list[float]], expected: tuple[str, float | None]
+) -> None:
+    (found,) = verdicts((output,), _samples(values))
+    assert found.verdict == expected[0]
+    assert found.off == (None if expected[1] is None else pytest.approx(expected[1]))
+    assert found.row.published == output.published
+    if len(values) > 1:
+        means = [float(np.mean(each)) for each in values.values()]
+        assert (found.row.low, found.row.high) == pytest.approx((min(means), max(means)))
+        assert found.hits in values
+
+
+def test_an_output_that_nothing_plays_is_told() -> None:
+    with pytest.raises(LookupError, match="nothing plays Y9, hours"):
+        list(verdicts((Output("Y9", "hours", 1.0),), _samples({"": [1.0]})))
+
+
+def test_outputs_are_named_once_and_withheld_ones_have_no_value() -> None:
+    known = outputs()
+    assert len({(one.setting, one.quantity) for one in known}) == len(known)
+    withheld = ("A2", "A4", "B2", "B3", "E5", "E6", "E7", "F2", "G2 factor 10", "G3 15", "G3 60")
+    for one in known:
+        if one.setting.startswith(withheld):
+            assert one.published is None
+
+
+@pytest.mark.slow
+def test_the_whole_study(stage: Stage, saved_bytes: Callable[[Figure], int]) -> None:
+    """At least ten rows with full inputs within 3 points, and the torchft run, too."""
+    study = OperatorsStudy()
+    with stage:
+        results = study.play(stage)
+    table = results["verdicts"]
+    near = table[
+        table.unit.eq("1")
+        & table.published.notna()
+        & table.verdict.eq("inside")
+        & (table.simulated - table.published.fillna(0)).abs().le(0.03)
+    ]
+    assert near.setting.nunique() >= 10
+    stress = table[(table.setting == "B1") & (table.quantity == "commits")]
+    assert stress.simulated.item() == pytest.approx(0.823, abs=0.03)
+    assert set(table[table.verdict == "outside"].setting) <= {"A6 1,024 GPUs", "D2"}
+    rows = list(study.rows(results))
+    assert all(isinstance(row, Row) for row in rows)
+    records = study.records(results, rows)
+    assert {one["published"] for one in records if one["verdict"] == "withheld"} == {None}
+    assert saved_bytes(draw_agreement(table)) > 20_000
+    assert "comparisons with published values are met" in study.headline(results, rows)[0]
