@@ -54,7 +54,7 @@ class ReplicaDrop(Strategy):
     name: ClassVar[str] = "replica-drop"
     summary: ClassVar[str] = "Replica drop: lost replicas leave, the step is redone, they catch up"
     title: ClassVar[str] = "replica drop"
-    colour: ClassVar[str | None] = "#3377AA"
+    colour: ClassVar[str | None] = "#2409AA"
     marker: ClassVar[str | None] = "8"
     protections: ClassVar[tuple[str, ...]] = ("just-in-time",)
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)

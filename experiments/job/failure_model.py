@@ -156,7 +156,7 @@ def _independent_groups(
 def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
     table = scenario.failures
     mix = CauseMix(_striking(_causes(scenario, layout), layout), layout)
-    if not 1e-3 <= mix.mtbf_s <= 1e15:
+    if table.rate == "model" and not 1e-3 <= mix.mtbf_s <= 1e15:
         raise UserError(
             f"failures.mix = {table.mix!r}: a failure every {mix.mtbf_s:.1g} s on {layout.gpus:,} "
             'GPUs; check its rates, or set failures.rate = "mtbf" and failures.mtbf_s'

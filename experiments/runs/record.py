@@ -9,6 +9,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.experiments.config.model_numbers import model_flop_utilisation
+from faultline.experiments.job.durations import standbys_of
+from faultline.experiments.job.failure_model import job_layout
 from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS
 
 if TYPE_CHECKING:
@@ -78,10 +80,13 @@ class PlayedRun:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours of the whole run; spare groups are paid for too."""
-        job, rejoin = self.job.scenario.job, self.job.scenario.rejoin
+        """GPU-hours of the whole run; what stands by is paid for too."""
+        scenario = self.job.scenario
+        job, rejoin = scenario.job, scenario.rejoin
         spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
-        return job.gpus_of_group * (job.groups + spare) * self.progress.now_s / 3600.0
+        gpus = job.gpus_of_group * (job.groups + spare)
+        gpus += standbys_of(scenario) * job_layout(scenario).gpus_per_host
+        return gpus * self.progress.now_s / 3600.0
 
     @property
     def completed_steps(self) -> float:
@@ -345,7 +350,7 @@ _DEFINED = (
         "gpu_hours",
         "number",
         "GPU-hours",
-        "simulated time times the GPUs of the job, those of spare groups included",
+        "simulated time times the GPUs of the job, those of spare groups and standbys included",
         "lower",
         unit="h",
         value=lambda run: run.gpu_hours,

@@ -43,6 +43,7 @@ def fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", full)
 
 
+_ENDINGS = {"figure": ".png", "timeline": ".csv"}
 WRITERS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
     "report": lambda results, old: ("report", results, "-o", old),
     "compare": lambda results, old: ("compare", results, "--csv", old),
@@ -57,7 +58,7 @@ WRITERS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
 def test_a_full_disk_leaves_the_old_file_and_is_told_with_its_name(
     command: str, results: Path, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = tmp_path / ("old.png" if command == "figure" else "old.xml")
+    old = tmp_path / f"old{_ENDINGS.get(command, '.xml')}"
     old.write_text("old", encoding="utf-8")
     before = sorted(tmp_path.iterdir())
     fill_the_disk(monkeypatch)
@@ -73,7 +74,7 @@ def test_a_full_disk_leaves_the_old_file_and_is_told_with_its_name(
 def test_no_link_is_followed(command: str, results: Path, tmp_path: Path, ask: Ask) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious", encoding="utf-8")
-    link = tmp_path / ("link.png" if command == "figure" else "link.xml")
+    link = tmp_path / f"link{_ENDINGS.get(command, '.xml')}"
     link.symlink_to(victim)
     status, _, err = ask.all(*WRITERS[command](results, link))
     assert (status, err.count("\n")) == (2, 1)

@@ -131,7 +131,7 @@ def test_every_value_says_where_it_comes_from(tmp_path: Path) -> None:
         ("job", "gpus"): "derived",
         ("job", "compute_s"): "default",
         ("job", "gpus_per_group"): "derived",
-        ("job", "time_limit_s"): "unset",
+        ("job", "time_limit_s"): "default",
         ("strategy", "redundancy"): "stated",
         ("checkpoint", "interval_steps"): "derived",
     }

@@ -15,6 +15,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.trace_file import read_trace
 from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.ntp import figures, study
@@ -55,13 +56,13 @@ def test_the_shipped_scenario_is_the_job_of_the_study() -> None:
     assert (layout.groups, layout.components("domain")) == (job.replicas, job.domains)
     plain, boosted = (getattr(scenario.strategy, name) for name in ("ntp", "ntp-pw"))
     assert plain == boosted
-    assert plain.local_batch == job.rules.local_batch
+    assert job_shape(scenario).sequences == job.rules.local_batch
 
 
 @pytest.mark.parametrize("scheme", [Ntp, NtpPw])
 def test_the_schemes_plan_as_the_study_does(scheme: type[Ntp]) -> None:
     """Up to six broken GPUs in a domain; beyond, messages that a scheme knows nothing of count."""
-    options = load_scenario(SCENARIO).strategy.options()
+    options = scheme_options(load_scenario(SCENARIO))
     plans = scheme(128, 1, options).plans(32, 8)  # type: ignore[arg-type]
     known = study_job().plans(scheme.scheme)
     for ours, theirs in zip(plans[:7], known[:7], strict=True):
