@@ -168,7 +168,7 @@ def test_a_file_that_is_no_toml_or_not_there(tmp_path: Path) -> None:
     with pytest.raises(PlatformError, match=r"c\.toml: is no TOML: .*line 1"):
         load_spec(path)
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(PlatformError, match="is no text in UTF-8"):
+    with pytest.raises(PlatformError, match="not UTF-8 text"):
         load_spec(path)
 
 

@@ -48,7 +48,7 @@ def test_a_restart_takes_back_what_was_not_kept() -> None:
     fixed_step=st.sampled_from(["commits", "retries"]),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_causes_sum_to_the_whole_time(
     scenario: str,
     scheme: str,

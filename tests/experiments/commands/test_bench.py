@@ -30,6 +30,7 @@ from faultline.experiments.commands import machine
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.slow
 def test_a_quick_bench_from_the_shell() -> None:
     child = subprocess.run(
         [sys.executable, "-m", "faultline.experiments.cli", "bench", "--quick", "--json"],
@@ -41,7 +42,7 @@ def test_a_quick_bench_from_the_shell() -> None:
     )
     assert child.stderr == ""
     rows = json.loads(child.stdout)["rows"]
-    assert len({row["section"] for row in rows}) == 7
+    assert len({row["section"] for row in rows}) == 8
     for row in rows:
         assert row["measured"] > 0
         assert row["error"] == ""

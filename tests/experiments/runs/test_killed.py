@@ -70,6 +70,7 @@ def check_ended_like(directory: Path, undisturbed: Path) -> None:
     assert [path.name for path in directory.rglob(".*")] == [".lock"]
 
 
+@pytest.mark.slow
 def test_a_sweep_killed_before_any_change_to_the_disk_goes_on(
     tmp_path: Path, forks: ForkServerContext
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_sweep_killed_before_any_change_to_the_disk_goes_on(
     assert moment == 2 + 2 + 2 * (1 + 4 + 2)
 
 
+@pytest.mark.slow
 def test_a_sweep_killed_again_and_again_at_random_goes_on(
     tmp_path: Path, forks: ForkServerContext
 ) -> None:
