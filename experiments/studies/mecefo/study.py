@@ -135,10 +135,7 @@ def account(rows: Sequence[Row]) -> str:
         f"{title_of(system)} by up to {points:.1f} points, a factor of {factor:.2f}"
         for system, (points, factor) in drops_within(rows).items()
     )
-    return (
-        f"Drops are off: {told} (for 7B all of its step is taken as shared by nodes, unlike that "
-        f"of other models). A node with two stages costs, of one with one: {costs}."
-    )
+    return f"Drops are off: {told}. A node with two stages costs, of one with one: {costs}."
 
 
 def times_over_mecefo(rows: Iterable[Row]) -> str:
