@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, TypeVar
 
 from faultline.strategies.checkpoint_period import Costs, best_period_s
 from faultline.strategies.closed_forms.course import Predictable
@@ -116,6 +116,9 @@ class WipeOut:
 Verdict = Continue | WipeOut
 
 
+_Chosen = TypeVar("_Chosen", bound="StrategyOptions")
+
+
 class StrategyOptions(BaseModel):
     """Named choices of a scheme; a scheme adds its own by a subclass.
 
@@ -130,7 +133,7 @@ class StrategyOptions(BaseModel):
         """How the job is cut, and what fits into a GPU."""
         return self._job
 
-    def for_job(self, job: JobShape) -> Self:
+    def for_job(self: _Chosen, job: JobShape) -> _Chosen:
         """Return the same choices for another job."""
         chosen = self.model_copy()
         chosen._job = job

@@ -79,23 +79,7 @@ def longest_flow_s(flows: Sequence[tuple[str, str, int]]) -> float:
     flows : sequence of (str, str, int)
         Sender, receiver and bytes of each.
     """
-    latest_s, longest_s = 0.0, 0.0
-    busy_s: dict[str, float] = {}
-    for near, far, size_bytes in flows:
-        links, latency_s = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
-        latest_s = max(latest_s, latency_s)
-        for link in links:
-            each_s = size_bytes / link.bandwidth
-            if _is_shared(link):
-                each_s = busy_s[link.name] = busy_s.get(link.name, 0.0) + each_s
-            longest_s = max(longest_s, each_s)
-    return latest_s + longest_s
-
-
-def _is_shared(link: simgrid.Link) -> bool:
-    """Whether flows share it: a fat pipe limits each flow for itself."""
-    policy: object = link.get_sharing_policy()
-    return bool(policy != simgrid.Link.SharingPolicy.FATPIPE)
+    return sum(_busiest(flows))
 
 
 def _way(edges: Iterable[Edge]) -> tuple[float, float]:
@@ -104,17 +88,23 @@ def _way(edges: Iterable[Edge]) -> tuple[float, float]:
     The flows through the link with the most of them for its bandwidth all get the least share, so
     they end last, together: max-min fairness gives nobody less.
     """
-    latest_s, largest = 0.0, 0.0
-    busy: dict[str, float] = {}
-    for near, far in edges:
+    return _busiest((near, far, 1) for near, far in edges)
+
+
+def _busiest(flows: Iterable[tuple[str, str, int]]) -> tuple[float, float]:
+    """Return the longest latency of some flows, and how long their fullest link is busy; in s."""
+    latest_s, longest_s = 0.0, 0.0
+    busy_s: dict[str, float] = {}
+    for near, far, size_bytes in flows:
         links, latency_s = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
         latest_s = max(latest_s, latency_s)
         for link in links:
-            per_byte = 1.0 / link.bandwidth
-            if _is_shared(link):
-                per_byte = busy[link.name] = busy.get(link.name, 0.0) + per_byte
-            largest = max(largest, per_byte)
-    return latest_s, largest
+            each_s = size_bytes / link.bandwidth
+            # A fat pipe limits each flow for itself.
+            if link.get_sharing_policy() != simgrid.Link.SharingPolicy.FATPIPE:
+                each_s = busy_s[link.name] = busy_s.get(link.name, 0.0) + each_s
+            longest_s = max(longest_s, each_s)
+    return latest_s, longest_s
 
 
 def _spread(times_s: Sequence[float]) -> float:

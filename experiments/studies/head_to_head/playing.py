@@ -254,11 +254,10 @@ class _Field:
         time_s = progress.now_s - begun_s
         finished = progress.completed_batches >= self.steps - 1e-9
         ratio = time_s / self._ideal_s if finished else inf
-        spares = 0
         # What is repaired and handed back in time is never replaced.
         replaced = progress.restarts + progress.rejoined
-        if strategy.restart_replaces and (replaced or not strategy.tracks_components):
-            spares += self._process.spare_gpus()
+        has_spares = strategy.restart_replaces and (replaced or not strategy.tracks_components)
+        spares = self._process.spare_gpus() if has_spares else 0
         memory_bytes = held_bytes(strategy.stages_held)
         return {
             **_names_of(entry.candidate),
