@@ -10,7 +10,12 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
-from faultline.experiments.job.resolved_job import durations_of, restart_time_s, settings_of
+from faultline.experiments.job.resolved_job import (
+    durations_of,
+    recovery_prices,
+    restart_time_s,
+    settings_of,
+)
 from faultline.platforms.units import TIME, format_quantity
 from faultline.simulator.job import Durations
 
@@ -158,7 +163,8 @@ def read_situation(wish: Wish) -> Situation:
         if mtbf_s is not None:
             settings.append(f"failures.mtbf_s={mtbf_s!r}")
         scenario = load_scenario(wish.scenario, settings)
-        durations = replace(durations, restart_s=restart_time_s(scenario))
+        prices = recovery_prices(scenario, durations.save_s)
+        durations = replace(durations, restart_s=restart_time_s(scenario), recovery=prices)
         assumptions = [
             assumed,
             f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "

@@ -79,13 +79,22 @@ def test_predictions_are_within_a_tenth_of_simulations(
     assert choice.ratio == pytest.approx(np.mean(played.ratios), rel=0.1)
 
 
+def test_recoveries_cost_as_on_the_gpus_that_are_planned_with() -> None:
+    stated = (*STATED, "restart.time=modelled", "recovery.preset=stock", "rejoin.time_s=1")
+    planned = read_situation(Wish("spare-sound", stated, gpus=2000)).durations
+    alone = read_situation(Wish("spare-sound", (*stated, "job.gpus=2000"))).durations
+    assert planned.recovery == alone.recovery
+    assert planned.restart_s == alone.restart_s
+
+
 def test_gpus_scale_the_failures_and_leave_the_groups() -> None:
     own = read_situation(Wish("spare-sound", STATED))
     scaled = read_situation(Wish("spare-sound", STATED, gpus=100_000))
     assert scaled.scenario.failures.mtbf_s == pytest.approx(6 * own.scenario.failures.mtbf_s)
     assert scaled.scenario.job.groups == own.scenario.job.groups
     assert scaled.scenario.job.gpus_of_group == 500
-    assert scaled.durations == own.durations
+    # Recoveries that nobody states are those of other GPUs; all else takes as long.
+    assert replace(scaled.durations, recovery=own.durations.recovery) == own.durations
     assert any("scaled with 1 / GPUs" in said for said in scaled.assumptions)
 
 
