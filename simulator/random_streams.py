@@ -23,6 +23,12 @@ class Purpose(IntEnum):
     CAUSE_REPAIRS = 6
     GROUP_FAILURE_PLACES = 7
     RECOVERY_TIMES = 8
+    CAUSE_LENGTHS = 9
+    CAUSE_FACTORS = 10
+    CAUSE_SIZES = 11
+    BURSTS = 12
+    LEMONS = 13
+    RECURRENCES = 14
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:

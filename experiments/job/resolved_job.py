@@ -13,6 +13,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import Choice, at_redundancy, choices_at, wants_best_period
+from faultline.experiments.job.disturbances import disturbances
 from faultline.experiments.job.durations import (
     durations_of,
     is_measured,
@@ -20,7 +21,7 @@ from faultline.experiments.job.durations import (
     restart_time_s,
     standbys_of,
 )
-from faultline.experiments.job.failure_model import failure_model, job_layout, network_outages
+from faultline.experiments.job.failure_model import failure_model, job_layout, reactions_of
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform, state_bytes
 from faultline.experiments.job.predictions import predict_settings
@@ -28,7 +29,6 @@ from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import detour_times, member_times, step_time_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
-from faultline.simulator.network_outages import NetworkOutages
 from faultline.simulator.simgrid_engine.step_timing import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
@@ -187,14 +187,13 @@ class ResolvedJob:
             job_layout(self.scenario),
             standbys_of(self.scenario),
             member_times(self.scenario, self.step),
-            self._network_outages(seed),
+            disturbances(
+                self.scenario, self.failures, self.durations.all_reduce_s, self.step, seed
+            ),
             None if self.step is None else detour_times(self.scenario),
+            reactions_of(self.scenario),
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
-
-    def _network_outages(self, seed: int) -> NetworkOutages | None:
-        """Return the outages that a job feels whose steps are played on the platform."""
-        return None if self.step is None else network_outages(self.scenario, seed)
 
 
 def resolve(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -72,7 +72,7 @@ class PlayedMemberTimes:
     step : PlacedStep
         The step of all groups.
     without : tuple of str
-        Switches that are down.
+        Switches and links that are down.
     """
 
     platform: Path
@@ -109,7 +109,7 @@ def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes
 
 @dataclass(frozen=True)
 class PlayedDetourTimes:
-    """What a step takes without some switches: played once for each set of groups.
+    """What a step takes without some switches or links: played once for each set of groups.
 
     Attributes
     ----------
@@ -139,9 +139,18 @@ def detour_times(scenario: Scenario) -> PlayedDetourTimes:
     return PlayedDetourTimes(path, placed_step(scenario, path))
 
 
+def played_time(path: Path, step: PlacedStep, slow: Mapping[str, float]) -> StepTime:
+    """Return the time of a step with a share of the bandwidth of some links."""
+    return _step_time(path, path.stat().st_mtime_ns, step, (), tuple(sorted(slow.items())))
+
+
 @lru_cache(maxsize=64)
 def _step_time(
-    path: Path, changed_ns: int, step: PlacedStep, without: tuple[str, ...] = ()
+    path: Path,
+    changed_ns: int,
+    step: PlacedStep,
+    without: tuple[str, ...] = (),
+    slow: tuple[tuple[str, float], ...] = (),
 ) -> StepTime:
     def believable(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
@@ -152,10 +161,10 @@ def _step_time(
 
     def play() -> StepTime:
         # A process that is forked from this one has no part in its timers.
-        shares = adapters_without(platform_at(path), without)
+        shares = adapters_without(platform_at(path), without) | dict(slow)
         return _kept_timer(path, changed_ns, os.getpid())(step.hosts, step.pattern, shares)
 
-    asked = [_PLAY_VERSION, repr(step), *without]
+    asked = [_PLAY_VERSION, repr(step), *without, *map(repr, slow)]
     try:
         with explaining_aborts(path):
             return cached(path, asked, play, believable)

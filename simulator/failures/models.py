@@ -118,7 +118,16 @@ class FailureSequence(Protocol):
         ...
 
     def batches(self, seed: int) -> Iterator[Sequence[Failure]]:
-        """Yield the failures in the order of time, some at a time; ends where there are no more."""
+        """Yield those that stop groups, some at a time, in the order of time; may end."""
+        ...
+
+    @property
+    def disturbance_causes(self) -> tuple[str, ...]:
+        """Names of the causes by which failures come that stop nothing."""
+        ...
+
+    def disturbances(self, seed: int) -> Iterator[Failure]:
+        """Yield the failures that stop nothing, in the order of time."""
         ...
 
 

@@ -20,6 +20,8 @@ COLUMN_TYPES = {
     "repair_s": np.float64,
     "first_group": np.int32,
     "end_group": np.int32,
+    "lasts_s": np.float64,
+    "factor": np.float64,
 }
 _CHUNK = 4_096
 
@@ -38,6 +40,8 @@ class RecordedFailures(Sequence[Failure]):
         As there.
     first_group, end_group : array of int
         The groups that go down, the last one excluded.
+    lasts_s, factor : array of float
+        As there.
     causes : tuple of str
         Names of all causes.
     """
@@ -50,6 +54,8 @@ class RecordedFailures(Sequence[Failure]):
     repair_s: NDArray[np.float64]
     first_group: NDArray[np.int32]
     end_group: NDArray[np.int32]
+    lasts_s: NDArray[np.float64]
+    factor: NDArray[np.float64]
     causes: tuple[str, ...]
 
     @classmethod
@@ -66,6 +72,8 @@ class RecordedFailures(Sequence[Failure]):
             "repair_s": [nan if each.repair_s is None else each.repair_s for each in found],
             "first_group": [each.groups.start for each in found],
             "end_group": [each.groups.stop for each in found],
+            "lasts_s": [each.lasts_s for each in found],
+            "factor": [each.factor for each in found],
         }
         return cls(**{name: as_column(name, each) for name, each in columns.items()}, causes=causes)
 
@@ -109,11 +117,15 @@ class RecordedFailures(Sequence[Failure]):
                     KINDS[kind],
                     None if isnan(repair_s) else repair_s,
                     range(first, end),
+                    lasts_s,
+                    factor,
                 )
-                for time_s, level, number, cause, kind, repair_s, first, end in zip(
+                for time_s, level, number, cause, kind, repair_s, first, end, lasts_s, factor
+                in zip(
                     some.time_s.tolist(), some.level.tolist(), some.number.tolist(),
                     some.cause.tolist(), some.kind.tolist(), some.repair_s.tolist(),
                     some.first_group.tolist(), some.end_group.tolist(),
+                    some.lasts_s.tolist(), some.factor.tolist(),
                     strict=True,
                 )
             ]  # fmt: skip

@@ -8,7 +8,7 @@ from math import inf
 import pytest
 from faultline.simulator.failures.distributions import Constant
 from faultline.simulator.failures.mix import Cause
-from faultline.simulator.network_outages import (
+from faultline.simulator.conditions import (
     Detours,
     NetworkOutage,
     drawn_outages,
