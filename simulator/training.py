@@ -158,7 +158,9 @@ class Training:
             if not any(group in failure.groups for group in members):
                 continue
             if failure.kind == "flap":
-                self._spend("degraded", (yield Stall(members, failure.lasts_s)))
+                fails = failure.lasts_s >= self.work.reactions.retry_s
+                outcome = yield Stall(members, failure.lasts_s)
+                self._spend("detection" if fails else "degraded", outcome)
             elif failure.kind == "hang":
                 yield from self._hang(failure.lasts_s)
             elif failure.kind == "corrupt" and self.strategy.compares:

@@ -312,8 +312,8 @@ def write_trace(failures: Iterable[Failure], path: Path) -> None:
         repair = "" if failure.repair_s is None else repr(failure.repair_s)
         row = [repr(failure.time_s), failure.component, failure.cause, failure.kind, repair]
         if more:
-            row.append(repr(failure.lasts_s) if failure.lasts_s else "")
-            row.append(repr(failure.factor) if failure.factor > 1.0 else "")
+            row.append(repr(failure.lasts_s) if failure.kind in LASTS_ALLOWED else "")
+            row.append(repr(failure.factor) if failure.kind in FACTOR_ALLOWED else "")
         rows.writerow(row)
     write_file(path, text.getvalue())
 

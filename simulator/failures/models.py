@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 from faultline.simulator.failures.clocks import ClockRule, EventClocks, FailureClocks, RenewalClocks
@@ -176,9 +177,12 @@ class SharedFailures:
 
     def failures_until(self, time_s: float, seed: int) -> list[Failure]:
         """Return the failures up to `time_s`, in seconds, in the order of time."""
-        failures: list[Failure] = []
+        early = takewhile(
+            lambda failure: failure.time_s <= time_s, self.sequence.disturbances(seed)
+        )
+        failures = list(early)
         for batch in self.sequence.batches(seed):
             failures += (failure for failure in batch if failure.time_s <= time_s)
             if batch and batch[-1].time_s > time_s:
                 break
-        return failures
+        return sorted(failures, key=lambda failure: failure.time_s)

@@ -76,7 +76,8 @@ class GraphPlayer:
         for task, rank, amount in self._computed:
             factor = factors.get(rank, 1.0)
             if factor != self._slow.get(rank, 1.0):
-                task.flops = amount * factor
+                # The property does not know that a task may have several instances.
+                simgrid.ExecTask.flops.fset(task, amount * factor, "instance_0")
         self._slow = factors
 
     def start(self) -> None:

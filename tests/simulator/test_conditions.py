@@ -6,14 +6,14 @@ from itertools import takewhile
 from math import inf
 
 import pytest
-from faultline.simulator.failures.distributions import Constant
-from faultline.simulator.failures.mix import Cause
 from faultline.simulator.conditions import (
     Detours,
     NetworkOutage,
     drawn_outages,
     shared_out,
 )
+from faultline.simulator.failures.distributions import Constant
+from faultline.simulator.failures.mix import Cause
 
 CAUSE = Cause("switch", "switch", "network", 1e-4, Constant(30.0))
 SWITCHES = ("leaf-0", "leaf-1", "spine-0")

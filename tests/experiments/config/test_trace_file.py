@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.trace_file import parse_timestamp, read_trace, write_trace
-from faultline.simulator.failures.failure import KINDS, LEVELS, Failure, JobLayout
+from faultline.simulator.failures.failure import (
+    FACTOR_NEEDED,
+    KINDS,
+    LASTS_NEEDED,
+    LEVELS,
+    Failure,
+    JobLayout,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,7 +74,9 @@ def failures(draw: st.DrawFn) -> Failure:
     repair_s = draw(st.none() | seconds)
     kind = draw(st.sampled_from(KINDS))
     groups = LAYOUT.groups_of(level, number)
-    return Failure(draw(seconds), level, number, cause, kind, repair_s, groups)
+    lasts_s = draw(seconds) if kind in LASTS_NEEDED else 0.0
+    factor = draw(st.floats(1, 1000)) if kind in FACTOR_NEEDED else 1.0
+    return Failure(draw(seconds), level, number, cause, kind, repair_s, groups, lasts_s, factor)
 
 
 @given(recorded=st.lists(failures(), min_size=1, max_size=20))
