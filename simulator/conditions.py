@@ -12,6 +12,7 @@ from heapq import heappop, heappush, merge
 from math import inf
 from typing import NamedTuple
 
+from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import Failure, Kind, Level
 from faultline.simulator.failures.mix import Cause, stream_index
 from faultline.simulator.random_streams import Purpose, stream
@@ -44,15 +45,30 @@ class Effect(NamedTuple):
 Effects = Callable[[Failure], Effect]
 
 
-def stated_effect(failure: Failure) -> Effect:
-    """Return the effect of a component on a job whose times are stated.
+@dataclass(frozen=True, slots=True)
+class StatedEffects:
+    """Effects on a job whose compute is stated.
 
-    A slow GPU, and whatever GPUs are part of, slows what its groups compute; of the network, all of
-    the collective, which goes through it.
+    Groups wait for their slowest GPU, and whatever GPUs are part of; of the network, all messages
+    of the collective pass what is slow.
+
+    Attributes
+    ----------
+    all_reduce_s : AllReduceTime
+        What an all-reduce takes.
+    groups : int
+        Groups of the job.
     """
-    if failure.kind == "partial" or failure.level in NETWORK:
-        return Effect(collective=failure.factor)
-    return Effect(compute=failure.factor)
+
+    all_reduce_s: AllReduceTime
+    groups: int
+
+    def __call__(self, failure: Failure) -> Effect:
+        """Return the effect of a component."""
+        if failure.kind != "partial" and failure.level not in NETWORK:
+            return Effect(compute=failure.factor)
+        whole_s, slowed = self.all_reduce_s(self.groups), self.all_reduce_s.slowed(failure.factor)
+        return Effect(collective=slowed(self.groups) / whole_s if whole_s else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +106,15 @@ class Disturbances:
     ----------
     begin : callable
         Begins them anew, in the order of time, whatever the job does.
-    causes : tuple of str
-        Those that are counted.
     effects : callable
         What components do to a step.
+    causes : tuple of str
+        Those that are counted.
     """
 
     begin: Callable[[], Iterator[Failure]]
+    effects: Effects
     causes: tuple[str, ...] = ()
-    effects: Effects = stated_effect
 
 
 class Conditions:
@@ -123,16 +139,15 @@ class Conditions:
     """
 
     def __init__(self, disturbances: Disturbances | None) -> None:
-        known = disturbances or Disturbances(lambda: iter(()))
-        self._failures = known.begin()
-        self._effects = known.effects
+        self._failures = disturbances.begin() if disturbances else iter(())
+        self._effects = disturbances.effects if disturbances else None
         self._next = next(self._failures, None)
         self._ends: list[tuple[float, int, Failure]] = []
         self._begun: list[Failure] = []
         self._ended: list[Failure] = []
         self._met = 0
         self._slow: tuple[tuple[Failure, Effect], ...] = ()
-        self.counts = dict.fromkeys(known.causes, 0)
+        self.counts = dict.fromkeys(disturbances.causes if disturbances else (), 0)
         self.without: tuple[str, ...] = ()
         self.storage_back_s = -inf
         self.next_change_s = self._next.time_s if self._next else inf
@@ -190,6 +205,7 @@ class Conditions:
         lasting = [failure for _, _, failure in sorted(self._ends) if failure.kind in LASTING]
         away = [one.time_s + one.lasts_s for one in lasting if one.kind == "storage"]
         self.storage_back_s = max(away, default=-inf)
+        assert self._effects is not None
         found = [(one, self._effects(one)) for one in lasting if one.kind != "storage"]
         self.without = tuple(sorted({name for _, effect in found for name in effect.without}))
         self._slow = tuple(one for one in found if one[1].compute > 1 or one[1].collective > 1)

@@ -15,10 +15,10 @@ from faultline.experiments.job.failure_model import job_layout, network_outages
 from faultline.experiments.job.platform_files import platform_file, switches_with_detours
 from faultline.experiments.job.step_times import placed_step, played_time
 from faultline.platforms.outages import links_of_component
-from faultline.simulator.conditions import NETWORK, Disturbances, Effect, Effects
+from faultline.simulator.conditions import NETWORK, Disturbances, Effect, Effects, StatedEffects
 from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import Failure, JobLayout
-from faultline.simulator.failures.models import FailureModel, SharedFailures
+from faultline.simulator.failures.models import FailureModel, FailureSequence, SharedFailures
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.simgrid_engine.step_timing import StepTime
 
@@ -49,7 +49,8 @@ def disturbances(
     causes: tuple[str, ...] = ()
     if isinstance(failures, SharedFailures) and failures.sequence.disturbance_causes:
         causes = failures.sequence.disturbance_causes
-        sources.append(partial(failures.sequence.disturbances, seed))
+        per_host = job_layout(scenario).gpus_per_host if step is None else 1
+        sources.append(partial(_drawn, failures.sequence, seed, per_host))
     outages = None if step is None else network_outages(scenario, seed)
     if outages is not None:
         sources.append(outages)
@@ -57,43 +58,28 @@ def disturbances(
         return None
     effects: Effects
     if step is None:
-        effects = StatedEffects(all_reduce_s, job_layout(scenario))
+        effects = StatedEffects(all_reduce_s, scenario.job.groups)
     else:
         path = platform_file(scenario)
         effects = PlayedEffects(path, placed_step(scenario, path), job_layout(scenario), step)
-    return Disturbances(partial(_in_order, tuple(sources)), causes, effects)
+    return Disturbances(partial(_in_order, tuple(sources)), effects, causes)
+
+
+def _drawn(sequence: FailureSequence, seed: int, gpus_per_host: int) -> Iterator[Failure]:
+    """Yield the failures of a sequence; of a server's adapters others do the work of what is gone.
+
+    A job whose steps are played finds that by itself: there is one GPU a host for it.
+    """
+    for failure in sequence.disturbances(seed):
+        lost = failure.kind == "partial" and failure.level == "adapter" and failure.factor == 1.0
+        if lost and gpus_per_host > 1:
+            yield failure._replace(factor=gpus_per_host / (gpus_per_host - 1))
+        else:
+            yield failure
 
 
 def _in_order(sources: tuple[Callable[[], Iterator[Failure]], ...]) -> Iterator[Failure]:
     return merge(*(begin() for begin in sources), key=attrgetter("time_s"))
-
-
-@dataclass(frozen=True)
-class StatedEffects:
-    """Effects on a job whose compute is stated: groups wait for their slowest GPU.
-
-    Attributes
-    ----------
-    all_reduce_s : AllReduceTime
-        What an all-reduce takes, whose messages all pass what is slow of the network.
-    layout : JobLayout
-        Which GPUs share which components.
-    """
-
-    all_reduce_s: AllReduceTime
-    layout: JobLayout
-
-    def __call__(self, failure: Failure) -> Effect:
-        """Return the effect of a component; of a server's adapters the others do the work."""
-        factor, groups = failure.factor, self.layout.groups
-        if failure.kind != "partial" and failure.level not in NETWORK:
-            return Effect(compute=factor)
-        if failure.level == "adapter" and failure.kind == "partial" and factor == 1.0:
-            factor = self.layout.gpus_per_host / max(1, self.layout.gpus_per_host - 1)
-        whole_s, slow_s = (
-            time(groups) for time in (self.all_reduce_s, self.all_reduce_s.slowed(factor))
-        )
-        return Effect(collective=slow_s / whole_s if whole_s else 1.0)
 
 
 @dataclass(frozen=True)

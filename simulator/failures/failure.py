@@ -167,7 +167,9 @@ class JobLayout:
         return range(index * size, min((index + 1) * size, self.gpus))
 
     def groups_of(self, level: Level, index: int) -> range:
-        """Return the groups that have GPUs on a component."""
+        """Return the groups that have GPUs on a component: all, where a switch is everybody's."""
+        if not self.gpus_per_component(level):
+            return range(self.groups)
         gpus = self.gpus_of(level, index)
         return range(gpus[0] // self.gpus_per_group, gpus[-1] // self.gpus_per_group + 1)
 

@@ -258,7 +258,7 @@ class _CauseStream:
 
     def _struck_with(self, gpu: int) -> list[int]:
         """Return the components that are struck at once, the first of them that of a GPU."""
-        layout, size = self._layout, self._layout.gpus_per_component(self._cause.level)
+        layout, size = self._layout, self._layout.gpus_per_component(self._cause.level) or 1
         if self._nodes is not None:
             # Where nodes differ, the GPU is one of a node drawn by its share of the rate.
             where = self._places.random() * self._nodes[-1]

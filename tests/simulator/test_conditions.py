@@ -1,4 +1,4 @@
-"""Switches around which there is a way: what is down when, and how often."""
+"""What holds for a job by the clock, and how often switches with a way around are down."""
 
 from __future__ import annotations
 
@@ -7,62 +7,77 @@ from math import inf
 
 import pytest
 from faultline.simulator.conditions import (
-    Detours,
-    NetworkOutage,
+    Conditions,
+    Disturbances,
+    Effect,
     drawn_outages,
     shared_out,
 )
 from faultline.simulator.failures.distributions import Constant
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.failures.mix import Cause
 
 CAUSE = Cause("switch", "switch", "network", 1e-4, Constant(30.0))
-SWITCHES = ("leaf-0", "leaf-1", "spine-0")
+
+
+NAMES = ("a", "b")
+
+
+def effect(failure: Failure) -> Effect:
+    return Effect(without=(NAMES[failure.number],))
+
+
+def outage(begins_s: float, ends_s: float, name: str) -> Failure:
+    number, lasts_s = NAMES.index(name), ends_s - begins_s
+    return Failure(begins_s, "switch", number, "", "partial", None, range(2), lasts_s)
+
+
+def under(*outages: Failure) -> Conditions:
+    return Conditions(Disturbances(lambda: iter(outages), effect))
 
 
 def test_what_is_down_by_the_clock() -> None:
-    outages = [
-        NetworkOutage(5.0, 20.0, "b"),
-        NetworkOutage(10.0, 15.0, "a"),
-        NetworkOutage(12.0, 30.0, "b"),
-    ]
-    detours = Detours(iter(outages))
+    conditions = under(outage(5.0, 20.0, "b"), outage(10.0, 15.0, "a"), outage(12.0, 30.0, "b"))
     seen = []
-    while detours.next_change_s < inf:
-        now_s = detours.next_change_s
-        seen.append((now_s, detours.advance(now_s), detours.without))
+    while (now_s := conditions.next_change_s) < inf:
+        conditions.advance(now_s)
+        assert conditions.next_change_s == -inf
+        assert conditions.happened() == ([], [])
+        seen.append((now_s, conditions.without))
     assert seen == [
-        (5.0, True, ("b",)),
-        (10.0, True, ("a", "b")),
-        (12.0, False, ("a", "b")),
-        (15.0, True, ("b",)),
-        (20.0, False, ("b",)),
-        (30.0, True, ()),
+        (5.0, ("b",)),
+        (10.0, ("a", "b")),
+        (12.0, ("a", "b")),
+        (15.0, ("b",)),
+        (20.0, ("b",)),
+        (30.0, ()),
     ]
 
 
 def test_an_outage_that_nobody_looked_at_is_over() -> None:
-    detours = Detours(iter([NetworkOutage(5.0, 20.0, "a")]))
-    assert not detours.advance(25.0)
-    assert (detours.without, detours.next_change_s) == ((), inf)
+    conditions = under(outage(5.0, 20.0, "a"))
+    conditions.advance(25.0)
+    assert conditions.happened() == ([], [])
+    assert (conditions.without, conditions.next_change_s) == ((), inf)
 
 
 def test_outages_come_as_often_as_their_causes_say_and_strike_all_alike() -> None:
     other = Cause("cable", "switch", "network", 3e-4)
     drawn = list(
         takewhile(
-            lambda outage: outage.begins_s < 1e6,
-            drawn_outages((CAUSE, other), 100, SWITCHES, 60.0, seed=1),
+            lambda outage: outage.time_s < 1e6,
+            drawn_outages((CAUSE, other), 100, 2, 3, 60.0, seed=1),
         )
     )
-    begins_s = [outage.begins_s for outage in drawn]
+    begins_s = [outage.time_s for outage in drawn]
     assert begins_s == sorted(begins_s)
     # 40,000 are expected: four standard deviations are 800, and of a third 377.
     assert len(drawn) == pytest.approx(40_000, abs=800)
-    for switch in SWITCHES:
-        assert sum(outage.switch == switch for outage in drawn) == pytest.approx(
+    for switch in range(3):
+        assert sum(outage.number == switch for outage in drawn) == pytest.approx(
             len(drawn) / 3, abs=400
         )
-    lasting = {round(outage.ends_s - outage.begins_s, 6) for outage in drawn}
+    lasting = {round(outage.lasts_s, 6) for outage in drawn}
     assert lasting == {30.0, 60.0}
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from faultline.platforms import load_preset, read_platform, write_xml
-from faultline.simulator.conditions import Disturbances
+from faultline.simulator.conditions import Disturbances, StatedEffects
+from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.failure import Failure, Kind, Level
 from faultline.simulator.failures.models import SharedFailures
 from faultline.simulator.failures.reactions import Evict, Reactions
@@ -66,7 +67,8 @@ def job_under(
     reactions = reactions or Reactions()
     stops = [one for each in failures if (one := reactions.stop(each))]
     others = tuple(one for each in failures if (one := reactions.condition(each)))
-    changes |= {"disturbances": Disturbances(partial(iter, others), ("tested",))}
+    effects = StatedEffects(ConstantTime(2.0), groups)
+    changes |= {"disturbances": Disturbances(partial(iter, others), effects)}
     job = small_job(Scripted({}), groups=groups, reactions=reactions, **changes)
     trace = Trace(sorted(stops, key=lambda one: one.time_s), groups, 1e6)
     return Job(job.work, job.rules, job.durations, SharedFailures(trace), job.seed)
