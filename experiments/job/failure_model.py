@@ -252,7 +252,7 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
     except ValueError as error:
         raise UserError(f"failures.trace_start: {error}") from error
     recorded = _recorded(path, layout, start)
-    last_s = recorded[-1].time_s
+    last_s = float((recorded.time_s + recorded.lasts_s).max())
     span_s = table.trace_span_s or last_s
     if span_s <= 0 or span_s < last_s:
         raise UserError(

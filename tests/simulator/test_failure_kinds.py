@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.simulator.conditions import Disturbances, StatedEffects
@@ -29,6 +31,7 @@ from faultline.simulator.simgrid_engine.process import run_on_simgrid
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
+from faultline.strategies.checkpoint_policies import EverySteps
 from faultline.strategies.registry import build_strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -345,3 +348,20 @@ def test_every_second_is_booked_once(
     assert progress.completed_batches == pytest.approx(12)
     assert progress.seconds["compute"] + progress.seconds["all_reduce"] <= 12 * 12 + 1e-6
     assert min(one for name, one in progress.seconds.items() if name != "waiting") >= -1e-9
+
+
+@pytest.mark.parametrize("factor", [1.5, 1.01])
+def test_the_slowest_of_jittering_groups_one_of_which_is_slow(factor: float) -> None:
+    """Steps played at once take on average what drawing every group of every step does."""
+    steps = 4_000
+    job = job_under(
+        [happening("slow", 0.0, 1e9, factor)],
+        compute_jitter=0.02,
+        steps=steps,
+        checkpoint_policy=EverySteps(50),
+    )
+    progress = replayed(job, build_strategy("checkpoint", 3, 1))
+    drawn = 1 + 0.02 * np.random.default_rng(1).standard_normal((100_000, 3))
+    slowest = 10.0 * (drawn * [factor, 1.0, 1.0]).max(axis=1)
+    mean_s = (progress.now_s - progress.seconds["checkpoint"]) / steps - 2.0
+    assert mean_s == pytest.approx(slowest.mean(), abs=4 * slowest.std() / sqrt(steps))

@@ -122,7 +122,7 @@ class FailuresTable(Table):
     )
     trace_span_s: float | None = seconds(
         None,
-        "How long the trace is; unset: until its last failure.",
+        "How long the trace is; unset: until its last failure, or until that is over.",
         "derived: the last failure of the trace",
         above=(0, 1e15),
         only_with={"failures.model": "trace"},
