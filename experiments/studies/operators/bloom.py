@@ -55,25 +55,11 @@ class _Unstated:
 
 _SWEEP = (
     _Unstated("restart 10 min, 1 death a week, seen at once", 600, 1.0, 0, 0.0, HOUR_S, 2),
-    _Unstated(
-        "restart 30 min, 1.5 deaths a week, a quarter unseen for 4 h",
-        1800,
-        1.5,
-        4 * HOUR_S,
-        0.25,
-        4 * HOUR_S,
-        7,
-    ),
-    _Unstated(
-        "restart 60 min, 2 deaths a week, half unseen for 8 h",
-        3600,
-        2.0,
-        8 * HOUR_S,
-        0.5,
-        12 * HOUR_S,
-        20,
-    ),
-)
+    _Unstated("restart 30 min, 1.5 deaths a week, a quarter unseen for 4 h", 1800, 1.5, 4 * HOUR_S,
+              0.25, 4 * HOUR_S, 7),
+    _Unstated("restart 60 min, 2 deaths a week, half unseen for 8 h", 3600, 2.0, 8 * HOUR_S,
+              0.5, 12 * HOUR_S, 20),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +139,12 @@ def bloom_jobs() -> Iterator[LoopJob]:
             slow_share = unstated.slow_days / stretch.days * stretch.may_be_slow
             step_s = _STEP_S + slow_share * (_SLOW_STEP_S - _STEP_S) + _EVALUATION_S
             yield LoopJob(
-                f"BLOOM {start}",
-                "share",
-                days,
-                step_s,
-                stretch.interval * step_s,
-                unstated.restart_s,
-                _WRITE_S,
+                f"BLOOM {start}", "share", days, step_s, stretch.interval * step_s,
+                unstated.restart_s, _WRITE_S,
                 draw=partial(_deaths, stretch, unstated, days * DAY_S),
                 factor=_STEP_S / step_s * days / stretch.days,
                 sweep=unstated.name,
-            )
+            )  # fmt: skip
 
 
 def bloom_rows(samples: pd.DataFrame) -> pd.DataFrame:
