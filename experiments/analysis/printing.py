@@ -44,15 +44,12 @@ class Printed:
     note: str = ""
 
 
-def columns_of(
-    title: str,
-    frame: pd.DataFrame,
-    columns: Columns,
-) -> Printed:
+def columns_of(title: str, frame: pd.DataFrame, columns: Columns, note: str = "") -> Printed:
     """Return a table of some columns of a frame, in their order."""
     told = {name: (how,) if isinstance(how, str) else how for name, how in columns.items()}
     formats = {name: how[1] for name, how in told.items() if len(how) > 1}
-    return Printed(title, frame[list(told)], formats, {name: how[0] for name, how in told.items()})
+    names = {name: how[0] for name, how in told.items()}
+    return Printed(title, frame[list(told)], formats, names, note)
 
 
 def printed(table: Printed) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed, columns_of
@@ -145,7 +144,7 @@ def printed_section(section: str, mine: pd.DataFrame) -> Printed:
         f"{cell.software}: efficiency {cell.efficiency:.3f}, fitted on {cell.fitted_on}"
         for cell in mine.drop_duplicates("software").itertuples()
     )
-    return replace(columns_of(SECTIONS[section]["title"], frame, columns), note=note)
+    return columns_of(SECTIONS[section]["title"], frame, columns, note)
 
 
 def printed_errors(table: pd.DataFrame) -> Printed:
