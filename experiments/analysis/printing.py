@@ -20,28 +20,16 @@ Columns = Mapping[str, str | tuple[str, str | Callable[[Any], str]]]
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A table for the screen.
+    """A table for the screen."""
 
-    Attributes
-    ----------
-    title : str
-        What it shows.
-    frame : DataFrame
-        What it holds.
-    formats : mapping
-        How columns are written: a format string of the value (``"{:.2f}"``) or a function;
-        others as they are, and missing values as nothing.
-    names : mapping
-        Headings, where they are not the column's name.
-    note : str
-        A sentence below it.
-    """
-
-    title: str
-    frame: pd.DataFrame
+    title: str  # What it shows.
+    frame: pd.DataFrame  # What it holds.
+    # How columns are written: a format string of the value (``"{:.2f}"``) or a function; others as
+    # they are, and missing values as nothing.
     formats: Mapping[str, str | Callable[[Any], str]] = field(default_factory=dict)
+    # Headings, where they are not the column's name.
     names: Mapping[str, str] = field(default_factory=dict)
-    note: str = ""
+    note: str = ""  # A sentence below it.
 
 
 def columns_of(title: str, frame: pd.DataFrame, columns: Columns, note: str = "") -> Printed:

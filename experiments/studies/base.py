@@ -41,30 +41,18 @@ Draw = Callable[[], Figure]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number beside its published counterpart.
+    """One number beside its published counterpart."""
 
-    Attributes
-    ----------
-    quantity, scheme, setting : str
-        What was measured, of which scheme, where.
-    published : float or None
-        The published value, if there is one.
-    simulated : float
-        Mean over seeds.
-    low, high : float
-        95 % confidence interval of the mean over seeds; equal to it for a single value.
-    unit : str
-        Unit of the numbers; "1" for a pure number.
-    """
-
+    # What was measured, of which scheme, where.
     quantity: str
     scheme: str
     setting: str
-    published: float | None
-    simulated: float
+    published: float | None  # The published value, if there is one.
+    simulated: float  # Mean over seeds.
+    # 95 % confidence interval of the mean over seeds; equal to it for a single value.
     low: float
     high: float
-    unit: str
+    unit: str  # Unit of the numbers; "1" for a pure number.
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as a flat mapping, in the order of its fields."""

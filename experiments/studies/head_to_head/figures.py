@@ -42,26 +42,16 @@ class Landmark:
 
 @dataclass(frozen=True, slots=True)
 class Axis2D:
-    """What the axes of a plane are.
+    """What the axes of a plane are."""
 
-    Attributes
-    ----------
-    x, y : str
-        Their labels.
-    x_ticks, y_ticks : mapping of float to str
-        Where and what.
-    log_y : bool
-        Whether y is on a logarithmic scale, as x always is.
-    landmarks : tuple of Landmark
-        Places to be named.
-    """
-
+    # Their labels.
     x: str
     y: str
+    # Where and what.
     x_ticks: Mapping[float, str]
     y_ticks: Mapping[float, str]
-    log_y: bool
-    landmarks: tuple[Landmark, ...] = ()
+    log_y: bool  # Whether y is on a logarithmic scale, as x always is.
+    landmarks: tuple[Landmark, ...] = ()  # Places to be named.
 
 
 _RESTART = Axis2D(

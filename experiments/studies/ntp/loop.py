@@ -190,24 +190,12 @@ def placed_loss(trace: Trace, job: StudyJob, variant: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A scheme as it is played.
+    """A scheme as it is played."""
 
-    Attributes
-    ----------
-    scheme : str
-        Its name.
-    redundancy : int
-        Its redundancy.
-    hit_groups : str
-        How the job lives with hit groups; "die" where they do not live on.
-    stall_s : float
-        What all wait for a group that changes its degree, in seconds.
-    """
-
-    scheme: str
-    redundancy: int
-    hit_groups: str = "die"
-    stall_s: float = 0.0
+    scheme: str  # Its name.
+    redundancy: int  # Its redundancy.
+    hit_groups: str = "die"  # How the job lives with hit groups; "die" where they do not live on.
+    stall_s: float = 0.0  # What all wait for a group that changes its degree, in seconds.
 
     @property
     def settings(self) -> list[str]:

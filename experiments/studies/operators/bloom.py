@@ -26,31 +26,16 @@ _FIRST_INTERVAL, _INTERVAL = 250, 100
 
 @dataclass(frozen=True, slots=True)
 class _Unstated:
-    """What the chronicles leave open.
+    """What the chronicles leave open."""
 
-    Attributes
-    ----------
-    name : str
-        How it is called.
-    restart_s : float
-        A restart.
-    deaths_a_week : float
-        GPUs that die from April on.
-    unseen_s, unseen_share : float
-        How long a hang after such a death goes unseen, and after which share of them.
-    maintenance_s : float
-        The emergency maintenance of 22 March.
-    slow_days : float
-        Days with a slow GPU, after 28 April.
-    """
-
-    name: str
-    restart_s: float
-    deaths_a_week: float
+    name: str  # How it is called.
+    restart_s: float  # A restart.
+    deaths_a_week: float  # GPUs that die from April on.
+    # How long a hang after such a death goes unseen, and after which share of them.
     unseen_s: float
     unseen_share: float
-    maintenance_s: float
-    slow_days: float
+    maintenance_s: float  # The emergency maintenance of 22 March.
+    slow_days: float  # Days with a slow GPU, after 28 April.
 
 
 _SWEEP = (
@@ -64,33 +49,18 @@ _SWEEP = (
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A part of the run.
+    """A part of the run."""
 
-    Attributes
-    ----------
-    days : float
-        Its length, in days.
-    interval : int
-        Steps between checkpoints.
-    saved_stops : int
-        Stops right after a save, that take a restart each.
-    stopped_h : float
-        Hours that such stops were noticed late.
-    deaths_from_days : float or None
-        From when on GPUs die about weekly, in days; None where they do not.
-    first_death_steps : int or None
-        Steps, evaluations and writes included, after which the first GPU dies; in the first stretch
-        only.
-    has_maintenance, may_be_slow : bool
-        Whether the site's maintenance, and the days with a slow GPU, fall into it.
-    """
-
-    days: float
-    interval: int
-    saved_stops: int = 0
-    stopped_h: float = 0.0
+    days: float  # Its length, in days.
+    interval: int  # Steps between checkpoints.
+    saved_stops: int = 0  # Stops right after a save, that take a restart each.
+    stopped_h: float = 0.0  # Hours that such stops were noticed late.
+    # From when on GPUs die about weekly, in days; None where they do not.
     deaths_from_days: float | None = None
+    # Steps, evaluations and writes included, after which the first GPU dies; in the first stretch
+    # only.
     first_death_steps: int | None = None
+    # Whether the site's maintenance, and the days with a slow GPU, fall into it.
     has_maintenance: bool = False
     may_be_slow: bool = False
 

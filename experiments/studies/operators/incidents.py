@@ -14,45 +14,26 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 
 
 class Incident(NamedTuple):
-    """A stop of the whole job.
+    """A stop of the whole job."""
 
-    Attributes
-    ----------
-    time_s : float
-        When it happens, in seconds from the start.
-    cause : str
-        What it is.
-    down_s : float
-        From there to where processes are started again: detection, diagnosis, waiting for people
-        or machines, in seconds.
-    """
-
-    time_s: float
-    cause: str
+    time_s: float  # When it happens, in seconds from the start.
+    cause: str  # What it is.
+    # From there to where processes are started again: detection, diagnosis, waiting for people or
+    # machines, in seconds.
     down_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentKind:
-    """Incidents of one kind in a run.
+    """Incidents of one kind in a run."""
 
-    Attributes
-    ----------
-    cause : str
-        What it is.
-    count : int
-        How many there were.
-    detect_s, locate_s : (float, float)
-        From the failure to where it is known, and to where it is known what to do: least and
-        greatest, all between equally likely, in seconds.
-    restart_s : float
-        What bringing the job back takes longer than the run's own restart, in seconds.
-    """
-
-    cause: str
-    count: int
+    cause: str  # What it is.
+    count: int  # How many there were.
+    # From the failure to where it is known, and to where it is known what to do: least and
+    # greatest, all between equally likely, in seconds.
     detect_s: tuple[float, float] = (0.0, 0.0)
     locate_s: tuple[float, float] = (0.0, 0.0)
+    # What bringing the job back takes longer than the run's own restart, in seconds.
     restart_s: float = 0.0
 
 

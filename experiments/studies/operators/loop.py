@@ -39,61 +39,29 @@ EVERY_STEP_KEPT: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class LoopJob:
-    """A job that is played, and what of its record is compared.
+    """A job that is played, and what of its record is compared."""
 
-    Attributes
-    ----------
-    setting, quantity : str
-        The row of the study.
-    days : float
-        How long it runs, in days.
-    step_s : float
-        An undisturbed step, in seconds.
-    interval_s, write_s : float
-        Between checkpoints, and to write one, in seconds.
-    restart_s : float
-        To bring the job back, beside what an incident says, in seconds.
-    mtbf_s : float or None
-        Mean time between failures, which come at random; None where `draw` says what happens.
-    draw : callable or None
-        Draws the incidents.
-    measure : str
-        The column of the record; or "mttf_h", hours from failure to failure; "reconfiguring",
-        the share of the time in which groups leave; "commits", that of steps without a loss; or
-        "mean_groups" in them.
-    factor : float
-        What the value is multiplied with: the part of a step, or of the run, that counts.
-    sweep : str
-        Which values of what is not stated.
-    scheme : str
-        The scheme.
-    groups : int
-        Data-parallel groups.
-    components : sequence of str
-        What incidents strike, in turn.
-    changes : mapping
-        Further keys of the scenario.
-    seeds : int or None
-        How many runs, at least; as many as the study's if None.
-    """
-
+    # The row of the study.
     setting: str
     quantity: str
-    days: float
-    step_s: float
-    interval_s: float
-    restart_s: float
-    write_s: float = 0.0
-    mtbf_s: float | None = None
-    draw: DrawIncidents | None = None
+    days: float  # How long it runs.
+    step_s: float  # An undisturbed step.
+    interval_s: float  # Between checkpoints.
+    restart_s: float  # To bring the job back, beside what an incident says.
+    write_s: float = 0.0  # To write a checkpoint.
+    mtbf_s: float | None = None  # Of failures at random; None where `draw` says what happens.
+    draw: DrawIncidents | None = None  # Draws the incidents.
+    # The column of the record; or "mttf_h", hours from failure to failure; "reconfiguring", the
+    # share of the time in which groups leave; "commits", that of steps without a loss; or
+    # "mean_groups" in them.
     measure: str = "goodput"
-    factor: float = 1.0
-    sweep: str = ""
+    factor: float = 1.0  # Of the value: the part of a step, or of the run, that counts.
+    sweep: str = ""  # Which values of what is not stated.
     scheme: str = "checkpoint"
-    groups: int = 2
-    components: Sequence[str] = ("job",)
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    seeds: int | None = None
+    groups: int = 2  # Data-parallel groups.
+    components: Sequence[str] = ("job",)  # What incidents strike, in turn.
+    changes: Mapping[str, Any] = field(default_factory=dict)  # Further keys of the scenario.
+    seeds: int | None = None  # How many runs, at least; as many as the study's if None.
 
     def scenario_keys(self, trace: Path | None) -> dict[str, Any]:
         """Return the keys of its scenario; `trace` is the file of its incidents."""

@@ -13,33 +13,19 @@ Test = Literal["point", "band", "at least", "calibrated", "unknown", "ours"]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A published output.
+    """A published output."""
 
-    Attributes
-    ----------
-    setting, quantity : str
-        Which one: a row of the study has the same.
-    published : float or None
-        Its value; None where it was not given to whoever wrote this.
-    within : float
-        How far off a simulated value may be, in the quantity's unit.
-    test : str
-        "point": within `within`; "band": between the ends of what is swept; "at least": the
-        published value is a bound; "calibrated": something was chosen by this very value;
-        "unknown": an input is missing; "ours": nothing is published.
-    note : str
-        What is not stated, or why it is missed.
-    unit : str
-        Its unit; "1" for shares.
-    """
-
+    # Which one: a row of the study has the same.
     setting: str
     quantity: str
-    published: float | None = None
-    within: float = 0.03
+    published: float | None = None  # Its value; None where it was not given to whoever wrote this.
+    within: float = 0.03  # How far off a simulated value may be, in the quantity's unit.
+    # "point": within `within`; "band": between the ends of what is swept; "at least": the published
+    # value is a bound; "calibrated": something was chosen by this very value; "unknown": an input
+    # is missing; "ours": nothing is published.
     test: Test = "point"
-    note: str = ""
-    unit: str = "1"
+    note: str = ""  # What is not stated, or why it is missed.
+    unit: str = "1"  # Its unit; "1" for shares.
 
 
 @cache

@@ -13,28 +13,17 @@ from faultline.experiments.studies.operators.published import Output
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A row with what is to be said of it.
+    """A row with what is to be said of it."""
 
-    Attributes
-    ----------
-    row : Row
-        Simulated, and the published value if there is one; its ends are those of what is swept.
-    verdict : str
-        "inside", "outside", "partly" (a bound that holds for part of what is swept), "calibrated",
-        "withheld", "not published" or "unknown".
-    off : float or None
-        By how much the nearest allowed value is missed, in the row's unit; 0 inside.
-    hits : str
-        The swept values that come nearest to the published one.
-    note : str
-        What is not stated, or why it is missed.
-    """
-
+    # Simulated, and the published value if there is one; its ends are those of what is swept.
     row: Row
+    # "inside", "outside", "partly" (a bound that holds for part of what is swept), "calibrated",
+    # "withheld", "not published" or "unknown".
     verdict: str
+    # By how much the nearest allowed value is missed, in the row's unit; 0 inside.
     off: float | None
-    hits: str = ""
-    note: str = ""
+    hits: str = ""  # The swept values that come nearest to the published one.
+    note: str = ""  # What is not stated, or why it is missed.
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as a flat mapping."""

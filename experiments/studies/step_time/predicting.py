@@ -30,23 +30,13 @@ TimeJob = Callable[[ParallelJob, float], StepTime]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Cases that share an efficiency, and are played in one process.
+    """Cases that share an efficiency, and are played in one process."""
 
-    Attributes
-    ----------
-    cases : tuple of Case
-        What is predicted.
-    fitted : Case
-        The row that the efficiency is fitted on.
-    efficiencies : mapping
-        Efficiency by parts of a stage of the fitted row, where it is known already.
-    sweeps : bool
-        Whether every number of parts of a stage is played where nobody says, or the extremes only.
-    """
-
-    cases: tuple[Case, ...]
-    fitted: Case
+    cases: tuple[Case, ...]  # What is predicted.
+    fitted: Case  # The row that the efficiency is fitted on.
+    # Efficiency by parts of a stage of the fitted row, where it is known already.
     efficiencies: Mapping[int, float] = field(default_factory=dict)
+    # Whether every number of parts of a stage is played where nobody says, or the extremes only.
     sweeps: bool = True
 
     def parts(self, case: Case) -> tuple[int, ...]:
@@ -57,18 +47,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What became of a group.
+    """What became of a group."""
 
-    Attributes
-    ----------
-    efficiencies : dict
-        Efficiency by parts of a stage of the fitted row.
-    rows : DataFrame
-        A row a case and number of parts of a stage.
-    """
-
-    efficiencies: dict[int, float]
-    rows: pd.DataFrame
+    efficiencies: dict[int, float]  # Efficiency by parts of a stage of the fitted row.
+    rows: pd.DataFrame  # A row a case and number of parts of a stage.
 
 
 def play(group: Group) -> Predicted:

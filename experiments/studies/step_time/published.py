@@ -20,44 +20,22 @@ Unit = Literal["s", "TFLOP/s", "%", "tokens/s"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A row of a table that somebody has published.
+    """A row of a table that somebody has published."""
 
-    Attributes
-    ----------
-    label : str
-        Its section and what is particular to it.
-    stack : str
-        Key of `STACKS`.
-    model : Transformer
-        What is trained.
-    layout : Layout
-        Degrees of parallelism; replicas count ranks of context parallelism.
-    batch : int
-        Sequences of a step.
-    outputs : tuple of (str, float or None)
-        Units in which it is published, and the values; the one that its source gives comes first.
-    micro_batch : int
-        Sequences of a micro-batch.
-    context : int
-        Ranks among which a sequence is divided.
-    recompute : {"none", "selective", "full"} or None
-        What the backward pass computes again, if the row says so.
-    eight_bit : bool
-        Whether matrix products are in 8 bits.
-    virtual_choices : tuple of int
-        Parts of a stage that are as likely as that of `layout`, where nobody says.
-    """
-
-    label: str
-    stack: str
-    model: Transformer
-    layout: Layout
-    batch: int
+    label: str  # Its section and what is particular to it.
+    stack: str  # Key of `STACKS`.
+    model: Transformer  # What is trained.
+    layout: Layout  # Degrees of parallelism; replicas count ranks of context parallelism.
+    batch: int  # Sequences of a step.
+    # Units in which it is published, and the values; the one that its source gives comes first.
     outputs: tuple[tuple[Unit, float | None], ...]
-    micro_batch: int = 1
-    context: int = 1
+    micro_batch: int = 1  # Sequences of a micro-batch.
+    context: int = 1  # Ranks among which a sequence is divided.
+    # What the backward pass computes again, if the row says so ({"none", "selective", "full"} or
+    # None).
     recompute: Recompute | None = None
-    eight_bit: bool = False
+    eight_bit: bool = False  # Whether matrix products are in 8 bits.
+    # Parts of a stage that are as likely as that of `layout`, where nobody says.
     virtual_choices: tuple[int, ...] = field(default=())
 
     @property

@@ -16,43 +16,25 @@ from faultline.simulator.workload.memory import Recompute
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A training software on a kind of GPU.
+    """A training software on a kind of GPU."""
 
-    Attributes
-    ----------
-    title : str
-        What it is called on the screen.
-    cluster : str
-        Preset of its servers: see `windows`.
-    kernels : Kernels
-        What its GPU reaches.
-    fitted_on : str
-        Label of the row from which its efficiency follows.
-    source : str
-        Where the rest comes from.
-    recompute, sequence_parallel, fused_attention, shard_optimizer
-        As in `ParallelJob`; a row may state another `recompute`.
-    tensor_overlap, pipeline_overlap, gradient_overlap : float
-        As in `ParallelJob`.
-    overlaps_gradients_of_pipelines : bool
-        Whether `gradient_overlap` holds for pipelines of several stages too.
-    slow_hosts, slowdown : float
-        Share of its cluster's servers that compute more slowly, and by what part.
-    """
-
-    title: str
-    cluster: str
-    kernels: Kernels
-    fitted_on: str
-    source: str
+    title: str  # What it is called on the screen.
+    cluster: str  # Preset of its servers: see `windows`.
+    kernels: Kernels  # What its GPU reaches.
+    fitted_on: str  # Label of the row from which its efficiency follows.
+    source: str  # Where the rest comes from.
+    # As in `ParallelJob`; a row may state another `recompute`.
     recompute: Recompute = "selective"
     sequence_parallel: bool = True
     fused_attention: bool = True
     shard_optimizer: bool = True
+    # As in `ParallelJob`.
     tensor_overlap: float = 0.0
     pipeline_overlap: float = 0.0
     gradient_overlap: float = 0.0
+    # Whether `gradient_overlap` holds for pipelines of several stages too.
     overlaps_gradients_of_pipelines: bool = True
+    # Share of its cluster's servers that compute more slowly, and by what part.
     slow_hosts: float = 0.0
     slowdown: float = 0.0
 

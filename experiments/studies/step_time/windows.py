@@ -44,21 +44,11 @@ def gpus_per_domain(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """As many replicas of a job as two blocks of scale-up domains hold.
+    """As many replicas of a job as two blocks of scale-up domains hold."""
 
-    Attributes
-    ----------
-    layout : Layout
-        The replicas that are played.
-    domains : int
-        Scale-up domains they need.
-    slots : int
-        Replicas of which a stage shares a domain.
-    """
-
-    layout: Layout
-    domains: int
-    slots: int
+    layout: Layout  # The replicas that are played.
+    domains: int  # Scale-up domains they need.
+    slots: int  # Replicas of which a stage shares a domain.
 
     @classmethod
     def of(cls, layout: Layout, domain_gpus: int) -> Window:
