@@ -184,8 +184,8 @@ def short_name(column: str) -> str:
 class Wanted(NamedTuple):
     """What was asked for; None where it is left open."""
 
-    # ``curves``, ``heat-map``, ``best-map``, ``schemes`` or ``badput``; by default curves, or a heat
-    # map where `y` is given.
+    # ``curves``, ``heat-map``, ``best-map``, ``schemes`` or ``badput``; by default curves, or a
+    # heat map where `y` is given.
     kind: str | None = None
     # Axes.
     x: str | None = None

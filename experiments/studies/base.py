@@ -20,6 +20,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import fmean, stdev
 from typing import Any, ClassVar
 
@@ -156,6 +157,8 @@ class Study(ABC):
     default_seeds: ClassVar[int] = 3
     float_format: ClassVar[str | None] = None
     """How numbers are written as CSV; None for all their digits."""
+    charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    """Figures by file name: the function that draws one, and the results that it is given."""
 
     @abstractmethod
     def play(self, stage: Stage) -> Results:
@@ -174,8 +177,11 @@ class Study(ABC):
         return {name: one for name, one in results.items() if isinstance(one, pd.DataFrame)}
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return what is drawn, by file name."""
-        return {}
+        """Return what is drawn, by file name: by default the study's `charts`."""
+        return {
+            name: partial(draw, *(results[each] for each in given))
+            for name, (draw, *given) in self.charts.items()
+        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | Any]:
         """Return what is printed, in order: tables, sentences, anything that rich prints."""

@@ -24,6 +24,7 @@ HOSTS = LAYOUT.components("host")
 HOSTS_PER_DOMAIN = LAYOUT.gpus_per_domain // LAYOUT.gpus_per_host
 
 MIXES = ("llama3", "rsc-1", "rsc-2")
+SHOWN_MIX = "llama3"
 DOMAIN_SHARES = (0.0, 0.05, 0.1, 0.15, 0.2)
 WINDOWS_H = (1, 3, 6, 12, 24)
 PLACEMENTS: tuple[Placement, ...] = ("across-domains", "neighbours")

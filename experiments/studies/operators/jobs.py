@@ -44,8 +44,8 @@ def _rsc() -> Iterator[LoopJob]:
 
     def job(setting: str, gpus: int, rate: float, *minutes: float, days: float = 40.0) -> LoopJob:
         mtbf_s = 1.0 / job_failures_per_s(gpus / 8, rate)
-        times_s = (MINUTE_S * each for each in minutes)
-        return LoopJob(setting, "ETTR", days, 10.0, *times_s, mtbf_s=mtbf_s)
+        interval_s, startup_s = (MINUTE_S * each for each in minutes)
+        return LoopJob(setting, "ETTR", days, 10.0, interval_s, startup_s, mtbf_s=mtbf_s)
 
     yield job("A1", 16_000, RSC_1, 60, 5)
     yield job("A2", 16_000, RSC_1, 5, 5)

@@ -6,7 +6,6 @@ Prices rest on some of these numbers (role "fitted"); the others are predicted f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -48,7 +47,7 @@ class RecoveryStudy(Study):
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return modelled against published times."""
-        return {"recoveries.png": partial(draw_agreement, results["recoveries"])}
+        return {"recoveries.png": lambda: draw_agreement(results["recoveries"])}
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
         """Show every recovery."""
@@ -129,14 +128,15 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
     figure, axis = plt.subplots(figsize=(7.2, 5.2))
     highest = table.published_high_s.replace(float("inf"), 0).max()
     ends = (0.8 * table.modelled_s.min(), 1.3 * highest)
-    axis.fill_between(ends, *([by * end for end in ends] for by in (0.85, 1.15)), color="#EFEFEF")
+    low, high = ([by * end for end in ends] for by in (0.85, 1.15))
+    axis.fill_between(ends, low, high, color="#EFEFEF")
     axis.plot(ends, ends, color="#999999", linewidth=1.0)
     for colour, (system, mine) in zip(OKABE_ITO, table.groupby("system", sort=False), strict=False):
         for one in mine.itertuples():
-            low, high = max(one.published_low_s, ends[0]), min(one.published_high_s, ends[1])
-            axis.plot([low, high], [one.modelled_s] * 2, color=colour, linewidth=1.5)
+            least, most = max(one.published_low_s, ends[0]), min(one.published_high_s, ends[1])
+            axis.plot([least, most], [one.modelled_s] * 2, color=colour, linewidth=1.5)
             fill = "white" if one.role == "fitted" else colour
-            axis.plot((low * high) ** 0.5, one.modelled_s, "o", color=colour, mfc=fill, ms=6)
+            axis.plot((least * most) ** 0.5, one.modelled_s, "o", color=colour, mfc=fill, ms=6)
         axis.plot([], [], "o", color=colour, label=system)
     axis.plot([], [], "o", color="#555555", markerfacecolor="white", label="fitted on")
     axis.set(xscale="log", yscale="log", xlim=ends, xlabel="published (s)", ylabel="modelled (s)")

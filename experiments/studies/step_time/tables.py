@@ -124,7 +124,9 @@ def printed_section(section: str, mine: pd.DataFrame) -> Printed:
         row=label,
         range=["" if low == high else f"{low:.4g} to {high:.4g}"
                for low, high in zip(mine.low, mine.high, strict=True)],
-        error=mine.error.map("{:+.1%}".format, na_action="ignore").mask(mine.fitted, "fitted"),
+        error=mine.error.map("{:+.1%}".format, na_action="ignore").mask(
+            mine.fitted & mine.error.notna(), "fitted"
+        ),
     )  # fmt: skip
     columns: dict[str, str | tuple[str, str]] = {
         "row": "row",
