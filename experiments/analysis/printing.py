@@ -40,6 +40,22 @@ def columns_of(title: str, frame: pd.DataFrame, columns: Columns, note: str = ""
     return Printed(title, frame[list(told)], formats, names, note)
 
 
+def wide_table(
+    title: str,
+    cells: pd.DataFrame,
+    rows: list[str],
+    column: str,
+    names: Mapping[str, str] | None = None,
+) -> Printed:
+    """Return the texts in column ``text``, a column of them for each value of one of the others.
+
+    Rows and columns come in the order of `cells`; what is not there is left empty.
+    """
+    wide = cells.groupby([*rows, column], sort=False).text.first().unstack(sort=False)
+    formats = dict.fromkeys(map(str, wide.columns), str)
+    return Printed(title, wide.rename(columns=str).reset_index(), formats, names or {})
+
+
 def printed(table: Printed) -> Table:
     """Return a table as rich draws it: numbers to the right, missing values empty."""
     from pandas.api.types import is_numeric_dtype

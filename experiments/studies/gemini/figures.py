@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
-from faultline.experiments.figures.style import PUBLISHED, graded_looks
+from faultline.experiments.figures.style import PUBLISHED, graded_looks, legend_below
 from faultline.experiments.studies.gemini.setting import (
     PUBLISHED_RECOVERY,
     SCHEMES,
@@ -62,7 +62,7 @@ def draw_recovery(table: pd.DataFrame) -> Figure:
         Line2D([], [], color=_GREY, marker="o", ls="none", label="random sets"),
         Line2D([], [], **PUBLISHED, label="published, 16 machines"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    legend_below(figure, handles)
     return figure
 
 
@@ -100,7 +100,7 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
         Line2D([], [], color=_GREY, ls="--", label="groups of neighbours"),
         Line2D([], [], color=_GREY, marker="o", ls="none", label="failures drawn, 95%"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    legend_below(figure, handles)
     return figure
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.style import write_notes
+from faultline.experiments.figures.style import legend_below, write_notes
 from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
 from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
 from faultline.experiments.studies.head_to_head.setting import SETTINGS
@@ -155,7 +155,7 @@ def draw_settings(table: pd.DataFrame) -> Figure:
         )
         for mark, fill, text in marks
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    legend_below(figure, handles, 2)
     write_notes(figure, [_APPROXIMATE])
     return figure
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import looks_of_schemes, title_of
-from faultline.experiments.figures.style import CAUSE_LOOKS, PUBLISHED, draw_band
+from faultline.experiments.figures.style import CAUSE_LOOKS, PUBLISHED, draw_band, legend_below
 from faultline.experiments.studies.ntp import published
 from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY, variant_name
 from faultline.experiments.studies.ntp.setting import GPUS
@@ -257,7 +257,7 @@ def draw_within(table: pd.DataFrame) -> Figure:
         ),
         Line2D([], [], **_CONTROL, label="NTP without a restart: the same with r = 1"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    legend_below(figure, handles, 3)
     figure.suptitle("600,000 GPUs, a single GPU fails every 300 s, repair in 4 days")
     return figure
 

@@ -13,8 +13,14 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.studies.operators.incidents import DAY_S, HOUR_S, MINUTE_S, Incident
-from faultline.experiments.studies.operators.loop import SAMPLE, LoopJob
+from faultline.experiments.studies.operators.loop import (
+    DAY_S,
+    HOUR_S,
+    MINUTE_S,
+    SAMPLE,
+    Incident,
+    LoopJob,
+)
 
 _STEP_S, _WRITE_S = 105.2, 40.0
 _EVALUATION_S = 12 * MINUTE_S / 1000

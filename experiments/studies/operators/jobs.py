@@ -13,16 +13,18 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from faultline.experiments.studies.operators.incidents import (
+from faultline.experiments.studies.operators.loop import (
     DAY_S,
+    EVERY_STEP_KEPT,
     HOUR_S,
     MINUTE_S,
+    DrawIncidents,
     Incident,
     IncidentKind,
+    LoopJob,
     even,
     scattered,
 )
-from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT, DrawIncidents, LoopJob
 from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
 from faultline.strategies.closed_forms.ettr import job_failures_per_s
 

@@ -11,9 +11,8 @@ import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.studies.oobleck_artifact import losses
-from faultline.experiments.studies.operators.incidents import HOUR_S, MINUTE_S
 from faultline.experiments.studies.operators.jobs import RSC_1, RSC_2
-from faultline.experiments.studies.operators.loop import SAMPLE
+from faultline.experiments.studies.operators.loop import HOUR_S, MINUTE_S, SAMPLE
 from faultline.experiments.studies.operators.quorum import (
     QuorumRules,
     gain_of_rare_averaging,

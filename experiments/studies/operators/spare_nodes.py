@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 import numpy as np
-from faultline.experiments.studies.operators.incidents import HOUR_S, MINUTE_S, Incident
+from faultline.experiments.studies.operators.loop import HOUR_S, MINUTE_S, Incident
 
 NODE_CAUSES: Mapping[str, tuple[float, float, bool]] = {
     "xid-79": (0.25, 3.0, True),

@@ -15,8 +15,7 @@ from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.operators import figures, loop, models, scale
 from faultline.experiments.studies.operators.bloom import bloom_jobs, bloom_rows
 from faultline.experiments.studies.operators.jobs import loop_jobs
-from faultline.experiments.studies.operators.published import outputs
-from faultline.experiments.studies.operators.verdicts import Judgement, verdicts
+from faultline.experiments.studies.operators.verdicts import Judgement, outputs, verdicts
 from faultline.experiments.studies.stage import Stage
 
 _SECTIONS = {

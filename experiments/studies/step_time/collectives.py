@@ -15,7 +15,7 @@ import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Row, rows_by
 from faultline.experiments.studies.data import read_rows
-from faultline.experiments.studies.step_time.windows import write_platform
+from faultline.experiments.studies.step_time.predicting import write_platform
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
 from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.style import BarLook
+from faultline.experiments.figures.style import BarLook, legend_below
 from faultline.experiments.studies.step_time.tables import PARTS, SECTIONS
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
@@ -84,6 +84,5 @@ def draw_parts(table: pd.DataFrame) -> Figure:
         axis.set_xlim(0, 1)
         axis.xaxis.set_major_formatter(PercentFormatter(1))
         axis.set_ylim(len(rows) - 0.4, -0.6)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=7)
+    legend_below(figure, axes[0], 7)
     return figure

@@ -12,20 +12,19 @@ import pytest
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators import loop
 from faultline.experiments.studies.operators.figures import draw_agreement
-from faultline.experiments.studies.operators.incidents import (
+from faultline.experiments.studies.operators.jobs import calibrated_step_s
+from faultline.experiments.studies.operators.loop import (
     HOUR_S,
     Incident,
     IncidentKind,
+    LoopJob,
     scattered,
 )
-from faultline.experiments.studies.operators.jobs import calibrated_step_s
-from faultline.experiments.studies.operators.loop import LoopJob
-from faultline.experiments.studies.operators.published import Output, outputs
 from faultline.experiments.studies.operators.quorum import QuorumRules, play_stress
 from faultline.experiments.studies.operators.server_pool import Pool, play_pool
 from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
 from faultline.experiments.studies.operators.study import OperatorsStudy
-from faultline.experiments.studies.operators.verdicts import verdicts
+from faultline.experiments.studies.operators.verdicts import Output, outputs, verdicts
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
