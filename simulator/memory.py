@@ -8,7 +8,7 @@ from dataclasses import replace
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.job import Work
 from faultline.simulator.snapshots import Losses, Saved, Shelf
-from faultline.strategies.protection.tier import Durable, Recovery
+from faultline.strategies.protection.tier import Recovery
 
 _NO_LAYOUT = JobLayout(1, 1, 1, 1, 1)
 
@@ -83,7 +83,7 @@ class Memory:
         The last of the checkpoints, if all are younger. Snapshots in memory are left out, as the
         next ones overwrite them.
         """
-        kept = [one.whole for one in self.shelves if isinstance(one.tier.keeper, Durable)]
+        kept = [shelf.whole for shelf in self.shelves if shelf.is_on_storage]
         known = [*checkpoints, *(one for one in kept if one)]
         old = [one for one in known if one.at_s <= before_s]
         return max(old, key=lambda one: one.batches, default=checkpoints[-1])

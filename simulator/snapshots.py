@@ -9,7 +9,7 @@ from math import inf
 
 from faultline.simulator.badput import Mark
 from faultline.simulator.failures.failure import Failure, JobLayout
-from faultline.strategies.protection.tier import Recovery, Tier
+from faultline.strategies.protection.tier import Durable, Recovery, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,11 @@ class Shelf:
         self.whole: Saved | None = None
         self._coming: Saved | None = None
         self._last_s = 0.0
+
+    @property
+    def is_on_storage(self) -> bool:
+        """Whether no node that is lost takes anything of it."""
+        return isinstance(self.tier.keeper, Durable)
 
     def due(self, steps: int, now_s: float, down: int) -> bool:
         """Whether to take a snapshot at the end of a step: one at a time."""

@@ -31,7 +31,7 @@ from faultline.simulator.phases import (
     Stall,
 )
 from faultline.simulator.progress import Progress
-from faultline.simulator.snapshots import Saved
+from faultline.simulator.snapshots import Saved, Shelf
 from faultline.simulator.spare_pool import SparePool
 from faultline.simulator.step_phases import StepPhases
 from faultline.simulator.timeline import Event, EventKind
@@ -89,7 +89,7 @@ class Training:
         self._conditions = Conditions(work.disturbances)
         self.progress.disturbances = self._conditions.counts
         self._clean: dict[Failure, Saved] = {}
-        self._put_off = False
+        self._put_off: set[Shelf | None] = set()
         self._restarted_s = -inf
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
         self._restarts_since_save = 0
@@ -176,8 +176,6 @@ class Training:
                 if failure.lasts_s > 0.0:
                     yield from self._save()
                 yield from self._restart()
-        if self._put_off and not self._storage_is_away():
-            yield from self._save_what_is_due(self.work.groups - len(self._plan.members))
 
     def _hang(self, timeout_s: float) -> Generator[Phase, Outcome, None]:
         """The collective of the next step hangs until it is given up; then do as the rules say."""
@@ -191,6 +189,19 @@ class Training:
         if self._plan is not self.strategy.plan():
             self._plan = self._contract.replanned()
         self._spend("repeated", (yield self._phases().compute))
+
+    def _can_save(self, due: bool, what: Shelf | None) -> bool:
+        """Whether a snapshot, or else a checkpoint, is taken now: without storage, steps go on.
+
+        What is due then is put off until storage is there.
+        """
+        if not due and what not in self._put_off:
+            return False
+        self._put_off.discard(what)
+        if self._storage_is_away():
+            self._put_off.add(what)
+            return False
+        return True
 
     def _storage_is_away(self) -> bool:
         self._conditions.advance(self.progress.now_s)
@@ -232,6 +243,8 @@ class Training:
         now_s, done, down = progress.now_s, progress.completed_steps, play.down
         if self._record or done < self._loaded.steps or not play.compute.members:
             return None
+        if self._put_off:
+            return None
         due_step, until_s = self.work.checkpoint_policy.not_due_before(
             done, now_s - self._unsaved_since_s, now_s, down
         )
@@ -270,16 +283,10 @@ class Training:
         if self._memory.shelves:
             saved |= yield from self._take_snapshots(down)
         unsaved_s = progress.now_s - self._unsaved_since_s
-        due = (
-            done
-            or self._put_off
-            or self.work.checkpoint_policy.due(
-                progress.completed_steps, unsaved_s, progress.now_s, down
-            )
+        due = self.work.checkpoint_policy.due(
+            progress.completed_steps, unsaved_s, progress.now_s, down
         )
-        # While there is no storage, steps go on.
-        self._put_off = due and not done and self._storage_is_away()
-        if due and not self._put_off:
+        if done or self._can_save(due, None):
             written = yield from self._save()
             saved |= written
             if done and not written:
@@ -449,7 +456,8 @@ class Training:
         """Take the snapshots that are due; whether there was one."""
         progress, taken = self.progress, False
         for shelf in self._memory.shelves:
-            if shelf.due(progress.completed_steps, progress.now_s, down):
+            due = shelf.due(progress.completed_steps, progress.now_s, down)
+            if self._can_save(due, shelf) if shelf.is_on_storage else due:
                 if shelf.tier.stall_s > 0.0:
                     stall = Stall(self.strategy.plan().members, shelf.tier.stall_s)
                     self._spend("checkpoint", (yield stall))
@@ -499,6 +507,7 @@ class Training:
             failure: kept for failure, kept in self._clean.items() if found.batches > kept.batches
         }
         self._restarted_s = progress.now_s
+        self._put_off.clear()
         progress.restarts_from_memory += where == "local"
         progress.restarts_from_peers += where == "peers"
         progress.ledger.take_back(found.booked)

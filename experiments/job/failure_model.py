@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache, partial
-from math import inf
 from pathlib import Path
 
 from faultline.experiments.config.errors import UserError
@@ -22,7 +21,7 @@ from faultline.experiments.job.platform_files import (
 )
 from faultline.simulator.conditions import drawn_outages, shared_out
 from faultline.simulator.failures.dependence import Dependence
-from faultline.simulator.failures.distributions import Exponential, Weibull
+from faultline.simulator.failures.distributions import NEVER_S, Exponential, Weibull
 from faultline.simulator.failures.failure import STOPPING, Failure, JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
@@ -170,8 +169,7 @@ def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
     table = scenario.failures
     striking = _striking(_causes(scenario, layout), layout)
     mix = CauseMix(striking, layout, reactions_of(scenario), _dependence(table))
-    stops = mix.mtbf_s < inf
-    if table.rate == "model" and stops and not 1e-3 <= mix.mtbf_s <= 1e15:
+    if table.rate == "model" and not 1e-3 <= mix.mtbf_s <= 1e15:
         raise UserError(
             f"failures.mix = {table.mix!r}: a failure every {mix.mtbf_s:.1g} s on {layout.gpus:,} "
             'GPUs; check its rates, or set failures.rate = "mtbf" and failures.mtbf_s'
@@ -192,12 +190,13 @@ def _causes(scenario: Scenario, layout: JobLayout) -> tuple[Cause, ...]:
         )
     if table.rate != "mtbf":
         return tuple(causes)
-    faster = CauseMix(striking, layout, reactions).mtbf_s / stated_mtbf_s(scenario)
-    if faster == inf:
+    mtbf_s = CauseMix(striking, layout, reactions).mtbf_s
+    if mtbf_s >= NEVER_S:
         raise UserError(
             f"failures.mix = {table.mix!r}: no cause of it stops anything, and failures.rate = "
             '"mtbf" scales those that do; set failures.rate = "model"'
         )
+    faster = mtbf_s / stated_mtbf_s(scenario)
     return tuple(replace(cause, rate_per_gpu_s=cause.rate_per_gpu_s * faster) for cause in causes)
 
 

@@ -8,6 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+NEVER_S = 1e15
+"""The mean time between failures that never happen, in seconds: closed forms need a number."""
+
 
 class DistributionError(ValueError):
     """A parameter is out of its range."""

@@ -13,12 +13,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import merge
-from math import exp, inf
+from math import exp
 from operator import attrgetter
 
 import numpy as np
 from faultline.simulator.failures.dependence import ON_ONE_NODE, Dependence, DependentFailures
-from faultline.simulator.failures.distributions import Distribution, Exponential, Weibull
+from faultline.simulator.failures.distributions import NEVER_S, Distribution, Exponential, Weibull
 from faultline.simulator.failures.failure import STOPPING, Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.random_streams import Purpose, stream
@@ -121,7 +121,7 @@ class CauseMix:
     def mtbf_s(self) -> float:
         """Mean time between two failures of the whole system that stop groups, in seconds."""
         rate = sum(rate for _, rate in self._stopping) * self.dependence.correlated_excess
-        return 1.0 / (self.layout.gpus * rate) if rate else inf
+        return 1.0 / (self.layout.gpus * rate) if rate else NEVER_S
 
     def hardware_shares(self) -> dict[Level, float]:
         """Return the share of all failures that break hardware, by the level that they strike."""

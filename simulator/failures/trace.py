@@ -8,6 +8,7 @@ from math import inf, nan
 from typing import Literal
 
 import numpy as np
+from faultline.simulator.failures.distributions import NEVER_S
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.failures.recorded import RecordedFailures
 
@@ -61,7 +62,7 @@ class Trace:
     @property
     def mtbf_s(self) -> float:
         """Mean time between two stops while the trace lasts, in seconds."""
-        return self.span_s / len(self.recorded) if self.recorded else inf
+        return self.span_s / len(self.recorded) if self.recorded else NEVER_S
 
     def survival(self, time_s: float) -> float:
         """Return 1 if every group has a gap of more than `time_s` between failures, else 0."""

@@ -31,7 +31,8 @@ from faultline.simulator.simgrid_engine.process import run_on_simgrid
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
-from faultline.strategies.checkpoint_policies import EverySteps
+from faultline.strategies.checkpoint_policies import EverySteps, Never
+from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 from faultline.strategies.registry import build_strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,6 +40,7 @@ from hypothesis import strategies as st
 from tests.simulator.helpers import Obedient, Scripted, small_job
 
 UNDISTURBED_S = 58.0
+ON_STORAGE = Tier("storage", EverySteps(2), 1.0, 4.0, Durable(), LoadTimes(0.0, 0.0))
 Playing = Callable[..., Progress]
 
 
@@ -240,6 +242,14 @@ BY_HAND: dict[str, tuple[list[Failure], Reactions, dict[str, Any], float, dict[s
         Reactions(),
         {},
         UNDISTURBED_S,
+        {},
+    ),
+    # Snapshots on storage stall 1 s: none at 24, one at 48, and the last checkpoint.
+    "no storage for snapshots": (
+        [happening("storage", 20.0, 27.0, level="job")],
+        Reactions(),
+        {"checkpoint_policy": Never(), "tiers": (ON_STORAGE,)},
+        48 + 1 + 5,
         {},
     ),
     # Restarted at 124 from a failure at 13, there is nothing to load before 500.

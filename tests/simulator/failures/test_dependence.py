@@ -10,7 +10,7 @@ from math import exp, log, sqrt
 import numpy as np
 import pytest
 from faultline.simulator.failures.dependence import Dependence
-from faultline.simulator.failures.distributions import Constant, Exponential, Lognormal
+from faultline.simulator.failures.distributions import NEVER_S, Constant, Exponential, Lognormal
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.reactions import Evict, Reactions
@@ -42,7 +42,7 @@ def conditions(mix: CauseMix, until_s: float, seed: int = 1) -> list[Failure]:
 
 def test_a_slow_component_is_drawn_from_its_distributions_and_stops_nobody() -> None:
     mix = CauseMix((SLOW,), LAYOUT)
-    assert (mix.causes, mix.mtbf_s, list(mix.batches(1))) == ((), float("inf"), [])
+    assert (mix.causes, mix.mtbf_s, list(mix.batches(1))) == ((), NEVER_S, [])
     slow = conditions(mix, 2_000 * MEAN_S)
     assert len(slow) == pytest.approx(2_000, abs=4 * sqrt(2_000))
     assert stats.kstest([one.lasts_s for one in slow], "expon", (0, 300.0)).pvalue > 1e-3
