@@ -25,20 +25,11 @@ NETWORK: frozenset[Level] = frozenset({"adapter", "switch"})
 
 
 class Effect(NamedTuple):
-    """What a slow component, or one that the network lacks, does to a step.
+    """What a slow component, or one that the network lacks, does to a step."""
 
-    Attributes
-    ----------
-    compute : float
-        How many times as long its groups compute.
-    collective : float
-        How many times as long an all-reduce takes that they are part of.
-    without : tuple of str
-        Parts of the platform that are down, around which there is a way.
-    """
-
-    compute: float = 1.0
-    collective: float = 1.0
+    compute: float = 1.0  # How many times as long its groups compute.
+    collective: float = 1.0  # How many times as long an all-reduce takes that they are part of.
+    # Parts of the platform that are down, around which there is a way.
     without: tuple[str, ...] = ()
 
 
@@ -51,17 +42,10 @@ class StatedEffects:
 
     Groups wait for their slowest GPU, and whatever GPUs are part of; of the network, all messages
     of the collective pass what is slow.
-
-    Attributes
-    ----------
-    all_reduce_s : AllReduceTime
-        What an all-reduce takes.
-    groups : int
-        Groups of the job.
     """
 
-    all_reduce_s: AllReduceTime
-    groups: int
+    all_reduce_s: AllReduceTime  # What an all-reduce takes.
+    groups: int  # Groups of the job.
 
     def __call__(self, failure: Failure) -> Effect:
         """Return the effect of a component."""
@@ -73,21 +57,12 @@ class StatedEffects:
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """What slows a step of some members.
+    """What slows a step of some members."""
 
-    Attributes
-    ----------
-    compute : mapping of int to float
-        How many times as long a member computes, of those that are slow.
-    collective : float
-        How many times as long the all-reduce takes.
-    causes : tuple of Failure
-        The components behind it.
-    """
-
+    # How many times as long a member computes, of those that are slow.
     compute: Mapping[int, float] = field(default_factory=dict)
-    collective: float = 1.0
-    causes: tuple[Failure, ...] = ()
+    collective: float = 1.0  # How many times as long the all-reduce takes.
+    causes: tuple[Failure, ...] = ()  # The components behind it.
 
     @property
     def slowest(self) -> float:
@@ -100,21 +75,12 @@ UNDISTURBED = Slowdown()
 
 @dataclass(frozen=True, slots=True)
 class Disturbances:
-    """The failures of a run that stop no group.
+    """The failures of a run that stop no group."""
 
-    Attributes
-    ----------
-    begin : callable
-        Begins them anew, in the order of time, whatever the job does.
-    effects : callable
-        What components do to a step.
-    causes : tuple of str
-        Those that are counted.
-    """
-
+    # Begins them anew, in the order of time, whatever the job does.
     begin: Callable[[], Iterator[Failure]]
-    effects: Effects
-    causes: tuple[str, ...] = ()
+    effects: Effects  # What components do to a step.
+    causes: tuple[str, ...] = ()  # Those that are counted.
 
 
 class Conditions:

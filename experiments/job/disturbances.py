@@ -84,24 +84,12 @@ def _in_order(sources: tuple[Callable[[], Iterator[Failure]], ...]) -> Iterator[
 
 @dataclass(frozen=True)
 class PlayedEffects:
-    """Effects on a job whose steps are played: of each component alone, on its platform.
+    """Effects on a job whose steps are played: of each component alone, on its platform."""
 
-    Attributes
-    ----------
-    platform : Path
-        Platform XML.
-    step : PlacedStep
-        The step of all groups.
-    layout : JobLayout
-        Which GPUs share which components.
-    undisturbed : StepTime
-        What the step takes.
-    """
-
-    platform: Path
-    step: PlacedStep
-    layout: JobLayout
-    undisturbed: StepTime
+    platform: Path  # Platform XML.
+    step: PlacedStep  # The step of all groups.
+    layout: JobLayout  # Which GPUs share which components.
+    undisturbed: StepTime  # What the step takes.
 
     def __call__(self, failure: Failure) -> Effect:
         """Return the effect of a component.

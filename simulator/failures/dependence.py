@@ -16,34 +16,23 @@ ON_ONE_NODE = frozenset({"gpu", "adapter", "host"})
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """How failures that stop something depend on each other.
+    """How failures that stop something depend on each other."""
 
-    Attributes
-    ----------
-    correlated_excess : float
-        Failures by which each one is followed, itself included, on average; at least 1. Their
-        number is geometric, and what they strike is drawn anew.
-    excess_within_s : float
-        Mean of the exponential time from a failure to one that follows it, in seconds.
-    lemon_shape : float or None
-        Shape of the gamma-distributed factor, of mean 1, on each node's rate; None where all are
-        alike.
-    evicted_after : int or None
-        Failures of a node after which another, of the mean rate, has its place for good.
-    recurrence : float
-        Probability that a repair did not find the culprit, which then fails again.
-    recurs_after_s : float
-        Mean of the exponential time until then, from when it is up again, in seconds.
-    recurs_at_most : int
-        Times in a row that it can do so; then it is replaced with all that is around it.
-    """
-
+    # Failures by which each one is followed, itself included, on average; at least 1. Their number
+    # is geometric, and what they strike is drawn anew.
     correlated_excess: float = 1.0
+    # Mean of the exponential time from a failure to one that follows it, in seconds.
     excess_within_s: float = 600.0
+    # Shape of the gamma-distributed factor, of mean 1, on each node's rate; None where all are
+    # alike.
     lemon_shape: float | None = None
+    # Failures of a node after which another, of the mean rate, has its place for good.
     evicted_after: int | None = None
+    # Probability that a repair did not find the culprit, which then fails again.
     recurrence: float = 0.0
+    # Mean of the exponential time until then, from when it is up again, in seconds.
     recurs_after_s: float = 660.0
+    # Times in a row that it can do so; then it is replaced with all that is around it.
     recurs_at_most: int = 6
 
     def node_factors(self, nodes: int, seed: int) -> NDArray[np.float64] | None:

@@ -65,42 +65,21 @@ UNSTATED_CAUSE = "unstated"
 
 
 class Failure(NamedTuple):
-    """One failure of one component.
+    """One failure of one component."""
 
-    Attributes
-    ----------
-    time_s : float
-        When it happens, in seconds of simulated time.
-    level : Level
-        What kind of component is hit.
-    number : int
-        Number of the component at its level, from 0.
-    cause : str
-        Name of the cause.
-    kind : Kind
-        What kind of repair it calls for.
-    repair_s : float or None
-        Seconds until the component is as good as new; None where nobody says.
-    groups : range
-        Groups that go down, or feel it: all that have GPUs on the component.
-    lasts_s : float
-        Of kinds that do not stop it: how long it goes on, until a hang is given up, until
-        corruption is found, or from the notice of maintenance to its beginning; in seconds.
-    factor : float
-        How many times as long a slow component takes, or what is left of a network.
-    recurs_s : tuple of float
-        Seconds from each time that it is up again to the next failure by the same culprit.
-    """
-
-    time_s: float
-    level: Level
-    number: int
-    cause: str
-    kind: Kind
-    repair_s: float | None
-    groups: range
+    time_s: float  # When it happens, in seconds of simulated time.
+    level: Level  # What kind of component is hit.
+    number: int  # Number of the component at its level, from 0.
+    cause: str  # Name of the cause.
+    kind: Kind  # What kind of repair it calls for.
+    repair_s: float | None  # Seconds until the component is as good as new; None where nobody says.
+    groups: range  # Groups that go down, or feel it: all that have GPUs on the component.
+    # Of kinds that do not stop it: how long it goes on, until a hang is given up, until corruption
+    # is found, or from the notice of maintenance to its beginning; in seconds.
     lasts_s: float = 0.0
+    # How many times as long a slow component takes, or what is left of a network.
     factor: float = 1.0
+    # Seconds from each time that it is up again to the next failure by the same culprit.
     recurs_s: tuple[float, ...] = ()
 
     @property
@@ -121,20 +100,12 @@ class JobLayout:
     GPUs are numbered through the job: group k has GPUs ``k*g`` to ``(k+1)*g - 1``, and the
     components of each level are runs of GPUs in the same way. The last component of a level has
     fewer GPUs where the level's size does not divide the job's.
-
-    Attributes
-    ----------
-    groups : int
-        Number of groups.
-    gpus_per_group : int
-        GPUs g of a group.
-    gpus_per_host, gpus_per_domain, gpus_per_switch : int
-        GPUs of a host, of a scale-up domain, and those that a switch connects; 0 of a switch where
-        no GPU is cut off without it.
     """
 
-    groups: int
-    gpus_per_group: int
+    groups: int  # Number of groups.
+    gpus_per_group: int  # GPUs g of a group.
+    # GPUs of a host, of a scale-up domain, and those that a switch connects; 0 of a switch where no
+    # GPU is cut off without it.
     gpus_per_host: int
     gpus_per_domain: int
     gpus_per_switch: int

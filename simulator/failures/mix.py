@@ -29,40 +29,21 @@ _BLOCK = 64
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A cause of failures.
+    """A cause of failures."""
 
-    Attributes
-    ----------
-    name : str
-        Its name. It names the cause's random streams, too, which depend on no other cause.
-    level : Level
-        What kind of component it strikes.
-    kind : Kind
-        What kind of repair it calls for.
-    rate_per_gpu_s : float
-        Failures a second and GPU of the job, in 1/s.
-    repair : Distribution or None
-        Time until the component is as good as new; None where nobody says.
-    shape : float or None
-        Shape of a Weibull distribution of the time between two failures by this cause in the whole
-        job; None for memoryless failures.
-    lasts : Distribution or None
-        Of kinds that stop nothing: how long it goes on (`Failure.lasts_s`).
-    factors : (float, float)
-        Bounds of what is drawn for `Failure.factor`.
-    at_once : float
-        Mean number of components that are struck together, which is geometric.
-    """
-
-    name: str
-    level: Level
-    kind: Kind
-    rate_per_gpu_s: float
+    name: str  # Its name. It names the cause's random streams, too, which depend on no other cause.
+    level: Level  # What kind of component it strikes.
+    kind: Kind  # What kind of repair it calls for.
+    rate_per_gpu_s: float  # Failures a second and GPU of the job, in 1/s.
+    # Time until the component is as good as new; None where nobody says.
     repair: Distribution | None = None
+    # Shape of a Weibull distribution of the time between two failures by this cause in the whole
+    # job; None for memoryless failures.
     shape: float | None = None
+    # Of kinds that stop nothing: how long it goes on (`Failure.lasts_s`).
     lasts: Distribution | None = None
-    factors: tuple[float, float] = (1.0, 1.0)
-    at_once: float = 1.0
+    factors: tuple[float, float] = (1.0, 1.0)  # Bounds of what is drawn for `Failure.factor`.
+    at_once: float = 1.0  # Mean number of components that are struck together, which is geometric.
 
     def time_between_failures(self, gpus: int) -> Distribution:
         """Return the distribution of the time between two of its failures in a job of `gpus`."""
@@ -72,23 +53,13 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class CauseMix:
-    """Failures of a job by several causes, independent of each other.
+    """Failures of a job by several causes, independent of each other."""
 
-    Attributes
-    ----------
-    mixed : tuple of Cause
-        The causes, at least one.
-    layout : JobLayout
-        Which GPUs share which components.
-    reactions : Reactions
-        Which failures of kinds that stop nothing stop something in the end.
-    dependence : Dependence
-        How those that stop something depend on each other.
-    """
-
-    mixed: tuple[Cause, ...]
-    layout: JobLayout
+    mixed: tuple[Cause, ...]  # The causes, at least one.
+    layout: JobLayout  # Which GPUs share which components.
+    # Which failures of kinds that stop nothing stop something in the end.
     reactions: Reactions = field(default_factory=Reactions)
+    # How those that stop something depend on each other.
     dependence: Dependence = field(default_factory=Dependence)
 
     @property

@@ -47,20 +47,11 @@ class FailureModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndependentGroups:
-    """Every group fails by itself, by a renewal process.
+    """Every group fails by itself, by a renewal process."""
 
-    Attributes
-    ----------
-    distribution : Distribution
-        Time between two failures of one group.
-    groups : int
-        Number of groups.
-    components : ComponentChoice or None
-        Which component of a group breaks; None where failures are of groups as a whole.
-    """
-
-    distribution: Distribution
-    groups: int
+    distribution: Distribution  # Time between two failures of one group.
+    groups: int  # Number of groups.
+    # Which component of a group breaks; None where failures are of groups as a whole.
     components: ComponentChoice | None = None
 
     @property
@@ -134,15 +125,9 @@ class FailureSequence(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SharedFailures:
-    """Failures that come from one sequence, and may take several groups down at once.
+    """Failures that come from one sequence, and may take several groups down at once."""
 
-    Attributes
-    ----------
-    sequence : FailureSequence
-        Where they come from.
-    """
-
-    sequence: FailureSequence
+    sequence: FailureSequence  # Where they come from.
 
     @property
     def mtbf_s(self) -> float:

@@ -33,15 +33,9 @@ class Ignore:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """What is slow stops as soon as it is found.
+    """What is slow stops as soon as it is found."""
 
-    Attributes
-    ----------
-    found_after_s : float
-        Seconds from the onset to where it is located.
-    """
-
-    found_after_s: float
+    found_after_s: float  # Seconds from the onset to where it is located.
 
     def evicted_after_s(self, failure: Failure) -> float:
         return self.found_after_s
@@ -49,34 +43,20 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Reactions:
-    """What is done about each kind of failure.
+    """What is done about each kind of failure."""
 
-    Attributes
-    ----------
-    slow : SlowReaction
-        About a slow component, until when a job is slow.
-    retry_s : float
-        Seconds for which a link may be down before its collective fails.
-    hang : {"restart", "abort"}
-        Whether the job restarts after a hang, or does the step once more.
-    hang_timeout_s : float
-        Seconds until a hang is given up, where the failure does not say.
-    planned : {"drain", "wait"}
-        Whether the job saves and restarts at the end of the notice; or with the next restart, but
-        at last `planned_limit_s` after the notice.
-    planned_limit_s : float
-        See there.
-    validation_share : float
-        Share of all compute that is done twice to find corruption.
-    """
-
+    # About a slow component, until when a job is slow.
     slow: SlowReaction = field(default_factory=Ignore)
-    retry_s: float = 30.0
+    retry_s: float = 30.0  # Seconds for which a link may be down before its collective fails.
+    # Whether the job restarts after a hang, or does the step once more.
     hang: Literal["restart", "abort"] = "restart"
+    # Seconds until a hang is given up, where the failure does not say.
     hang_timeout_s: float = 600.0
+    # Whether the job saves and restarts at the end of the notice; or with the next restart, but at
+    # last `planned_limit_s` after the notice.
     planned: Literal["drain", "wait"] = "drain"
-    planned_limit_s: float = 86_400.0
-    validation_share: float = 0.0
+    planned_limit_s: float = 86_400.0  # See there.
+    validation_share: float = 0.0  # Share of all compute that is done twice to find corruption.
 
     def stop(self, failure: Failure) -> Failure | None:
         """Return the failure by which a component stops in the end; None if it never does."""

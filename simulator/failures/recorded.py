@@ -28,35 +28,23 @@ _CHUNK = 4_096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedFailures(Sequence[Failure]):
-    """A sequence of failures, a column an attribute of `Failure`.
+    """A sequence of failures, a column an attribute of `Failure`."""
 
-    Attributes
-    ----------
-    time_s, repair_s : array of float
-        As there, in seconds; NaN where nobody says how long a repair takes.
-    level, kind, cause : array of int
-        Places in `LEVELS`, `KINDS` and `causes`.
-    number : array of int
-        As there.
-    first_group, end_group : array of int
-        The groups that go down, the last one excluded.
-    lasts_s, factor : array of float
-        As there.
-    causes : tuple of str
-        Names of all causes.
-    """
-
+    # As there, in seconds; NaN where nobody says how long a repair takes.
     time_s: NDArray[np.float64]
+    # Places in `LEVELS`, `KINDS` and `causes`.
     level: NDArray[np.int8]
-    number: NDArray[np.int32]
+    number: NDArray[np.int32]  # As there.
     cause: NDArray[np.int32]
     kind: NDArray[np.int8]
     repair_s: NDArray[np.float64]
+    # The groups that go down, the last one excluded.
     first_group: NDArray[np.int32]
     end_group: NDArray[np.int32]
+    # As there.
     lasts_s: NDArray[np.float64]
     factor: NDArray[np.float64]
-    causes: tuple[str, ...]
+    causes: tuple[str, ...]  # Names of all causes.
 
     @classmethod
     def of(cls, failures: Iterable[Failure]) -> RecordedFailures:

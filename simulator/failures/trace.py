@@ -17,27 +17,14 @@ AfterEnd = Literal["none", "repeat"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Failures of a job, as recorded.
+    """Failures of a job, as recorded."""
 
-    Attributes
-    ----------
-    recorded : sequence of Failure
-        Those that stop groups in the order of time, from time 0 on.
-    groups : int
-        Number of groups of the job.
-    span_s : float
-        How long was recorded, in seconds: positive, and not before the last failure.
-    after_end : {"none", "repeat"}
-        What happens after `span_s`: nothing fails any more, or the trace begins anew.
-    others : tuple of Failure
-        Those that stop nothing, in the order of time.
-    """
-
-    recorded: Sequence[Failure]
-    groups: int
-    span_s: float
+    recorded: Sequence[Failure]  # Those that stop groups in the order of time, from time 0 on.
+    groups: int  # Number of groups of the job.
+    span_s: float  # How long was recorded, in seconds: positive, and not before the last failure.
+    # What happens after `span_s`: nothing fails any more, or the trace begins anew.
     after_end: AfterEnd = "none"
-    others: tuple[Failure, ...] = ()
+    others: tuple[Failure, ...] = ()  # Those that stop nothing, in the order of time.
 
     def __post_init__(self) -> None:
         if not isinstance(self.recorded, RecordedFailures):
