@@ -74,12 +74,7 @@ def declare(commands: Any, known: Iterable[Command], above: str = "") -> None:
 def add_common(parser: Any, *, inner: bool = False) -> None:
     """Add what every command can be told, before its name or after it.
 
-    Parameters
-    ----------
-    parser : ArgumentParser
-        Of the whole, or of one command.
-    inner : bool
-        Whether it is a command's: what was said before its name then stays.
+    What was said before a command's name stays where it is a command's.
     """
     left_out: dict[str, Any] = {"default": SUPPRESS} if inner else {}
     parser.add_argument(

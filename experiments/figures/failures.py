@@ -29,14 +29,7 @@ _MOST_ROWS = 20
 def draw_figure(drawing: Drawing, title: str, path: Path) -> Path:
     """Draw failures by cause, by place, their count, and the times between them.
 
-    Parameters
-    ----------
-    drawing : Drawing
-        The failures; at least one.
-    title : str
-        What stands above the figure.
-    path : Path
-        File to write; its ending says which format.
+    There is at least one; the file's ending says which format.
     """
     rows = min(_MOST_ROWS + 1, len(drawing.causes))
     with figure_style():

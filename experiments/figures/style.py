@@ -160,12 +160,7 @@ def make_panels(
 ) -> tuple[Figure, dict[Any, Axes]]:
     """Return a figure with a panel for each value, or one panel (for None) if there is none.
 
-    Parameters
-    ----------
-    values : sequence
-        What the panels stand for, in order.
-    width, height : float
-        Size of a panel, in inches; a single one is larger.
+    The size of a panel is in inches; a single one is larger.
     """
     wanted = list(values) or [None]
     across = panels_a_row(len(wanted))
@@ -324,14 +319,8 @@ def write_notes(figure: Figure, notes: Sequence[str]) -> None:
 def run_notes(frame: pd.DataFrame, drawn: Collection[str | None], what: str) -> list[str]:
     """Return what a reader must know of the runs behind a picture, a sentence each.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The runs, a row each.
-    drawn : collection of str
-        The columns that the picture tells apart.
-    what : str
-        What is drawn of the seeds, such as ``Mean``.
+    `drawn` are the columns that the picture tells apart; `what` is drawn of the seeds, such as
+    ``Mean``.
     """
     seeds = frame["seed"].nunique()
     sentences = [f"{what} over {seeds} seeds." if seeds > 1 else "One seed."]

@@ -177,10 +177,7 @@ def rate_figures(curves: pd.DataFrame, crossings: pd.DataFrame) -> dict[str, Dra
 def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
     """Draw who trains soonest at which failure rate: one job, sound rules, Weibull failures.
 
-    Parameters
-    ----------
-    curves, crossings : DataFrame
-        As `rates.sweep` and `crossings.crossings` return them.
+    As `rates.sweep` and `crossings.crossings` return them.
     """
     mine = _part(curves, "spare-sound", "weibull", 200)
     changes = _part(crossings, "spare-sound", "weibull", 200)
