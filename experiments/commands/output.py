@@ -41,12 +41,12 @@ def progress_of(*columns: ProgressColumn) -> Iterator[Progress]:
 
 
 @contextmanager
-def explained(place: object, remedy: str = "") -> Iterator[None]:
-    """Tell an error of the system in one line: the place, why, and what would be right."""
+def explained(place: object, remedy: str = "", *others: type[Exception]) -> Iterator[None]:
+    """Tell an error of the system, or another, in one line: where, why, what would be right."""
     try:
         yield
-    except OSError as error:
-        told = f"{place}: {error.strerror or error}"
+    except (OSError, *others) as error:
+        told = f"{place}: {getattr(error, 'strerror', None) or error}"
         raise UserError(f"{told}; {remedy}" if remedy else told) from error
 
 

@@ -80,6 +80,12 @@ PUBLISHED: Mapping[str, Any] = {
 """How published values lie on top of ours."""
 
 
+def pale(colour: str, share: float) -> str:
+    """Return a colour mixed with white, of which it keeps a share."""
+    red, green, blue = (1.0 - share * (1.0 - part) for part in mpl.colors.to_rgb(colour))
+    return mpl.colors.to_hex((red, green, blue))
+
+
 def graded_looks(labels: Sequence[str]) -> list[LineLook]:
     """Return a look for each of several values of one axis, from dark to light in their order."""
     # The last tenth of the colour map is too pale for a line on white.
@@ -286,6 +292,18 @@ def draw_means(axis: Axes, x: ArrayLike, table: pd.DataFrame, **look: Any) -> No
     """Draw the column ``mean`` of a table, with bars from ``low`` to ``high``."""
     mean = table["mean"]
     axis.errorbar(x, mean, yerr=[mean - table["low"], table["high"] - mean], **look)
+
+
+def stack_bars(
+    axis: Axes, places: ArrayLike, parts: pd.DataFrame, looks: Iterable[BarLook], **bar: Any
+) -> None:
+    """Draw a horizontal bar a row of a table, the columns as its parts, one after the other."""
+    ends = parts.cumsum(axis=1)
+    for column, look in zip(parts, looks, strict=True):
+        axis.barh(
+            places, parts[column], left=ends[column] - parts[column], color=look.colour,
+            hatch=look.hatch, edgecolor="white", label=column, **{"linewidth": 0.4, **bar},
+        )  # fmt: skip
 
 
 def ticks_at(axis: XAxis | YAxis, values: Sequence[float]) -> None:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.style import legend_below, write_notes
+from faultline.experiments.figures.style import legend_below, pale, write_notes
 from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
 from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
 from faultline.experiments.studies.head_to_head.setting import SETTINGS
 from matplotlib import patheffects
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_hex, to_rgb
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -256,8 +256,8 @@ def draw_levels(axes: Axes, region: Region, levels: Sequence[float]) -> None:
 def legend_handles() -> list[Patch | Line2D]:
     """Return what explains the map; the regions are named on it."""
     return [
-        Patch(facecolor=_mixed("#0072B2", _SOLID), label="surely the best"),
-        Patch(facecolor=_mixed("#0072B2", _PALE), label="the next is within the seeds' noise"),
+        Patch(facecolor=pale("#0072B2", _SOLID), label="surely the best"),
+        Patch(facecolor=pale("#0072B2", _PALE), label="the next is within the seeds' noise"),
         Line2D([], [], color="#222222", linestyle=":", linewidth=1.0, label="the best's ratio"),
     ]
 
@@ -265,14 +265,9 @@ def legend_handles() -> list[Patch | Line2D]:
 def _cell_colours(region: Region) -> tuple[list[str], NDArray[np.int_]]:
     colours = ["#FFFFFF"]
     for scheme in region.schemes:
-        colours += [_mixed(colour_of(scheme), _PALE), _mixed(colour_of(scheme), _SOLID)]
+        colours += [pale(colour_of(scheme), _PALE), pale(colour_of(scheme), _SOLID)]
     numbers = np.where(region.place < 0, 0, 1 + 2 * region.place + region.sure)
     return colours, numbers
-
-
-def _mixed(colour: str, share: float) -> str:
-    red, green, blue = (1.0 - share * (1.0 - part) for part in to_rgb(colour))
-    return to_hex((red, green, blue))
 
 
 def _edges(centres: NDArray[np.float64], log: bool) -> NDArray[np.float64]:

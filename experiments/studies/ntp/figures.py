@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import looks_of_schemes, title_of
-from faultline.experiments.figures.style import CAUSE_LOOKS, PUBLISHED, draw_band, legend_below
+from faultline.experiments.figures.style import (
+    CAUSE_LOOKS,
+    PUBLISHED,
+    draw_band,
+    legend_below,
+    stack_bars,
+)
 from faultline.experiments.studies.ntp import published
 from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY, variant_name
 from faultline.experiments.studies.ntp.setting import GPUS
@@ -205,14 +211,9 @@ def draw_loop(table: pd.DataFrame) -> Figure:
     means = shares.groupby(table.variant, sort=False).mean()
     goodput = table.groupby("variant", sort=False).goodput.mean()
     figure, axis = plt.subplots(figsize=(9.0, 4.4))
-    left = pd.Series(0.0, index=means.index)
-    for cause in _SHOWN:
-        look = CAUSE_LOOKS[cause]
-        axis.barh(
-            range(len(means)), means[cause], left=left, color=look.colour, hatch=look.hatch,
-            edgecolor="white", linewidth=0.5, label=MEANINGS[cause],
-        )  # fmt: skip
-        left += means[cause]
+    named = means.rename(columns=MEANINGS)
+    stack_bars(axis, range(len(means)), named, (CAUSE_LOOKS[cause] for cause in _SHOWN))
+    left = means.sum(axis=1)
     for place, variant in enumerate(means.index):
         axis.text(
             left[variant] + 0.004, place, f"goodput {goodput[variant]:.1%}", va="center", fontsize=9
