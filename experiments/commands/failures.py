@@ -11,9 +11,8 @@ from typing import Any
 from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import duration_text
-from faultline.experiments.commands.output import explained, print_json
+from faultline.experiments.commands.output import explained, print_json, waiting
 from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
-from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import (
     MixFile,

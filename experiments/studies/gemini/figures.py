@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
-from faultline.experiments.figures.style import PUBLISHED, graded_looks, legend_below
+from faultline.experiments.figures.style import PUBLISHED, draw_means, graded_looks, legend_below
 from faultline.experiments.studies.gemini.setting import (
     PUBLISHED_RECOVERY,
     SCHEMES,
@@ -110,7 +110,6 @@ def _draw_curves(axis: Axes, exact: pd.DataFrame, drawn: pd.DataFrame, column: s
         axis.plot(line[column], line.exact, color=_LOOKS[scheme][0], linestyle=dashes)
     for (scheme, _), marks in drawn.groupby(["scheme", "placement"]):
         colour, marker = _LOOKS[scheme]
-        axis.errorbar(
-            marks[column], marks.drawn, yerr=[marks.drawn - marks.low, marks.high - marks.drawn],
-            fmt=marker, color=colour, markersize=4, linewidth=1.0, clip_on=False,
-        )  # fmt: skip
+        means = marks.rename(columns={"drawn": "mean"})
+        look = {"fmt": marker, "color": colour, "markersize": 4, "linewidth": 1.0}
+        draw_means(axis, marks[column], means, **look, clip_on=False)

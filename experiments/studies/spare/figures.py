@@ -10,6 +10,7 @@ import seaborn as sns
 from faultline.experiments.figures.palette import looks_of_schemes
 from faultline.experiments.figures.style import (
     PUBLISHED,
+    draw_means,
     legend_below,
     ticks_at,
     write_title,
@@ -260,9 +261,8 @@ def _draw_ratios(axis: Axes, mine: pd.DataFrame) -> None:
         rows = mine[mine.strategy == scheme]
         colour, marker = _LOOKS[scheme].colour, _LOOKS[scheme].marker
         axis.plot(rows.mtbf_s, rows.closed_form_ratio, color=colour, linewidth=1.6, alpha=0.75)
-        axis.errorbar(
-            rows.mtbf_s, rows.time_to_train_ratio,
-            yerr=[rows.time_to_train_ratio - rows.low, rows.high - rows.time_to_train_ratio],
+        draw_means(
+            axis, rows.mtbf_s, rows.rename(columns={"time_to_train_ratio": "mean"}),
             linestyle=":", linewidth=0.9, marker=marker, color=colour, markersize=6, elinewidth=1,
         )  # fmt: skip
         for rate in rows.mtbf_s[rows.time_to_train_ratio.isna() | (rows.low > _TOP)]:
