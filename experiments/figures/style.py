@@ -279,7 +279,7 @@ def add_legend(
 
 def mark(label: str, colour: str = "#555555", **look: Any) -> Line2D:
     """Return an entry of a legend; `look` as matplotlib's lines take it."""
-    return Line2D([], [], color=colour, label=label, **look)
+    return Line2D([], [], **{"color": colour, **look}, label=label)
 
 
 def legend_below(figure: Figure, entries: Axes | Sequence[Artist], columns: int = 4) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.style import legend_below, pale, write_notes
+from faultline.experiments.figures.style import legend_below, mark, pale, write_notes
 from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
 from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
 from faultline.experiments.studies.head_to_head.setting import SETTINGS
@@ -150,9 +150,7 @@ def draw_settings(table: pd.DataFrame) -> Figure:
     panels[1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
     marks = (("o", "#444444", "time to train"), ("D", "white", "GPU-hours, spares included"))
     handles = [
-        Line2D(
-            [], [], linestyle="none", marker=mark, markerfacecolor=fill, color="#444444", label=text
-        )
+        mark(text, "#444444", linestyle="none", marker=mark, markerfacecolor=fill)
         for mark, fill, text in marks
     ]
     legend_below(figure, handles, 2)
@@ -234,8 +232,8 @@ def draw_phase(axes: Axes, region: Region, axis: Axis2D) -> None:
     axes.set_ylim(y_edges[0], y_edges[-1])
     _ticks(axes, axis)
     _name_regions(axes, region, _taken(region, axis))
-    for mark in axis.landmarks:
-        _landmark(axes, mark)
+    for landmark in axis.landmarks:
+        _landmark(axes, landmark)
 
 
 def draw_levels(axes: Axes, region: Region, levels: Sequence[float]) -> None:
@@ -258,7 +256,7 @@ def legend_handles() -> list[Patch | Line2D]:
     return [
         Patch(facecolor=pale("#0072B2", _SOLID), label="surely the best"),
         Patch(facecolor=pale("#0072B2", _PALE), label="the next is within the seeds' noise"),
-        Line2D([], [], color="#222222", linestyle=":", linewidth=1.0, label="the best's ratio"),
+        mark("the best's ratio", "#222222", linestyle=":", linewidth=1.0),
     ]
 
 
@@ -298,9 +296,9 @@ def _taken(region: Region, axis: Axis2D) -> NDArray[np.bool_]:
     """Return the cells where landmarks and their texts are."""
     taken = np.zeros(region.place.shape, dtype=bool)
     columns, rows = len(region.xs), len(region.ys)
-    for mark in axis.landmarks:
-        column = int(np.abs(np.log(region.xs) - np.log(mark.x)).argmin())
-        distances = region.ys - mark.y if not axis.log_y else np.log(region.ys / mark.y)
+    for landmark in axis.landmarks:
+        column = int(np.abs(np.log(region.xs) - np.log(landmark.x)).argmin())
+        distances = region.ys - landmark.y if not axis.log_y else np.log(region.ys / landmark.y)
         row = int(np.abs(distances).argmin())
         low, last = row - max(1, round(0.08 * rows)), column + round(0.25 * columns)
         taken[max(0, low) : row + 1, column : last + 1] = True
@@ -336,14 +334,14 @@ def _off_centre(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     return np.asarray(apart, dtype=float)
 
 
-def _landmark(axes: Axes, mark: Landmark) -> None:
+def _landmark(axes: Axes, landmark: Landmark) -> None:
     axes.plot(
-        mark.x, mark.y, marker="*", markersize=13, color="#111111", markeredgecolor="white",
+        landmark.x, landmark.y, marker="*", markersize=13, color="#111111", markeredgecolor="white",
         markeredgewidth=1.0, zorder=7,
     )  # fmt: skip
     axes.annotate(
-        mark.text, (mark.x, mark.y), xytext=(8, -3), textcoords="offset points", ha="left",
-        va="top", fontsize=8, path_effects=_HALO, zorder=7,
+        landmark.text, (landmark.x, landmark.y), xytext=(8, -3), textcoords="offset points",
+        ha="left", va="top", fontsize=8, path_effects=_HALO, zorder=7,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from faultline.experiments.figures.style import (
     PUBLISHED,
     draw_means,
     legend_below,
+    mark,
     ticks_at,
     write_title,
 )
@@ -116,12 +117,11 @@ def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> Non
 
 def _legend_entries(with_published: bool) -> list[Line2D]:
     entries = [
-        Line2D([], [], color=look.colour, marker=look.marker,
-               label=f"{look.label} (band: all seeds)")
+        mark(f"{look.label} (band: all seeds)", look.colour, marker=look.marker)
         for look in map(_LOOKS.__getitem__, SCHEMES)
     ]  # fmt: skip
     if with_published:
-        entries.append(Line2D([], [], label="published (Lee et al. 2026)", **PUBLISHED))
+        entries.append(mark("published (Lee et al. 2026)", **PUBLISHED))
     return entries
 
 
@@ -235,10 +235,7 @@ def draw_all(
     axes[1][0].yaxis.set_major_formatter(PercentFormatter(1.0))
     with_published = bool(curves[curves.rules == rules].published_ratio.notna().any())
     with_published &= distribution == "weibull"
-    names = [
-        Line2D([], [], color=_LOOKS[s].colour, marker=_LOOKS[s].marker, ls="", label=NAMES[s])
-        for s in NAMES
-    ]
+    names = [mark(NAMES[s], _LOOKS[s].colour, marker=_LOOKS[s].marker, ls="") for s in NAMES]
     keys = [*names, *_keys(with_published, crossings=True)]
     legend_below(figure, keys)
     failures = "Weibull (shape 0.78)" if distribution == "weibull" else distribution
@@ -334,13 +331,12 @@ def _label_rates(axis: Axes) -> None:
 def _keys(published: bool, crossings: bool = False) -> list[Line2D]:
     grey = "#444444"
     keys = [
-        Line2D([], [], color=grey, marker="o", linestyle="", label="simulated, with 95 % interval"),
-        Line2D([], [], color=grey, label="closed form"),
-        Line2D([], [], color=grey, marker="^", markersize=7, linestyle="",
-               label="more, or not done in a year"),
+        mark("simulated, with 95 % interval", grey, marker="o", linestyle=""),
+        mark("closed form", grey),
+        mark("more, or not done in a year", grey, marker="^", markersize=7, linestyle=""),
     ]  # fmt: skip
     if crossings:
-        keys.append(Line2D([], [], color="#aaaaaa", linewidth=6, label="one overtakes another"))
+        keys.append(mark("one overtakes another", "#aaaaaa", linewidth=6))
     if published:
-        keys.append(Line2D([], [], label="published (Lee et al. 2026)", **PUBLISHED))
+        keys.append(mark("published (Lee et al. 2026)", **PUBLISHED))
     return keys
