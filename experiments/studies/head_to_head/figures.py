@@ -148,10 +148,10 @@ def draw_settings(table: pd.DataFrame) -> Figure:
         _dots(panel, ranked[np.isfinite(ranked["ratio"])])
         panel.set_title(f"{setting}: a failure every {_time(mtbf_s)}")
     panels[1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
-    marks = (("o", "#444444", "time to train"), ("D", "white", "GPU-hours, spares included"))
+    of_all = {"color": "#444444", "linestyle": "none"}
     handles = [
-        mark(text, "#444444", linestyle="none", marker=mark, markerfacecolor=fill)
-        for mark, fill, text in marks
+        mark("time to train", marker="o", **of_all),
+        mark("GPU-hours, spares included", marker="D", markerfacecolor="white", **of_all),
     ]
     legend_below(figure, handles, 2)
     write_notes(figure, [_APPROXIMATE])
