@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from faultline.simulator.failures.failure import Failure
-from faultline.strategies.recovery import SHRINK, Recovery
+from faultline.strategies.recovery import RESTART, SHRINK, Recovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +159,15 @@ class Restart:
         Whether the job wants to know what has failed.
     lacks_standbys : bool
         Whether there are fewer standbys than failures.
+    recovery : Recovery
+        What that needs.
     """
 
     groups: int
     absent: tuple[int, ...] = ()
     asks: bool = False
     lacks_standbys: bool = False
+    recovery: Recovery = RESTART
 
 
 @dataclass(frozen=True, slots=True)

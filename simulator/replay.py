@@ -290,7 +290,7 @@ class ReplayEngine:
 
     def _restart(self, phase: Restart) -> Outcome:
         rules, start_s = self._job.rules, self.now_s
-        restart_s = self._job.durations.restart_s * self._recovery_times.factor()
+        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups)
         if phase.lacks_standbys:
             restart_s += self._job.durations.recovery.without_standby_s
         clocks, next_failure_s = self.clocks, self._next_failure_s

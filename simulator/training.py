@@ -402,7 +402,8 @@ class Training:
         if len(members) < self.work.groups:
             absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
-        outcome = yield Restart(self.work.groups, absent, self._asks, not self._standbys_suffice())
+        lacks_standbys, needed = not self._standbys_suffice(), strategy.restart_recovery()
+        outcome = yield Restart(self.work.groups, absent, self._asks, lacks_standbys, needed)
         self._spend("restart", outcome)
         self._hits.note(outcome.struck)
         if self._record:

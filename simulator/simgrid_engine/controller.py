@@ -342,10 +342,9 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _restart(self, phase: Restart) -> Outcome:
-        durations = self._job.durations
-        restart_s = durations.restart_s * self._recovery_times.factor()
+        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups)
         if phase.lacks_standbys:
-            restart_s += durations.recovery.without_standby_s
+            restart_s += self._job.durations.recovery.without_standby_s
         restart_s += self._recovery_times.repair_s(self.failure_injector.unnoticed())
         self.failure_injector.begin_restart(phase.absent, restart_s)
         up: set[int] = set()
