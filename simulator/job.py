@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
@@ -167,6 +168,9 @@ class Durations:
         By how much measured times may depend on which groups are left (`ProbeResult`).
     moves : MoveTimes or None
         What state takes to move between groups; None where no recovery moves any.
+    write_beside : WriteBesideSteps or None
+        What a write in the background and the steps beside it cost each other; None where they
+        share no link.
     """
 
     all_reduce_s: AllReduceTime
@@ -176,6 +180,7 @@ class Durations:
     unevenness: float = 0.0
     load_growth_s: float = 0.0
     moves: MoveTimes | None = field(default=None, compare=False)
+    write_beside: WriteBesideSteps | None = None
 
     def restart_s(self, recovery: Recovery = RESTART) -> float:
         """Return the time of a restart without loading, in seconds."""

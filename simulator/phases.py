@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from faultline.simulator.background import Write
 from faultline.simulator.failures.failure import Failure
 from faultline.strategies.recovery import RESTART, SHRINK, Recovery
 
@@ -138,6 +139,13 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
+class Background:
+    """A group begins to write a snapshot to storage; takes no time, the job goes on beside it."""
+
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
 class Stall:
     """All members wait for a stated time, in seconds: a snapshot is being taken."""
 
@@ -205,6 +213,7 @@ Phase = (
     | Inquiry
     | Reconfigure
     | Save
+    | Background
     | Stall
     | Restart
     | Load
@@ -235,6 +244,8 @@ class Outcome:
         QuietSteps: the seconds of all their all-reduces, and of their checkpoints.
     saves : int
         QuietSteps: how many checkpoints were written, the last of them at the end.
+    disturbed_s : float
+        Compute, AllReduce: what a write beside it made it take longer, in seconds.
     """
 
     now_s: float
@@ -245,3 +256,4 @@ class Outcome:
     all_reduce_s: float = 0.0
     saves: int = 0
     save_s: float = 0.0
+    disturbed_s: float = 0.0

@@ -15,10 +15,12 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from faultline.simulator.background import ALONE, ANOTHER_WRITE, WriteClock
 from faultline.simulator.compute_times import ComputeTimes
 from faultline.simulator.job import Job
 from faultline.simulator.phases import (
     AllReduce,
+    Background,
     Compute,
     Inquiry,
     Load,
@@ -67,6 +69,7 @@ class ReplayEngine:
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
+        self._write: WriteClock | None = None
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
@@ -75,6 +78,7 @@ class ReplayEngine:
             Inquiry: self._inquire,
             Reconfigure: self._reconfigure,
             Save: self._save,
+            Background: self._begin_write,
             Stall: self._stall,
             Restart: self._restart,
             Load: self._load,
@@ -83,11 +87,45 @@ class ReplayEngine:
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
-        return self._play[type(phase)](phase)
+        if self._write is None:
+            return self._play[type(phase)](phase)
+        return self._execute_beside(phase, self._write)
+
+    def _execute_beside(self, phase: Phase, write: WriteClock) -> Outcome:
+        """Play a phase while a write goes on, which it may meet on links."""
+        start_s, sharing = self.now_s, ALONE
+        if isinstance(phase, Compute):
+            sharing = write.times.passes
+        elif isinstance(phase, AllReduce) and not self._down:
+            sharing = write.times.sync
+        elif isinstance(phase, Save) and phase.waits:
+            sharing = ANOTHER_WRITE
+        outcome = self._play[type(phase)](phase)
+        alone_s = self.now_s - start_s
+        if sharing != ALONE and not outcome.missing:
+            longer_s = write.prolonged_s(alone_s, start_s, sharing)
+            self.now_s = outcome.now_s = start_s + longer_s
+            outcome.disturbed_s = longer_s - alone_s
+        write.advance(start_s, self.now_s, ALONE if outcome.missing else sharing)
+        if isinstance(phase, Restart) and not write.write.is_over:
+            write.write.end()
+        if write.write.is_over:
+            self._write = None
+        return outcome
+
+    def _begin_write(self, phase: Background) -> Outcome:
+        write, times = phase.write, self._job.durations.write_beside
+        assert times is not None
+        fails_s = self._next_failure_s[write.writer]
+        if write.writer in self._down or fails_s <= self.now_s:
+            write.end()
+        else:
+            self._write = WriteClock(write, times, fails_s)
+        return Outcome(self.now_s)
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         now_s, steps, pace = self.now_s, 0, self._pace
-        if self._down or self._busy_until_s:
+        if self._down or self._busy_until_s or self._write is not None:
             return Outcome(now_s)
         compute, _, at_most, until_s, saves = phase
         if saves and pace.draws_ahead:

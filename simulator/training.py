@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from math import ceil, inf
 
+from faultline.simulator.background import Write
 from faultline.simulator.contract import Contract
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.job import Rules, Work
@@ -16,6 +17,7 @@ from faultline.simulator.memory import Memory
 from faultline.simulator.network_outages import Detours
 from faultline.simulator.phases import (
     AllReduce,
+    Background,
     Compute,
     Inquiry,
     Load,
@@ -118,14 +120,16 @@ class Training:
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
-            self._computed(play, 1, outcome.now_s - progress.now_s)
+            progress.seconds["checkpoint"] += outcome.disturbed_s
+            self._computed(play, 1, outcome.now_s - progress.now_s - outcome.disturbed_s)
             if reduced.missing:
                 progress.now_s = outcome.now_s
                 if not (yield from self._repair(reduced)):
                     yield from self._restart()
                     continue
             else:
-                self._reduced(reduced.now_s - outcome.now_s)
+                progress.seconds["checkpoint"] += reduced.disturbed_s
+                self._reduced(reduced.now_s - outcome.now_s - reduced.disturbed_s)
                 progress.now_s = reduced.now_s
             progress.completed_steps += 1
             if progress.completed_steps <= self._loaded.steps:
@@ -273,7 +277,8 @@ class Training:
                 return True
             outcome = yield AllReduce(plan.members, self._detours.without)
             if not outcome.missing:
-                self._reduced(outcome.now_s - progress.now_s)
+                progress.seconds["checkpoint"] += outcome.disturbed_s
+                self._reduced(outcome.now_s - progress.now_s - outcome.disturbed_s)
                 progress.now_s = outcome.now_s
                 return True
 
@@ -377,7 +382,12 @@ class Training:
                 if shelf.tier.stall_s > 0.0:
                     stall = Stall(self.strategy.plan().members, shelf.tier.stall_s)
                     self._spend("checkpoint", (yield stall))
-                shelf.put(self._state(progress.now_s))
+                write = None
+                if shelf.tier.shares_links:
+                    write = Write(self.strategy.plan().members[0])
+                shelf.put(self._state(progress.now_s), write)
+                if write is not None:
+                    yield Background(write)
                 progress.snapshots += 1
                 self._restarts_since_save = 0
                 taken = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from faultline.experiments.config.errors import UserError
@@ -15,13 +15,16 @@ from faultline.experiments.job.platform_files import (
     platform_file,
     traffic_of,
 )
-from faultline.experiments.job.step_times import is_played, step_time_of
+from faultline.experiments.job.step_times import is_played, placed_step, step_time_of
+from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices, SentMove
 from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
+from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
+from faultline.strategies.protection.storage import Storage
 from faultline.strategies.recovery import Move
 
 
@@ -60,7 +63,25 @@ def durations_of(scenario: Scenario) -> Durations:
         unevenness,
         load_growth_s,
         MovesOnPlatform(scenario),
+        _write_beside(scenario),
     )
+
+
+def _write_beside(scenario: Scenario) -> WriteBesideSteps | None:
+    """Return what a checkpoint in the background and steps cost each other.
+
+    None where they share no link, or are not played on any.
+    """
+    measured = {scenario.all_reduce.time, scenario.checkpoint.write} == {"measured"}
+    if not measured or scenario.protection.name == Storage.name:
+        return None
+    path = platform_file(scenario)
+    traffic = traffic_of(scenario, path)
+    if is_played(scenario):
+        traffic = replace(traffic, step=placed_step(scenario, path))
+    with explaining_aborts(path):
+        found = write_beside_steps(path, traffic)
+    return found if found.shares_links else None
 
 
 def is_measured(scenario: Scenario) -> bool:

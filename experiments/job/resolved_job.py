@@ -186,7 +186,7 @@ class ResolvedJob:
             table.give_up_after_restarts,
             self.scenario.rejoin.spare_groups,
             self.scenario.rejoin.repair_s,
-            self.protected.tiers(due),
+            self.protected.tiers(due, self.durations.write_beside is not None),
             job_layout(self.scenario),
             standbys_of(self.scenario),
             member_times(self.scenario, self.step),
