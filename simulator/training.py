@@ -263,6 +263,7 @@ class Training:
                 told = yield Inquiry(outcome.missing)
                 self._hits.strike(outcome.missing, told.struck, progress.now_s)
             verdict = self._contract.verdict(outcome.missing)
+            progress.states_refused = self.strategy.states_refused
             self._failed_since_restart += len(outcome.missing)
             if isinstance(verdict, WipeOut):
                 return False
@@ -407,6 +408,7 @@ class Training:
             self._log(EventKind.WIPE_OUT)
         yield from self._begin_anew()
         self._contract.restarted()
+        progress.states_refused = strategy.states_refused
         members = strategy.plan().members
         absent: tuple[int, ...] = ()
         if len(members) < self.work.groups:
