@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -60,7 +60,11 @@ class Work:
     layout : JobLayout or None
         Which hosts the groups are on; needed where there are tiers.
     standbys : int
-        Machines that stand by for restarts, beside those of the job.
+        Machines that stand by to take the places of those that fail, beside those of the job.
+    standby_s : float
+        Seconds until one is in its place.
+    standby_lives : callable or None
+        Begins anew how long each lives that stands by, in seconds; None for ever.
     member_times : MemberTimes or None
         What a step of some groups takes on a platform that treats them unequally.
     network_outages : NetworkOutages or None
@@ -82,6 +86,8 @@ class Work:
     tiers: tuple[Tier, ...] = ()
     layout: JobLayout | None = None
     standbys: int = 0
+    standby_s: float = 0.0
+    standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
     member_times: MemberTimes | None = field(default=None, compare=False)
     network_outages: NetworkOutages | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)

@@ -26,6 +26,8 @@ class Progress:
         nodes had held was found at their peers.
     snapshots : int
         Snapshots taken in the background, in memory and on storage.
+    standby_failures : int
+        Machines that failed while they stood by, as far as the job has looked for them.
     states_refused : int
         Times that the scheme left out a way to go on as it does not fit into the memory of GPUs.
     rejoined : int
@@ -50,6 +52,7 @@ class Progress:
     restarts: int = 0
     restarts_from_memory: int = 0
     restarts_from_peers: int = 0
+    standby_failures: int = 0
     states_refused: int = 0
     rejoined: int = 0
     reorderings: int = 0

@@ -166,7 +166,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
 
 
 def standbys_of(scenario: Scenario) -> int:
-    """Return how many machines stand by for restarts."""
+    """Return how many machines stand by for what fails."""
     table = scenario.recovery
     return int(table.price("standbys")) if table.price("hardware") == "standby" else 0
 

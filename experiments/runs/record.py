@@ -368,6 +368,11 @@ _DEFINED = (
     ),
     _count("reorderings", "reorderings", "times that shard types were put in another order"),
     _count(
+        "standby_failures",
+        "failures of standbys",
+        "machines that failed while they stood by, as far as the job has looked for them",
+    ),
+    _count(
         "states_refused",
         "states refused for memory",
         "times that the scheme left out a way to go on as it does not fit into the memory of GPUs",
