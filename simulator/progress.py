@@ -36,6 +36,8 @@ class Progress:
         Failures of groups, and those among them that struck a group which was down already.
     failures_by_cause : dict of str to int
         Failures of groups by cause; empty where causes are unknown.
+    raised_power_s : float
+        How long all GPUs would draw their rated power for what schemes had some draw beyond it.
     now_s : float
         Simulated time, in seconds.
     ledger : Ledger
@@ -59,6 +61,7 @@ class Progress:
     moved_types: int = 0
     checkpoints: int = 0
     snapshots: int = 0
+    raised_power_s: float = 0.0
     now_s: float = 0.0
     ledger: Ledger = field(default_factory=Ledger)
 

@@ -243,6 +243,7 @@ class Training:
         seconds["redundancy"] += steps * play.redundancy_s
         seconds["degraded"] += steps * play.degraded_s
         seconds["waiting"] += duration_s - steps * play.nominal_s
+        progress.raised_power_s += steps * play.raised_power_s
         progress.played_steps += steps
         progress.stack_computations += steps * play.types
 
