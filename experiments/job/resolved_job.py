@@ -27,7 +27,6 @@ from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import detour_times, member_times, step_time_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
-from faultline.simulator.network_outages import NetworkOutages
 from faultline.simulator.random_streams import Purpose, stream
 from faultline.simulator.simgrid_engine.step_timing import StepTime
 from faultline.strategies.base import Strategy
@@ -163,6 +162,7 @@ class ResolvedJob:
         """Return the job for one seed."""
         table = self.scenario.job
         due = self.checkpoint_policy()
+        detours = detour_times(self.scenario, self.step)
         work = Work(
             table.groups,
             table.steps,
@@ -180,8 +180,8 @@ class ResolvedJob:
             self.scenario.recovery.standby_s,
             partial(self._standby_lives, seed),
             member_times(self.scenario, self.step),
-            self._network_outages(seed),
-            None if self.step is None else detour_times(self.scenario),
+            None if detours is None else network_outages(self.scenario, seed),
+            detours,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 
@@ -191,10 +191,6 @@ class ResolvedJob:
         mean_s = self.failures.mtbf_s * layout.gpus / layout.gpus_per_host
         while True:
             yield float(drawn.exponential(mean_s))
-
-    def _network_outages(self, seed: int) -> NetworkOutages | None:
-        """Return the outages that a job feels whose steps are played on the platform."""
-        return None if self.step is None else network_outages(self.scenario, seed)
 
 
 def resolve(
