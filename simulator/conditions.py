@@ -46,9 +46,12 @@ class StatedEffects:
 
     all_reduce_s: AllReduceTime  # What an all-reduce takes.
     groups: int  # Groups of the job.
+    around: tuple[str, ...] = ()  # Switches without which messages are played another way.
 
     def __call__(self, failure: Failure) -> Effect:
         """Return the effect of a component."""
+        if failure.level == "switch" and failure.factor == 1.0 and self.around:
+            return Effect(without=(self.around[failure.number % len(self.around)],))
         if failure.kind != "partial" and failure.level not in NETWORK:
             return Effect(compute=failure.factor)
         whole_s, slowed = self.all_reduce_s(self.groups), self.all_reduce_s.slowed(failure.factor)

@@ -29,6 +29,7 @@ class Purpose(IntEnum):
     BURSTS = 12
     LEMONS = 13
     RECURRENCES = 14
+    STANDBY_LIVES = 20
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:

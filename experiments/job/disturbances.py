@@ -28,6 +28,7 @@ def disturbances(
     failures: FailureModel,
     all_reduce_s: AllReduceTime,
     step: StepTime | None,
+    on_network: bool,
     seed: int,
 ) -> Disturbances | None:
     """Return the failures of a job that stop nothing; None where there are none.
@@ -42,6 +43,8 @@ def disturbances(
         What an all-reduce takes.
     step : StepTime or None
         What an undisturbed step is made of, where it is played on the platform.
+    on_network : bool
+        Whether any message of it is played on the platform.
     seed : int
         Seed of the run.
     """
@@ -51,14 +54,15 @@ def disturbances(
         causes = failures.sequence.disturbance_causes
         per_host = job_layout(scenario).gpus_per_host if step is None else 1
         sources.append(partial(_drawn, failures.sequence, seed, per_host))
-    outages = None if step is None else network_outages(scenario, seed)
+    outages = network_outages(scenario, seed) if on_network else None
     if outages is not None:
         sources.append(outages)
     if not sources:
         return None
     effects: Effects
     if step is None:
-        effects = StatedEffects(all_reduce_s, scenario.job.groups)
+        around = switches_with_detours(platform_file(scenario))[0] if outages else ()
+        effects = StatedEffects(all_reduce_s, scenario.job.groups, around)
     else:
         path = platform_file(scenario)
         effects = PlayedEffects(path, placed_step(scenario, path), job_layout(scenario), step)
