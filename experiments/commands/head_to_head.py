@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from faultline.experiments.commands.output import make_folder
+from faultline.experiments.commands.output import make_folder, print_json
 from faultline.experiments.screen import Screen
 from faultline.experiments.studies.head_to_head.comparison import HeadToHead
 from faultline.experiments.studies.runner import run_study
@@ -27,5 +26,5 @@ def execute(arguments: argparse.Namespace) -> int:
     console = Screen(stderr=arguments.json, width=150)
     found = run_study(study, Stage(directory, console, seeds, workers=arguments.workers))
     if arguments.json:
-        print(json.dumps(found, allow_nan=False))
+        print_json(found)
     return 0

@@ -41,8 +41,7 @@ FILE  a platform XML, or a shipped cluster: {_PRESETS}
 --ranks N  how many GPUs take part (default: all)
 --fidelity flow|chunk [flow]  one flow an edge of the algorithm (default), or every message
 --placement packed|spread [packed]  ranks on the first GPUs (default), or on one GPU of each
-    scale-up domain
---json  print one JSON object; times in seconds, bandwidths in bytes/s"""
+    scale-up domain"""
 
 _ONE_RUN = (
     Command(
@@ -56,7 +55,6 @@ _ONE_RUN = (
 --engine replay|simgrid [replay]  replay jumps from event to event (default); simgrid plays every
     rank and message
 {_SEED}
---json  print the record as one JSON object
 --price X  of a GPU-hour, in any currency: tells the cost
 --timeline FILE  what happened when: a trace for Perfetto and chrome://tracing (.json), or a
     table (.csv, .parquet)""",
@@ -70,8 +68,7 @@ _ONE_RUN = (
         "example: faultline explain-recovery head-to-head --set recovery.preset=standby",
         f"""\
 {_SCENARIO}
---schemes NAME...  only these (default: all)
---json  print one JSON object""",
+--schemes NAME...  only these (default: all)""",
     ),
     Command(
         "plan",
@@ -102,7 +99,6 @@ how it is planned:
 or --optimise  search the best redundancy and interval by simulation too
 
 --price X  of a GPU-hour, in any currency: tells the cost
---json  print the plan as one JSON object
 --page FILE  write one sheet of A4 for the decision (HTML)
 -o --output FOLDER  draw each scheme's time to train over redundancy and interval, with its
     table""",
@@ -126,7 +122,6 @@ or --scheduler ADDRESS  play on the workers of a Dask scheduler: tls://HOST:PORT
 --certificates DIR  the folder that faultline cluster certificates made
 --time-limit TIME  real time a run may take, for example 10min; a run that takes longer has failed
 --memory-limit SIZE  memory a run may take, for example 4GB; a run that takes more has failed
---json  print how many runs were played, and where the tables are, as a JSON object
 --retry-failed  play runs that failed before once more
 --accept-other-code  keep results that were made before the simulation's source changed""",
         {
@@ -146,7 +141,6 @@ DIR  what faultline sweep wrote
 --by KEY  axis whose values are compared; default: strategy.name where it was varied, else the
     first axis
 --baseline VALUE  what to compare with; default: the axis's first value
---json  print one JSON object
 --csv FILE  write all rows to a CSV file""",
         execute="sweep:execute_compare",
     ),
@@ -201,7 +195,6 @@ DIR  what faultline sweep wrote
 NAME  which one; 'list' tells what there is
 --full  everything that was published
 --seeds K  default: 3; adaptive: 5
---json  print the rows as a JSON list
 {_WORKERS}
 -o --output DIR  default: results/NAME""",
     ),
@@ -221,7 +214,6 @@ NAME  which one; 'list' tells what there is
 --schemes NAME...  schemes, or one as spare/reft; default: all
 --only settings|stalls|layers|restart|domains  the table of settings, what stalls or layers do to
     it, or one plane; default: all
---json  print the settings' table as JSON
 {_WORKERS}
 -o --output DIR  default: results/head-to-head""",
     ),
@@ -233,11 +225,7 @@ _SCENARIOS = Command(
     "Scenarios are TOML files that say what is trained, under which failures, and by which scheme. "
     "docs/scenario-reference.md documents every key.",
     parts=(
-        Command(
-            "list",
-            "list the scenarios that come with Faultline",
-            options="--json  print one JSON list",
-        ),
+        Command("list", "list the scenarios that come with Faultline"),
         Command(
             "show",
             "print a scenario with every value filled in, as TOML that can be run",
@@ -248,8 +236,7 @@ _SCENARIOS = Command(
             f"""\
 {_SCENARIO}
 --plain  without comments
---all  also defaults on which nothing depends here
---json  print one JSON object: scenario and origins""",
+--all  also defaults on which nothing depends here""",
         ),
         Command(
             "check",
@@ -257,8 +244,7 @@ _SCENARIOS = Command(
             "Name every mistake of scenario files, one a line, with its place; the exit status is "
             "2 if there is any.",
             options="""\
-FILE...  a TOML file
---json  print one JSON list: a file, and its mistakes""",
+FILE...  a TOML file""",
             read={"FILE": str},
         ),
         Command(
@@ -267,7 +253,7 @@ FILE...  a TOML file
             epilog="example: faultline scenario explain failures.clock",
             options="KEY?  a dotted key, or a table; all tables if left out",
         ),
-        Command("reference", "print the reference of all keys as Markdown"),
+        Command("reference", "print the reference of all keys as Markdown", plain=True),
         Command(
             "schema",
             "print the JSON Schema of scenario files, for editors",
@@ -275,6 +261,7 @@ FILE...  a TOML file
             "show what they mean and underline mistakes.",
             "example: faultline scenario schema > scenario.schema.json, and "
             "'#:schema ./scenario.schema.json' as the first line of a scenario",
+            plain=True,
         ),
     ),
 )
@@ -299,18 +286,14 @@ SPEC  a TOML file, or one of: {_PRESETS}
         Command(
             "check",
             "load a platform in SimGrid and say what it is, or what is broken in it",
-            options="FILE\n--json  print one JSON object, in SI units",
+            options="FILE",
         ),
         Command(
             "draw",
             "draw the topology of a platform",
             options="FILE\n-o --output FILE!  one that ends in .svg, .png or .pdf",
         ),
-        Command(
-            "list",
-            "list the clusters that come with Faultline",
-            options="--json  print one JSON list",
-        ),
+        Command("list", "list the clusters that come with Faultline"),
         Command(
             "diff",
             "say which phases of a job an edit changes, and by how much",
@@ -322,8 +305,7 @@ SPEC  a TOML file, or one of: {_PRESETS}
 A  a platform XML, or a shipped cluster
 B  another one
 --scenario SCENARIO  the job: a TOML file, or the name of a shipped scenario
---set KEY=VALUE  change one dotted key of the scenario; may be given more than once
---json  print one JSON object; times in seconds""",
+--set KEY=VALUE  change one dotted key of the scenario; may be given more than once""",
             {"A": str, "B": str},
             "platform_edits:execute_diff",
         ),
@@ -385,8 +367,7 @@ FILE  a graph (.json, .graphml), or the text that nvidia-smi topo -m prints
 SPEC  a TOML file, or one of: {_PRESETS}
 --set KEY=VALUE  change one key of the spec, dotted or short; may be given more than once
 --groups N!  how many groups the job has
---seeds N [20]  seeds of the hash (default: 20)
---json  print one JSON object""",
+--seeds N [20]  seeds of the hash (default: 20)""",
         ),
     ),
 )
@@ -413,8 +394,7 @@ _FAILURES = Command(
             "list the shipped mixes of causes",
             "List the shipped mixes of causes and how often they strike a job.",
             options=f"""\
---gpus N [{DRAWN_GPUS}]  GPUs of the job (default: {DRAWN_GPUS})
---json  print one JSON list; times in seconds""",
+--gpus N [{DRAWN_GPUS}]  GPUs of the job (default: {DRAWN_GPUS})""",
             read=_GPUS,
         ),
         Command(
@@ -432,8 +412,7 @@ WHAT  a mix ({shipped("mixes")}, or a TOML file with causes), a trace (a CSV fil
 {_SEED}
 {_SETTINGS}
 -o --output FILE  draw a figure (PNG)
---csv FILE  write the failures as a trace to run again
---json  print one JSON object; times in seconds""",
+--csv FILE  write the failures as a trace to run again""",
             _GPUS,
         ),
         Command(
@@ -443,8 +422,7 @@ WHAT  a mix ({shipped("mixes")}, or a TOML file with causes), a trace (a CSV fil
             "example: faultline failures import sacct.txt -o trace.csv",
             f"""\
 {_LOG}
--o --output FILE!  the trace to write
---json  print one JSON object; times in seconds""",
+-o --output FILE!  the trace to write""",
             _LOG_READERS,
             "failure_logs:execute_import",
         ),
@@ -457,8 +435,7 @@ WHAT  a mix ({shipped("mixes")}, or a TOML file with causes), a trace (a CSV fil
             f"""\
 {_LOG}
 -o --output FILE  draw a figure (PNG)
---mix FILE  write what was fitted as a mix that scenarios can use
---json  print one JSON object; times in seconds""",
+--mix FILE  write what was fitted as a mix that scenarios can use""",
             _LOG_READERS,
             "failure_logs:execute_fit",
         ),
@@ -502,7 +479,6 @@ _MACHINE = (
         "Print versions, the limits of this machine and what they mean, and let SimGrid play "
         "single flows. Exit status 1 if a check failed.",
         options="""\
---json   print the checks as a JSON object
 --clean  empty the cache of generated platforms and measurements, and check nothing""",
         execute="machine:execute_doctor",
     ),
@@ -512,7 +488,6 @@ _MACHINE = (
         "Measure the speed and memory of Faultline on this machine, one case after the other, "
         "each in a process of its own. Nothing else should run meanwhile.",
         options="""\
---json  print the numbers as a JSON object
 --quick  the smallest case of each kind""",
         execute="machine:execute_bench",
     ),
@@ -525,10 +500,32 @@ _COMPLETION = Command(
     "Print a script by which a shell completes commands, options and files.",
     "example: faultline completion bash > ~/.local/share/bash-completion/completions/faultline",
     "SHELL  one of: bash, zsh, tcsh",
+    plain=True,
+)
+_SCHEMA = Command(
+    "schema",
+    "print the JSON Schema of what commands print with --json",
+    "Print the JSON Schema of what commands print with --json: $defs has a form for each command, "
+    "under its words with hyphens between them. Numbers are in SI units unless their name says "
+    "otherwise; what is unknown or infinite is null.",
+    plain=True,
 )
 
 
+ALL = (
+    *_ONE_RUN,
+    *_MANY_RUNS,
+    _SCENARIOS,
+    _PLATFORMS,
+    _FAILURES,
+    _NEW,
+    *_MACHINE,
+    _COMPLETION,
+    _SCHEMA,
+)
+"""All commands, in the order in which ``--help`` lists them."""
+
+
 def add_parsers(commands: Any) -> None:
-    """Declare all commands, in the order in which ``--help`` lists them."""
-    others = (_SCENARIOS, _PLATFORMS, _FAILURES, _NEW, *_MACHINE, _COMPLETION)
-    declare(commands, (*_ONE_RUN, *_MANY_RUNS, *others))
+    """Declare all commands."""
+    declare(commands, ALL)
