@@ -88,7 +88,7 @@ def write_run(directory: Path, run: StoredRun) -> None:
 _OF_KIND: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "count": (int,),
-    "number": (int, float, bool),
+    "number": (int, float),
 }
 _TYPES = [
     {"run_id": str, "error": error, "code": str, "wall_s": wall_s}
