@@ -28,21 +28,11 @@ from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """How the state of a job is kept, with every value filled in.
+    """How the state of a job is kept, with every value filled in."""
 
-    Attributes
-    ----------
-    protection : Protection
-        The way.
-    times : StateTransferTimes
-        What moving the state takes, measured or stated.
-    snapshot_interval_steps : int
-        Steps between snapshots in memory; 0 where none are taken.
-    """
-
-    protection: Protection
-    times: StateTransferTimes
-    snapshot_interval_steps: int = 0
+    protection: Protection  # The way.
+    times: StateTransferTimes  # What moving the state takes, measured or stated.
+    snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 where none are taken.
 
     @property
     def in_background(self) -> bool:
@@ -59,8 +49,16 @@ class Protected:
         """What bringing a snapshot to storage costs."""
         return self.protection.persist_cost(self.times)
 
-    def tiers(self, storage_policy: CheckpointPolicy) -> tuple[Tier, ...]:
-        """Return where snapshots are kept in the background, memory first."""
+    def tiers(self, storage_policy: CheckpointPolicy, shares_links: bool) -> tuple[Tier, ...]:
+        """Return where snapshots are kept in the background, memory first.
+
+        Parameters
+        ----------
+        storage_policy : CheckpointPolicy
+            When one goes to storage.
+        shares_links : bool
+            Whether it meets the steps on its way there.
+        """
         if not self.in_background:
             return ()
         load, persist = self.protection.load_times(self.times), self.persist_cost
@@ -71,6 +69,7 @@ class Protected:
             persist.lag_s,
             Durable(),
             LoadTimes(load.local_s, load.peers_s),
+            shares_links,
         )
         if self.protection.peers is None:
             return (storage,)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.job.durations import standbys_of
 from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS
 
 if TYPE_CHECKING:
@@ -25,27 +26,13 @@ Kind = Literal["text", "count", "number"]
 
 @dataclass(frozen=True, slots=True)
 class PlayedRun:
-    """What records are made of.
+    """What records are made of."""
 
-    Attributes
-    ----------
-    job : ResolvedJob
-        What was asked, with every value filled in.
-    progress : Progress
-        What has become of it.
-    seed : int
-        Names the random numbers.
-    engine : str
-        Which engine played.
-    scenario_hash : str
-        Digest of what the scenario comes to.
-    """
-
-    job: ResolvedJob
-    progress: Progress
-    seed: int
-    engine: str
-    scenario_hash: str
+    job: ResolvedJob  # What was asked, with every value filled in.
+    progress: Progress  # What has become of it.
+    seed: int  # Names the random numbers.
+    engine: str  # Which engine played.
+    scenario_hash: str  # Digest of what the scenario comes to.
 
     @property
     def full_batch_s(self) -> float:
@@ -89,6 +76,15 @@ class PlayedRun:
         return gpus * self.progress.now_s / 3600.0
 
     @property
+    def energy_j(self) -> float | None:
+        """Energy of all GPUs, in joules; None where the platform does not say what they draw."""
+        spec, job = spec_of(self.job.scenario), self.job.scenario.job
+        if spec is None or spec.gpu.power_w is None:
+            return None
+        raised_s = self.progress.raised_power_s * job.gpus_of_group * job.groups
+        return spec.gpu.power_w * (self.gpu_hours * 3600.0 + raised_s)
+
+    @property
     def completed_steps(self) -> float:
         """Full batches as a whole number, unless steps of smaller batches leave a rest."""
         batches = self.progress.completed_batches
@@ -97,46 +93,24 @@ class PlayedRun:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a record.
+    """A column of a record."""
 
-    Attributes
-    ----------
-    name : str
-        Its key; ends with the unit of its values, if they have one, or with a dot if it stands for
-        a family of columns of which there is one a name.
-    kind : {"text", "count", "number"}
-        Text, a whole number, or any number.
-    label : str
-        Its name in words, without the unit, for axes and tables.
-    meaning : str
-        What it says, in a sentence without a full stop.
-    better : {"lower", "higher"} or None
-        Which way is good; None where neither is.
-    unit : str
-        Of its values: "s", "steps", or "1" for counts and ratios; empty for text.
-    shown_unit, scale : str, float
-        The unit in which people read it, and what a value is multiplied with to be in it.
-    symbol : str
-        What stands for it where there is little room; by default the label.
-    share : bool
-        Whether its values lie between 0 and 1, and so must their intervals.
-    optional : bool
-        Whether a run may have no value.
-    value : callable or None
-        What it is of a run, or, for a family, by name; by default `Progress` says it by that name.
-    """
-
+    # Its key; ends with the unit of its values, if they have one, or with a dot if it stands for a
+    # family of columns of which there is one a name.
     name: str
-    kind: Kind
-    label: str
-    meaning: str
+    kind: Kind  # Text, a whole number, or any number (one of "text", "count", "number").
+    label: str  # Its name in words, without the unit, for axes and tables.
+    meaning: str  # What it says, in a sentence without a full stop.
+    # Which way is good; None where neither is ({"lower", "higher"} or None).
     better: Literal["lower", "higher"] | None = None
-    unit: str = "1"
+    unit: str = "1"  # Of its values: "s", "steps", or "1" for counts and ratios; empty for text.
+    # The unit in which people read it, and what a value is multiplied with to be in it.
     shown_unit: str = ""
     scale: float = 1.0
-    symbol: str = ""
-    share: bool = False
-    optional: bool = False
+    symbol: str = ""  # What stands for it where there is little room; by default the label.
+    share: bool = False  # Whether its values lie between 0 and 1, and so must their intervals.
+    optional: bool = False  # Whether a run may have no value.
+    # What it is of a run, or, for a family, by name; by default `Progress` says it by that name.
     value: Callable[[PlayedRun], Any] | None = None
 
     @property
@@ -356,6 +330,19 @@ _DEFINED = (
         value=lambda run: run.gpu_hours,
     ),
     Column(
+        "energy_j",
+        "number",
+        "energy of GPUs",
+        "what the GPUs of the GPU-hours draw at their rated power, and what schemes let some draw "
+        "beyond it",
+        "lower",
+        unit="J",
+        shown_unit="MWh",
+        scale=1 / 3.6e9,
+        optional=True,
+        value=lambda run: run.energy_j,
+    ),
+    Column(
         "time_to_train_ratio",
         "number",
         "time-to-train ratio",
@@ -403,6 +390,16 @@ _DEFINED = (
         value=lambda run: run.progress.failures_by_cause,
     ),
     _count("reorderings", "reorderings", "times that shard types were put in another order"),
+    _count(
+        "standby_failures",
+        "failures of standbys",
+        "machines that failed while they stood by, as far as the job has looked for them",
+    ),
+    _count(
+        "states_refused",
+        "states refused for memory",
+        "times that the scheme left out a way to go on as it does not fit into the memory of GPUs",
+    ),
     _count("moved_types", "shard types moved", "shard types that groups took over"),
     _count("checkpoints", "checkpoints written", "checkpoints written to storage"),
     _count(

@@ -17,31 +17,20 @@ SOUND = "choice: what is sound; the published simulator of SPARe takes"
 
 
 class FieldDocumentation(BaseModel):
-    """The documentation of a field.
-
-    Attributes
-    ----------
-    source : str or None
-        Where the default comes from; begins with "choice" or "assumption" where nobody measured it.
-    unit : str or None
-        SI unit, "steps", or "1" for counts, ratios and exponents; None for what has none: names,
-        choices, and yes or no.
-    choices : dict of str to str
-        What each of the named choices means.
-    only_with : dict of str to list of str
-        The field counts only where each of these keys (dotted) has one of these values; a single
-        value may stand by itself.
-    rule : str or None
-        The rule of the engines (`simulator.job.Rules`) that it is.
-    """
+    """The documentation of a field."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    # Where the default comes from; begins with "choice" or "assumption" where nobody measured it.
     source: str | None = None
+    # SI unit, "steps", or "1" for counts, ratios and exponents; None for what has none: names,
+    # choices, and yes or no.
     unit: str | None = None
-    choices: dict[str, str] = {}
+    choices: dict[str, str] = {}  # What each of the named choices means.
+    # The field counts only where each of these keys (dotted) has one of these values; a single
+    # value may stand by itself.
     only_with: dict[str, list[str]] = {}
-    rule: str | None = None
+    rule: str | None = None  # The rule of the engines (`simulator.job.Rules`) that it is.
 
     @field_validator("only_with", mode="before")
     @classmethod
@@ -103,6 +92,16 @@ def seconds(
     if "above" not in documentation:
         documentation["between"] = (0, most)
     return key(default, meaning, source, "s", **documentation)
+
+
+def count(default: int | None, meaning: str, source: str, most: float, **documentation: Any) -> Any:
+    """Return a key that holds a whole number from 1 to so many; see `key`."""
+    return key(default, meaning, source, "1", between=(1, most), **documentation)
+
+
+def share(default: float | None, meaning: str, source: str, **documentation: Any) -> Any:
+    """Return a key that holds a share from 0 to 1; see `key`."""
+    return key(default, meaning, source, "1", between=(0, 1), **documentation)
 
 
 def documentation_of(field: FieldInfo) -> FieldDocumentation:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import pandas as pd
-from faultline.experiments.figures.style import PUBLISHED, graded_looks
-from faultline.experiments.studies.gemini.setting import PUBLISHED_RECOVERY, SCHEMES, WINDOWS_H
+from faultline.experiments.figures.style import (
+    PUBLISHED,
+    draw_means,
+    graded_looks,
+    legend_below,
+    mark,
+)
+from faultline.experiments.studies.gemini.setting import (
+    PUBLISHED_RECOVERY,
+    SCHEMES,
+    SHOWN_MIX,
+    WINDOWS_H,
+)
 from faultline.experiments.studies.gemini.tables import LOST_MACHINES
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
@@ -52,28 +62,22 @@ def draw_recovery(table: pd.DataFrame) -> Figure:
     axes[0].set_ylim(0, 1.02)
     axes[0].set_ylabel("recovery from memory")
     handles = [
-        Line2D([], [], color=_GREY, label="exact"),
-        Line2D([], [], color=_GREY, ls=":", lw=1.2, label="GEMINI's lower bound"),
-        Line2D([], [], color=_GREY, marker="o", ls="none", label="random sets"),
-        Line2D([], [], **PUBLISHED, label="published, 16 machines"),
+        mark("exact", _GREY),
+        mark("GEMINI's lower bound", _GREY, ls=":", lw=1.2),
+        mark("random sets", _GREY, marker="o", ls="none"),
+        mark("published, 16 machines", **PUBLISHED),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    legend_below(figure, handles)
     return figure
 
 
-def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str) -> Figure:
+def draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Draw survival by the share of failures that take a domain, and by the length of a window.
 
-    Parameters
-    ----------
-    table, curves : DataFrame
-        What was drawn, and the closed form on a finer grid, as `window_table` and `curve_table`
-        return them.
-    mix : str
-        The mix of causes.
+    What was drawn as `window_table` returns it, and the closed form on a finer grid.
     """
-    mine = table[(table.mix == mix) & (table.scheme != "unprotected")]
-    lines = curves[curves.mix == mix]
+    mine = table[(table.mix == SHOWN_MIX) & (table.scheme != "unprotected")]
+    lines = curves[curves.mix == SHOWN_MIX]
     figure, (by_share, by_window) = plt.subplots(1, 2, figsize=(10.5, 4.6), sharey=True)
     for axis, fixed, value, column in (
         (by_share, "window_h", 24, "domain_share"),
@@ -84,7 +88,7 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str) -> Figure
     by_share.xaxis.set_major_locator(MultipleLocator(0.05))
     by_share.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     by_share.set_xlabel("failures that take a whole scale-up domain")
-    by_share.set_title(f"Failures of {mix} on 16,384 GPUs, 24 hours")
+    by_share.set_title(f"Failures of {SHOWN_MIX} on 16,384 GPUs, 24 hours")
     by_window.set_xlim(0, 24)
     by_window.set_xticks(WINDOWS_H)
     by_window.set_xlabel("hours in which nothing is rebuilt")
@@ -93,15 +97,15 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str) -> Figure
     by_share.yaxis.set_major_formatter(PercentFormatter(1))
     by_share.set_ylabel("all state still in memory")
     handles = [
-        Line2D([], [], color=colour, marker=marker, label=SCHEMES[name].label)
+        mark(SCHEMES[name].label, colour, marker=marker)
         for name, (colour, marker) in _LOOKS.items()
     ]
     handles += [
-        Line2D([], [], color=_GREY, label="groups across domains"),
-        Line2D([], [], color=_GREY, ls="--", label="groups of neighbours"),
-        Line2D([], [], color=_GREY, marker="o", ls="none", label="failures drawn, 95%"),
+        mark("groups across domains", _GREY),
+        mark("groups of neighbours", _GREY, ls="--"),
+        mark("failures drawn, 95%", _GREY, marker="o", ls="none"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    legend_below(figure, handles)
     return figure
 
 
@@ -111,7 +115,6 @@ def _draw_curves(axis: Axes, exact: pd.DataFrame, drawn: pd.DataFrame, column: s
         axis.plot(line[column], line.exact, color=_LOOKS[scheme][0], linestyle=dashes)
     for (scheme, _), marks in drawn.groupby(["scheme", "placement"]):
         colour, marker = _LOOKS[scheme]
-        axis.errorbar(
-            marks[column], marks.drawn, yerr=[marks.drawn - marks.low, marks.high - marks.drawn],
-            fmt=marker, color=colour, markersize=4, linewidth=1.0, clip_on=False,
-        )  # fmt: skip
+        means = marks.rename(columns={"drawn": "mean"})
+        look = {"fmt": marker, "color": colour, "markersize": 4, "linewidth": 1.0}
+        draw_means(axis, marks[column], means, **look, clip_on=False)

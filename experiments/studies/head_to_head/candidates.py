@@ -40,22 +40,14 @@ APPROXIMATE = tuple(name for name, scheme in all_strategies().items() if scheme.
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scheme with a way to keep its state.
+    """A scheme with a way to keep its state."""
 
-    Attributes
-    ----------
-    scheme, protection : str
-        Registered names.
-    redundancy : int or None
-        Stated redundancy; None for the best by the scheme's closed forms.
-    price : float
-        By how much a step computes longer without failures.
-    """
-
+    # Registered names.
     scheme: str
     protection: str
+    # Stated redundancy; None for the best by the scheme's closed forms.
     redundancy: int | None = None
-    price: float = 0.0
+    price: float = 0.0  # By how much a step computes longer without failures.
 
     @property
     def name(self) -> str:
@@ -72,10 +64,7 @@ class Candidate:
 def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
     """Return the candidates in the order of the registry.
 
-    Parameters
-    ----------
-    names : sequence of str, optional
-        Schemes, or candidates such as ``spare/reft``; all by default.
+    Names are schemes, or candidates such as ``spare/reft``; all by default.
 
     Raises
     ------
@@ -110,10 +99,7 @@ def held_bytes(stages: float) -> float:
     counts no FLOP for more. Activations are those of one stage: a pipeline of fewer, longer stages
     has as many micro-batches fewer in flight.
 
-    Parameters
-    ----------
-    stages : float
-        Stages of the job's pipeline whose state it holds; 1 where nothing has failed.
+    It is one stage where nothing has failed.
     """
     whole = _stage()
     return stages * (whole.parameters + whole.gradients + whole.optimizer) + whole.activations

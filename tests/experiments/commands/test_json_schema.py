@@ -101,7 +101,7 @@ def command_of(line: str) -> str:
     return next(name for name in COMMANDS if f"{line} ".startswith(f"{name} "))
 
 
-COMMANDS = list(commands(parsers.ALL))
+COMMANDS = list(commands(tuple(parsers.all_commands())))
 
 
 def test_every_command_has_a_form_and_is_asked(ask: Ask) -> None:

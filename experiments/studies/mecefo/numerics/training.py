@@ -151,16 +151,7 @@ def synthetic_text(
     Which of the two is even chance. The earlier is out of reach of a network that sees one token at
     a time, so that attention has something to learn.
 
-    Parameters
-    ----------
-    shape : Dimensions
-        Vocabulary and length.
-    sequences : int
-        How many.
-    rng : Generator
-        Where first tokens, choices and noise come from.
-    noise : float
-        Share of tokens that follow from nothing.
+    As much as the `noise` of all tokens follows from nothing.
 
     Returns
     -------
@@ -179,21 +170,12 @@ def synthetic_text(
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """What is approximate on the first rank, in every step.
+    """What is approximate on the first rank, in every step."""
 
-    Attributes
-    ----------
-    techniques : Techniques
-        What its node with two tasks uses.
-    layers : tuple of int
-        Layers on that node.
-    source : {"weight", "past gradient", "random"}
-        Where the directions of low rank come from. In the first interval there is no past gradient:
-        weights stand in for it.
-    """
-
-    techniques: Techniques
-    layers: tuple[int, ...] = (1, 2)
+    techniques: Techniques  # What its node with two tasks uses.
+    layers: tuple[int, ...] = (1, 2)  # Layers on that node.
+    # Where the directions of low rank come from. In the first interval there is no past gradient:
+    # weights stand in for it (one of "weight", "past gradient", "random").
     source: Source = "weight"
 
 
@@ -211,21 +193,11 @@ class Settings:
 
 @dataclass(slots=True)
 class Course:
-    """What came of a training.
+    """What came of a training."""
 
-    Attributes
-    ----------
-    losses : list of float
-        Mean loss over all ranks before each step, in nats a token.
-    weights : dict of str to array
-        The model at the end.
-    gradients : dict of str to array
-        The last averaged gradients.
-    """
-
-    losses: list[float]
-    weights: Weights
-    gradients: Weights
+    losses: list[float]  # Mean loss over all ranks before each step, in nats a token.
+    weights: Weights  # The model at the end.
+    gradients: Weights  # The last averaged gradients.
 
 
 def train(settings: Settings, take_over: TakeOver | None = None) -> Course:
@@ -329,18 +301,8 @@ def gradient_errors(
 ) -> pd.DataFrame:
     """Return the errors of gradients, a row for each weight and setting.
 
-    Parameters
-    ----------
-    settings : Settings, optional
-        The model and its training.
-    low_ranks : iterable of int
-        Directions that low rank keeps.
-    ranks : sequence of int
-        Data-parallel ranks, of which one is approximate.
-    draws : int
-        Texts on which gradients are compared.
-    warm_up_steps : int
-        Steps of exact training before.
+    Of the data-parallel ranks one is approximate; `draws` are the texts on which gradients are
+    compared, `low_ranks` the directions that low rank keeps.
 
     Returns
     -------
