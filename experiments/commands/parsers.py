@@ -56,7 +56,7 @@ _PLAIN = {"scenario reference", "scenario schema", "completion", "schema"}
 
 
 def all_commands() -> list[Command]:
-    """Return all commands, as ``commands.txt`` declares them."""
+    """Return all commands in the order of ``--help``, as ``commands.txt`` declares them."""
     text = files("faultline.experiments.commands").joinpath("commands.txt").read_text("utf-8")
     shared = {
         "presets": shipped("presets", "faultline.platforms"),
@@ -102,5 +102,5 @@ def _command(title: str, said: str) -> Command:
 
 
 def add_parsers(commands: Any) -> None:
-    """Declare all commands, in the order in which ``--help`` lists them."""
+    """Declare all commands."""
     declare(commands, all_commands())
