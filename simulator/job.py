@@ -66,6 +66,8 @@ class Work:
         When switches are down around which there is a way.
     detour_times : DetourTimes or None
         What a step takes meanwhile; needed where there are such outages.
+    approximation_loss : float
+        What an approximate gradient trains less than an exact one, as a share of it.
     """
 
     groups: int
@@ -84,6 +86,7 @@ class Work:
     member_times: MemberTimes | None = field(default=None, compare=False)
     network_outages: NetworkOutages | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)
+    approximation_loss: float = 0.0
 
     def times_without(self, switches: Sequence[str]) -> MemberTimes | None:
         """Return what a step of some groups takes without some switches."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from faultline.simulator.job import Work
 from faultline.simulator.phases import AllReduce, Compute
+from faultline.simulator.progress import Batches
 from faultline.strategies.base import StepPlan
 
 
@@ -25,8 +26,8 @@ class StepPhases:
         The phases.
     types : int
         Shard types that each member computes.
-    share : float
-        Share of a full batch that the step trains.
+    batches : Batches
+        What the step trains.
     down : int
         Groups that take no part.
     nominal_s : float
@@ -35,12 +36,12 @@ class StepPhases:
 
     __slots__ = (
         "all_reduce",
+        "batches",
         "compute",
         "degraded_s",
         "down",
         "nominal_s",
         "redundancy_s",
-        "share",
         "types",
         "useful_s",
     )
@@ -49,11 +50,11 @@ class StepPhases:
         pace = plan.pace * work.pace_of(plan.members, without)
         self.compute = Compute(plan.members, plan.stacks, plan.stack_size, None, pace, without)
         self.all_reduce = AllReduce(plan.members, without)
-        self.share = plan.batch_share
+        self.batches = Batches.of(plan, work.approximation_loss)
         self.types = plan.stacks * plan.stack_size
         unhurt_s = self.types * work.compute_s
         self.nominal_s = unhurt_s * pace
-        self.useful_s = work.compute_s * plan.batch_share
+        self.useful_s = work.compute_s * self.batches.trained
         self.redundancy_s = unhurt_s - work.compute_s
         self.degraded_s = (self.nominal_s - unhurt_s) + (work.compute_s - self.useful_s)
         self.down = work.groups - len(plan.members)

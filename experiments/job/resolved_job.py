@@ -189,6 +189,7 @@ class ResolvedJob:
             member_times(self.scenario, self.step),
             self._network_outages(seed),
             None if self.step is None else detour_times(self.scenario),
+            self.scenario.strategy.approximation_loss,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 

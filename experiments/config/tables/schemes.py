@@ -26,6 +26,15 @@ class _StrategyTable(RegisteredTable):
         "1",
         between=(1, 100_000),
     )
+    approximation_loss: float = key(
+        0.0,
+        "What an approximate gradient of a stage trains less than an exact one, as a share of it: "
+        "job.steps are then as many exact steps as would reach the same loss.",
+        "choice: not charged, as in published throughputs; measured for MeCeFO by faultline "
+        "reproduce mecefo-convergence",
+        "1",
+        between=(0, 0.999),
+    )
 
 
 if TYPE_CHECKING:
