@@ -23,6 +23,9 @@ class Purpose(IntEnum):
     CAUSE_REPAIRS = 6
     GROUP_FAILURE_PLACES = 7
     RECOVERY_TIMES = 8
+    MODEL_WEIGHTS = 9
+    TRAINING_TEXT = 10
+    HELD_OUT_TEXT = 11
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
