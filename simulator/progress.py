@@ -61,7 +61,7 @@ class Progress:
     """
 
     completed_steps: int = 0
-    completed: Batches = Batches()
+    completed: Batches = field(default_factory=Batches)
     played_steps: int = 0
     stack_computations: int = 0
     failures: int = 0

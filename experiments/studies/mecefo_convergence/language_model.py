@@ -7,16 +7,18 @@ goes past attention along the residual connection, attention's weights are avera
 ranks, and gradients of feed-forward matrices are projected on a few directions of their inputs.
 
 Importing this module imports JAX, held to one core: sums of floating-point numbers depend on how
-many share them.
+many share them. What it compiles is kept, for each machine by itself.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from faultline.simulator.cache_folder import cache_directory
 from numpy.typing import NDArray
 
 os.environ.setdefault(
@@ -26,6 +28,11 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax
 import jax.numpy as jnp
+
+jax.config.update(
+    "jax_compilation_cache_dir", str(cache_directory() / "compiled" / platform.node())
+)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 Array = Any
 """An array of JAX, or a tracer."""
@@ -126,12 +133,14 @@ def losses(
     """
     read, wanted = tokens[..., :-1].astype(int), tokens[..., 1:].astype(int)
     layers = {name: weights[name] for name in _LAYER_WEIGHTS}
+    if take_over is None:
+        take_over = TakeOver(np.zeros((len(layers["gate"]), len(read))), False, {})
     feed_forward = jax.checkpoint(_feed_forward) if recompute else _feed_forward
 
     def layer(stream: Array, of: tuple[Weights, Array, dict[str, Array]]) -> tuple[Array, None]:
         mine, approximate, directions = of
         mixed = _attention(_norm(stream, mine["attention_norm"]), mine, heads)
-        if take_over is not None and take_over.skip_attention:
+        if take_over.skip_attention:
             skipped = approximate[:, None, None, None] > 0
             mixed = jnp.where(skipped, jax.lax.stop_gradient(mixed), mixed)
         stream = stream + mixed
@@ -139,10 +148,7 @@ def losses(
         return stream + feed_forward(normed, mine, approximate, directions), None
 
     stream = weights["embedding"][read]
-    if take_over is None:
-        over = (layers, jnp.zeros((len(layers["gate"]), tokens.shape[0])), {})
-    else:
-        over = (layers, take_over.approximate, take_over.directions)
+    over = (layers, take_over.approximate, take_over.directions)
     stream, _ = jax.lax.scan(layer, stream, over, unroll=True)
     logits = _norm(stream, weights["last_norm"]) @ weights["head"]
     right = jnp.take_along_axis(jax.nn.log_softmax(logits), wanted[..., None], axis=-1)

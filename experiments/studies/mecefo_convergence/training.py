@@ -184,7 +184,10 @@ class Batches:
 
 
 def train(settings: Settings, plans: Sequence[StepPlan], seed: int) -> Course:
-    """Train a model, a step a plan; one seed is the same text and the same first weights."""
+    """Train a model, a step a plan; one seed is the same text and the same first weights.
+
+    With fewer plans than steps it is left as it is by then.
+    """
     heads = settings.shape.heads
     weights = initial_weights(settings.shape, stream(seed, Purpose.MODEL_WEIGHTS))
     moments = jax.tree.map(jnp.zeros_like, (weights, weights))
@@ -203,7 +206,7 @@ def train(settings: Settings, plans: Sequence[StepPlan], seed: int) -> Course:
     batches, projections = Batches(settings, seed), Projections(settings)
     course, approximate, missing = Course([], [], [], [], [], [], weights), 0.0, 0.0
     looks = set(np.linspace(0, settings.steps, settings.evaluations + 1).astype(int))
-    for step in range(settings.steps + 1):
+    for step in range(len(plans) + 1):
         if step in looks:
             loss, norm = look(weights)
             course.steps.append(step)
@@ -212,7 +215,7 @@ def train(settings: Settings, plans: Sequence[StepPlan], seed: int) -> Course:
             course.gradient.append(float(norm))
             course.approximate.append(approximate / max(step, 1))
             course.missing.append(missing / max(step, 1))
-        if step == settings.steps:
+        if step == len(plans):
             break
         plan = plans[step]
         approximate += plan.approximate_share
