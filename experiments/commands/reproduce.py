@@ -17,7 +17,7 @@ def execute(arguments: argparse.Namespace) -> int:
     known = all_studies()
     if arguments.name == "list":
         for name, summary in known.items():
-            print(f"{name:16} {summary}")
+            print(f"{name:18} {summary}")
         return 0
     if arguments.name not in known:
         raise UserError(

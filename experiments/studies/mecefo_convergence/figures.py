@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
@@ -34,14 +31,13 @@ _NORMS = {
 }
 
 
-def draw_convergence(results: Mapping[str, Any]) -> Figure:
+def draw_convergence(curves: pd.DataFrame, runs: pd.DataFrame, norms: pd.DataFrame) -> Figure:
     """Draw losses, their differences, what steps are worth by share, and gradient norms."""
     figure, axes = plt.subplots(2, 2, figsize=(11.5, 8.2))
-    curves = results["curves"]
     _draw_losses(axes[0][0], curves)
     _draw_differences(axes[0][1], curves)
-    _draw_worth(axes[1][0], results["runs"])
-    _draw_norms(axes[1][1], results["norms"])
+    _draw_worth(axes[1][0], runs)
+    _draw_norms(axes[1][1], norms)
     write_title(figure, f"A small language model under take-overs, {curves.seed.nunique()} seeds")
     return figure
 

@@ -8,16 +8,16 @@ known here: those columns are empty, and what stands beside them is predicted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from importlib.util import find_spec
 from statistics import fmean
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed, columns_of
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.base import Draw, Results, Row, Study, row_of, rows_by
+from faultline.experiments.studies.base import Results, Row, Study, row_of, rows_by
 from faultline.experiments.studies.mecefo.runs import Cell as LoopCell
 from faultline.experiments.studies.mecefo.runs import scenario_of
 from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS
@@ -37,7 +37,7 @@ _DROPPED_AT = "low"
 _RANKS = (1, 2, 4, 8, 16)
 _ERRORS_BELOW = {"one_rank": 0.6, "all_ranks": 0.30}
 """Published for 1B: relative error of the gradient on one batch, and on full batches."""
-_WHERE = ("nowhere", "one rank", "every rank")
+_WHERE: tuple[convergence.Where, ...] = ("nowhere", "one rank", "every rank")
 _LOSS = "1 - exact steps / steps to a loss, over share"
 
 
@@ -45,26 +45,34 @@ class MecefoConvergenceStudy(Study):
     """Curves, steps to a loss, gradient norms, and the time to a loss that follows."""
 
     default_seeds = 5
+    charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "convergence.png": (figures.draw_convergence, "curves", "runs", "norms")
+    }
 
-    def play(self, stage: Stage) -> Results:
-        """Train all cells, then play 7B with what approximation was found to take."""
+    def __init__(self) -> None:
         if find_spec("jax") is None:
             raise UserError(
                 "reproduce mecefo-convergence: JAX is not installed, which trains the model; "
                 "install it: pip install 'faultline[numerics]'"
             )
+
+    def play(self, stage: Stage) -> Results:
+        """Train all cells, then play 7B with what approximation was found to take."""
         cells = [cell for seed in range(stage.seeds) for cell in cells_of(seed, stage)]
         curves = measures.curve_table(cells, stage.calls("training", trained, cells, "courses"))
         runs = measures.run_table(curves)
-        steps, ranks = stage.pick((80, _RANKS[::2]), (200, _RANKS))
+        steps, ranks = stage.pick((80, _RANKS[::2]), (1000, _RANKS))
         norm_cells = [
             NormCell(n, steps, where, seed)
-            for seed in range(stage.pick(2, stage.seeds))
+            for seed in range(min(stage.seeds, stage.pick(2, 3)))
             for where in _WHERE
             for n in ranks
         ]
         norms = stage.calls("norms", convergence.mean_square_norm, norm_cells, "norms")
-        error_cells = [ErrorCell(seed, *stage.pick((60, False), (100, True))) for seed in range(2)]
+        error_cells = [
+            ErrorCell(seed, *stage.pick((60, False), (100, True)))
+            for seed in range(min(stage.seeds, 2))
+        ]
         errors = stage.calls("errors", convergence.gradient_errors, error_cells, "errors")
         losses = measures.factor_by_seed(runs[runs.loss.isin(("mecefo", STEADY))], "taken", "share")
         return {
@@ -134,15 +142,11 @@ class MecefoConvergenceStudy(Study):
                 values = list(mine[column]) if column in mine else list(mine.time_to_train_ratio)
                 yield row_of(name, "mecefo", f"7B {rate}", None, values, "1")
 
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the one figure."""
-        return {"convergence.png": partial(figures.draw_convergence, results)}
-
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
         """Return what each cell comes to, what is predicted, and the times."""
         frame = pd.DataFrame([row.as_dict() for row in rows])
         frame["tells"] = ["yes" if row.low > 0 or row.high < 0 else "no" for row in rows]
-        columns = {
+        columns: Columns = {
             "quantity": "",
             "scheme": "scheme",
             "setting": "setting",

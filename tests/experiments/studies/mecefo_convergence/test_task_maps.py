@@ -55,7 +55,7 @@ def test_an_approximate_gradient_counts_less_by_the_stated_share() -> None:
     scenario = load_scenario("mecefo-7b", changes)
     record = run(scenario, 3, record_event=note)
     samples, counted = record["same_tokens.completed_steps"], record["completed_steps"]
-    assert len(steps) == samples > 1.03 * counted
+    assert len(steps) == samples > 1.02 * counted
     assert counted >= 3000
     ratio = record["time_to_train_ratio"] / record["same_tokens.time_to_train_ratio"]
     assert ratio == pytest.approx(samples / counted)
