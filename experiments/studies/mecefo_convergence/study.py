@@ -38,6 +38,7 @@ _RANKS = (1, 2, 4, 8, 16)
 _ERRORS_BELOW = {"one_rank": 0.6, "all_ranks": 0.30}
 """Published for 1B: relative error of the gradient on one batch, and on full batches."""
 _WHERE: tuple[convergence.Where, ...] = ("nowhere", "one rank", "every rank")
+_ALL = "and under steady take-overs"
 _LOSS = "1 - exact steps / steps to a loss, over share"
 
 
@@ -46,7 +47,8 @@ class MecefoConvergenceStudy(Study):
 
     default_seeds = 5
     charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "convergence.png": (figures.draw_convergence, "curves", "runs", "norms")
+        "convergence.png": (figures.draw_convergence, "curves", "runs"),
+        "gradient-norms.png": (figures.draw_norms, "norms"),
     }
 
     def __init__(self) -> None:
@@ -74,7 +76,7 @@ class MecefoConvergenceStudy(Study):
             for seed in range(min(stage.seeds, 2))
         ]
         errors = stage.calls("errors", convergence.gradient_errors, error_cells, "errors")
-        losses = measures.factor_by_seed(runs[runs.loss.isin(("mecefo", STEADY))], "taken", "share")
+        losses = measures.factor_by_seed(approximate(runs), "taken", "share")
         return {
             "curves": curves,
             "runs": runs,
@@ -86,7 +88,7 @@ class MecefoConvergenceStudy(Study):
                 ]
             ),
             "times": self._times(stage, float(np.clip(fmean(losses), 0.0, 0.999))),
-            "predictions": predictions(runs, stage.seeds),
+            "predictions": predictions(runs),
         }
 
     def _times(self, stage: Stage, loss: float) -> pd.DataFrame:
@@ -119,10 +121,11 @@ class MecefoConvergenceStudy(Study):
             yield from rows_by(
                 table, ["loss", "rate"], measured, "{rate}", scheme="{loss}", names=_NAMES
             )
-        for name, mine in faulty.groupby(faulty.loss.replace(STEADY, "mecefo"), sort=False):
-            factors = measures.factor_by_seed(mine, "taken", "share")
-            if factors:
-                yield row_of(_LOSS, str(name), "all rates", None, factors, "1")
+        for loss in LOSSES:
+            if factors := measures.factor_by_seed(runs[runs.loss == loss], "taken", "share"):
+                yield row_of(_LOSS, loss, "under the loop's plans", None, factors, "1")
+        factors = measures.factor_by_seed(approximate(runs), "taken", "share")
+        yield row_of(_LOSS, "mecefo", _ALL, None, factors, "1")
         for (model, rate), mine in results["predictions"].groupby(["model", "rate"], sort=False):
             values = list(mine.perplexity_change)
             yield row_of("perplexity change", "mecefo", f"{model} {rate}", None, values, "%")
@@ -162,7 +165,7 @@ class MecefoConvergenceStudy(Study):
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what an approximate gradient of a stage is worth."""
-        (loss,) = (row for row in rows if row.quantity == _LOSS and row.scheme == "mecefo")
+        (loss,) = (row for row in rows if (row.quantity, row.setting) == (_LOSS, _ALL))
         seeds = results["runs"].seed.nunique()
         return [
             f"An approximate gradient of a stage trains {loss.simulated:.2f} less than an exact one"
@@ -194,6 +197,11 @@ def cells_of(seed: int, stage: Stage) -> Iterator[Cell]:
         yield Cell(loss, _DROPPED_AT, seed, steps, stage.full)
 
 
+def approximate(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs that have approximate gradients, and not smaller batches."""
+    return runs[runs.loss.isin(("mecefo", STEADY))]
+
+
 def norm_table(cells: Sequence[NormCell], squares: Sequence[float]) -> pd.DataFrame:
     """Return mean squared norms of the gradient, a row a training."""
     return pd.DataFrame(
@@ -208,20 +216,18 @@ def norm_table(cells: Sequence[NormCell], squares: Sequence[float]) -> pd.DataFr
     )
 
 
-def predictions(runs: pd.DataFrame, seeds: int) -> pd.DataFrame:
+def predictions(runs: pd.DataFrame) -> pd.DataFrame:
     """Return what the published models' perplexity would change by, were they the small one.
 
     In proportion to the share of their gradients that the loop has approximate in as many hours as
     their runs had; the change per share is that of the small model, seed by seed.
     """
-    slopes = measures.factor_by_seed(
-        runs[runs.loss.isin(("mecefo", STEADY))], "change", "final_share"
-    )
+    slopes = measures.factor_by_seed(approximate(runs), "change", "final_share")
     rows = []
     for model in MODELS:
         for rate in list(SCENARIOS) if model == "1B" else list(SCENARIOS)[:-1]:
-            for seed in range(seeds):
-                of_steps, failures = plans("mecefo", rate, 300, seed, model)
+            for seed, slope in zip(runs.seed.unique(), slopes, strict=True):
+                of_steps, failures = plans("mecefo", rate, 300, int(seed), model)
                 share = fmean(plan.approximate_share for plan in of_steps)
                 rows.append(
                     {
@@ -230,7 +236,7 @@ def predictions(runs: pd.DataFrame, seeds: int) -> pd.DataFrame:
                         "seed": seed,
                         "failures": failures,
                         "share": share,
-                        "perplexity_change": 100 * float(np.expm1(slopes[seed] * share)),
+                        "perplexity_change": 100 * float(np.expm1(slope * share)),
                     }
                 )
     return pd.DataFrame(rows)
