@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from faultline.simulator.background import WriteBesideSteps
+from faultline.simulator.conditions import UNDISTURBED, Disturbances, Slowdown
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
-from faultline.simulator.network_outages import NetworkOutages
+from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.protection.tier import Tier
-from faultline.strategies.recovery import Recovery
+from faultline.strategies.recovery import RESTART, Recovery
 
 Detection = Literal["all-reduce", "watchdog"]
 FailureInAllReduce = Literal["next-step", "fails-it"]
@@ -59,13 +61,19 @@ class Work:
     layout : JobLayout or None
         Which hosts the groups are on; needed where there are tiers.
     standbys : int
-        Machines that stand by for restarts, beside those of the job.
+        Machines that stand by to take the places of those that fail, beside those of the job.
+    standby_s : float
+        Seconds until one is in its place.
+    standby_lives : callable or None
+        Begins anew how long each lives that stands by, in seconds; None for ever.
     member_times : MemberTimes or None
         What a step of some groups takes on a platform that treats them unequally.
-    network_outages : NetworkOutages or None
-        When switches are down around which there is a way.
+    disturbances : Disturbances or None
+        The failures that stop no group.
     detour_times : DetourTimes or None
-        What a step takes meanwhile; needed where there are such outages.
+        What a step takes without parts of the network; needed where there are such failures.
+    reactions : Reactions
+        What is done about them.
     approximation_loss : float
         What an approximate gradient trains less than an exact one, as a share of it.
     """
@@ -83,9 +91,12 @@ class Work:
     tiers: tuple[Tier, ...] = ()
     layout: JobLayout | None = None
     standbys: int = 0
+    standby_s: float = 0.0
+    standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
     member_times: MemberTimes | None = field(default=None, compare=False)
-    network_outages: NetworkOutages | None = field(default=None, compare=False)
+    disturbances: Disturbances | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)
+    reactions: Reactions = field(default_factory=Reactions)
     approximation_loss: float = 0.0
 
     def times_without(self, switches: Sequence[str]) -> MemberTimes | None:
@@ -162,26 +173,31 @@ class Durations:
     save_s, load_s : float
         Time to write a checkpoint, and to load one into all groups after a restart (0 if that is
         part of it).
-    restart_s : float
-        Time of one group's restart.
     recovery : RecoveryPrices
-        What recoveries without a restart take, as far as no state moves.
+        What recoveries take, as far as no state moves.
     load_growth_s : float
         What each group adds to loading, where all of them read.
     unevenness : float
         By how much measured times may depend on which groups are left (`ProbeResult`).
     moves : MoveTimes or None
         What state takes to move between groups; None where no recovery moves any.
+    write_beside : WriteBesideSteps or None
+        What a write in the background and the steps beside it cost each other; None where they
+        share no link.
     """
 
     all_reduce_s: AllReduceTime
     save_s: float
     load_s: float
-    restart_s: float
     recovery: RecoveryPrices
     unevenness: float = 0.0
     load_growth_s: float = 0.0
     moves: MoveTimes | None = field(default=None, compare=False)
+    write_beside: WriteBesideSteps | None = None
+
+    def restart_s(self, recovery: Recovery = RESTART) -> float:
+        """Return the time of a restart without loading, in seconds."""
+        return self.recovery.duration_s(recovery, members=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +210,18 @@ class Job:
     failures: FailureModel
     seed: int
 
-    def all_reduce_s(self, members: Sequence[int], without: Sequence[str] = ()) -> float:
-        """Return the time of an all-reduce of members without some switches, in seconds."""
+    def all_reduce_s(
+        self,
+        members: Sequence[int],
+        without: Sequence[str] = (),
+        slow: Slowdown = UNDISTURBED,
+    ) -> float:
+        """Return the time of an all-reduce of members, on what the network has, in seconds."""
         exact = self.work.times_without(without)
-        return self.durations.all_reduce_s(len(members)) if exact is None else exact.sync_s(members)
+        whole_s = (
+            self.durations.all_reduce_s(len(members)) if exact is None else exact.sync_s(members)
+        )
+        return whole_s * slow.collective
 
     def moves(self, recovery: Recovery) -> bool:
         """Return whether state moves in a recovery: not where its time is stated."""

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from faultline.simulator.background import Write
+from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import Failure
-from faultline.strategies.recovery import SHRINK, Recovery
+from faultline.strategies.recovery import RESTART, SHRINK, Recovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,9 @@ class Compute:
     pace : float
         Factor on all compute times.
     without : tuple of str
-        Switches that are down, around which there is a way.
+        Parts of the network that are down, around which there is a way.
+    slow : Slowdown
+        What else slows them.
     """
 
     members: tuple[int, ...]
@@ -40,6 +44,7 @@ class Compute:
     patch: Mapping[int, int] | None = None
     pace: float = 1.0
     without: tuple[str, ...] = ()
+    slow: Slowdown = UNDISTURBED
 
 
 class Saves(NamedTuple):
@@ -97,10 +102,11 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
-    """Members reduce their gradients, without some switches; fails if a member is missing."""
+    """Members reduce their gradients, over what the network has; fails if a member is missing."""
 
     members: tuple[int, ...]
     without: tuple[str, ...] = ()
+    slow: Slowdown = UNDISTURBED
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +144,13 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
+class Background:
+    """A group begins to write a snapshot to storage; takes no time, the job goes on beside it."""
+
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
 class Stall:
     """All members wait for a stated time, in seconds: a snapshot is being taken."""
 
@@ -159,12 +172,15 @@ class Restart:
         Whether the job wants to know what has failed.
     lacks_standbys : bool
         Whether there are fewer standbys than failures.
+    recovery : Recovery
+        What that needs.
     """
 
     groups: int
     absent: tuple[int, ...] = ()
     asks: bool = False
     lacks_standbys: bool = False
+    recovery: Recovery = RESTART
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +218,7 @@ Phase = (
     | Inquiry
     | Reconfigure
     | Save
+    | Background
     | Stall
     | Restart
     | Load
@@ -232,6 +249,8 @@ class Outcome:
         QuietSteps: the seconds of all their all-reduces, and of their checkpoints.
     saves : int
         QuietSteps: how many checkpoints were written, the last of them at the end.
+    disturbed_s : float
+        Compute, AllReduce: what a write beside it made it take longer, in seconds.
     """
 
     now_s: float
@@ -242,3 +261,4 @@ class Outcome:
     all_reduce_s: float = 0.0
     saves: int = 0
     save_s: float = 0.0
+    disturbed_s: float = 0.0

@@ -23,9 +23,16 @@ class Purpose(IntEnum):
     CAUSE_REPAIRS = 6
     GROUP_FAILURE_PLACES = 7
     RECOVERY_TIMES = 8
-    MODEL_WEIGHTS = 9
-    TRAINING_TEXT = 10
-    HELD_OUT_TEXT = 11
+    CAUSE_LENGTHS = 9
+    CAUSE_FACTORS = 10
+    CAUSE_SIZES = 11
+    BURSTS = 12
+    LEMONS = 13
+    RECURRENCES = 14
+    STANDBY_LIVES = 20
+    MODEL_WEIGHTS = 30
+    TRAINING_TEXT = 31
+    HELD_OUT_TEXT = 32
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:

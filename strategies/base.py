@@ -52,6 +52,8 @@ class StepPlan:
         Compute time of the slowest member over that of a sound one; the others wait for it.
     batch_share : float
         Share of a full batch that the members train in a step.
+    power : float
+        Mean power of all the job's GPUs while they compute, over their rating.
     approximate : tuple of Task
         Stages whose gradients are approximate, and who does them.
     stages : int
@@ -65,6 +67,7 @@ class StepPlan:
     stack_size: int = 1
     pace: float = 1.0
     batch_share: float = 1.0
+    power: float = 1.0
     approximate: tuple[Task, ...] = ()
     stages: int = 1
     idle: tuple[int, ...] = ()
@@ -220,6 +223,8 @@ class Strategy(ABC):
         self.groups = groups
         self.redundancy = redundancy
         self.shape = options.job
+        self.states_refused = 0
+        """How often a way to go on was left out as it does not fit into the memory of GPUs."""
         if not self.accepts(groups, redundancy, options):
             raise self._no_such_redundancy(options)
 
@@ -274,6 +279,11 @@ class Strategy(ABC):
     def checkpoint_waits(self) -> bool:
         """Whether all groups wait while one writes the checkpoint."""
         return True
+
+    @property
+    def compares(self) -> bool:
+        """Whether groups that compute the same data show at once what one of them has corrupted."""
+        return False
 
     @property
     def stages_held(self) -> float:

@@ -10,10 +10,9 @@ from typing import Any
 
 from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.analysis.quantities import unit_within
-from faultline.experiments.commands.output import explained, print_json
+from faultline.experiments.analysis.quantities import duration_text
+from faultline.experiments.commands.output import explained, print_json, waiting
 from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
-from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import (
     MixFile,
@@ -30,6 +29,7 @@ from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.screen import screen_as_wide_as
 from faultline.platforms.files import read_text
+from faultline.simulator.failures.failure import STOPPING
 from rich.table import Table
 
 _DAY_S = 86_400.0
@@ -55,8 +55,8 @@ def execute_list(arguments: argparse.Namespace) -> int:
         (
             row["name"],
             str(len(row["causes"])),
-            f"every {_duration(row['mtbf_s'])}",
-            f"{row['hardware_share']:.0%}",
+            f"every {duration_text(row['mtbf_s'])}" if row["mtbf_s"] else "none",
+            f"{row['hardware_share']:.0%}" if row["mtbf_s"] else "",
             row["description"],
         )
         for row in rows
@@ -67,13 +67,14 @@ def execute_list(arguments: argparse.Namespace) -> int:
 
 def _row(mix: MixFile, gpus: int) -> dict[str, Any]:
     causes = mix.causes()
-    rate_per_gpu_s = sum(cause.rate_per_gpu_s for cause in causes)
-    hardware = sum(cause.rate_per_gpu_s for cause in causes if cause.kind == "hardware")
+    stopping = [cause for cause in causes if cause.kind in STOPPING]
+    rate_per_gpu_s = sum(cause.rate_per_gpu_s for cause in stopping)
+    hardware = sum(cause.rate_per_gpu_s for cause in stopping if cause.kind == "hardware")
     return {
         "name": mix.name,
         "gpus": gpus,
-        "mtbf_s": 1.0 / (rate_per_gpu_s * gpus),
-        "hardware_share": hardware / rate_per_gpu_s,
+        "mtbf_s": 1.0 / (rate_per_gpu_s * gpus) if stopping else None,
+        "hardware_share": hardware / rate_per_gpu_s if stopping else None,
         "causes": [cause.name for cause in causes],
         "description": mix.description,
         "source": mix.source,
@@ -144,13 +145,10 @@ def _draw_figure(drawing: Drawing, scenario: Scenario, arguments: argparse.Names
     if not drawing.failures:
         raise UserError(
             f"-o {arguments.output}: no failure in {arguments.days:g} days, a mean of "
-            f"{_duration(drawing.mtbf_s)} apart; draw more days"
+            f"{duration_text(drawing.mtbf_s)} apart; draw more days"
         )
-    try:
+    with explained(f"-o {arguments.output}", "name a PNG file", ValueError):
         draw_figure(drawing, _title(drawing, scenario, arguments), arguments.output)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"-o {arguments.output}: {reason}; name a PNG file") from error
 
 
 def _title(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> str:
@@ -196,10 +194,11 @@ def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) 
     console = screen_as_wide_as(120)
     console.print(_title(drawing, scenario, arguments), style="bold", highlight=False)
     console.print(_table(drawing, arguments.days))
-    drawn = f"{_duration(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"
+    drawn = f"{duration_text(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"
     console.print(
         f"{len(drawing.failures):,} failures, a mean of {drawn} (the model: "
-        f"{_duration(drawing.mtbf_s)}); {drawing.share_on_many:.1%} shared by more than one group",
+        f"{duration_text(drawing.mtbf_s)}); {drawing.share_on_many:.1%} shared by more than one "
+        "group",
         highlight=False,
     )
     for option, path in (("figure", arguments.output), ("trace", arguments.csv)):
@@ -238,9 +237,3 @@ def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]
         cells["expected"] = f"{expected.mean:,.1f}"
         cells["95 %"] = f"{expected.least:,.0f}–{expected.most:,.0f}"
     return cells
-
-
-def _duration(time_s: float) -> str:
-    """Return a time in seconds as people say it: 3.09 h."""
-    unit = unit_within(time_s)
-    return f"{time_s / unit.seconds:.3g} {unit.symbol}"

@@ -83,7 +83,7 @@ class NonuniformWithin(Strategy):
         self._options = options
         self._inner = self._inner_scheme(groups, redundancy, options)
         self._damage = Damage(self.shape.tensor)
-        self._rule, self._power = ReductionRule(), PowerCurve()
+        self._rule, self._power = ReductionRule(self.shape.least_tensor), PowerCurve()
         self._plan = self._inner.plan()
 
     @abstractmethod
@@ -109,6 +109,10 @@ class NonuniformWithin(Strategy):
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         carried_on = tuple(group for group in missing if self._works_on(group))
         dying = tuple(group for group in missing if group not in carried_on)
+        self.states_refused += sum(
+            self._rule.is_refused(self._damage.domain_gpus, self._damage.worst(group))
+            for group in dying
+        )
         verdict = self._inner.on_failures(dying) if dying else Continue((), recovery=None)
         if isinstance(verdict, WipeOut):
             return verdict
@@ -179,16 +183,23 @@ class NonuniformWithin(Strategy):
             if self._works_on(group)
         }
         slowest = max(slower.values(), default=1.0)
-        pace, share = 1.0, 1.0
+        pace, share, power = 1.0, 1.0, 1.0
         if self._options.hit_groups == "smaller-batch":
             share -= self._lost_share({group: self._cut(slower[group]) for group in sorted(slower)})
         elif self._options.hit_groups == "boosted":
             pace = max(1.0, slowest / self._power.most_performance)
+            power += sum(map(self._power_for, slower.values())) / self.groups
         else:
             pace = slowest
-        plan = StepPlan(inner.members, inner.stacks, inner.stack_size, pace, share)
+        plan = StepPlan(inner.members, inner.stacks, inner.stack_size, pace, share, power)
         if plan != self._plan:
             self._plan = plan
+
+    def _power_for(self, slower: float) -> float:
+        """Return the power beyond their rating, over it, at which a group's GPUs keep up."""
+        power = self._power.power(min(slower, self._power.most_performance))
+        assert power is not None, "no more is asked for than there is"
+        return power - 1.0
 
     def _cut(self, slower: float) -> float:
         """Return the share of its batch that a group leaves out to keep up.

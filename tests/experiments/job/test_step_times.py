@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import scenario_from
+from faultline.experiments.config.scenario_file import load_scenario, scenario_from
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job.filled import filled_in
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
@@ -255,6 +255,33 @@ def test_a_switch_with_a_way_around_slows_steps_until_it_is_repaired(
     assert calm_s + 10 * slower_s < replayed["time_s"] < calm_s + 40 * 8 * slower_s
 
 
+def test_a_measured_all_reduce_is_slowed_as_well(servers: Path, tmp_path: Path) -> None:
+    """Where no model is named, its rings pass seven adapters of a server as those of a step do."""
+    mix = tmp_path / "switches.toml"
+    mix.write_text(SWITCHES)
+    keys = [
+        "job.groups=2",
+        "job.gpus=16",
+        "job.steps=40",
+        "job.compute_s=1",
+        "job.compute_jitter=0",
+    ]
+    base = ["strategy.name=checkpoint", "all_reduce.time=measured", "job.parameter_bytes=4e11"]
+    scenario = load_scenario("spare-sound", [*keys, *base, f"platform.file={servers}"])
+    whole = resolve(scenario.with_({"failures.mtbf_s": 1e12}))
+    mixed = {"failures.model": "mix", "failures.mix": str(mix), "failures.rate": "model"}
+    struck = scenario.with_({**mixed, "failures.mtbf_s": None, "failures.clock": "renewal"})
+    replayed, played = run(struck, 0, "replay"), run(struck, 0, "simgrid")
+    assert replayed["failures"] == 0
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+    times = resolve(struck).job(0).work.detour_times
+    assert times is not None
+    all_reduce_s = whole.durations.all_reduce_s(2)
+    assert times(("leaf-00000-03",)).sync_s((0, 1)) == pytest.approx(8 / 7 * all_reduce_s, rel=1e-3)
+    longer_s = replayed["time_s"] - _time_s(whole)
+    assert 5 * all_reduce_s / 7 < longer_s < 40 * 8 * all_reduce_s / 7
+
+
 def test_replicas_that_share_sequences_fail_as_one_and_count_apart(four_servers: Path) -> None:
     """Two groups of two replicas: rings between four, of which two are left with one group."""
     question = resolve(
@@ -285,3 +312,40 @@ def test_a_stated_time_holds_beside_a_model(servers: Path) -> None:
 
 def _time_s(question: ResolvedJob) -> float:
     return float(run_question(question, 0)["time_s"])
+
+
+# GPUs 0 to 3 of a replica are its first stage, 4 to 7 its second; of 4 servers each is a replica.
+SLOW = {
+    "a GPU of the first stage": "gpu-3,slow,1.5",
+    "a GPU of the last stage": "gpu-13,slow,1.2",
+    "a whole server": "host-1,slow,1.5",
+    "an adapter": "adapter-9,slow,4",
+    "an adapter that is gone": "adapter-3,partial,",
+    "the uplinks of a leaf switch": "switch-0,partial,2",
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_a_slow_part_of_the_platform(what: str, four_servers: Path) -> None:
+    """Both engines to 1e-6; a slow GPU lengthens the passes, a slow adapter what is sent.
+
+    A stage of p that computes f times as long, m micro-batches one after the other, adds at most
+    f - 1 of the passes, and at least f - 1 of its m computations.
+    """
+    component, kind, factor = SLOW[what].split(",")
+    log = four_servers.parent / "slow.csv"
+    log.write_text(f"time,component,kind,lasts,factor\n0,{component},{kind},1e6,{factor}\n")
+    keys = {"job.groups": 4, "failures": {"model": "trace", "trace": str(log)}}
+    scenario = scenario_on(four_servers, **keys)
+    replayed, simulated = (run(scenario, 0, engine) for engine in ("replay", "simgrid"))
+    for column in ("time_s", "degraded_s", "all_reduce_s", "compute_s"):
+        assert simulated[column] == pytest.approx(replayed[column], rel=1e-6), column
+    longer_s = replayed["time_s"] / 6 - (replayed["step_s"] + 2.0 / 2)
+    assert longer_s > 1e-3 * replayed["step_s"]
+    if component.startswith(("gpu", "host")):
+        passes_s = (
+            replayed["step_s"] - replayed["step_data_parallel_s"] - replayed["step_optimizer_s"]
+        )
+        more = float(factor) - 1.0
+        assert longer_s <= more * passes_s * (1 + 1e-9)
+        assert longer_s >= more * replayed["step_compute_s"] * 0.5
