@@ -128,7 +128,7 @@ class MecefoConvergenceStudy(Study):
         yield row_of(_LOSS, "mecefo", _ALL, None, factors, "1")
         for (model, rate), mine in results["predictions"].groupby(["model", "rate"], sort=False):
             values = list(mine.perplexity_change)
-            yield row_of("perplexity change", "mecefo", f"{model} {rate}", None, values, "%")
+            yield row_of(_PERPLEXITY, "mecefo", f"{model} {rate}", None, values, "%")
         norms = results["norms"]
         for where, mine in norms.groupby("where", sort=False):
             by_seed = [one for _, one in mine.groupby("seed", sort=False)]
@@ -148,7 +148,7 @@ class MecefoConvergenceStudy(Study):
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
         """Return what each cell comes to, what is predicted, and the times."""
         frame = pd.DataFrame([row.as_dict() for row in rows])
-        frame["tells"] = ["yes" if row.low > 0 or row.high < 0 else "no" for row in rows]
+        frame["tells"] = [_tells(row) for row in rows]
         columns: Columns = {
             "quantity": "",
             "scheme": "scheme",
@@ -174,6 +174,15 @@ class MecefoConvergenceStudy(Study):
         ]
 
 
+def _tells(row: Row) -> str:
+    """Say whether the interval leaves out that nothing changes; empty where that means nothing."""
+    nothing = {_NAMES["inflation"]: 1.0, _NAMES["change"]: 0.0, _LOSS: 0.0, _PERPLEXITY: 0.0}
+    if row.quantity not in nothing:
+        return ""
+    return "no" if row.low <= nothing[row.quantity] <= row.high else "yes"
+
+
+_PERPLEXITY = "perplexity change"
 _NAMES = {
     "final_share": "share approximate or missing",
     "inflation": "steps to a loss over exact ones",
