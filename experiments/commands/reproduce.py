@@ -23,7 +23,7 @@ def execute(arguments: argparse.Namespace) -> int:
             print_json([{"name": name, "description": told} for name, told in known.items()])
             return 0
         for name, summary in known.items():
-            print(f"{name:16} {summary}")
+            print(f"{name:18} {summary}")
         return 0
     if arguments.name not in known:
         raise UserError(
