@@ -154,7 +154,7 @@ def test_a_mix_strikes_whom_the_cables_cut_off(tmp_path: Path) -> None:
     assert without.mtbf_s == pytest.approx(by_switch.mtbf_s * 419 / 384)
     # So it is on a shipped cluster, where a step is played on its cables.
     assert mix_on("hgx-h100").layout.gpus_per_switch == 0
-    assert mix_on("hgx-h100", "all_reduce.time=0.1").layout.gpus_per_switch == 256
+    assert mix_on("hgx-h100", "all_reduce.time=stated").layout.gpus_per_switch == 256
     assert mix_on(rails, "failures.gpus_per_switch=16") == by_switch
 
 
