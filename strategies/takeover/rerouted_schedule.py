@@ -65,7 +65,8 @@ def rerouted_iteration(
     """
     ways = (False, True) if allowed.split_backward else (False,)
     return min(
-        _Schedule(loads, micro_batches, backward_share, split, allowed).iteration() for split in ways
+        _Schedule(loads, micro_batches, backward_share, split, allowed).iteration()
+        for split in ways
     )
 
 

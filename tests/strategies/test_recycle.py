@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import count, product
 from math import ceil
 
-import numpy as np
 import pytest
 from faultline.strategies.base import Continue, Hit, WipeOut
 from faultline.strategies.recovery import Communicators, Move
@@ -14,15 +13,15 @@ from faultline.strategies.takeover.rerouted_schedule import Techniques, rerouted
 from faultline.testing import check_scheme
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import LinearConstraint, milp
-from scipy.sparse import lil_array
 
 from tests.strategies.helpers import options_of
 
 ALL, NONE = Techniques(), Techniques(split_backward=False, staggered_optimizer=False)
 
 
-def time_of(lost: list[int], micro_batches: int, pipelines: int, allowed: Techniques = ALL) -> float:
+def time_of(
+    lost: list[int], micro_batches: int, pipelines: int, allowed: Techniques = ALL
+) -> float:
     loads = [ceil(micro_batches * pipelines / (pipelines - n)) for n in lost]
     return rerouted_iteration(loads, micro_batches, 2 / 3, allowed)
 
@@ -48,66 +47,90 @@ def test_the_bound_is_met_to_one_micro_batch(
 
 @pytest.mark.parametrize(
     ("stages", "micro_batches", "pipelines", "lost"),
-    [(2, 2, 2, (1, 0)), (2, 2, 2, (0, 1)), (2, 3, 2, (1, 1)), (3, 2, 2, (0, 1, 0))],
+    [
+        (2, 2, 2, (1, 0)),
+        (2, 4, 2, (0, 1)),
+        (2, 3, 2, (1, 1)),
+        (3, 3, 2, (0, 1, 0)),
+        (3, 2, 3, (0, 0, 2)),
+        (4, 2, 2, (0, 0, 1, 0)),
+    ],
 )
-def test_it_is_one_micro_batch_from_the_best_there_is(
+def test_it_is_a_third_of_a_micro_batch_from_the_best_there_is(
     stages: int, micro_batches: int, pipelines: int, lost: tuple[int, ...]
 ) -> None:
     best = _best_schedule(stages, micro_batches, pipelines, lost)
     ours = 3 * time_of(list(lost), micro_batches, pipelines, Techniques(activations_held=100))
-    assert best - 1e-6 <= ours <= best + 3
+    assert abs(best - ours) < 1 + 1e-6
 
 
-def _best_schedule(stages: int, micro_batches: int, pipelines: int, lost: tuple[int, ...]) -> float:
-    """Return the shortest iteration by integer programming, in thirds of t, of every worker.
+def _best_schedule(stages: int, micro_batches: int, pipelines: int, lost: tuple[int, ...]) -> int:
+    """Return the shortest iteration of every worker, in thirds of t, by trying all orders.
 
-    Lost are the nodes of a stage in the first pipelines; each pass takes one third.
+    Lost are the nodes of a stage in the first pipelines. Each pass takes a third; a worker has its
+    micro-batches in one order, and may do any next one of each kind, or wait for its stage's turn.
     """
-    batches = list(product(range(pipelines), range(micro_batches)))
-    passes = list(product(range(stages), range(len(batches)), "FBW"))
-    place = {one: number for number, one in enumerate(passes)}
-    horizon, longest = range(3 * (2 * micro_batches + stages + 1)), len(passes)
-    columns = longest * len(horizon) + 1
-    rows: list[tuple[dict[int, float], float, float]] = []
-
-    def when(one: tuple[int, int, str], factor: float) -> dict[int, float]:
-        return {place[one] * len(horizon) + time: factor * time for time in horizon}
-
-    workers: dict[tuple[int, int], list[int]] = {}
-    for stage in range(stages):
-        for number, (pipeline, _) in enumerate(batches):
-            peers = range(lost[stage], pipelines)
-            worker = pipeline if pipeline in peers else peers[number % len(peers)]
-            workers.setdefault((stage, worker), []).extend(
-                place[stage, number, kind] for kind in "FBW"
-            )
-            after = [((stage, number, "F"), (stage, number, "B"))]
-            after.append(((stage, number, "B"), (stage, number, "W")))
-            if stage:
-                after.append(((stage - 1, number, "F"), (stage, number, "F")))
-                after.append(((stage, number, "B"), (stage - 1, number, "B")))
-            rows += [(when(b, 1.0) | when(a, -1.0), 1.0, np.inf) for a, b in after]
-    for one in range(longest):
-        rows.append(({one * len(horizon) + time: 1.0 for time in horizon}, 1.0, 1.0))
-    for mine, time in product(workers.values(), horizon):
-        rows.append(({one * len(horizon) + time: 1.0 for one in mine}, 0.0, 1.0))
-    for stage, first, last in product(range(stages), range(len(batches)), range(len(batches))):
-        span = when((stage, last, "W"), -1.0) | when((stage, first, "F"), 1.0)
-        rows.append((span | {columns - 1: 1.0}, 1.0, np.inf))
-    matrix = lil_array((len(rows), columns))
-    for number, (entries, _, _) in enumerate(rows):
-        for column, value in entries.items():
-            matrix[number, column] = value
-    goal = np.eye(columns)[-1]
-    bounds = [row[1] for row in rows], [row[2] for row in rows]
-    found = milp(
-        goal,
-        constraints=LinearConstraint(matrix.tocsr(), *bounds),
-        integrality=1 - goal,
-        bounds=(0, np.append(np.ones(columns - 1), np.inf)),
+    mine: dict[tuple[int, int], list[int]] = {}
+    for stage, number in product(range(stages), range(micro_batches * pipelines)):
+        peers = range(lost[stage], pipelines)
+        worker = number % pipelines
+        if worker not in peers:
+            worker = peers[number // pipelines % len(peers)]
+        mine.setdefault((stage, worker), []).append(number)
+    turns = product(*(range(stage, stage + 3) for stage in range(1, stages)))
+    begins = [(0, *turn) for turn in turns]
+    least = 3 * max(map(len, mine.values()))
+    return next(
+        taken
+        for taken in count(least)
+        if any(_is_possible(stages, mine, begin, taken) for begin in begins)
     )
-    assert found.success
-    return float(found.fun)
+
+
+def _is_possible(
+    stages: int, mine: dict[tuple[int, int], list[int]], begins: tuple[int, ...], taken: int
+) -> bool:
+    """Return whether each stage can do all between its beginning and so many thirds later."""
+    workers = list(mine)
+    reached = {tuple((0, 0, 0) for _ in workers)}
+    whole = tuple((len(mine[worker]),) * 3 for worker in workers)
+    for now in range(max(begins) + taken):
+        following = set()
+        for state in reached:
+            did = [
+                {
+                    (worker[0], number)
+                    for worker, done in zip(workers, state, strict=True)
+                    for number in mine[worker][: done[kind]]
+                }
+                for kind in (0, 1)
+            ]
+            choices = []
+            for worker, done in zip(workers, state, strict=True):
+                stage, own, options = worker[0], mine[worker], []
+                if now < begins[stage]:
+                    options.append(done)
+                else:
+                    forward, gradient, weight = done
+                    if forward < len(own) and (not stage or (stage - 1, own[forward]) in did[0]):
+                        options.append((forward + 1, gradient, weight))
+                    if gradient < forward and (
+                        stage == stages - 1 or (stage + 1, own[gradient]) in did[1]
+                    ):
+                        options.append((forward, gradient + 1, weight))
+                    if weight < gradient:
+                        options.append((forward, gradient, weight + 1))
+                choices.append(options or [done])
+            following |= set(product(*choices))
+        reached = {
+            state
+            for state in following
+            if all(
+                begins[worker[0]] + taken > now + 1 or done == end
+                for worker, done, end in zip(workers, state, whole, strict=True)
+            )
+        }
+    return whole in reached
 
 
 def test_each_technique_helps_and_re_routing_alone_costs_most() -> None:
@@ -117,9 +140,9 @@ def test_each_technique_helps_and_re_routing_alone_costs_most() -> None:
     times = [time_of(lost, 16, 8, allowed) for allowed in (NONE, split, ALL)]
     assert times == sorted(times, reverse=True)
     assert times[0] > 24.5
-    assert times[2] == pytest.approx(23.0)
-    # Nothing lost: a sound pipeline, and only that.
-    assert time_of([0] * 8, 16, 8) == pytest.approx(23.0)
+    assert times[2] < 23.0
+    # Nothing lost and nothing split: (m + p - 1) t.
+    assert time_of([0] * 8, 16, 8, NONE) == pytest.approx(23.0)
 
 
 def lose(scheme, *nodes: tuple[int, int], gpus: int = 4):  # type: ignore[no-untyped-def]
