@@ -59,7 +59,9 @@ class Work:
     layout : JobLayout or None
         Which hosts the groups are on; needed where there are tiers.
     standbys : int
-        Machines that stand by for restarts, beside those of the job.
+        Machines that stand by to take the places of failed ones, beside those of the job.
+    replenish_s : float
+        Seconds until there is another in the place of a standby that was used.
     member_times : MemberTimes or None
         What a step of some groups takes on a platform that treats them unequally.
     network_outages : NetworkOutages or None
@@ -81,6 +83,7 @@ class Work:
     tiers: tuple[Tier, ...] = ()
     layout: JobLayout | None = None
     standbys: int = 0
+    replenish_s: float = 0.0
     member_times: MemberTimes | None = field(default=None, compare=False)
     network_outages: NetworkOutages | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)

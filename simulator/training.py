@@ -81,7 +81,7 @@ class Training:
         self._before_failure = self._saved
         self._unsaved_since_s = 0.0
         self._spares = SparePool(work.spare_groups, work.repair_s)
-        self._standbys = SparePool(work.standbys, work.repair_s)
+        self._standbys = SparePool(work.standbys, work.replenish_s)
         self._failed_since_restart = 0
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
@@ -284,6 +284,8 @@ class Training:
         carried_on: tuple[int, ...] = (),
     ) -> Generator[Phase, Outcome, None]:
         """Let all wait for what a failure, or a repair, needs short of a restart."""
+        if recovery and recovery.replaces_hardware and not self._standbys_suffice():
+            recovery = recovery.without_standbys()
         members = self.strategy.plan().members
         outcome = yield Reconfigure(members, dropped, carried_on, recovery, self._asks)
         self._spend("reconfigure", outcome)
@@ -432,7 +434,7 @@ class Training:
         """Send standbys to the places of what has failed; whether there are as many."""
         failed, self._failed_since_restart = self._failed_since_restart, 0
         if not self.work.standbys:
-            return True
+            return False
         sent = self._standbys.collect(range(failed), self.progress.now_s)
         self._standbys.bring(failed, self.progress.now_s)
         return len(sent) == failed

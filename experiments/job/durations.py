@@ -21,6 +21,7 @@ from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices, SentMove
 from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
+from faultline.strategies.closed_forms.standbys import standbys_for
 from faultline.strategies.recovery import RESTART, Move
 
 
@@ -86,6 +87,7 @@ def restart_time_s(scenario: Scenario) -> float:
 
 
 _GPUS_OF_PRICES = 2048
+_DAY_S = 86_400.0
 
 
 def recovery_prices(scenario: Scenario, save_s: float | None = None) -> RecoveryPrices:
@@ -144,10 +146,14 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
     )
 
 
-def standbys_of(scenario: Scenario) -> int:
-    """Return how many machines stand by for restarts."""
+def standbys_of(scenario: Scenario, mtbf_s: float, machines: int) -> int:
+    """Return how many machines stand by, where one of so many fails every `mtbf_s` seconds."""
     table = scenario.recovery
-    return int(table.price("standbys")) if table.price("hardware") == "standby" else 0
+    if table.price("hardware") != "standby":
+        return 0
+    if table.standbys_quantile is not None:
+        return standbys_for(machines, _DAY_S / mtbf_s, table.standbys_quantile)
+    return int(table.price("standbys"))
 
 
 @dataclass(frozen=True)

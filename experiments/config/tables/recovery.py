@@ -120,10 +120,24 @@ class RecoveryTable(Table):
     )
     standbys: int | None = key(
         None,
-        "Machines that stand by for restarts; each is there again after rejoin.repair_s.",
+        "Machines that stand by for those that fail; each is there again after replenish_s.",
         f"{_PRICE}{BYTEROBUST}: 2, 2, 3, 4 for jobs of 128, 256, 512, 1,024",
         "1",
         between=(0, 100_000),
+    )
+    standbys_quantile: float | None = key(
+        None,
+        "As many standbys as machines fail on this share of days, or fewer (binomial); unset: "
+        "standbys.",
+        f"choice: a stated number; {BYTEROBUST}: 0.99",
+        "1",
+        between=(0, 0.999999),
+    )
+    replenish_s: float | None = seconds(
+        None,
+        "Time until there is another standby in the place of one that was used; unset: "
+        "rejoin.repair_s.",
+        f"choice: the machine that failed, repaired; {TRAINMOVER}: as long as a start",
     )
     launch_s: float | None = seconds(
         None,
