@@ -15,6 +15,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 from faultline.platforms.errors import PlatformError
 
@@ -36,7 +37,7 @@ def _scaled(spellings: dict[str, Fraction], binary: bool) -> _Units:
     return units
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """A kind of quantity: its units, how it is written out, and an example for error messages.
 
@@ -159,6 +160,7 @@ def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
 _MOST_DIGITS = 300
 
 
+@lru_cache(maxsize=1024)
 def exact_number(text: str) -> Fraction | None:
     """Return a decimal number exactly, or None if it is too large or too small for a quantity.
 
@@ -188,6 +190,7 @@ def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
     return f"{text!r} has an unknown unit {unit!r}: {kind.name} is written like {kind.example}"
 
 
+@lru_cache(maxsize=1024)
 def format_quantity(value: float, kind: Kind) -> str:
     """Write a quantity so that `parse_quantity` gives back exactly the same number.
 

@@ -106,7 +106,10 @@ class Contract:
         return plan
 
     def verdict(self, missing: Sequence[int]) -> Verdict:
-        """Ask the scheme what becomes of a step that lacks members."""
+        """Ask the scheme what becomes of a step that lacks members.
+
+        Where so few would be left that their share of the state does not fit, the job restarts.
+        """
         verdict: object = self._strategy.on_failures(missing)
         if isinstance(verdict, WipeOut):
             return verdict
@@ -119,6 +122,9 @@ class Contract:
         self._check_numbers(plan)
         self._check_patch(verdict, plan.members)
         self._members = plan.members
+        if len(plan.members) < self._strategy.shape.least_groups:
+            self._strategy.states_refused += 1
+            return WipeOut(tuple(missing))
         return verdict
 
     def _check_answered(self, verdict: Continue, missing: Sequence[int]) -> None:

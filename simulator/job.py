@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
@@ -14,7 +15,7 @@ from faultline.simulator.network_outages import NetworkOutages
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.protection.tier import Tier
-from faultline.strategies.recovery import Recovery
+from faultline.strategies.recovery import RESTART, Recovery
 
 Detection = Literal["all-reduce", "watchdog"]
 FailureInAllReduce = Literal["next-step", "fails-it"]
@@ -162,26 +163,31 @@ class Durations:
     save_s, load_s : float
         Time to write a checkpoint, and to load one into all groups after a restart (0 if that is
         part of it).
-    restart_s : float
-        Time of one group's restart.
     recovery : RecoveryPrices
-        What recoveries without a restart take, as far as no state moves.
+        What recoveries take, as far as no state moves.
     load_growth_s : float
         What each group adds to loading, where all of them read.
     unevenness : float
         By how much measured times may depend on which groups are left (`ProbeResult`).
     moves : MoveTimes or None
         What state takes to move between groups; None where no recovery moves any.
+    write_beside : WriteBesideSteps or None
+        What a write in the background and the steps beside it cost each other; None where they
+        share no link.
     """
 
     all_reduce_s: AllReduceTime
     save_s: float
     load_s: float
-    restart_s: float
     recovery: RecoveryPrices
     unevenness: float = 0.0
     load_growth_s: float = 0.0
     moves: MoveTimes | None = field(default=None, compare=False)
+    write_beside: WriteBesideSteps | None = None
+
+    def restart_s(self, recovery: Recovery = RESTART) -> float:
+        """Return the time of a restart without loading, in seconds."""
+        return self.recovery.duration_s(recovery, members=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from faultline.simulator.background import Write
 from faultline.simulator.failures.failure import Failure
-from faultline.strategies.recovery import SHRINK, Recovery
+from faultline.strategies.recovery import RESTART, SHRINK, Recovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,13 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
+class Background:
+    """A group begins to write a snapshot to storage; takes no time, the job goes on beside it."""
+
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
 class Stall:
     """All members wait for a stated time, in seconds: a snapshot is being taken."""
 
@@ -159,12 +167,15 @@ class Restart:
         Whether the job wants to know what has failed.
     lacks_standbys : bool
         Whether there are fewer standbys than failures.
+    recovery : Recovery
+        What that needs.
     """
 
     groups: int
     absent: tuple[int, ...] = ()
     asks: bool = False
     lacks_standbys: bool = False
+    recovery: Recovery = RESTART
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +213,7 @@ Phase = (
     | Inquiry
     | Reconfigure
     | Save
+    | Background
     | Stall
     | Restart
     | Load
@@ -232,6 +244,8 @@ class Outcome:
         QuietSteps: the seconds of all their all-reduces, and of their checkpoints.
     saves : int
         QuietSteps: how many checkpoints were written, the last of them at the end.
+    disturbed_s : float
+        Compute, AllReduce: what a write beside it made it take longer, in seconds.
     """
 
     now_s: float
@@ -242,3 +256,4 @@ class Outcome:
     all_reduce_s: float = 0.0
     saves: int = 0
     save_s: float = 0.0
+    disturbed_s: float = 0.0

@@ -26,6 +26,8 @@ class Progress:
         nodes had held was found at their peers.
     snapshots : int
         Snapshots taken in the background, in memory and on storage.
+    states_refused : int
+        Times that the scheme left out a way to go on as it does not fit into the memory of GPUs.
     rejoined : int
         Groups that came back at a checkpoint or snapshot, spares included.
     failures, failures_while_down : int
@@ -48,6 +50,7 @@ class Progress:
     restarts: int = 0
     restarts_from_memory: int = 0
     restarts_from_peers: int = 0
+    states_refused: int = 0
     rejoined: int = 0
     reorderings: int = 0
     moved_types: int = 0

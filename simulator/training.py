@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from math import ceil, inf
 
+from faultline.simulator.background import Write
 from faultline.simulator.contract import Contract
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.job import Rules, Work
@@ -16,6 +17,7 @@ from faultline.simulator.memory import Memory
 from faultline.simulator.network_outages import Detours
 from faultline.simulator.phases import (
     AllReduce,
+    Background,
     Compute,
     Inquiry,
     Load,
@@ -118,14 +120,16 @@ class Training:
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
-            self._computed(play, 1, outcome.now_s - progress.now_s)
+            progress.seconds["checkpoint"] += outcome.disturbed_s
+            self._computed(play, 1, outcome.now_s - progress.now_s - outcome.disturbed_s)
             if reduced.missing:
                 progress.now_s = outcome.now_s
                 if not (yield from self._repair(reduced)):
                     yield from self._restart()
                     continue
             else:
-                self._reduced(reduced.now_s - outcome.now_s)
+                progress.seconds["checkpoint"] += reduced.disturbed_s
+                self._reduced(reduced.now_s - outcome.now_s - reduced.disturbed_s)
                 progress.now_s = reduced.now_s
             progress.completed_steps += 1
             if progress.completed_steps <= self._loaded.steps:
@@ -259,6 +263,7 @@ class Training:
                 told = yield Inquiry(outcome.missing)
                 self._hits.strike(outcome.missing, told.struck, progress.now_s)
             verdict = self._contract.verdict(outcome.missing)
+            progress.states_refused = self.strategy.states_refused
             self._failed_since_restart += len(outcome.missing)
             if isinstance(verdict, WipeOut):
                 return False
@@ -273,7 +278,8 @@ class Training:
                 return True
             outcome = yield AllReduce(plan.members, self._detours.without)
             if not outcome.missing:
-                self._reduced(outcome.now_s - progress.now_s)
+                progress.seconds["checkpoint"] += outcome.disturbed_s
+                self._reduced(outcome.now_s - progress.now_s - outcome.disturbed_s)
                 progress.now_s = outcome.now_s
                 return True
 
@@ -379,7 +385,12 @@ class Training:
                 if shelf.tier.stall_s > 0.0:
                     stall = Stall(self.strategy.plan().members, shelf.tier.stall_s)
                     self._spend("checkpoint", (yield stall))
-                shelf.put(self._state(progress.now_s))
+                write = None
+                if shelf.tier.shares_links:
+                    write = Write(self.strategy.plan().members[0])
+                shelf.put(self._state(progress.now_s), write)
+                if write is not None:
+                    yield Background(write)
                 progress.snapshots += 1
                 self._restarts_since_save = 0
                 taken = True
@@ -399,12 +410,14 @@ class Training:
             self._log(EventKind.WIPE_OUT)
         yield from self._begin_anew()
         self._contract.restarted()
+        progress.states_refused = strategy.states_refused
         members = strategy.plan().members
         absent: tuple[int, ...] = ()
         if len(members) < self.work.groups:
             absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
-        outcome = yield Restart(self.work.groups, absent, self._asks, not self._standbys_suffice())
+        lacks_standbys, needed = not self._standbys_suffice(), strategy.restart_recovery()
+        outcome = yield Restart(self.work.groups, absent, self._asks, lacks_standbys, needed)
         self._spend("restart", outcome)
         self._hits.note(outcome.struck)
         if self._record:

@@ -196,6 +196,8 @@ class Strategy(ABC):
         self.groups = groups
         self.redundancy = redundancy
         self.shape = options.job
+        self.states_refused = 0
+        """How often a way to go on was left out as it does not fit into the memory of GPUs."""
         if not self.accepts(groups, redundancy, options):
             raise self._no_such_redundancy(options)
 

@@ -103,9 +103,12 @@ class Oobleck(Strategy):
 
         A failure of what was down already interrupts nothing.
         """
+        interrupted = [group for group in missing if self._newly.get(group, True)]
+        if interrupted and self._options.throughput != "table":
+            left = self._nodes_left()
+            self.states_refused += self._regrouped(left) != regrouped(left, least=1)
         if self._pace() is None:
             return WipeOut(tuple(missing))
-        interrupted = [group for group in missing if self._newly.get(group, True)]
         self._newly.clear()
         self._plan = None
         if not interrupted:
@@ -146,11 +149,11 @@ class Oobleck(Strategy):
 
     def _pace(self) -> float | None:
         """Return the time of a step over that with all nodes; None where nothing works."""
-        nodes = tuple(map(self._lost.nodes_left, range(self.groups)))
+        nodes = self._nodes_left()
         if self._options.throughput == "table":
             speed = relative_throughput(sum(nodes) / (self.groups * self.shape.stages))
             return 1.0 / speed if speed > 0.0 else None
-        pipelines = regrouped(nodes, min(self.shape.least_stages, self.shape.stages))
+        pipelines = self._regrouped(nodes)
         if not pipelines:
             return None
         self._shortest = min(self._shortest, pipelines[-1])
@@ -158,6 +161,12 @@ class Oobleck(Strategy):
             now, sound = self._time(pipelines), self._time((self.shape.stages,) * self.groups)
             self._paces[pipelines] = max(1.0, now / sound)
         return self._paces[pipelines]
+
+    def _nodes_left(self) -> tuple[int, ...]:
+        return tuple(map(self._lost.nodes_left, range(self.groups)))
+
+    def _regrouped(self, nodes: Sequence[int]) -> tuple[int, ...]:
+        return regrouped(nodes, min(self.shape.least_stages, self.shape.stages))
 
     def _time(self, pipelines: Sequence[int]) -> float:
         shape = self.shape

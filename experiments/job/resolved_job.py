@@ -18,7 +18,6 @@ from faultline.experiments.job.durations import (
     durations_of,
     is_measured,
     recovery_prices,
-    restart_time_s,
     standbys_of,
 )
 from faultline.experiments.job.failure_model import failure_model, job_layout, network_outages
@@ -40,7 +39,7 @@ from faultline.strategies.checkpoint_policies import (
     Never,
 )
 from faultline.strategies.closed_forms.prediction import Prediction
-from faultline.strategies.recovery import SHRINK
+from faultline.strategies.recovery import SHRINK, Recovery
 from faultline.strategies.registry import strategy_class
 
 Source = Literal["stated", "derived", "measured"]
@@ -53,7 +52,6 @@ __all__ = [
     "open_job",
     "recovery_prices",
     "resolve",
-    "restart_time_s",
     "rules_of",
     "settings_of",
 ]
@@ -100,6 +98,11 @@ class ResolvedJob:
         }
 
     @property
+    def restart_s(self) -> float:
+        """Time of a restart without loading, in seconds."""
+        return self.durations.restart_s(_restart_of(self.scenario))
+
+    @property
     def state_bytes(self) -> float:
         """State of a replica that checkpoints and snapshots keep, in bytes."""
         return state_bytes(self.scenario)
@@ -110,7 +113,7 @@ class ResolvedJob:
         return Costs(
             mtbf_s=self.failures.mtbf_s,
             save_s=durations.save_s,
-            restart_s=durations.restart_s + durations.load_s,
+            restart_s=self.restart_s + durations.load_s,
             compute_s=job.compute_s,
             all_reduce_s=durations.all_reduce_s(job.groups),
         )
@@ -161,7 +164,7 @@ class ResolvedJob:
             return EverySteps(self.interval_steps)
         return FollowingHazard(
             self.durations.save_s,
-            self.durations.restart_s + self.durations.load_s,
+            self.restart_s + self.durations.load_s,
             self.scenario.job.groups,
             self.failures.group_failure_rate(),
             self.strategy().forces_restart(),
@@ -182,7 +185,7 @@ class ResolvedJob:
             table.give_up_after_restarts,
             self.scenario.rejoin.spare_groups,
             self.scenario.rejoin.repair_s,
-            self.protected.tiers(due),
+            self.protected.tiers(due, self.durations.write_beside is not None),
             job_layout(self.scenario),
             self.standbys,
             self._replenish_s(),
@@ -251,10 +254,6 @@ def open_job(
     check_platform(scenario)
     step = step_time_of(scenario)
     durations = known or durations_of(scenario)
-    if scenario.restart.time == "modelled":
-        needed = strategy_class(scenario.strategy.name).restart_recovery()
-        restart_s = durations.recovery.duration_s(needed, scenario.job.groups)
-        durations = replace(durations, restart_s=restart_s)
     if step is not None:
         job = scenario.job.model_copy(update={"compute_s": step.passes_s})
         scenario = scenario.model_copy(update={"job": job})
@@ -278,7 +277,7 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
     UserError
         If no group would ever come up again, or the watchdog fires in a sound all-reduce.
     """
-    restart_s = durations.restart_s
+    restart_s = durations.restart_s(_restart_of(scenario))
     shrinking_s = durations.recovery.duration_s(SHRINK, scenario.job.groups)
     repair_s = restart_s + durations.load_s + shrinking_s
     table = scenario.failures
@@ -304,6 +303,10 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
             f"detection.watchdog_s = {scenario.detection.watchdog_s:g}: fires in a sound "
             f"all-reduce, which takes {all_reduce_s:g} s; use more than that"
         )
+
+
+def _restart_of(scenario: Scenario) -> Recovery:
+    return strategy_class(scenario.strategy.name).restart_recovery()
 
 
 def rules_of(scenario: Scenario) -> Rules:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -16,8 +15,8 @@ from faultline.experiments.job.platform_files import explaining_aborts, platform
 from faultline.platforms.outages import adapters_without
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.process import SimulationError
-from faultline.simulator.simgrid_engine.step_timing import KeptTimer, StepTime
+from faultline.simulator.simgrid_engine.kept_platform import played_on
+from faultline.simulator.simgrid_engine.step_timing import StepTime, time_step
 
 # Raise it when the same step would be played otherwise.
 _PLAY_VERSION = 1
@@ -123,7 +122,7 @@ def detour_times(scenario: Scenario) -> PlayedDetourTimes:
 
 @lru_cache(maxsize=64)
 def _step_time(
-    path: Path, changed_ns: int, step: PlacedStep, without: tuple[str, ...] = ()
+    path: Path, _changed_ns: int, step: PlacedStep, without: tuple[str, ...] = ()
 ) -> StepTime:
     def believable(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
@@ -133,20 +132,9 @@ def _step_time(
         return StepTime(**stored)
 
     def play() -> StepTime:
-        # A process that is forked from this one has no part in its timers.
         shares = adapters_without(platform_at(path), without)
-        return _kept_timer(path, changed_ns, os.getpid())(step.hosts, step.pattern, shares)
+        return played_on(path, time_step, step.hosts, step.pattern, shares)
 
     asked = [_PLAY_VERSION, repr(step), *without]
-    try:
-        with explaining_aborts(path):
-            return cached(path, asked, play, believable)
-    except (UserError, SimulationError):
-        # The timer's process is gone.
-        _kept_timer.cache_clear()
-        raise
-
-
-@lru_cache(maxsize=2)
-def _kept_timer(path: Path, _changed_ns: int, _process: int) -> KeptTimer:
-    return KeptTimer(path)
+    with explaining_aborts(path):
+        return cached(path, asked, play, believable)

@@ -366,6 +366,11 @@ _DEFINED = (
         value=lambda run: run.progress.failures_by_cause,
     ),
     _count("reorderings", "reorderings", "times that shard types were put in another order"),
+    _count(
+        "states_refused",
+        "states refused for memory",
+        "times that the scheme left out a way to go on as it does not fit into the memory of GPUs",
+    ),
     _count("moved_types", "shard types moved", "shard types that groups took over"),
     _count("checkpoints", "checkpoints written", "checkpoints written to storage"),
     _count(

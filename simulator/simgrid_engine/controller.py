@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import simgrid
+from faultline.simulator.background import Write
 from faultline.simulator.compute_times import NEVER_SIGMAS
 from faultline.simulator.job import Job
 from faultline.simulator.phases import (
     AllReduce,
+    Background,
     Compute,
     Inquiry,
     Load,
@@ -43,7 +45,11 @@ from faultline.simulator.simgrid_engine.rank import (
     SleepOrder,
     WriteOrder,
 )
-from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, transfer
+from faultline.simulator.simgrid_engine.storage_traffic import (
+    load_checkpoint,
+    transfer,
+    write_checkpoint,
+)
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.recovery import Recovery
 
@@ -86,6 +92,7 @@ class SimgridEngine:
         self._played_steps = PlayedSteps(traffic.step, platform) if traffic.step else None
         self._writing_until_s = 0.0
         self._writing: dict[int, Order] = {}
+        self._write: Write | None = None
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -93,6 +100,7 @@ class SimgridEngine:
             Inquiry: self._inquire,
             Reconfigure: self._reconfigure,
             Save: self._save,
+            Background: self._begin_write,
             Stall: self._stall,
             Restart: self._restart,
             Load: self._load,
@@ -107,7 +115,41 @@ class SimgridEngine:
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
-        return self._play[type(phase)](phase)
+        write = self._write
+        if write is None or write.is_over:
+            return self._play[type(phase)](phase)
+        start_s, alone_s = simgrid.Engine.clock, inf
+        if isinstance(phase, AllReduce):
+            alone_s = self._job.all_reduce_s(phase.members, phase.without)
+        elif isinstance(phase, Compute) and self._played_steps and self._is_regular(phase):
+            alone_s = self._nominal_s(phase)
+        outcome = self._play[type(phase)](phase)
+        if not outcome.missing:
+            outcome.disturbed_s = max(0.0, outcome.now_s - start_s - alone_s)
+        return outcome
+
+    def _begin_write(self, phase: Background) -> Outcome:
+        """Let the hosts of a group send a snapshot to storage, whatever else goes on."""
+        write, traffic = phase.write, self._traffic
+        self._write = write
+
+        def send() -> None:
+            size_bytes, hosts = traffic.checkpoint_bytes_per_rank, traffic.hosts[write.writer]
+            arrived = write_checkpoint(hosts, traffic.storage, size_bytes)
+            write.end(simgrid.Engine.clock if arrived else inf)
+
+        simgrid.this_actor.get_host().add_actor("write", send)
+        self._activities[0] += len(traffic.hosts[write.writer])
+        return Outcome(simgrid.Engine.clock)
+
+    def _beside_write(self, duration_s: float) -> float:
+        """Return what something takes at most that may meet a write, in seconds."""
+        times = self._job.durations.write_beside
+        slowed = self._write is not None and not self._write.is_over and times is not None
+        return duration_s * times.slowdown if slowed and times is not None else duration_s
+
+    def _nominal_s(self, phase: Compute) -> float:
+        return phase.stacks * phase.stack_size * phase.pace * self._job.work.compute_s
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         """Leave all steps to their phases: what happens in them is what is simulated here."""
@@ -117,9 +159,9 @@ class SimgridEngine:
         if self._played_steps and self._is_regular(phase):
             times = phase.stacks * phase.stack_size
             # Gradients that were to hide behind the last pass may last longer than that.
-            longest_s = times * phase.pace * self._job.work.compute_s
+            longest_s = self._nominal_s(phase)
             longest_s += self._job.all_reduce_s(phase.members, phase.without)
-            if self._is_quiet(phase.members, longest_s):
+            if self._is_quiet(phase.members, self._beside_write(longest_s)):
                 self._played_steps.do_without(phase.without)
                 self._played_steps.passes(phase.members, times)
                 self._arrived = set(phase.members)
@@ -226,7 +268,8 @@ class SimgridEngine:
         start_s = simgrid.Engine.clock
         whole_s = self._job.all_reduce_s(members, phase.without)
         absent = self._absent(members, fails_within)
-        if self._played_steps and not absent and self._is_quiet(members, whole_s):
+        quiet_s = self._beside_write(whole_s)
+        if self._played_steps and not absent and self._is_quiet(members, quiet_s):
             self._played_steps.do_without(phase.without)
             self._played_steps.sync(members)
             return Outcome(simgrid.Engine.clock)
@@ -342,10 +385,9 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _restart(self, phase: Restart) -> Outcome:
-        durations = self._job.durations
-        restart_s = durations.restart_s * self._recovery_times.factor()
+        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups)
         if phase.lacks_standbys:
-            restart_s += durations.recovery.without_standby_s
+            restart_s += self._job.durations.recovery.without_standby_s
         restart_s += self._recovery_times.repair_s(self.failure_injector.unnoticed())
         self.failure_injector.begin_restart(phase.absent, restart_s)
         up: set[int] = set()

@@ -84,8 +84,8 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
         return load_checkpoint(groups, traffic.storage, saved_bytes, traffic.readers)
 
     def measure() -> None:
-        timed(lambda: _all_reduce(traffic, traffic.bytes_per_rank))
-        timed(lambda: _all_reduce(traffic, 0.0))
+        timed(lambda: all_reduce(traffic, traffic.bytes_per_rank))
+        timed(lambda: all_reduce(traffic, 0.0))
         timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, saved_bytes))
         timed(lambda: load(traffic.hosts))
         timed(lambda: load(traffic.hosts[:1]))
@@ -106,12 +106,12 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     )
 
 
-def _all_reduce(traffic: Traffic, bytes_per_rank: float) -> None:
+def all_reduce(traffic: Traffic, bytes_per_rank: float) -> None:
     """Let all hosts of all groups take part in an all-reduce, and wait until it has ended."""
     from faultline.simulator.simgrid_engine.channel import Channel
     from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 
     ended: Channel[None] = Channel()
-    all_reduce = GroupAllReduce(traffic.hosts, bytes_per_rank, traffic.fidelity)
-    all_reduce.start(range(len(traffic.hosts)), lambda: ended.put(None))
+    rings = GroupAllReduce(traffic.hosts, bytes_per_rank, traffic.fidelity)
+    rings.start(range(len(traffic.hosts)), lambda: ended.put(None))
     ended.get()

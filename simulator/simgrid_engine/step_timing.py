@@ -24,7 +24,7 @@ from faultline.simulator.pattern.activity_graph import (
     sync_graph,
 )
 from faultline.simulator.pattern.step_pattern import StepPattern
-from faultline.simulator.simgrid_engine.process import OwnProcess, in_a_fork, in_own_process
+from faultline.simulator.simgrid_engine.process import in_own_process
 
 if TYPE_CHECKING:
     import simgrid
@@ -118,49 +118,14 @@ def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool =
     return in_own_process(_with_timer, platform, plan, folds)
 
 
-class KeptTimer:
-    """A timer whose process keeps the platform loaded, for as long as this object lives.
-
-    Each step is played by a process that is forked from that one, with its clock at 0: what a step
-    takes does not depend, not even by rounding, on those that were asked for before.
-
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    """
-
-    def __init__(self, platform: Path) -> None:
-        self._process = OwnProcess(_keep_timer, (platform,), kept=True)
-
-    def __call__(self, hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
-        """Let SimGrid play a step, with a share of the bandwidth of some links.
-
-        Raises
-        ------
-        SimulationError
-            If SimGrid aborts.
-        """
-        return self._process.call(_time_kept, hosts, pattern, shares)
-
-
-_KEPT: list[_StepTimer] = []
-"""The one timer of a process that keeps one."""
-
-
-def _keep_timer(platform: Path) -> None:
-    _KEPT.append(_timer_of(platform, folds=True))
-
-
-def _time_kept(hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
-    return in_a_fork(_time_narrowed, hosts, pattern, shares)
-
-
-def _time_narrowed(hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
+def time_step(
+    engine: simgrid.Engine, hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]
+) -> StepTime:
+    """Play a step on an engine's platform, with a share of the bandwidth of some links."""
     from faultline.simulator.simgrid_engine.narrowing import narrowed
 
     with narrowed(shares):
-        return _KEPT[0](hosts, pattern)
+        return _StepTimer(engine, folds=True)(hosts, pattern)
 
 
 def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[StepTime]:
@@ -168,15 +133,11 @@ def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[Step
 
 
 def _with_timer(platform: Path, plan: Callable[[Timer], Result], folds: bool) -> Result:
-    return plan(_timer_of(platform, folds))
-
-
-def _timer_of(platform: Path, folds: bool) -> _StepTimer:
     from faultline.simulator.simgrid_engine.loading import load_engine
 
     engine = load_engine(platform)
     engine.netzone_root.seal()
-    return _StepTimer(engine, folds)
+    return plan(_StepTimer(engine, folds))
 
 
 class _StepTimer:

@@ -83,7 +83,7 @@ class NonuniformWithin(Strategy):
         self._options = options
         self._inner = self._inner_scheme(groups, redundancy, options)
         self._damage = Damage(self.shape.tensor)
-        self._rule, self._power = ReductionRule(), PowerCurve()
+        self._rule, self._power = ReductionRule(self.shape.least_tensor), PowerCurve()
         self._plan = self._inner.plan()
 
     @abstractmethod
@@ -109,6 +109,10 @@ class NonuniformWithin(Strategy):
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         carried_on = tuple(group for group in missing if self._works_on(group))
         dying = tuple(group for group in missing if group not in carried_on)
+        self.states_refused += sum(
+            self._rule.is_refused(self._damage.domain_gpus, self._damage.worst(group))
+            for group in dying
+        )
         verdict = self._inner.on_failures(dying) if dying else Continue((), recovery=None)
         if isinstance(verdict, WipeOut):
             return verdict

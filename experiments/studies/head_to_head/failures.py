@@ -142,7 +142,9 @@ class EnteredTraining(Training):
         waited_s = self.progress.now_s
         members = set(self.strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
-        started = yield Restart(self.work.groups, absent, self._asks)
+        started = yield Restart(
+            self.work.groups, absent, self._asks, recovery=self.strategy.restart_recovery()
+        )
         self._hits.note(started.struck)
         # To wait for repairs is part of the training, to start up is not.
         self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s

@@ -219,7 +219,7 @@ class _Field:
             self._pasts[seed] = self._process.past(seed)
         strategy, job = entry.question.strategy(), entry.question.job(seed)
         # The clock starts with the start-up of what is left.
-        limit_s = entry.question.durations.restart_s + limit * self._ideal_s
+        limit_s = entry.question.restart_s + limit * self._ideal_s
         job = replace(job, work=replace(job.work, time_limit_s=limit_s))
         progress, begun_s = play_entered(job, strategy, self._pasts[seed])
         return self._row(entry, strategy, seed, progress, begun_s)
