@@ -25,6 +25,7 @@ FailureWhileWaiting = Literal["surfaces", "absorbed"]
 Resume = Literal["redo", "after"]
 FailedWriter = Literal["skips", "replaced"]
 Rejoin = Literal["at-restart", "at-checkpoint"]
+Transient = Literal["replaced", "in-place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ class Rules:
     rejoin : {"at-restart", "at-checkpoint"}
         When groups that were dropped come back: with a global restart only, or at the first
         checkpoint or snapshot after their repair.
+    transient : {"replaced", "in-place"}
+        Whether a restart after failures of software alone finds other machines, too.
     """
 
     clock: ClockRule
@@ -150,6 +153,7 @@ class Rules:
     resume: Resume
     failed_writer: FailedWriter
     rejoin: Rejoin = "at-restart"
+    transient: Transient = "replaced"
 
 
 @dataclass(frozen=True, slots=True)

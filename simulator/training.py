@@ -7,6 +7,7 @@ nor SimGrid: it yields phases and is sent back what became of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from math import ceil, inf
 
 from faultline.simulator.background import Write
@@ -259,12 +260,16 @@ class Training:
             self._spend("detection", outcome)
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
-            if self._hits.counts:
+            broken = len(outcome.missing)
+            if self._hits.counts or self.rules.transient == "in-place":
                 told = yield Inquiry(outcome.missing)
+                if self.rules.transient == "in-place":
+                    broken = sum(failure.kind != "software" for failure in told.struck)
+            if self._hits.counts:
                 self._hits.strike(outcome.missing, told.struck, progress.now_s)
             verdict = self._contract.verdict(outcome.missing)
             progress.states_refused = self.strategy.states_refused
-            self._failed_since_restart += len(outcome.missing)
+            self._failed_since_restart += broken
             if isinstance(verdict, WipeOut):
                 return False
             # Whoever stays though missing is missed again.
@@ -416,7 +421,11 @@ class Training:
         if len(members) < self.work.groups:
             absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
-        lacks_standbys, needed = not self._standbys_suffice(), strategy.restart_recovery()
+        lacks_standbys, needed = False, strategy.restart_recovery()
+        if self._goes_on_in_place():
+            needed = replace(needed, replaces_hardware=False)
+        else:
+            lacks_standbys = not self._standbys_suffice()
         outcome = yield Restart(self.work.groups, absent, self._asks, lacks_standbys, needed)
         self._spend("restart", outcome)
         self._hits.note(outcome.struck)
@@ -442,6 +451,11 @@ class Training:
         self._unsaved_since_s = progress.now_s
         if self._record:
             self._log(EventKind.LOADED)
+
+    def _goes_on_in_place(self) -> bool:
+        """Whether nothing but processes failed, for the first time since something was saved."""
+        in_place = self.rules.transient == "in-place" and not self._failed_since_restart
+        return in_place and self._restarts_since_save == 1
 
     def _standbys_suffice(self) -> bool:
         """Send standbys to the places of what has failed; whether there are as many."""

@@ -15,6 +15,7 @@ Where no replica has the state, the job restarts: with memory checkpoints beneat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from faultline.strategies.base import (
@@ -28,6 +29,9 @@ from faultline.strategies.base import (
 )
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.takeover.restarts import failures_until_nobody_is_left
+
+TAKEN_ROLE = Recovery("take-over", replaces_hardware=True)
+"""A machine takes another's place; the others' processes live on. State moves besides."""
 
 
 class WarmStandby(Strategy):
@@ -64,11 +68,7 @@ class WarmStandby(Strategy):
         self._newly.clear()
         if len(hits) == self.groups and _have_a_part_in_common(hits):
             return WipeOut(tuple(missing))
-        recovery = Recovery(
-            "take-over",
-            replaces_hardware=True,
-            moves=tuple(move for hit in hits for move in _moves(hit)),
-        )
+        recovery = replace(TAKEN_ROLE, moves=tuple(move for hit in hits for move in _moves(hit)))
         again = dict.fromkeys(self._plan.members, 1)
         return Continue((), again, carried_on=tuple(missing), recovery=recovery)
 

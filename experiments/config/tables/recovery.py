@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from faultline.experiments.config.tables.table import Table, key, seconds
+from faultline.simulator.job import Transient
 
 NCCLX = "NCCLX (arXiv 2510.20171)"
 BYTEROBUST = "ByteRobust (arXiv 2509.16293)"
@@ -97,6 +98,17 @@ class RecoveryTable(Table):
             "repaired": "what failed itself, once it is repaired, as the trace or the mix says of "
             "that failure: on top of the restart, even where its time is stated",
         },
+    )
+    transient: Transient = key(
+        "replaced",
+        "What a restart does after failures of software alone; only where its time is modelled.",
+        "choice: nobody has to know the cause",
+        choices={
+            "replaced": "the same as after any other: other machines, by hardware",
+            "in-place": "processes start on the same machines; if the job fails again before it "
+            "has saved anything, the machines are evicted (ByteRobust)",
+        },
+        rule="transient",
     )
     requeue_s: float = seconds(
         408.0,
