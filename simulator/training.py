@@ -261,12 +261,13 @@ class Training:
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
             broken = len(outcome.missing)
-            if self._hits.counts or self.rules.transient == "in-place":
+            in_place = self.rules.transient == "in-place"
+            if self._hits.counts or in_place:
                 told = yield Inquiry(outcome.missing)
-                if self.rules.transient == "in-place":
+                if in_place:
                     broken = sum(failure.kind != "software" for failure in told.struck)
-            if self._hits.counts:
-                self._hits.strike(outcome.missing, told.struck, progress.now_s)
+                if self._hits.counts:
+                    self._hits.strike(outcome.missing, told.struck, progress.now_s)
             verdict = self._contract.verdict(outcome.missing)
             progress.states_refused = self.strategy.states_refused
             self._failed_since_restart += broken
