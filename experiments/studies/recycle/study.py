@@ -51,7 +51,7 @@ VARIANTS: dict[str, dict[str, bool]] = {
 SYSTEMS = ("recycle", "oobleck", "bamboo")
 MTBF_S = {"2 h": 7200.0, "1 h": 3600.0, "30 min": 1800.0, "10 min": 600.0}
 _REPAIR_S = 7200.0
-_HOURS = 60.0
+_HOURS = 20.0
 
 
 def bamboo_price(stages: int, micro_batches: int) -> float:
