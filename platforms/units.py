@@ -109,6 +109,12 @@ SPEED = Kind(
     ("EFLOP/s", "PFLOP/s", "TFLOP/s", "GFLOP/s", "MFLOP/s", "kFLOP/s", "FLOP/s"),
     "400TFLOP/s",
 )
+POWER = Kind(
+    "a power",
+    {"W": Fraction(1), "kW": Fraction(1000), "MW": Fraction(1_000_000)},
+    ("MW", "kW", "W"),
+    "700W",
+)
 
 
 def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
@@ -120,7 +126,7 @@ def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
         A string with a unit, or the number zero.
     kind
         What is expected: `SIZE` (bytes), `BANDWIDTH` (bytes/s), `TIME` (s), `WORK` (FLOP),
-        `SPEED` (FLOP/s).
+        `SPEED` (FLOP/s), `POWER` (W).
     where
         The place, for error messages.
 
@@ -182,9 +188,9 @@ def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
         return f"{text!r} is in bits: sizes are in bytes, written like {number}{unit[:-1]}B"
     by_lower = {known.lower(): known for known in reversed(kind.units)}
     # The case of b and B tells bits from bytes, so it is never guessed.
-    if kind in (TIME, WORK, SPEED) and unit.lower() in by_lower:
+    if kind in (TIME, WORK, SPEED, POWER) and unit.lower() in by_lower:
         return f"{text!r} has an unknown unit: write {number}{by_lower[unit.lower()]}"
-    for other in (SIZE, BANDWIDTH, TIME, WORK, SPEED):
+    for other in (SIZE, BANDWIDTH, TIME, WORK, SPEED, POWER):
         if unit in other.units:
             return f"{text!r} is {other.name}, not {kind.name} (written like {kind.example})"
     return f"{text!r} has an unknown unit {unit!r}: {kind.name} is written like {kind.example}"

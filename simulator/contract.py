@@ -161,14 +161,16 @@ class Contract:
             )
 
     def _check_patch(self, verdict: Continue, members: tuple[int, ...]) -> None:
-        for group, stacks in verdict.patch.items():
-            if not _has(members, group):
-                self._breach(
-                    f"on_failures() has group {group} compute a patch, which is no member",
-                    "let members compute it",
-                )
-            if stacks < 0:
-                self._breach(f"on_failures() has group {group} compute {stacks} stacks")
+        patch = verdict.patch
+        if patch and not patch.keys() <= set(members):
+            group = next(group for group in patch if not _has(members, group))
+            self._breach(
+                f"on_failures() has group {group} compute a patch, which is no member",
+                "let members compute it",
+            )
+        if patch and min(patch.values()) < 0:
+            group, stacks = next(one for one in patch.items() if one[1] < 0)
+            self._breach(f"on_failures() has group {group} compute {stacks} stacks")
         for move in verdict.recovery.moves if verdict.recovery else ():
             if not (0 <= move.group < self._groups and 0 <= move.of < move.stages):
                 self._breach(f"on_failures() moves state that is none of the job's: {move}")

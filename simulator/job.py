@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -61,9 +61,13 @@ class Work:
     layout : JobLayout or None
         Which hosts the groups are on; needed where there are tiers.
     standbys : int
-        Machines that stand by to take the places of failed ones, beside those of the job.
+        Machines that stand by to take the places of those that fail, beside those of the job.
     replenish_s : float
         Seconds until there is another in the place of a standby that was used.
+    standby_s : float
+        Seconds until one is in its place.
+    standby_lives : callable or None
+        Begins anew how long each lives that stands by, in seconds; None for ever.
     member_times : MemberTimes or None
         What a step of some groups takes on a platform that treats them unequally.
     network_outages : NetworkOutages or None
@@ -86,6 +90,8 @@ class Work:
     layout: JobLayout | None = None
     standbys: int = 0
     replenish_s: float = 0.0
+    standby_s: float = 0.0
+    standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
     member_times: MemberTimes | None = field(default=None, compare=False)
     network_outages: NetworkOutages | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)

@@ -9,6 +9,7 @@ no failure can fall are played together, so that a run costs by its failures and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -451,8 +452,6 @@ def _groups_by_stacks(
     patch: Mapping[int, int], apart: Mapping[int, int], down: set[int]
 ) -> dict[int, int]:
     """Count the groups of a patch by the shard types they compute, without those set apart."""
-    counts: dict[int, int] = {}
-    for group, stacks in patch.items():
-        if group not in apart and group not in down:
-            counts[stacks] = counts.get(stacks, 0) + 1
-    return counts
+    if not apart and not down:
+        return Counter(patch.values())
+    return Counter(n for group, n in patch.items() if group not in apart and group not in down)

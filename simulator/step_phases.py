@@ -31,6 +31,8 @@ class StepPhases:
         Groups that take no part.
     nominal_s : float
         Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
+    raised_power_s : float
+        How long all GPUs would have to draw their rated power for what some draw beyond it.
     """
 
     __slots__ = (
@@ -39,6 +41,7 @@ class StepPhases:
         "degraded_s",
         "down",
         "nominal_s",
+        "raised_power_s",
         "redundancy_s",
         "share",
         "types",
@@ -53,6 +56,7 @@ class StepPhases:
         self.types = plan.stacks * plan.stack_size
         unhurt_s = self.types * work.compute_s
         self.nominal_s = unhurt_s * pace
+        self.raised_power_s = (plan.power - 1.0) * self.nominal_s
         self.useful_s = work.compute_s * plan.batch_share
         self.redundancy_s = unhurt_s - work.compute_s
         self.degraded_s = (self.nominal_s - unhurt_s) + (work.compute_s - self.useful_s)

@@ -84,7 +84,8 @@ class Training:
         self._before_failure = self._saved
         self._unsaved_since_s = 0.0
         self._spares = SparePool(work.spare_groups, work.repair_s)
-        self._standbys = SparePool(work.standbys, work.replenish_s)
+        lives = work.standby_lives
+        self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
         self._failed_since_restart = 0
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
@@ -243,6 +244,7 @@ class Training:
         seconds["redundancy"] += steps * play.redundancy_s
         seconds["degraded"] += steps * play.degraded_s
         seconds["waiting"] += duration_s - steps * play.nominal_s
+        progress.raised_power_s += steps * play.raised_power_s
         progress.played_steps += steps
         progress.stack_computations += steps * play.types
 
@@ -260,23 +262,28 @@ class Training:
             self._spend("detection", outcome)
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
-            broken = len(outcome.missing)
+            broken, standbys, told = len(outcome.missing), 0, outcome
             in_place = self.rules.transient == "in-place"
             if self._hits.counts or in_place:
                 told = yield Inquiry(outcome.missing)
-                if in_place:
-                    broken = sum(failure.kind != "software" for failure in told.struck)
-                if self._hits.counts:
-                    self._hits.strike(outcome.missing, told.struck, progress.now_s)
+            if in_place:
+                broken = sum(failure.kind != "software" for failure in told.struck)
+            if self._hits.counts or self.rules.rejoin == "at-checkpoint":
+                standbys = self._send_standbys(broken)
+                self._standbys.bring(standbys, progress.now_s)
+            if self._hits.counts:
+                self._hits.strike(outcome.missing, told.struck, progress.now_s, standbys)
             verdict = self._contract.verdict(outcome.missing)
             progress.states_refused = self.strategy.states_refused
-            self._failed_since_restart += broken
+            self._failed_since_restart += broken - standbys
             if isinstance(verdict, WipeOut):
                 return False
             # Whoever stays though missing is missed again.
             self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
             plan = self.strategy.plan()
-            self._spares.bring(len(verdict.dropped), progress.now_s)
+            replaced = min(standbys, len(verdict.dropped))
+            self._spares.bring(replaced, progress.now_s, self.work.standby_s)
+            self._spares.bring(len(verdict.dropped) - replaced, progress.now_s)
             yield from self._recover(verdict.recovery, verdict.dropped, verdict.carried_on)
             if verdict.patch:
                 yield from self._patch(verdict)
@@ -459,13 +466,21 @@ class Training:
         return in_place and self._restarts_since_save == 1
 
     def _standbys_suffice(self) -> bool:
-        """Send standbys to the places of what has failed; whether there are as many."""
+        """Send standbys to the places of what still lacks one; whether there are as many."""
         failed, self._failed_since_restart = self._failed_since_restart, 0
         if not self.work.standbys:
             return False
-        sent = self._standbys.collect(range(failed), self.progress.now_s)
+        sent = self._send_standbys(failed)
         self._standbys.bring(failed, self.progress.now_s)
-        return len(sent) == failed
+        return sent == failed
+
+    def _send_standbys(self, failed: int) -> int:
+        """Send standbys to the places of what has failed; return how many there are."""
+        if not self.work.standbys:
+            return 0
+        sent = len(self._standbys.collect(range(failed), self.progress.now_s))
+        self.progress.standby_failures = self._standbys.failures
+        return sent
 
     def _begin_anew(self) -> Generator[Phase, Outcome, None]:
         """Let the scheme start with what is not broken."""

@@ -44,6 +44,8 @@ class StepPlan:
         Compute time of the slowest member over that of a sound one; the others wait for it.
     batch_share : float
         Share of a full batch that the members train in a step.
+    power : float
+        Mean power of all the job's GPUs while they compute, over their rating.
     """
 
     members: tuple[int, ...]
@@ -51,6 +53,7 @@ class StepPlan:
     stack_size: int = 1
     pace: float = 1.0
     batch_share: float = 1.0
+    power: float = 1.0
 
 
 class Hit(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from math import ceil
 from typing import Literal
 
@@ -28,7 +28,7 @@ from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import detour_times, member_times, step_time_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
-from faultline.simulator.network_outages import NetworkOutages
+from faultline.simulator.random_streams import Purpose, stream
 from faultline.simulator.simgrid_engine.step_timing import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
@@ -174,6 +174,7 @@ class ResolvedJob:
         """Return the job for one seed."""
         table = self.scenario.job
         due = self.checkpoint_policy()
+        detours = detour_times(self.scenario, self.step)
         work = Work(
             table.groups,
             table.steps,
@@ -189,15 +190,20 @@ class ResolvedJob:
             job_layout(self.scenario),
             self.standbys,
             self._replenish_s(),
+            self.scenario.recovery.standby_s,
+            partial(self._standby_lives, seed),
             member_times(self.scenario, self.step),
-            self._network_outages(seed),
-            None if self.step is None else detour_times(self.scenario),
+            None if detours is None else network_outages(self.scenario, seed),
+            detours,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 
-    def _network_outages(self, seed: int) -> NetworkOutages | None:
-        """Return the outages that a job feels whose steps are played on the platform."""
-        return None if self.step is None else network_outages(self.scenario, seed)
+    def _standby_lives(self, seed: int) -> Iterator[float]:
+        """Draw how long machines live that stand by: as those of the job do, without a memory."""
+        layout, drawn = job_layout(self.scenario), stream(seed, Purpose.STANDBY_LIVES)
+        mean_s = self.failures.mtbf_s * layout.gpus / layout.gpus_per_host
+        while True:
+            yield float(drawn.exponential(mean_s))
 
 
 def resolve(

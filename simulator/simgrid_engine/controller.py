@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import simgrid
+from faultline.platforms.outages import adapters_without
+from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.background import Write
 from faultline.simulator.compute_times import NEVER_SIGMAS
 from faultline.simulator.job import Job
@@ -31,6 +33,7 @@ from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.evenness import longest_flow_s
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
+from faultline.simulator.simgrid_engine.narrowing import narrowed
 from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
@@ -72,6 +75,7 @@ class SimgridEngine:
         work = job.work
         self._job = job
         self._traffic = traffic
+        self._platform = platform
         self._news: Channel[News] = Channel()
         self._activities = [0]
         self._paces = paces = [
@@ -280,7 +284,10 @@ class SimgridEngine:
         else:
             shows_s = start_s + whole_s
         if self._traffic.all_reduce and not self._played_steps:
-            if not self._reduce_by_messages(members, bool(absent), shows_s):
+            shares = self._shares_without(phase.without)
+            with narrowed(shares):
+                whole = self._reduce_by_messages(members, bool(absent), shows_s)
+            if not whole:
                 return Outcome(simgrid.Engine.clock, tuple(members))
         else:
             self._sleep_until(shows_s if absent else start_s + whole_s)
@@ -290,6 +297,10 @@ class SimgridEngine:
             self._sleep_until(shows_s)
             absent = self._absent(members, fails_within)
         return Outcome(simgrid.Engine.clock, tuple(absent))
+
+    def _shares_without(self, switches: Sequence[str]) -> Mapping[str, float]:
+        """Return what some links have of their bandwidth while switches are down."""
+        return adapters_without(read_platform(self._platform), switches) if switches else {}
 
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
         """Members that a running all-reduce lacks, in ascending order."""

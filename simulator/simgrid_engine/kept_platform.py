@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from faultline.simulator.simgrid_engine.process import (
     OwnProcess,
@@ -24,6 +25,21 @@ Result = TypeVar("Result")
 
 _LOADED: list[simgrid.Engine] = []
 """The one engine of a process that keeps a platform."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedTime:
+    """How long something takes by itself, in seconds."""
+
+    duration_s: float
+
+    @classmethod
+    def believable(cls, stored: dict[str, Any]) -> PlayedTime:
+        """Return one from what a file says; raises an error where that is none."""
+        known = cls(**stored)
+        if not known.duration_s >= 0.0:
+            raise ValueError("is no time")
+        return known
 
 
 def played_on(

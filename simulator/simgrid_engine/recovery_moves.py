@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.recovery_times import SentMove
 from faultline.simulator.simgrid_engine.group_state import Flow, GroupState
-from faultline.simulator.simgrid_engine.kept_platform import played_on
+from faultline.simulator.simgrid_engine.kept_platform import PlayedTime, played_on
 from faultline.strategies.recovery import Move
 
 if TYPE_CHECKING:
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 # Raise it when the same moves would be played otherwise.
 _PLAY_VERSION = 2
-
-
-@dataclass(frozen=True, slots=True)
-class MovedFor:
-    """How long some flows take by themselves, in seconds."""
-
-    duration_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +54,7 @@ class PlayedMoves:
             return 0.0
         if flows not in self._known:
             asked = [_PLAY_VERSION, flows]
-            found = cached(self.platform, asked, partial(self._play, flows), _believable)
+            found = cached(self.platform, asked, partial(self._play, flows), PlayedTime.believable)
             self._known[flows] = found.duration_s
         return self._known[flows]
 
@@ -69,15 +62,8 @@ class PlayedMoves:
         """Return what arrives at all receivers together, in bytes."""
         return self.state.size_bytes(moves)
 
-    def _play(self, flows: Sequence[Flow]) -> MovedFor:
+    def _play(self, flows: Sequence[Flow]) -> PlayedTime:
         return played_on(self.platform, time_flows, flows)
-
-
-def _believable(stored: dict[str, Any]) -> MovedFor:
-    known = MovedFor(**stored)
-    if not known.duration_s >= 0.0:
-        raise ValueError("is no time")
-    return known
 
 
 def _in_order(moves: Sequence[SentMove], groups: int) -> list[SentMove]:
@@ -95,7 +81,7 @@ def _in_order(moves: Sequence[SentMove], groups: int) -> list[SentMove]:
     return renamed
 
 
-def time_flows(engine: simgrid.Engine, flows: Sequence[Flow]) -> MovedFor:
+def time_flows(engine: simgrid.Engine, flows: Sequence[Flow]) -> PlayedTime:
     """Play flows on an engine's platform that is idle otherwise."""
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
@@ -106,4 +92,4 @@ def time_flows(engine: simgrid.Engine, flows: Sequence[Flow]) -> MovedFor:
 
     actor_on(CONTROLLER_HOST, "moves", move)
     run_to_the_end(engine)
-    return MovedFor(engine.clock)
+    return PlayedTime(engine.clock)

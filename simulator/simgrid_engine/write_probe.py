@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,8 @@ def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
 
     parts: list[Callable[[], None]] = []
     if traffic.step is None:
-        parts.append(lambda: all_reduce(traffic, traffic.bytes_per_rank))
+        reducing = partial(all_reduce, traffic.hosts, traffic.bytes_per_rank, traffic.fidelity)
+        parts.append(reducing)
     else:
         pattern, host_of = traffic.step.pattern, hosts_of_ranks(traffic.step.hosts).__getitem__
         # The replicas of the group that writes; the others wait for them.

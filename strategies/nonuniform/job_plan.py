@@ -65,11 +65,14 @@ class JobPlan:
         What they train in an iteration.
     reduced_degree : int or None
         The lowest tensor-parallel degree of a member; None where all are whole.
+    power : float
+        Mean power of the job's GPUs over their rating.
     """
 
     members: tuple[int, ...]
     sequences: int
     reduced_degree: int | None
+    power: float = 1.0
 
 
 def job_plan(groups: int, hit: HitReplicas, plans: Sequence[ReplicaPlan]) -> JobPlan:
@@ -96,4 +99,5 @@ def job_plan(groups: int, hit: HitReplicas, plans: Sequence[ReplicaPlan]) -> Job
     sequences = (groups - len(of_hit)) * whole.sequences + sum(plan.sequences for plan in of_hit)
     degrees = [plan.degree for plan in of_hit if 0 < plan.degree < whole.degree]
     members = tuple(group for group in range(groups) if group not in away)
-    return JobPlan(members, sequences, min(degrees, default=None))
+    power = 1.0 + sum(plan.power - 1.0 for plan in of_hit) / groups
+    return JobPlan(members, sequences, min(degrees, default=None), power)

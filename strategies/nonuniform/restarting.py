@@ -113,7 +113,7 @@ class RestartingReplicas(Strategy):
         if job.reduced_degree is not None:
             pace = self.pace(damage.domain_gpus, job.reduced_degree)
         share = job.sequences / (self.groups * plans[0].sequences)
-        return StepPlan(job.members, 1, pace=pace, batch_share=share)
+        return StepPlan(job.members, 1, pace=pace, batch_share=share, power=job.power)
 
     def masked_failures(self) -> float:
         """Return 1: every failure makes the job restart."""

@@ -183,16 +183,23 @@ class NonuniformWithin(Strategy):
             if self._works_on(group)
         }
         slowest = max(slower.values(), default=1.0)
-        pace, share = 1.0, 1.0
+        pace, share, power = 1.0, 1.0, 1.0
         if self._options.hit_groups == "smaller-batch":
             share -= self._lost_share({group: self._cut(slower[group]) for group in sorted(slower)})
         elif self._options.hit_groups == "boosted":
             pace = max(1.0, slowest / self._power.most_performance)
+            power += sum(map(self._power_for, slower.values())) / self.groups
         else:
             pace = slowest
-        plan = StepPlan(inner.members, inner.stacks, inner.stack_size, pace, share)
+        plan = StepPlan(inner.members, inner.stacks, inner.stack_size, pace, share, power)
         if plan != self._plan:
             self._plan = plan
+
+    def _power_for(self, slower: float) -> float:
+        """Return the power beyond their rating, over it, at which a group's GPUs keep up."""
+        power = self._power.power(min(slower, self._power.most_performance))
+        assert power is not None, "no more is asked for than there is"
+        return power - 1.0
 
     def _cut(self, slower: float) -> float:
         """Return the share of its batch that a group leaves out to keep up.

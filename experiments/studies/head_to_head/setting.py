@@ -94,12 +94,7 @@ class Ground:
     def durations_in(self, cell: Cell, scenario: Scenario) -> Durations:
         """Return the times of a cell's phases.
 
-        Parameters
-        ----------
-        cell : Cell
-            The circumstances.
-        scenario : Scenario
-            A candidate's in that cell: recoveries cost by its GPUs.
+        Recoveries cost by the GPUs of the candidate's scenario.
         """
         prices = recovery_prices(scenario)
         if cell.stall_s is not None:
