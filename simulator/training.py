@@ -303,8 +303,9 @@ class Training:
         carried_on: tuple[int, ...] = (),
     ) -> Generator[Phase, Outcome, None]:
         """Let all wait for what a failure, or a repair, needs short of a restart."""
-        if recovery and recovery.replaces_hardware and not self._standbys_suffice():
-            recovery = recovery.without_standbys()
+        if recovery and recovery.replaces_hardware:
+            suffice = self._standbys_suffice() and self.work.standbys > 0
+            recovery = recovery if suffice else recovery.without_standbys()
         members = self.strategy.plan().members
         outcome = yield Reconfigure(members, dropped, carried_on, recovery, self._asks)
         self._spend("reconfigure", outcome)
@@ -469,7 +470,7 @@ class Training:
         """Send standbys to the places of what still lacks one; whether there are as many."""
         failed, self._failed_since_restart = self._failed_since_restart, 0
         if not self.work.standbys:
-            return False
+            return True
         sent = self._send_standbys(failed)
         self._standbys.bring(failed, self.progress.now_s)
         return sent == failed

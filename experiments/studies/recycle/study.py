@@ -26,6 +26,7 @@ from faultline.strategies.job_shape import JobShape
 from faultline.strategies.registry import build_strategy, strategy_class
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 SETTINGS = {
     "4 pipelines of 8, 8 micro-batches": (4, 8, 8),
@@ -44,9 +45,9 @@ PUBLISHED = {"oobleck": 1.46, "bamboo": 1.64}
 
 VARIANTS: dict[str, dict[str, bool]] = {
     "ReCycle": {},
-    "without staggered optimizer": {"staggered_optimizer": False},
-    "re-routing alone": {"staggered_optimizer": False, "split_backward": False},
-    "no role swaps": {"role_swaps": False},
+    "no stagger": {"staggered_optimizer": False},
+    "re-routing": {"staggered_optimizer": False, "split_backward": False},
+    "no swaps": {"role_swaps": False},
 }
 SYSTEMS = ("recycle", "oobleck", "bamboo")
 MTBF_S = {"2 h": 7200.0, "1 h": 3600.0, "30 min": 1800.0, "10 min": 600.0}
@@ -128,7 +129,8 @@ def run_points(hours: float, seeds: int) -> Iterator[Point]:
 
 def ratios_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Return ReCycle's steps over the others', seed by seed."""
-    done = runs.pivot_table(index=["every", "seed"], columns="system", values="completed_steps")
+    index = ["every", "seed"]
+    done = runs.pivot_table("completed_steps", index, "system", sort=False)
     found = [
         pd.DataFrame({"other": other, "ratio": done.recycle / done[other]}).reset_index()
         for other in PUBLISHED
@@ -154,6 +156,7 @@ def draw_steps(steps: pd.DataFrame) -> Figure:
             )  # fmt: skip
         axis.set_title(str(setting).replace(", ", ",\n"), fontsize=9)
         axis.set_xlabel("nodes down")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylabel("time of a step over a sound one")
     legend_below(figure, axes[0])
     return figure
@@ -193,7 +196,9 @@ class RecycleStudy(Study):
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
         """Return step times by setting, and throughputs over others'."""
         steps, ratios = results["steps"], results["ratios"]
-        cells = steps.assign(text=[f"{step:.3f}" for step in steps.step])
+        short = {name: "D{} p{} m{}".format(*numbers) for name, numbers in SETTINGS.items()}
+        texts = [f"{step:.3f}" for step in steps.step]
+        cells = steps.assign(text=texts, setting=steps.setting.map(short))
         title = "Time of a step over that of a sound one, by nodes down"
         yield wide_table(title, cells, ["setting", "down"], "way")
         means = ratios.groupby(["other", "every"], sort=False).ratio.mean().reset_index()

@@ -29,7 +29,7 @@ def test_nobody_beats_the_bound_and_recycle_meets_it(
     assert (by["ReCycle"] >= by["bound"] - 1e-9).all()
     # Within a micro-batch of m + p - 1.
     assert (by["ReCycle"] <= by["bound"] + 1 / 15).all()
-    assert (by["re-routing alone"] > by["ReCycle"]).any()
+    assert (by["re-routing"] > by["ReCycle"]).any()
     assert (by["Oobleck"] > 1.0).all()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(study, "SETTINGS", SETTINGS)
