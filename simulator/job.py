@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from faultline.simulator.background import WriteBesideSteps
+from faultline.simulator.conditions import UNDISTURBED, Disturbances, Slowdown
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
-from faultline.simulator.network_outages import NetworkOutages
+from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.protection.tier import Tier
@@ -70,10 +71,12 @@ class Work:
         Begins anew how long each lives that stands by, in seconds; None for ever.
     member_times : MemberTimes or None
         What a step of some groups takes on a platform that treats them unequally.
-    network_outages : NetworkOutages or None
-        When switches are down around which there is a way.
+    disturbances : Disturbances or None
+        The failures that stop no group.
     detour_times : DetourTimes or None
-        What a step takes meanwhile; needed where there are such outages.
+        What a step takes without parts of the network; needed where there are such failures.
+    reactions : Reactions
+        What is done about them.
     """
 
     groups: int
@@ -93,8 +96,9 @@ class Work:
     standby_s: float = 0.0
     standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
     member_times: MemberTimes | None = field(default=None, compare=False)
-    network_outages: NetworkOutages | None = field(default=None, compare=False)
+    disturbances: Disturbances | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)
+    reactions: Reactions = field(default_factory=Reactions)
 
     def times_without(self, switches: Sequence[str]) -> MemberTimes | None:
         """Return what a step of some groups takes without some switches."""
@@ -210,10 +214,18 @@ class Job:
     failures: FailureModel
     seed: int
 
-    def all_reduce_s(self, members: Sequence[int], without: Sequence[str] = ()) -> float:
-        """Return the time of an all-reduce of members without some switches, in seconds."""
+    def all_reduce_s(
+        self,
+        members: Sequence[int],
+        without: Sequence[str] = (),
+        slow: Slowdown = UNDISTURBED,
+    ) -> float:
+        """Return the time of an all-reduce of members, on what the network has, in seconds."""
         exact = self.work.times_without(without)
-        return self.durations.all_reduce_s(len(members)) if exact is None else exact.sync_s(members)
+        whole_s = (
+            self.durations.all_reduce_s(len(members)) if exact is None else exact.sync_s(members)
+        )
+        return whole_s * slow.collective
 
     def moves(self, recovery: Recovery) -> bool:
         """Return whether state moves in a recovery: not where its time is stated."""

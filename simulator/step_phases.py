@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.job import Work
 from faultline.simulator.phases import AllReduce, Compute
 from faultline.strategies.base import StepPlan
@@ -17,7 +18,9 @@ class StepPhases:
     work : Work
         The job.
     without : tuple of str
-        Switches that are down, around which there is a way.
+        Parts of the network that are down, around which there is a way.
+    slow : Slowdown
+        What else slows its members.
 
     Attributes
     ----------
@@ -48,16 +51,27 @@ class StepPhases:
         "useful_s",
     )
 
-    def __init__(self, plan: StepPlan, work: Work, without: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        plan: StepPlan,
+        work: Work,
+        without: tuple[str, ...] = (),
+        slow: Slowdown = UNDISTURBED,
+    ) -> None:
         pace = plan.pace * work.pace_of(plan.members, without)
-        self.compute = Compute(plan.members, plan.stacks, plan.stack_size, None, pace, without)
-        self.all_reduce = AllReduce(plan.members, without)
+        twice = work.reactions.validation_share
+        self.compute = Compute(
+            plan.members, plan.stacks, plan.stack_size, None, pace * (1 + twice), without, slow
+        )
+        self.all_reduce = AllReduce(plan.members, without, slow)
         self.share = plan.batch_share
         self.types = plan.stacks * plan.stack_size
         unhurt_s = self.types * work.compute_s
-        self.nominal_s = unhurt_s * pace
+        self.nominal_s = unhurt_s * pace * (1 + twice) * slow.slowest
         self.raised_power_s = (plan.power - 1.0) * self.nominal_s
         self.useful_s = work.compute_s * plan.batch_share
-        self.redundancy_s = unhurt_s - work.compute_s
-        self.degraded_s = (self.nominal_s - unhurt_s) + (work.compute_s - self.useful_s)
+        validation_s = unhurt_s * twice
+        self.redundancy_s = unhurt_s - work.compute_s + validation_s
+        self.degraded_s = self.nominal_s - unhurt_s + (work.compute_s - self.useful_s)
+        self.degraded_s -= validation_s
         self.down = work.groups - len(plan.members)

@@ -26,6 +26,14 @@ class PartWork:
     forward_context_bytes: float = 0.0
     backward_context_bytes: float = 0.0
 
+    def slower(self, factor: float) -> PartWork:
+        """Return what takes so many times as long to compute."""
+        return replace(
+            self,
+            forward_flop=self.forward_flop * factor,
+            backward_flop=self.backward_flop * factor,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class StepPattern:

@@ -33,7 +33,7 @@ from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.evenness import longest_flow_s
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-from faultline.simulator.simgrid_engine.narrowing import narrowed
+from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
 from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
@@ -74,6 +74,7 @@ class SimgridEngine:
     def __init__(self, job: Job, traffic: Traffic, platform: Path) -> None:
         work = job.work
         self._job = job
+        self._platform = platform
         self._traffic = traffic
         self._platform = platform
         self._news: Channel[News] = Channel()
@@ -93,7 +94,9 @@ class SimgridEngine:
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         self._arrived: set[int] = set()
         self._all_reduces = 0
-        self._played_steps = PlayedSteps(traffic.step, platform) if traffic.step else None
+        self._played_steps = (
+            PlayedSteps(traffic.step, platform, work.layout) if traffic.step else None
+        )
         self._writing_until_s = 0.0
         self._writing: dict[int, Order] = {}
         self._write: Write | None = None
@@ -163,22 +166,23 @@ class SimgridEngine:
         if self._played_steps and self._is_regular(phase):
             times = phase.stacks * phase.stack_size
             # Gradients that were to hide behind the last pass may last longer than that.
-            longest_s = self._nominal_s(phase)
-            longest_s += self._job.all_reduce_s(phase.members, phase.without)
+            longest_s = self._nominal_s(phase) * phase.slow.slowest
+            longest_s += self._job.all_reduce_s(phase.members, phase.without, phase.slow)
             if self._is_quiet(phase.members, self._beside_write(longest_s)):
-                self._played_steps.do_without(phase.without)
+                self._played_steps.meet(phase.without, phase.slow)
                 self._played_steps.passes(phase.members, times)
                 self._arrived = set(phase.members)
                 return Outcome(simgrid.Engine.clock)
-        down = self.failure_injector.down
+        down, slow = self.failure_injector.down, phase.slow.compute
+        size = phase.stack_size * phase.pace
         if phase.patch is None:
             orders = {
-                group: ComputeOrder(phase.stacks, phase.stack_size * phase.pace)
+                group: ComputeOrder(phase.stacks, size * slow.get(group, 1.0))
                 for group in phase.members
             }
         else:
             orders = {
-                group: ComputeOrder(stacks, phase.stack_size * phase.pace)
+                group: ComputeOrder(stacks, size * slow.get(group, 1.0))
                 for group, stacks in phase.patch.items()
             }
         idle = {group for group in phase.members if group not in orders and group not in down}
@@ -270,11 +274,11 @@ class SimgridEngine:
         rules, members = self._job.rules, phase.members
         fails_within = rules.failure_in_all_reduce == "fails-it"
         start_s = simgrid.Engine.clock
-        whole_s = self._job.all_reduce_s(members, phase.without)
+        whole_s = self._job.all_reduce_s(members, phase.without, phase.slow)
         absent = self._absent(members, fails_within)
         quiet_s = self._beside_write(whole_s)
         if self._played_steps and not absent and self._is_quiet(members, quiet_s):
-            self._played_steps.do_without(phase.without)
+            self._played_steps.meet(phase.without, phase.slow)
             self._played_steps.sync(members)
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
@@ -284,7 +288,9 @@ class SimgridEngine:
         else:
             shows_s = start_s + whole_s
         if self._traffic.all_reduce and not self._played_steps:
-            shares = self._shares_without(phase.without)
+            shares = {**self._shares_without(phase.without)}
+            for link, share in slow_links(self._platform, phase.slow.causes).items():
+                shares[link] = min(share, shares.get(link, 1.0))
             with narrowed(shares):
                 whole = self._reduce_by_messages(members, bool(absent), shows_s)
             if not whole:

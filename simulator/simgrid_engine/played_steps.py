@@ -7,17 +7,19 @@ step is played like this only if no failure can fall into it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import simgrid
 from faultline.platforms.outages import adapters_without
 from faultline.platforms.xml_reader import read_platform
+from faultline.simulator.conditions import NETWORK, UNDISTURBED, Slowdown
+from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph, sync_graph
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
-from faultline.simulator.simgrid_engine.narrowing import narrowed
+from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
 from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
 
 _KEPT = 4
@@ -33,12 +35,16 @@ class PlayedSteps:
         What they do, and where.
     platform : Path
         The platform XML that is loaded.
+    layout : JobLayout, optional
+        Which GPUs share which components; needed where some are slow.
     """
 
-    def __init__(self, step: PlacedStep, platform: Path) -> None:
+    def __init__(self, step: PlacedStep, platform: Path, layout: JobLayout | None = None) -> None:
+        self._layout = layout
         self._platform = platform
         self._narrowing = ExitStack()
         self._without: Sequence[str] = ()
+        self._slow = UNDISTURBED
         self._pattern = step.pattern
         self._hosts = hosts_of_ranks(step.hosts)
         # Built here, before there are actors: within one, each task costs switches of threads.
@@ -48,14 +54,31 @@ class PlayedSteps:
         self._syncs = OrderedDict({everybody: self._sync_of(everybody)})
         self.activities = 0
 
-    def do_without(self, switches: Sequence[str]) -> None:
-        """Send what follows over what is left of the network without some switches."""
-        if switches == self._without:
-            return
-        self._without = switches
-        self._narrowing.close()
-        shares = adapters_without(read_platform(self._platform), switches)
-        self._narrowing.enter_context(narrowed(shares))
+    def meet(self, without: Sequence[str], slow: Slowdown) -> None:
+        """Play what follows without parts of the network, and with slow GPUs and adapters."""
+        if without != self._without or slow is not self._slow:
+            shares = adapters_without(read_platform(self._platform), without)
+            for link, share in slow_links(self._platform, slow.causes).items():
+                shares[link] = min(share, shares.get(link, 1.0))
+            self._narrowing.close()
+            self._narrowing.enter_context(narrowed(shares))
+        if slow is not self._slow:
+            factors: dict[Rank, float] = {}
+            for failure in slow.causes:
+                for rank in self._slow_ranks(failure):
+                    factors[rank] = max(failure.factor, factors.get(rank, 1.0))
+            for player in self._passes.values():
+                player.slow_down(factors)
+        self._without, self._slow = without, slow
+
+    def _slow_ranks(self, failure: Failure) -> Iterator[Rank]:
+        """Yield the ranks whose GPUs are slow; an adapter is none."""
+        assert self._layout is not None
+        pattern = self._pattern
+        gpus = self._layout.gpus_of(failure.level, failure.number)
+        for gpu in () if failure.level in NETWORK else gpus:
+            place, position = divmod(gpu, pattern.tensor)
+            yield Rank(*divmod(place, pattern.pipeline), position)
 
     def passes(self, groups: Sequence[int], times: int) -> None:
         """Let groups take their micro-batches so many times; from within an actor."""
