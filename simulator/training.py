@@ -88,6 +88,7 @@ class Training:
         lives = work.standby_lives
         self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
         self._failed_since_restart = 0
+        self._processes_failed = False
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
         self._conditions = Conditions(work.disturbances)
@@ -358,6 +359,7 @@ class Training:
             progress.states_refused = self.strategy.states_refused
             self._failed_since_restart += broken - standbys
             if isinstance(verdict, WipeOut):
+                self._processes_failed = in_place and not self._failed_since_restart
                 return False
             # Whoever stays though missing is missed again.
             self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
@@ -517,7 +519,10 @@ class Training:
             absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
         lacks_standbys, needed = False, strategy.restart_recovery()
-        if self._goes_on_in_place():
+        # For the first time since something was saved.
+        in_place = self._processes_failed and self._restarts_since_save == 1
+        self._processes_failed = False
+        if in_place:
             needed = replace(needed, replaces_hardware=False)
         else:
             lacks_standbys = not self._standbys_suffice()
@@ -558,11 +563,6 @@ class Training:
         self._unsaved_since_s = progress.now_s
         if self._record:
             self._log(EventKind.LOADED)
-
-    def _goes_on_in_place(self) -> bool:
-        """Whether nothing but processes failed, for the first time since something was saved."""
-        in_place = self.rules.transient == "in-place" and not self._failed_since_restart
-        return in_place and self._restarts_since_save == 1
 
     def _standbys_suffice(self) -> bool:
         """Send standbys to the places of what still lacks one; whether there are as many."""
