@@ -29,10 +29,7 @@ from faultline.strategies.base import (
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.takeover.lost_stages import LostStages
 from faultline.strategies.takeover.rerouted_schedule import Techniques, rerouted_iteration
-from faultline.strategies.takeover.restarts import (
-    NOTHING_LEFT,
-    failures_until_nobody_is_left,
-)
+from faultline.strategies.takeover.restarts import NOTHING_LEFT, failures_until_nobody_is_left
 from pydantic import Field
 
 _PAPER = "ReCycle (Gandhi et al. 2024, arXiv 2405.14009)"
@@ -127,8 +124,7 @@ class Recycle(Strategy):
         self._newly.clear()
         if not interrupted:
             return Continue((), carried_on=tuple(missing), recovery=None)
-        recovery = self._recovery("take-over", list(self._swaps()))
-        self._plan = None
+        recovery, self._plan = self._recovery("take-over", list(self._swaps())), None
         again = dict.fromkeys(self._whole.members, 1)
         return Continue((), again, carried_on=tuple(missing), recovery=recovery)
 
@@ -172,8 +168,7 @@ class Recycle(Strategy):
         """Return what a change of hands needs: the ring of each stage it is about, and a chain."""
         rings = Communicators(max(1, len({move.of for move in moves})), 1 / self.shape.stages)
         chain = Communicators(1, 1 / self.groups)
-        expected = kind == "hand-back"
-        return Recovery(kind, (rings, chain), moves=tuple(moves), is_expected=expected)
+        return Recovery(kind, (rings, chain), moves=tuple(moves), is_expected=kind == "hand-back")
 
     def _step_plan(self) -> StepPlan:
         if min(self._left) == 0:
