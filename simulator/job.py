@@ -77,6 +77,8 @@ class Work:
         What a step takes without parts of the network; needed where there are such failures.
     reactions : Reactions
         What is done about them.
+    approximation_loss : float
+        What an approximate gradient trains less than an exact one, as a share of it.
     """
 
     groups: int
@@ -99,6 +101,7 @@ class Work:
     disturbances: Disturbances | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)
     reactions: Reactions = field(default_factory=Reactions)
+    approximation_loss: float = 0.0
 
     def times_without(self, switches: Sequence[str]) -> MemberTimes | None:
         """Return what a step of some groups takes without some switches."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.job import Work
 from faultline.simulator.phases import AllReduce, Compute
+from faultline.simulator.progress import Batches
 from faultline.strategies.base import StepPlan
 
 
@@ -28,8 +29,8 @@ class StepPhases:
         The phases.
     types : int
         Shard types that each member computes.
-    share : float
-        Share of a full batch that the step trains.
+    batches : Batches
+        What the step trains.
     down : int
         Groups that take no part.
     nominal_s : float
@@ -40,13 +41,13 @@ class StepPhases:
 
     __slots__ = (
         "all_reduce",
+        "batches",
         "compute",
         "degraded_s",
         "down",
         "nominal_s",
         "raised_power_s",
         "redundancy_s",
-        "share",
         "types",
         "useful_s",
     )
@@ -64,12 +65,12 @@ class StepPhases:
             plan.members, plan.stacks, plan.stack_size, None, pace * (1 + twice), without, slow
         )
         self.all_reduce = AllReduce(plan.members, without, slow)
-        self.share = plan.batch_share
+        self.batches = Batches.of(plan, work.approximation_loss)
         self.types = plan.stacks * plan.stack_size
         unhurt_s = self.types * work.compute_s
         self.nominal_s = unhurt_s * pace * (1 + twice) * slow.slowest
         self.raised_power_s = (plan.power - 1.0) * self.nominal_s
-        self.useful_s = work.compute_s * plan.batch_share
+        self.useful_s = work.compute_s * self.batches.trained
         validation_s = unhurt_s * twice
         self.redundancy_s = unhurt_s - work.compute_s + validation_s
         self.degraded_s = self.nominal_s - unhurt_s + (work.compute_s - self.useful_s)

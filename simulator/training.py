@@ -33,7 +33,7 @@ from faultline.simulator.phases import (
     Saves,
     Stall,
 )
-from faultline.simulator.progress import Progress
+from faultline.simulator.progress import Batches, Progress
 from faultline.simulator.snapshots import Saved, Shelf
 from faultline.simulator.spare_pool import SparePool
 from faultline.simulator.step_phases import StepPhases
@@ -144,9 +144,9 @@ class Training:
             if progress.completed_steps <= self._loaded.steps:
                 # It was saved already, and is done once more: it counts as it did.
                 progress.ledger.take_back(self._loaded.booked)
-                progress.completed_batches += self._loaded.last_share
+                progress.completed = progress.completed.plus(1, self._loaded.last)
             else:
-                progress.completed_batches += play.share
+                progress.completed = progress.completed.plus(1, play.batches)
             if self._record:
                 self._log(EventKind.STEP, stacks=self._plan.stacks)
             yield from self._save_what_is_due(play.down)
@@ -234,7 +234,7 @@ class Training:
         self._reduced(outcome.all_reduce_s, play.all_reduce.slow)
         progress.now_s = outcome.now_s
         progress.completed_steps += outcome.steps
-        progress.completed_batches += outcome.steps * play.share
+        progress.completed = progress.completed.plus(outcome.steps, play.batches)
         if outcome.saves:
             progress.seconds["checkpoint"] += outcome.save_s
             self._saved_now(outcome.saves)
@@ -265,10 +265,11 @@ class Training:
         until_s = min(until_s, self._limit_s, self._hits.next_repair_s)
         until_s = min(until_s, self._conditions.next_change_s)
         batches_left = self.work.steps - _ROUNDING - progress.completed_batches
-        at_most = min(due_step - done, ceil(batches_left / play.share))
+        steps_left = ceil(batches_left / play.batches.trained)
+        at_most = min(due_step - done, steps_left)
         if at_most < 1 or until_s <= now_s:
             return None
-        saves = self._saves_on_the_way(play, int(at_most), ceil(batches_left / play.share))
+        saves = self._saves_on_the_way(play, int(at_most), steps_left)
         return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s, saves)
 
     def _saves_on_the_way(self, play: StepPhases, first: int, steps_left: int) -> Saves | None:
@@ -310,11 +311,11 @@ class Training:
 
     def _state(self, now_s: float) -> Saved:
         """Return what there is to save at this moment."""
-        progress, share = self.progress, self._plan.batch_share
+        progress = self.progress
         return Saved(
             progress.completed_steps,
-            progress.completed_batches,
-            share,
+            progress.completed,
+            Batches.of(self._plan, self.work.approximation_loss),
             now_s,
             progress.ledger.mark(),
         )
@@ -332,7 +333,7 @@ class Training:
 
     def _reduced(self, duration_s: float, slow: Slowdown = UNDISTURBED) -> None:
         """Book a good all-reduce: useful as far as it is of a full batch, and nothing is slow."""
-        share = self._plan.batch_share / slow.collective
+        share = Batches.of(self._plan, self.work.approximation_loss).trained / slow.collective
         self.progress.seconds["all_reduce"] += duration_s * share
         if share < 1.0:
             self.progress.seconds["degraded"] += duration_s * (1.0 - share)
@@ -553,7 +554,7 @@ class Training:
         self._loaded = found
         redone = self.rules.resume == "redo" and found is self._saved and found.steps > 0
         progress.completed_steps = found.steps - 1 if redone else found.steps
-        progress.completed_batches = found.batches - (found.last_share if redone else 0.0)
+        progress.completed = found.batches.plus(-1 if redone else 0, found.last)
         if duration_s is None:
             yield from self._await_storage("load")
         self._spend("load", (yield Load(strategy.plan().members, duration_s)))

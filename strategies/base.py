@@ -28,6 +28,14 @@ from faultline.strategies.recovery import RESTART, RESTART_AS_IS, SHRINK, Recove
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 
+class Task(NamedTuple):
+    """A stage of a group, and the node of the group that does it, all by number."""
+
+    group: int
+    stage: int
+    node: int
+
+
 @dataclass(frozen=True, slots=True)
 class StepPlan:
     """What the next steps look like, until a failure changes it.
@@ -46,6 +54,12 @@ class StepPlan:
         Share of a full batch that the members train in a step.
     power : float
         Mean power of all the job's GPUs while they compute, over their rating.
+    approximate : tuple of Task
+        Stages whose gradients are approximate, and who does them.
+    stages : int
+        Stages of a group.
+    idle : tuple of int
+        Members that train nothing of the batch, in ascending order.
     """
 
     members: tuple[int, ...]
@@ -54,6 +68,16 @@ class StepPlan:
     pace: float = 1.0
     batch_share: float = 1.0
     power: float = 1.0
+    approximate: tuple[Task, ...] = ()
+    stages: int = 1
+    idle: tuple[int, ...] = ()
+
+    @property
+    def approximate_share(self) -> float:
+        """Share of the gradients of stages that are approximate."""
+        if not self.approximate:
+            return 0.0
+        return len(self.approximate) / (self.stages * (len(self.members) - len(self.idle)))
 
 
 class Hit(NamedTuple):

@@ -13,7 +13,8 @@ and it takes part again as soon as nodes of it are back. When all idle the job r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ from faultline.strategies.base import (
     StepPlan,
     Strategy,
     StrategyOptions,
+    Task,
     Verdict,
     WipeOut,
 )
@@ -156,12 +158,31 @@ class Mecefo(Strategy):
         if not working:
             return NOTHING_LEFT
         self._most_held = max(self._most_held, *(max(self.tasks(group)) for group in working))
+        techniques = self._options.techniques
+        approximates = techniques.skip_attention or techniques.low_rank is not None
+        hit = [group for group in working if approximates and self._lost.of(group)]
         return StepPlan(
             self._whole.members,
             1,
             pace=max(map(self._slowdown, working)),
             batch_share=len(working) / self.groups,
+            approximate=tuple(task for group in hit for task in self._shared_nodes(group)),
+            stages=self.shape.stages,
+            idle=tuple(group for group in range(self.groups) if group not in working),
         )
+
+    def _shared_nodes(self, group: int) -> Iterator[Task]:
+        """Return the stages whose nodes do others, too."""
+        stages = range(self.shape.stages)
+        nodes = [self._carrier(group, stage) for stage in stages]
+        if self._options.takes_over == "rebalanced":
+            live = (stage for stage in stages if stage not in self._lost.of(group))
+            dealt = zip(live, self.tasks(group), strict=True)
+            nodes = [node for node, tasks in dealt for _ in range(tasks)]
+        tasks_of = Counter(nodes)
+        for stage, node in enumerate(nodes):
+            if tasks_of[node] > 1:
+                yield Task(group, stage, node)
 
     def _slowdown(self, group: int) -> float:
         """Return the time of a pipeline over that of a sound one.

@@ -204,6 +204,7 @@ class ResolvedJob:
             ),
             detours,
             reactions_of(self.scenario),
+            self.scenario.strategy.approximation_loss,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 

@@ -183,6 +183,15 @@ def _own_version() -> str:
     return version("faultline")
 
 
+def _same_tokens(run: PlayedRun) -> dict[str, float]:
+    """Return what a run that charges approximate gradients would say if it did not."""
+    samples = run.progress.completed.samples
+    if not run.job.scenario.strategy.approximation_loss or not samples:
+        return {}
+    ratio = run.progress.now_s / (samples * run.full_batch_s)
+    return {"completed_steps": samples, "time_to_train_ratio": ratio}
+
+
 _STEPS = {"unit": "steps", "shown_unit": "steps"}
 
 _DEFINED = (
@@ -349,6 +358,14 @@ _DEFINED = (
         "checkpoints; infinite where no step was done",
         "lower",
         value=lambda run: run.progress.now_s / run.ideal_s if run.ideal_s else float("inf"),
+    ),
+    Column(
+        "same_tokens.",
+        "number",
+        "as many tokens:",
+        "where approximate gradients are charged, the same for as many tokens, not for the same "
+        "loss: full batches of samples, and the time-to-train ratio of these",
+        value=_same_tokens,
     ),
     _share(
         "availability",

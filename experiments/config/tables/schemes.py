@@ -31,6 +31,15 @@ class _StrategyTable(RegisteredTable):
         "derived: least normalised time to train J(r), Lee et al. 2026 (SPARe)",
         100_000,
     )
+    approximation_loss: float = key(
+        0.0,
+        "What an approximate gradient of a stage trains less than an exact one, as a share of it: "
+        "job.steps are then as many exact steps as would reach the same loss.",
+        "choice: not charged, as in published throughputs; measured for MeCeFO by faultline "
+        "reproduce mecefo-convergence",
+        "1",
+        between=(0, 0.999),
+    )
 
 
 if TYPE_CHECKING:
