@@ -26,6 +26,7 @@ FailureWhileWaiting = Literal["surfaces", "absorbed"]
 Resume = Literal["redo", "after"]
 FailedWriter = Literal["skips", "replaced"]
 Rejoin = Literal["at-restart", "at-checkpoint"]
+Transient = Literal["replaced", "in-place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Work:
         Which hosts the groups are on; needed where there are tiers.
     standbys : int
         Machines that stand by to take the places of those that fail, beside those of the job.
+    replenish_s : float
+        Seconds until there is another in the place of a standby that was used.
     standby_s : float
         Seconds until one is in its place.
     standby_lives : callable or None
@@ -91,6 +94,7 @@ class Work:
     tiers: tuple[Tier, ...] = ()
     layout: JobLayout | None = None
     standbys: int = 0
+    replenish_s: float = 0.0
     standby_s: float = 0.0
     standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
     member_times: MemberTimes | None = field(default=None, compare=False)
@@ -147,6 +151,8 @@ class Rules:
     rejoin : {"at-restart", "at-checkpoint"}
         When groups that were dropped come back: with a global restart only, or at the first
         checkpoint or snapshot after their repair.
+    transient : {"replaced", "in-place"}
+        Whether a restart after failures of software alone finds other machines, too.
     """
 
     clock: ClockRule
@@ -160,6 +166,7 @@ class Rules:
     resume: Resume
     failed_writer: FailedWriter
     rejoin: Rejoin = "at-restart"
+    transient: Transient = "replaced"
 
 
 @dataclass(frozen=True, slots=True)

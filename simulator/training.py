@@ -7,6 +7,7 @@ nor SimGrid: it yields phases and is sent back what became of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from math import ceil, inf
 
 from faultline.simulator.background import Write
@@ -85,8 +86,9 @@ class Training:
         self._unsaved_since_s = 0.0
         self._spares = SparePool(work.spare_groups, work.repair_s)
         lives = work.standby_lives
-        self._standbys = SparePool(work.standbys, work.repair_s, lives() if lives else None)
+        self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
         self._failed_since_restart = 0
+        self._processes_failed = False
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
         self._conditions = Conditions(work.disturbances)
@@ -343,17 +345,22 @@ class Training:
             self._spend("detection", outcome)
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
-            standbys = 0
+            broken, standbys, told = len(outcome.missing), 0, outcome
+            in_place = self.rules.transient == "in-place"
+            if self._hits.counts or in_place:
+                told = yield Inquiry(outcome.missing)
+            if in_place:
+                broken = sum(failure.kind != "software" for failure in told.struck)
             if self._hits.counts or self.rules.rejoin == "at-checkpoint":
-                standbys = self._send_standbys(len(outcome.missing))
+                standbys = self._send_standbys(broken)
                 self._standbys.bring(standbys, progress.now_s)
             if self._hits.counts:
-                told = yield Inquiry(outcome.missing)
                 self._hits.strike(outcome.missing, told.struck, progress.now_s, standbys)
             verdict = self._contract.verdict(outcome.missing)
             progress.states_refused = self.strategy.states_refused
-            self._failed_since_restart += len(outcome.missing) - standbys
+            self._failed_since_restart += broken - standbys
             if isinstance(verdict, WipeOut):
+                self._processes_failed = in_place and not self._failed_since_restart
                 return False
             # Whoever stays though missing is missed again.
             self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
@@ -381,6 +388,9 @@ class Training:
         carried_on: tuple[int, ...] = (),
     ) -> Generator[Phase, Outcome, None]:
         """Let all wait for what a failure, or a repair, needs short of a restart."""
+        if recovery and recovery.replaces_hardware:
+            suffice = self._standbys_suffice() and self.work.standbys > 0
+            recovery = recovery if suffice else recovery.without_standbys()
         members = self.strategy.plan().members
         outcome = yield Reconfigure(members, dropped, carried_on, recovery, self._asks)
         self._spend("reconfigure", outcome)
@@ -509,7 +519,14 @@ class Training:
         if len(members) < self.work.groups:
             absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
-        lacks_standbys, needed = not self._standbys_suffice(), strategy.restart_recovery()
+        lacks_standbys, needed = False, strategy.restart_recovery()
+        # For the first time since something was saved.
+        in_place = self._processes_failed and self._restarts_since_save == 1
+        self._processes_failed = False
+        if in_place:
+            needed = replace(needed, replaces_hardware=False)
+        else:
+            lacks_standbys = not self._standbys_suffice()
         outcome = yield Restart(self.work.groups, absent, self._asks, lacks_standbys, needed)
         self._spend("restart", outcome)
         self._hits.note(outcome.struck)

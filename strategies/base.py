@@ -351,11 +351,3 @@ class Strategy(ABC):
     def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
         """Return whether it can be built so: by default with what is worth considering."""
         return redundancy in cls.redundancies(groups, options)
-
-    @classmethod
-    def best_redundancy(cls, groups: int, options: StrategyOptions, costs: Costs) -> int:
-        """Return the redundancy with the least closed-form time to train, J(r)."""
-        return min(
-            cls.redundancies(groups, options),
-            key=lambda r: cls(groups, r, options).normalised_time_to_train(costs),
-        )

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.experiments.config.model_numbers import model_flop_utilisation
-from faultline.experiments.job.durations import standbys_of
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS
@@ -72,7 +71,7 @@ class PlayedRun:
         job, rejoin = scenario.job, scenario.rejoin
         spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
         gpus = job.gpus_of_group * (job.groups + spare)
-        gpus += standbys_of(scenario) * job_layout(scenario).gpus_per_host
+        gpus += self.job.standbys * job_layout(scenario).gpus_per_host
         return gpus * self.progress.now_s / 3600.0
 
     @property

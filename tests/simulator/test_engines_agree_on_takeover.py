@@ -27,6 +27,7 @@ OPTIONS = {
     "bamboo": ["strategy.name=bamboo"],
     "bamboo, overloaded": ["strategy.name=bamboo", "strategy.bamboo.overloaded_share=1"],
     "oobleck": ["strategy.name=oobleck"],
+    "recycle": ["strategy.name=recycle", "model.pipeline=2", "rejoin.repair_s=80"],
     "varuna": [
         "strategy.name=varuna",
         "job.steps=20",
