@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -112,11 +113,12 @@ def gradient_errors(cell: ErrorCell) -> list[dict[str, Any]]:
     text, counts = batches.of(cell.steps + 1, exact)
     only = counts * np.eye(GROUPS, dtype=np.float32)[0][:, None]
 
-    def of(counts: Any, taken: Any) -> Any:
+    def of(weights: Any, text: Any, counts: Any, taken: Any) -> Any:
         take_over = None if taken is None else TakeOver(taken[0], True, taken[1])
-        return gradients(weights[cell.steps], text, shape.heads, counts, take_over)[1]
+        return gradients(weights, text, shape.heads, counts, take_over)[1]
 
-    find, rows = jax.jit(of), []
+    # Not constants: a compiler would work them out.
+    find, rows = partial(jax.jit(of), weights[cell.steps], text), []
     for share in (8, 4, 2):
         techniques = Techniques(True, False, LowRank(shape.hidden // share, 10**9))
         settings = Settings(shape, GROUPS, 8, cell.steps, techniques)

@@ -205,10 +205,11 @@ def train(settings: Settings, plans: Sequence[StepPlan], seed: int) -> Course:
     compiled, look = jax.jit(step_of), jax.jit(_looking(settings.shape, with_gradient=not adam))
     batches, projections = Batches(settings, seed), Projections(settings)
     course, approximate, missing = Course([], [], [], [], [], [], weights), 0.0, 0.0
+    held_out = held_out_text(settings.shape.sequence_tokens)
     looks = set(np.linspace(0, settings.steps, settings.evaluations + 1).astype(int))
     for step in range(len(plans) + 1):
         if step in looks:
-            loss, norm = look(weights)
+            loss, norm = look(weights, *held_out)
             course.steps.append(step)
             course.samples.append(batches.given)
             course.held_out.append(float(loss))
@@ -262,10 +263,9 @@ def adamw(
 
 
 def _looking(shape: Dimensions, *, with_gradient: bool) -> Any:
-    """Return a function of weights: loss on held-out text, and the squared norm of its gradient."""
+    """Return a function of weights and text: loss, and the squared norm of its gradient."""
 
-    def look(weights: Weights) -> tuple[Array, Array]:
-        text, counts = held_out_text(shape.sequence_tokens)
+    def look(weights: Weights, text: Array, counts: Array) -> tuple[Array, Array]:
         if not with_gradient:
             return losses(weights, text, shape.heads).mean(), jnp.zeros(())
         loss, found = gradients(weights, text, shape.heads, counts)
