@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,10 +11,14 @@ from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.network_outages import NetworkOutages
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.phases import AllReduce, Compute
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
+from faultline.strategies.base import StepPlan
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.protection.tier import Tier
 from faultline.strategies.recovery import Recovery
+from faultline.strategies.step_shares import Pipeline
 
 Detection = Literal["all-reduce", "watchdog"]
 FailureInAllReduce = Literal["next-step", "fails-it"]
@@ -65,7 +69,8 @@ class Work:
     network_outages : NetworkOutages or None
         When switches are down around which there is a way.
     detour_times : DetourTimes or None
-        What a step takes meanwhile; needed where there are such outages.
+        What a step takes meanwhile, or where groups do not do what they do in an undisturbed step;
+        None where steps are not played on the platform.
     """
 
     groups: int
@@ -85,19 +90,48 @@ class Work:
     network_outages: NetworkOutages | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)
 
-    def times_without(self, switches: Sequence[str]) -> MemberTimes | None:
-        """Return what a step of some groups takes without some switches."""
-        if not switches:
-            return self.member_times
-        assert self.detour_times is not None
-        return self.detour_times(switches)
+    def pace_of(
+        self,
+        plan: StepPlan,
+        without: Sequence[str] = (),
+        patched: Collection[int] | None = None,
+    ) -> float:
+        """Return how long a step computes, over `compute_s` for each shard type.
 
-    def pace_of(self, members: Sequence[int], without: Sequence[str] = ()) -> float:
-        """Return how long members compute without some switches, over `compute_s`."""
-        times = self.times_without(without)
+        Played on the platform where that is known to differ.
+
+        Parameters
+        ----------
+        plan : StepPlan
+            The step.
+        without : sequence of str
+            Switches that are down.
+        patched : collection of int, optional
+            Groups that compute one stack of it; by default all members compute all.
+        """
+        rounds = plan.stacks if patched is None else 1
+        types = rounds * plan.stack_size
+        times = self._times(without, plan.pipelines, more=types > 1)
+        members = plan.members if patched is None else tuple(sorted(patched))
         if times is None or not members:
-            return 1.0
-        return times.passes_s(members) / self.compute_s
+            return plan.pace
+        pipelines = tuple(one for one in plan.pipelines if one.group in members)
+        shares = StepShares(members, pipelines, plan.stack_size)
+        played = times.passes_s(shares, rounds) / (types * self.compute_s)
+        return played if plan.pipelines else plan.pace * played
+
+    def sync_s(self, phase: Compute | AllReduce) -> float | None:
+        """Return the time of an all-reduce, in seconds; None where the number of members says."""
+        times = self._times(phase.without, phase.pipelines)
+        shares = StepShares(phase.members, phase.pipelines)
+        return None if times is None else times.sync_s(shares)
+
+    def _times(
+        self, without: Sequence[str], pipelines: Sequence[Pipeline], *, more: bool = False
+    ) -> MemberTimes | None:
+        if self.detour_times is not None and (without or pipelines or more):
+            return self.detour_times(without)
+        return self.member_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +225,10 @@ class Job:
     failures: FailureModel
     seed: int
 
-    def all_reduce_s(self, members: Sequence[int], without: Sequence[str] = ()) -> float:
-        """Return the time of an all-reduce of members without some switches, in seconds."""
-        exact = self.work.times_without(without)
-        return self.durations.all_reduce_s(len(members)) if exact is None else exact.sync_s(members)
+    def all_reduce_s(self, phase: Compute | AllReduce) -> float:
+        """Return the time of an all-reduce of the members of a phase, in seconds."""
+        exact = self.work.sync_s(phase)
+        return self.durations.all_reduce_s(len(phase.members)) if exact is None else exact
 
     def moves(self, recovery: Recovery) -> bool:
         """Return whether state moves in a recovery: not where its time is stated."""

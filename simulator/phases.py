@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from faultline.simulator.failures.failure import Failure
 from faultline.strategies.recovery import SHRINK, Recovery
+from faultline.strategies.step_shares import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Compute:
         Factor on all compute times.
     without : tuple of str
         Switches that are down, around which there is a way.
+    pipelines : tuple of Pipeline
+        Those of members that are not as in an undisturbed step.
     """
 
     members: tuple[int, ...]
@@ -40,6 +43,7 @@ class Compute:
     patch: Mapping[int, int] | None = None
     pace: float = 1.0
     without: tuple[str, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
 
 
 class Saves(NamedTuple):
@@ -101,6 +105,7 @@ class AllReduce:
 
     members: tuple[int, ...]
     without: tuple[str, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class ReplayEngine:
                 return outcome
         groups, stacks = len(compute.members), compute.stacks
         size = compute.stack_size * compute.pace
-        whole_s = self._job.all_reduce_s(compute.members, compute.without)
+        whole_s = self._job.all_reduce_s(compute)
         failure_s = self._upcoming[0][0] if self._upcoming else inf
         # A failure that comes this long after a step began does not touch its compute; and, where
         # all-reduces fail, with the second time on top nothing of it.
@@ -127,7 +127,7 @@ class ReplayEngine:
         """Play rounds of steps and a checkpoint, as long as none can be touched by a failure."""
         compute, pace, now_s = phase.compute, self._pace, self.now_s
         size, stacks = compute.stack_size * compute.pace, compute.stacks
-        whole_s = self._job.all_reduce_s(compute.members, compute.without)
+        whole_s = self._job.all_reduce_s(compute)
         save_s = self._job.durations.save_s
         longest_s = pace.longest_s(stacks) * size + whole_s
         nominal_s = pace.nominal_s(stacks) * size + whole_s
@@ -161,7 +161,7 @@ class ReplayEngine:
             groups, size = len(compute.members), compute.stack_size * compute.pace
             slowest_s = self._pace.slowest_ahead_s(groups, compute.stacks, likely)
             self._ahead_of, self._ahead_from, place = compute, self._pace.drawn, 0
-            whole_s = self._job.all_reduce_s(compute.members, compute.without)
+            whole_s = self._job.all_reduce_s(compute)
             self._ahead_s = np.full(2 * len(slowest_s) + 1, whole_s)
             np.multiply(slowest_s, size, out=self._ahead_s[1::2])
         # The end of the step before is where the next one begins.
@@ -232,7 +232,7 @@ class ReplayEngine:
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
         job, start_s = self._job, self.now_s
-        whole_s = job.all_reduce_s(phase.members, phase.without)
+        whole_s = job.all_reduce_s(phase)
         lacked_from_start = bool(self._down)
         if self._fails_in_all_reduce:
             lacked_from_start |= self._fall_until(start_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from faultline.simulator.job import Work
 from faultline.simulator.phases import AllReduce, Compute
 from faultline.strategies.base import StepPlan
@@ -46,9 +48,11 @@ class StepPhases:
     )
 
     def __init__(self, plan: StepPlan, work: Work, without: tuple[str, ...] = ()) -> None:
-        pace = plan.pace * work.pace_of(plan.members, without)
-        self.compute = Compute(plan.members, plan.stacks, plan.stack_size, None, pace, without)
-        self.all_reduce = AllReduce(plan.members, without)
+        pace = work.pace_of(plan, without)
+        self.compute = Compute(
+            plan.members, plan.stacks, plan.stack_size, None, pace, without, plan.pipelines
+        )
+        self.all_reduce = AllReduce(plan.members, without, plan.pipelines)
         self.share = plan.batch_share
         self.types = plan.stacks * plan.stack_size
         unhurt_s = self.types * work.compute_s
@@ -57,3 +61,11 @@ class StepPhases:
         self.redundancy_s = unhurt_s - work.compute_s
         self.degraded_s = (self.nominal_s - unhurt_s) + (work.compute_s - self.useful_s)
         self.down = work.groups - len(plan.members)
+
+
+def patch_compute(
+    plan: StepPlan, patch: Mapping[int, int], work: Work, without: tuple[str, ...]
+) -> Compute:
+    """Return what some groups compute once more, given the stacks of each."""
+    pace = work.pace_of(plan, without, patch)
+    return Compute(plan.members, 0, plan.stack_size, patch, pace, without, plan.pipelines)

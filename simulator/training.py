@@ -16,7 +16,6 @@ from faultline.simulator.memory import Memory
 from faultline.simulator.network_outages import Detours
 from faultline.simulator.phases import (
     AllReduce,
-    Compute,
     Inquiry,
     Load,
     Outcome,
@@ -32,7 +31,7 @@ from faultline.simulator.phases import (
 from faultline.simulator.progress import Progress
 from faultline.simulator.snapshots import Saved
 from faultline.simulator.spare_pool import SparePool
-from faultline.simulator.step_phases import StepPhases
+from faultline.simulator.step_phases import StepPhases, patch_compute
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Continue, Strategy, WipeOut
 from faultline.strategies.recovery import Recovery, rejoining
@@ -271,7 +270,7 @@ class Training:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
                 return True
-            outcome = yield AllReduce(plan.members, self._detours.without)
+            outcome = yield AllReduce(plan.members, self._detours.without, plan.pipelines)
             if not outcome.missing:
                 self._reduced(outcome.now_s - progress.now_s)
                 progress.now_s = outcome.now_s
@@ -304,14 +303,7 @@ class Training:
                 stacks=plan.stacks,
                 moved_types=verdict.moved_types,
             )
-        outcome = yield Compute(
-            plan.members,
-            0,
-            plan.stack_size,
-            verdict.patch,
-            plan.pace * self.work.pace_of(plan.members, self._detours.without),
-            self._detours.without,
-        )
+        outcome = yield patch_compute(plan, verdict.patch, self.work, self._detours.without)
         self._spend("patch_compute", outcome)
 
     def _save(self) -> Generator[Phase, Outcome, bool]:

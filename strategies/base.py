@@ -25,6 +25,7 @@ from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.recovery import RESTART, RESTART_AS_IS, SHRINK, Recovery, RecoveryKind
+from faultline.strategies.step_shares import Pipeline
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 
@@ -44,6 +45,10 @@ class StepPlan:
         Compute time of the slowest member over that of a sound one; the others wait for it.
     batch_share : float
         Share of a full batch that the members train in a step.
+    pipelines : tuple of Pipeline
+        What each of some members does that differs from an undisturbed step, by group in ascending
+        order. Where steps are played on the platform, it says how long that takes, instead of
+        `pace`.
     """
 
     members: tuple[int, ...]
@@ -51,6 +56,7 @@ class StepPlan:
     stack_size: int = 1
     pace: float = 1.0
     batch_share: float = 1.0
+    pipelines: tuple[Pipeline, ...] = ()
 
 
 class Hit(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file
 from faultline.platforms.outages import adapters_without
 from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.simulator.simgrid_engine.step_timing import KeptTimer, StepTime
 
 # Raise it when the same step would be played otherwise.
-_PLAY_VERSION = 1
+_PLAY_VERSION = 2
 
 
 def is_played(scenario: Scenario) -> bool:
@@ -63,7 +64,7 @@ def step_time_of(scenario: Scenario) -> StepTime | None:
 
 @dataclass(frozen=True)
 class PlayedMemberTimes:
-    """What a step takes by the groups that take part: each set of them is played once.
+    """What a step takes by who takes part, and with what: each such step is played once.
 
     Attributes
     ----------
@@ -78,25 +79,44 @@ class PlayedMemberTimes:
     platform: Path
     step: PlacedStep
     without: tuple[str, ...] = ()
-    _known: dict[tuple[int, ...], StepTime] = field(
+    _known: dict[StepShares, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def passes_s(self, members: Sequence[int]) -> float:
-        """Return the time until the slowest member has computed its micro-batches, in seconds."""
-        return self._of(members).passes_s
+    def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
+        """Return the time until the slowest has computed its share so many times, in seconds."""
+        pattern = self.step.pattern
+        if self._is_even:
+            # Whoever else there is takes as long as ever.
+            shares = shares.anywhere(self._groups)._replace(members=tuple(range(self._groups)))
+        if not any(pattern.hidden_gradient_bytes) and not any(pattern.hidden_weight_bytes):
+            return rounds * self._of(shares).passes_s
+        return sum(self._of(shares.of_round(each, rounds)).passes_s for each in range(rounds))
 
-    def sync_s(self, members: Sequence[int]) -> float:
+    def sync_s(self, shares: StepShares) -> float:
         """Return the time of what follows, in seconds."""
-        return self._of(members).sync_s
+        return self._of(shares.anywhere(self._groups) if self._is_even else shares).sync_s
 
-    def _of(self, members: Sequence[int]) -> StepTime:
-        groups = tuple(members)
-        if groups not in self._known:
+    @property
+    def _groups(self) -> int:
+        return self.step.pattern.data // self.step.pattern.context
+
+    @cached_property
+    def _is_even(self) -> bool:
+        return not self.without and self._of(StepShares(tuple(range(self._groups)))).is_even
+
+    def _of(self, shares: StepShares) -> StepTime:
+        if shares not in self._known:
             changed_ns = self.platform.stat().st_mtime_ns
-            step = self.step.of_groups(sorted(groups))
-            self._known[groups] = _step_time(self.platform, changed_ns, step, self.without)
-        return self._known[groups]
+            undisturbed = StepShares(tuple(range(self._groups)))
+            self._known[shares] = _step_time(
+                self.platform,
+                changed_ns,
+                self.step,
+                self.without,
+                None if shares == undisturbed else shares,
+            )
+        return self._known[shares]
 
 
 def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes | None:
@@ -141,7 +161,11 @@ def detour_times(scenario: Scenario) -> PlayedDetourTimes:
 
 @lru_cache(maxsize=64)
 def _step_time(
-    path: Path, changed_ns: int, step: PlacedStep, without: tuple[str, ...] = ()
+    path: Path,
+    changed_ns: int,
+    step: PlacedStep,
+    without: tuple[str, ...] = (),
+    shares: StepShares | None = None,
 ) -> StepTime:
     def believable(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
@@ -152,10 +176,11 @@ def _step_time(
 
     def play() -> StepTime:
         # A process that is forked from this one has no part in its timers.
-        shares = adapters_without(platform_at(path), without)
-        return _kept_timer(path, changed_ns, os.getpid())(step.hosts, step.pattern, shares)
+        bandwidths = adapters_without(platform_at(path), without)
+        timer = _kept_timer(path, changed_ns, os.getpid())
+        return timer(step.hosts, step.pattern, bandwidths, shares)
 
-    asked = [_PLAY_VERSION, repr(step), *without]
+    asked = [_PLAY_VERSION, repr(step), repr(shares), *without]
     try:
         with explaining_aborts(path):
             return cached(path, asked, play, believable)

@@ -10,6 +10,7 @@ from typing import Any
 import simgrid
 from faultline.simulator.compute_times import NEVER_SIGMAS
 from faultline.simulator.job import Job
+from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.phases import (
     AllReduce,
     Compute,
@@ -45,6 +46,7 @@ from faultline.simulator.simgrid_engine.rank import (
 )
 from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, transfer
 from faultline.simulator.simgrid_engine.traffic import Traffic
+from faultline.strategies.base import StepPlan
 from faultline.strategies.recovery import Recovery
 
 
@@ -115,13 +117,15 @@ class SimgridEngine:
 
     def _compute(self, phase: Compute) -> Outcome:
         if self._played_steps and self._is_regular(phase):
-            times = phase.stacks * phase.stack_size
+            times = phase.patch or dict.fromkeys(phase.members, phase.stacks)
             # Gradients that were to hide behind the last pass may last longer than that.
-            longest_s = times * phase.pace * self._job.work.compute_s
-            longest_s += self._job.all_reduce_s(phase.members, phase.without)
+            types = max(times.values()) * phase.stack_size
+            longest_s = types * phase.pace * self._job.work.compute_s
+            longest_s += self._job.all_reduce_s(phase)
             if self._is_quiet(phase.members, longest_s):
                 self._played_steps.do_without(phase.without)
-                self._played_steps.passes(phase.members, times)
+                shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
+                self._played_steps.passes(shares, times)
                 self._arrived = set(phase.members)
                 return Outcome(simgrid.Engine.clock)
         down = self.failure_injector.down
@@ -180,11 +184,10 @@ class SimgridEngine:
     def _is_regular(self, phase: Compute) -> bool:
         """Return whether every member takes whole micro-batches at the nominal pace."""
         work = self._job.work
-        return (
-            phase.patch is None
-            and not work.compute_jitter
-            and phase.pace == work.pace_of(phase.members, phase.without)
-        )
+        if phase.pipelines or work.compute_jitter:
+            return not work.compute_jitter
+        nominal = StepPlan(phase.members, phase.stacks, phase.stack_size)
+        return phase.pace == work.pace_of(nominal, phase.without, phase.patch)
 
     def _is_quiet(self, members: Sequence[int], duration_s: float) -> bool:
         """Return whether nothing disturbs members for so long: no failure, no write beside them."""
@@ -224,11 +227,11 @@ class SimgridEngine:
         rules, members = self._job.rules, phase.members
         fails_within = rules.failure_in_all_reduce == "fails-it"
         start_s = simgrid.Engine.clock
-        whole_s = self._job.all_reduce_s(members, phase.without)
+        whole_s = self._job.all_reduce_s(phase)
         absent = self._absent(members, fails_within)
         if self._played_steps and not absent and self._is_quiet(members, whole_s):
             self._played_steps.do_without(phase.without)
-            self._played_steps.sync(members)
+            self._played_steps.sync(StepShares(phase.members, phase.pipelines))
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
             shows_s = start_s + rules.watchdog_s

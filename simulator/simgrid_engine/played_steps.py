@@ -7,21 +7,26 @@ step is played like this only if no failure can fall into it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
+from weakref import WeakValueDictionary
 
-import simgrid
 from faultline.platforms.outages import adapters_without
 from faultline.platforms.xml_reader import read_platform
-from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph, sync_graph
+from faultline.simulator.pattern.activity_graph import Fold, passes_graph
 from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
 from faultline.simulator.simgrid_engine.narrowing import narrowed
 from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
 
 _KEPT = 4
-"""Sets of members for which the exchange of gradients is kept; each is a task a GPU."""
+"""Steps of different shares whose graphs are kept; each is a task a GPU, or many."""
+
+Built = TypeVar("Built")
 
 
 class PlayedSteps:
@@ -39,13 +44,16 @@ class PlayedSteps:
         self._platform = platform
         self._narrowing = ExitStack()
         self._without: Sequence[str] = ()
-        self._pattern = step.pattern
+        self._step = step
         self._hosts = hosts_of_ranks(step.hosts)
+        self._groups = step.pattern.data // step.pattern.context
+        self._passes: OrderedDict[StepShares, dict[int, GraphPlayer]] = OrderedDict()
+        self._players: WeakValueDictionary[object, GraphPlayer] = WeakValueDictionary()
+        self._syncs: OrderedDict[StepShares, GraphPlayer] = OrderedDict()
         # Built here, before there are actors: within one, each task costs switches of threads.
-        groups = range(self._pattern.data // self._pattern.context)
-        self._passes = {group: self._passes_of(group) for group in groups}
-        everybody = tuple(groups)
-        self._syncs = OrderedDict({everybody: self._sync_of(everybody)})
+        everybody = StepShares(tuple(range(self._groups)))
+        self._of_groups(everybody)
+        self._sync_of(everybody)
         self.activities = 0
 
     def do_without(self, switches: Sequence[str]) -> None:
@@ -57,40 +65,61 @@ class PlayedSteps:
         shares = adapters_without(read_platform(self._platform), switches)
         self._narrowing.enter_context(narrowed(shares))
 
-    def passes(self, groups: Sequence[int], times: int) -> None:
-        """Let groups take their micro-batches so many times; from within an actor."""
-        for _ in range(times):
-            players = [self._passes[group] for group in groups]
+    def passes(self, shares: StepShares, times: Mapping[int, int]) -> None:
+        """Let groups compute shard types, by group how often; from within an actor."""
+        most = max(times.values(), default=0)
+        for round_ in range(most):
+            teams = self._of_groups(shares.of_round(round_, most))
+            players = [player for group, player in teams.items() if times.get(group, 0) > round_]
             for player in players:
                 player.start()
             for player in players:
                 player.wait()
             self.activities += sum(map(len, players))
 
-    def sync(self, groups: Sequence[int]) -> None:
+    def sync(self, shares: StepShares) -> None:
         """Let groups exchange their gradients and step their optimizers; from within an actor."""
-        members = tuple(groups)
-        player = self._syncs.pop(members, None) or self._sync_of(members)
-        self._syncs[members] = player
-        if len(self._syncs) > _KEPT:
-            self._syncs.popitem(last=False)
+        player = self._sync_of(shares)
         player.start()
         player.wait()
         self.activities += len(player)
 
-    def _passes_of(self, group: int) -> GraphPlayer:
-        context = self._pattern.context
-        replicas = tuple(range(group * context, (group + 1) * context))
-        fold = Fold(replicas, tuple(range(self._pattern.tensor)))
-        return GraphPlayer(passes_graph(self._pattern, fold), self._hosts.__getitem__)
+    def _of_groups(self, shares: StepShares) -> dict[int, GraphPlayer]:
+        """Return the passes of each group that has any."""
 
-    def _sync_of(self, groups: tuple[int, ...]) -> GraphPlayer:
-        """Return the exchange between the replicas of some groups, numbered anew among them."""
-        context = self._pattern.context
-        replicas = [group * context + place for group in groups for place in range(context)]
-        pattern = self._pattern.of_replicas(len(replicas))
+        def build() -> dict[int, GraphPlayer]:
+            teams = Teams(self._step.pattern, shares)
+            return {team.group: self._of_team(teams, team) for team in teams.teams}
 
-        def host_of(rank: Rank) -> simgrid.Host:
-            return self._hosts[Rank(replicas[rank.replica], rank.stage, rank.position)]
+        return _kept(self._passes, shares, build)
 
-        return GraphPlayer(sync_graph(pattern, Fold.whole(pattern)), host_of)
+    def _of_team(self, teams: Teams, team: Team) -> GraphPlayer:
+        """Return the passes of a team, once for as long as anybody keeps them."""
+        hosts = teams.hosts(team, self._step.hosts)
+        key = team.pattern, tuple(tuple(map(tuple, stages)) for stages in hosts)
+        player = self._players.get(key)
+        if player is None:
+            fold = Fold(tuple(range(team.pattern.context)), tuple(range(team.pattern.tensor)))
+            graph = passes_graph(team.pattern, fold)
+            player = GraphPlayer(graph, hosts_of_ranks(hosts).__getitem__)
+            self._players[key] = player
+        return player
+
+    def _sync_of(self, shares: StepShares) -> GraphPlayer:
+        def build() -> GraphPlayer:
+            teams = Teams(self._step.pattern, shares)
+            graph = teams.sync(range(self._step.pattern.tensor))
+            return GraphPlayer(graph, self._hosts.__getitem__)
+
+        return _kept(self._syncs, shares, build)
+
+
+def _kept(
+    known: OrderedDict[StepShares, Built], shares: StepShares, build: Callable[[], Built]
+) -> Built:
+    """Return what was built before, or is built now; what was not asked for longest goes."""
+    built = known.pop(shares, None) or build()
+    known[shares] = built
+    if len(known) > _KEPT:
+        known.popitem(last=False)
+    return built

@@ -5,6 +5,7 @@ platform treats them alike: same speeds, and for each kind of message routes of 
 the same share of their narrowest link while everybody sends; into two where something else is on
 the links of their ring. A link that carries messages of several, of which fewer are played, is
 narrowed by as much. On a platform that is uneven anywhere on the way, everybody plays.
+Groups that a scheme has do something else are played besides, each as if the others were like it.
 """
 
 from __future__ import annotations
@@ -16,20 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from faultline.simulator.durations import SyncTime
-from faultline.simulator.pattern.activity_graph import (
-    ActivityGraph,
-    Fold,
-    Rank,
-    passes_graph,
-    sync_graph,
-)
+from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, Rank, passes_graph
 from faultline.simulator.pattern.step_pattern import StepPattern
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.teams import Hosts, Team, Teams
 from faultline.simulator.simgrid_engine.process import OwnProcess, in_a_fork, in_own_process
 
 if TYPE_CHECKING:
     import simgrid
-    from faultline.simulator.simgrid_engine.graph_player import Span
-    from faultline.simulator.simgrid_engine.placed_job import Hosts, PlacedJob
+    from faultline.simulator.simgrid_engine.graph_player import GraphPlayer, HostOf, Span
+    from faultline.simulator.simgrid_engine.placed_job import PlacedJob
 
 Result = TypeVar("Result")
 
@@ -92,7 +89,7 @@ class StepTime:
         return SyncTime(context, transfer_s, self.optimizer_s)
 
 
-Timer = Callable[["Hosts", StepPattern], StepTime]
+Timer = Callable[[Hosts, StepPattern], StepTime]
 """Times a step that GPU hosts play; by replica, stage and position."""
 
 
@@ -133,7 +130,13 @@ class KeptTimer:
     def __init__(self, platform: Path) -> None:
         self._process = OwnProcess(_keep_timer, (platform,), kept=True)
 
-    def __call__(self, hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
+    def __call__(
+        self,
+        hosts: Hosts,
+        pattern: StepPattern,
+        bandwidths: Mapping[str, float],
+        shares: StepShares | None = None,
+    ) -> StepTime:
         """Let SimGrid play a step, with a share of the bandwidth of some links.
 
         Raises
@@ -141,7 +144,7 @@ class KeptTimer:
         SimulationError
             If SimGrid aborts.
         """
-        return self._process.call(_time_kept, hosts, pattern, shares)
+        return self._process.call(_time_kept, hosts, pattern, bandwidths, shares)
 
 
 _KEPT: list[_StepTimer] = []
@@ -152,15 +155,25 @@ def _keep_timer(platform: Path) -> None:
     _KEPT.append(_timer_of(platform, folds=True))
 
 
-def _time_kept(hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
-    return in_a_fork(_time_narrowed, hosts, pattern, shares)
+def _time_kept(
+    hosts: Hosts,
+    pattern: StepPattern,
+    bandwidths: Mapping[str, float],
+    shares: StepShares | None,
+) -> StepTime:
+    return in_a_fork(_time_narrowed, hosts, pattern, bandwidths, shares)
 
 
-def _time_narrowed(hosts: Hosts, pattern: StepPattern, shares: Mapping[str, float]) -> StepTime:
+def _time_narrowed(
+    hosts: Hosts,
+    pattern: StepPattern,
+    bandwidths: Mapping[str, float],
+    shares: StepShares | None,
+) -> StepTime:
     from faultline.simulator.simgrid_engine.narrowing import narrowed
 
-    with narrowed(shares):
-        return _KEPT[0](hosts, pattern)
+    with narrowed(bandwidths):
+        return _KEPT[0](hosts, pattern, shares)
 
 
 def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[StepTime]:
@@ -186,62 +199,135 @@ class _StepTimer:
         self._engine, self._folds = engine, folds
         self._known: dict[tuple[object, ...], tuple[dict[str, float], int]] = {}
 
-    def __call__(self, hosts: Hosts, pattern: StepPattern) -> StepTime:
+    def __call__(
+        self, hosts: Hosts, pattern: StepPattern, shares: StepShares | None = None
+    ) -> StepTime:
         """Play the passes of a step, or what they follow from, and what comes behind them."""
-        from faultline.simulator.simgrid_engine.placed_job import PlacedJob
+        from faultline.simulator.simgrid_engine.placed_job import PlacedJob, hosts_of_ranks
 
-        cluster = PlacedJob(hosts, pattern)
-        whole = Fold.whole(pattern)
-        fold = cluster.fold() if self._folds else whole
-        watched = cluster.busiest(fold)
-        is_even = cluster.treats_replicas_alike()
-        synced = Fold(whole.replicas, fold.positions)
-        if fold != whole:
-            cluster.narrow(fold, synced)
-        played = _played_micro_batches(pattern) if fold != whole else (pattern.micro_batches,)
-        nothing = (0.0,) * pattern.pipeline
-        passes = []
-        for micro_batches in played:
-            alone = replace(
-                pattern,
-                micro_batches=micro_batches,
-                gradient_bytes=nothing,
-                optimizer_flop=nothing,
-            )
-            key = (alone, fold, tuple(tuple(map(tuple, stages)) for stages in hosts))
-            if key not in self._known:
-                seconds, spans, number = self._play(passes_graph(alone, fold), cluster, watched)
-                self._known[key] = _parts(seconds, spans), number
-            passes.append(self._known[key])
-        sync_s, sync_spans, activities = self._play(sync_graph(pattern, synced), cluster, watched)
-        cluster.widen()
-        *_, (kinds, _) = passes
-        # Every further round of micro-batches adds what the last one has added.
-        rounds = (pattern.micro_batches - played[-1]) / pattern.pipeline
-        if rounds:
-            (before, _), (after, _) = passes
-            kinds = {kind: part + rounds * (part - before[kind]) for kind, part in after.items()}
-        optimizer_s = _total(sync_spans, "optimizer")
+        context = pattern.context
+        everybody = tuple(range(pattern.data // context))
+        teams = Teams(pattern, shares or StepShares(everybody))
+        used = sorted({group for team in teams.teams for group, _ in team.nodes})
+        replicas = [group * context + place for group in used for place in range(context)]
+        cluster = PlacedJob(
+            [hosts[replica] for replica in replicas], replace(pattern, data=len(replicas))
+        )
+        folds = self._folds and cluster.is_even
+        passes = self._one_of_each(teams, hosts, cluster) if folds else self._all(teams, hosts)
+        longest = max(passes, key=lambda one: (one.passes_s, one.flop))
+        ends_s = max(one.passes_s + one.parts["gradient"] for one in passes)
+        kinds = longest.parts
+        synced = cluster.fold().positions if folds and len(teams.degrees) == 1 else None
+        positions = synced or tuple(range(pattern.tensor))
+        known = hosts_of_ranks(hosts)
+        every_replica = Fold(tuple(range(len(replicas))), positions)
+        with cluster.narrowed(("gradient",) if folds else (), every_replica):
+            graph = teams.sync(positions)
+            player = self._player(graph, known.__getitem__, teams.rank_of(longest.watched))
+            sync_s = player.play_alone(self._engine)
+        optimizer_s = _total(player.spans, "optimizer")
         return StepTime(
             kinds["compute"],
             kinds["tensor"],
             kinds["context"],
             kinds["pipeline"],
             kinds["bubble"],
-            kinds["gradient"] + sync_s - optimizer_s,
+            ends_s - longest.passes_s + sync_s - optimizer_s,
             optimizer_s,
-            activities + sum(number for _, number in passes),
-            is_even,
+            len(player) + sum(one.activities for one in passes),
+            cluster.treats_replicas_alike(),
         )
 
-    def _play(
-        self, graph: ActivityGraph, cluster: PlacedJob, watched: Rank
-    ) -> tuple[float, list[Span], int]:
-        """Return the seconds a graph takes, what the watched rank did, and its activities."""
+    def _one_of_each(self, teams: Teams, hosts: Hosts, cluster: PlacedJob) -> list[_Passes]:
+        """Return the passes of teams that stand for all that do the same."""
+        positions = cluster.fold().positions
+        kinds: dict[object, list[Team]] = {}
+        for team in teams.teams:
+            kinds.setdefault(team.kind, []).append(team)
+        passes = []
+        for team, *others in kinds.values():
+            own = tuple(range(team.pattern.context))
+            # Where gradients hide, one that has as much on its way in.
+            hides = team.pattern.data > len(own) == 1 and others
+            fold = Fold((0, 1) if hides else own, positions[: team.pattern.tensor], True)
+            passes.append(self._drawn_out(team, teams.hosts(team, hosts), fold, cluster))
+        return passes
+
+    def _drawn_out(self, team: Team, hosts: Hosts, fold: Fold, cluster: PlacedJob) -> _Passes:
+        """Return the passes of a team, of whose micro-batches some are played."""
+        from faultline.simulator.simgrid_engine.placed_job import MESSAGES, PlacedJob
+
+        here = PlacedJob(hosts, team.pattern, cluster)
+        watched = here.busiest(fold)
+        counts = _played_micro_batches(team.pattern)
+        results = []
+        for micro_batches in counts:
+            alone = replace(
+                team.pattern,
+                micro_batches=micro_batches,
+                optimizer_flop=(0.0,) * team.pattern.pipeline,
+            )
+            key = (alone, fold, tuple(tuple(map(tuple, stages)) for stages in hosts))
+            if key not in self._known:
+                with here.narrowed(MESSAGES, fold):
+                    player = self._player(passes_graph(alone, fold), here.host, watched)
+                    seconds = player.play_alone(self._engine)
+                self._known[key] = _parts(seconds, player.spans), len(player)
+            results.append(self._known[key])
+        *_, (kinds, _) = results
+        # Every further round of micro-batches adds what the last one has added.
+        rounds = (team.pattern.micro_batches - counts[-1]) / team.pattern.pipeline
+        if rounds:
+            (before, _), (after, _) = results
+            kinds = {kind: part + rounds * (part - before[kind]) for kind, part in after.items()}
+        flop = team.pattern.stage_flop[watched.stage]
+        return _Passes(kinds, (team, watched), flop, sum(number for _, number in results))
+
+    def _all(self, teams: Teams, hosts: Hosts) -> list[_Passes]:
+        """Return the passes of all teams, played at once by everybody."""
+        from faultline.simulator.simgrid_engine.placed_job import PlacedJob
+
+        begun_s = self._engine.clock
+        playing = []
+        for team in teams.teams:
+            here = PlacedJob(teams.hosts(team, hosts), team.pattern)
+            fold = Fold(tuple(range(team.pattern.context)), tuple(range(team.pattern.tensor)))
+            watched = here.busiest(fold)
+            player = self._player(passes_graph(team.pattern, fold), here.host, watched)
+            playing.append((team, watched, player))
+        for _, _, player in playing:
+            player.start()
+        self._engine.run()
+        return [
+            _Passes(
+                _parts(player.ended_s - begun_s, player.spans),
+                (team, watched),
+                team.pattern.stage_flop[watched.stage],
+                len(player),
+            )
+            for team, watched, player in playing
+        ]
+
+    @staticmethod
+    def _player(graph: ActivityGraph, host_of: HostOf, watched: Rank) -> GraphPlayer:
         from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
 
-        player = GraphPlayer(graph, cluster.host, watched)
-        return player.play_alone(self._engine), player.spans, len(player)
+        return GraphPlayer(graph, host_of, watched)
+
+
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """The passes of a team: their seconds by kind, whose they are, and what it took to know."""
+
+    parts: dict[str, float]
+    watched: tuple[Team, Rank]
+    flop: float
+    activities: int
+
+    @property
+    def passes_s(self) -> float:
+        return sum(part for kind, part in self.parts.items() if kind != "gradient")
 
 
 def _parts(duration_s: float, spans: Iterable[Span]) -> dict[str, float]:
