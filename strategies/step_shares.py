@@ -52,3 +52,26 @@ class Pipeline:
     stages: tuple[StageShare, ...]
     micro_batches: int
     tensor: int
+
+
+def reduced(
+    group: int, stages: int, micro_batches: int, tensor: int, work: float = 1.0
+) -> Pipeline:
+    """Return the pipeline of a group's own nodes, at another tensor-parallel degree or batch.
+
+    Parameters
+    ----------
+    group, stages : int
+        Which group, and how many stages it has.
+    micro_batches, tensor : int
+        As in `Pipeline`.
+    work : float
+        Work of all passes over what it usually is: less for GPUs that are faster than usual.
+    """
+    own = tuple(StageShare(group, stage, None, work, work) for stage in range(stages))
+    return Pipeline(group, own, micro_batches, tensor)
+
+
+def idle(group: int) -> Pipeline:
+    """Return what a group does that takes no share of the batch."""
+    return Pipeline(group, (), 0, 1)

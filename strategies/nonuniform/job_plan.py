@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline.strategies.nonuniform.damage import Damage
@@ -65,11 +65,14 @@ class JobPlan:
         What they train in an iteration.
     reduced_degree : int or None
         The lowest tensor-parallel degree of a member; None where all are whole.
+    hit : dict of int to ReplicaPlan
+        What members do that have broken GPUs.
     """
 
     members: tuple[int, ...]
     sequences: int
     reduced_degree: int | None
+    hit: Mapping[int, ReplicaPlan]
 
 
 def job_plan(groups: int, hit: HitReplicas, plans: Sequence[ReplicaPlan]) -> JobPlan:
@@ -96,4 +99,6 @@ def job_plan(groups: int, hit: HitReplicas, plans: Sequence[ReplicaPlan]) -> Job
     sequences = (groups - len(of_hit)) * whole.sequences + sum(plan.sequences for plan in of_hit)
     degrees = [plan.degree for plan in of_hit if 0 < plan.degree < whole.degree]
     members = tuple(group for group in range(groups) if group not in away)
-    return JobPlan(members, sequences, min(degrees, default=None))
+    # The worst come first, and those that do not run are the worst.
+    at_work = dict(zip(hit.groups[dropped:], of_hit[dropped:], strict=True))
+    return JobPlan(members, sequences, min(degrees, default=None), at_work)
