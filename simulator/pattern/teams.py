@@ -84,6 +84,10 @@ class Teams:
         self.teams = tuple(self._team(group, changed.get(group, usual)) for group in working)
         self.degrees = {team.pattern.tensor for team in self.teams}
 
+    def after(self, team: Team) -> Team:
+        """Return whom a team sends gradients to."""
+        return self.teams[(self.teams.index(team) + 1) % len(self.teams)]
+
     def hosts(self, team: Team, hosts: Hosts) -> Hosts:
         """Return the GPUs of a team, by the replicas of its pattern, given those of the job."""
         context, tensor = self._pattern.context, team.pattern.tensor
@@ -94,7 +98,7 @@ class Teams:
         ]
         if team.pattern.data == context:
             return placed
-        after = self.teams[(self.teams.index(team) + 1) % len(self.teams)]
+        after = self.after(team)
         there = [after.nodes[after.holds[team.holds.index(stage)]] for stage in range(len(nodes))]
         for place in range(context):
             names = [hosts[group * context + place][node] for group, node in there]

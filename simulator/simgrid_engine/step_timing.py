@@ -246,10 +246,12 @@ class _StepTimer:
         for team in teams.teams:
             kinds.setdefault(team.kind, []).append(team)
         passes = []
-        for team, *others in kinds.values():
+        for alike in kinds.values():
+            # Where gradients hide, one plays that has as much on its way in, and whom it is from.
+            followed = [team for team in alike if teams.after(team) in alike and len(alike) > 1]
+            team = (followed or alike)[0]
             own = tuple(range(team.pattern.context))
-            # Where gradients hide, one that has as much on its way in.
-            hides = team.pattern.data > len(own) == 1 and others
+            hides = team.pattern.data > len(own) == 1 and followed
             fold = Fold((0, 1) if hides else own, positions[: team.pattern.tensor], True)
             passes.append(self._drawn_out(team, teams.hosts(team, hosts), fold, cluster))
         return passes
