@@ -112,11 +112,11 @@ class Work:
         rounds = plan.stacks if patched is None else 1
         types = rounds * plan.stack_size
         times = self._times(without, plan.pipelines, more=types > 1)
-        members = plan.members if patched is None else tuple(sorted(patched))
-        if times is None or not members:
+        if times is None or not plan.members:
             return plan.pace
-        pipelines = tuple(one for one in plan.pipelines if one.group in members)
-        shares = StepShares(members, pipelines, plan.stack_size)
+        shares = StepShares(plan.members, plan.pipelines, plan.stack_size)
+        if patched is not None:
+            shares = shares.of(shares.computing(patched))
         played = times.passes_s(shares, rounds) / (types * self.compute_s)
         return played if plan.pipelines else plan.pace * played
 

@@ -55,11 +55,13 @@ class StepPhases:
         self.all_reduce = AllReduce(plan.members, without, plan.pipelines)
         self.share = plan.batch_share
         self.types = plan.stacks * plan.stack_size
-        unhurt_s = self.types * work.compute_s
-        self.nominal_s = unhurt_s * pace
-        self.useful_s = work.compute_s * plan.batch_share
-        self.redundancy_s = unhurt_s - work.compute_s
-        self.degraded_s = (self.nominal_s - unhurt_s) + (work.compute_s - self.useful_s)
+        self.nominal_s = self.types * work.compute_s * pace
+        # Several types in one go may take less than as many one by one.
+        unhurt_s = min(self.types * work.compute_s, self.nominal_s)
+        once_s = min(work.compute_s, self.nominal_s)
+        self.useful_s = once_s * plan.batch_share
+        self.redundancy_s = unhurt_s - once_s
+        self.degraded_s = (self.nominal_s - unhurt_s) + (once_s - self.useful_s)
         self.down = work.groups - len(plan.members)
 
 

@@ -87,8 +87,10 @@ class PlayedMemberTimes:
         """Return the time until the slowest has computed its share so many times, in seconds."""
         pattern = self.step.pattern
         if self._is_even:
-            # Whoever else there is takes as long as ever.
-            shares = shares.anywhere(self._groups)._replace(members=tuple(range(self._groups)))
+            shares = shares.anywhere(self._groups)
+            if not shares.pipelines:
+                # One takes as long as all.
+                shares = shares._replace(members=tuple(range(self._groups)))
         if not any(pattern.hidden_gradient_bytes) and not any(pattern.hidden_weight_bytes):
             return rounds * self._of(shares).passes_s
         return sum(self._of(shares.of_round(each, rounds)).passes_s for each in range(rounds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -29,6 +30,16 @@ class StepShares(NamedTuple):
     stack_size: int = 1
     gathers: bool = True
     reduces: bool = True
+
+    def computing(self, asked: Collection[int]) -> tuple[int, ...]:
+        """Return which members compute anew what some groups should: all, if one of these idles."""
+        idle = {one.group for one in self.pipelines if not one.stages}
+        return tuple(sorted(asked)) if idle.isdisjoint(asked) else self.members
+
+    def of(self, members: tuple[int, ...]) -> StepShares:
+        """Return what there is to play of some of the members alone."""
+        pipelines = tuple(one for one in self.pipelines if one.group in members)
+        return self._replace(members=members, pipelines=pipelines)
 
     def of_round(self, number: int, rounds: int) -> StepShares:
         """Return what there is to play in one of the rounds of a step."""

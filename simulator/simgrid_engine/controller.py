@@ -117,14 +117,17 @@ class SimgridEngine:
 
     def _compute(self, phase: Compute) -> Outcome:
         if self._played_steps and self._is_regular(phase):
-            times = phase.patch or dict.fromkeys(phase.members, phase.stacks)
+            shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
+            times = dict.fromkeys(phase.members, phase.stacks)
+            if phase.patch is not None:
+                computing = shares.computing(phase.patch)
+                times = {group: phase.patch.get(group, 1) for group in computing}
             # Gradients that were to hide behind the last pass may last longer than that.
             types = max(times.values()) * phase.stack_size
             longest_s = types * phase.pace * self._job.work.compute_s
             longest_s += self._job.all_reduce_s(phase)
             if self._is_quiet(phase.members, longest_s):
                 self._played_steps.do_without(phase.without)
-                shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
                 self._played_steps.passes(shares, times)
                 self._arrived = set(phase.members)
                 return Outcome(simgrid.Engine.clock)
