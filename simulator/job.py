@@ -90,6 +90,11 @@ class Work:
     network_outages: NetworkOutages | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)
 
+    @property
+    def is_played(self) -> bool:
+        """Whether steps are played on the platform, rank by rank."""
+        return self.detour_times is not None
+
     def pace_of(
         self,
         plan: StepPlan,
@@ -148,7 +153,9 @@ class Rules:
     failed_all_reduce_fraction : float
         Cost of an all-reduce that lacked a member from the start, as a fraction of a good one.
     watchdog_s : float
-        Time-out of the watchdog, from the start of the all-reduce, in seconds.
+        Time-out of the watchdog, from the start of the all-reduce, in seconds. Where steps are
+        played, one that dies in the passes is waited for by the rest of its group at once, and the
+        watchdog's time counts from there.
     failure_in_all_reduce : {"next-step", "fails-it"}
         Whether a failure after a group has finished its compute shows in this all-reduce or only in
         the next step.

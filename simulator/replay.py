@@ -68,6 +68,7 @@ class ReplayEngine:
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
+        self._hung_s = inf
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -192,6 +193,9 @@ class ReplayEngine:
         else:
             for stacks, groups in _groups_by_stacks(patch, apart, self._down).items():
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
+        if self._down and self._job.work.is_played:
+            # The rest of a group waits for whoever dies from then on.
+            self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
         self.now_s = end_s
         return Outcome(end_s)
 
@@ -242,7 +246,8 @@ class ReplayEngine:
             self.now_s = start_s + whole_s
             return Outcome(self.now_s)
         if job.rules.detection == "watchdog":
-            self.now_s += job.rules.watchdog_s
+            self.now_s = max(start_s, min(start_s, self._hung_s) + job.rules.watchdog_s)
+            self._hung_s = inf
         elif lacked_from_start:
             self.now_s += whole_s * job.rules.failed_all_reduce_fraction
         else:

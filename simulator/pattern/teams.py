@@ -88,6 +88,12 @@ class Teams:
         """Return whom a team sends gradients to."""
         return self.teams[(self.teams.index(team) + 1) % len(self.teams)]
 
+    def touched(self, team: Team) -> set[int]:
+        """Return the groups on whose GPUs a team computes, or to which it sends meanwhile."""
+        hides = team.pattern.data > team.pattern.context
+        nodes = team.nodes + (self.after(team).nodes if hides else ())
+        return {group for group, _ in nodes}
+
     def hosts(self, team: Team, hosts: Hosts) -> Hosts:
         """Return the GPUs of a team, by the replicas of its pattern, given those of the job."""
         context, tensor = self._pattern.context, team.pattern.tensor

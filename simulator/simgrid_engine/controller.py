@@ -87,6 +87,7 @@ class SimgridEngine:
         self._all_reduces = 0
         self._played_steps = PlayedSteps(traffic.step, platform) if traffic.step else None
         self._writing_until_s = 0.0
+        self._hung_s = inf
         self._writing: dict[int, Order] = {}
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
@@ -116,43 +117,47 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _compute(self, phase: Compute) -> Outcome:
+        began_s, down = simgrid.Engine.clock, self.failure_injector.down
+        stacks = phase.patch or dict.fromkeys(phase.members, phase.stacks)
+        shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
+        played: set[int] = set()
         if self._played_steps and self._is_regular(phase):
-            shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
-            times = dict.fromkeys(phase.members, phase.stacks)
-            if phase.patch is not None:
-                computing = shares.computing(phase.patch)
-                times = {group: phase.patch.get(group, 1) for group in computing}
+            computing = shares.computing(stacks)
+            stacks = {group: stacks.get(group, 1) for group in computing}
             # Gradients that were to hide behind the last pass may last longer than that.
-            types = max(times.values()) * phase.stack_size
+            types = max(stacks.values()) * phase.stack_size
             longest_s = types * phase.pace * self._job.work.compute_s
             longest_s += self._job.all_reduce_s(phase)
-            if self._is_quiet(phase.members, longest_s):
-                self._played_steps.do_without(phase.without)
-                self._played_steps.passes(shares, times)
-                self._arrived = set(phase.members)
-                return Outcome(simgrid.Engine.clock)
-        down = self.failure_injector.down
-        if phase.patch is None:
-            orders = {
-                group: ComputeOrder(phase.stacks, phase.stack_size * phase.pace)
-                for group in phase.members
-            }
-        else:
-            orders = {
-                group: ComputeOrder(stacks, phase.stack_size * phase.pace)
-                for group, stacks in phase.patch.items()
-            }
-        idle = {group for group in phase.members if group not in orders and group not in down}
+            unharmed = self._unharmed(phase.members, longest_s)
+            played = self._played_steps.within(shares, unharmed)
+        orders = {
+            group: ComputeOrder(number, phase.stack_size * phase.pace)
+            for group, number in stacks.items()
+            if group not in played
+        }
+        idle = {group for group in phase.members if group not in stacks and group not in down}
         # Ranks work for groups that may fail meanwhile, or are not free yet; the others compute.
         at_risk = self._at_risk(orders)
         computations = simgrid.ActivitySet()
         for group, order in orders.items():
             if group not in at_risk:
                 computations.push(self._computation(group, order))
-        self._arrived = idle | self._carry_out({group: orders[group] for group in at_risk})
-        self._arrived |= orders.keys() - at_risk
+
+        def play() -> None:
+            if self._played_steps and played:
+                times = {group: stacks[group] for group in played.intersection(stacks)}
+                self._played_steps.do_without(phase.without)
+                self._played_steps.passes(shares, times)
+
+        done = self._carry_out({group: orders[group] for group in at_risk}, play)
+        self._arrived = idle | done | (stacks.keys() - at_risk)
         if not computations.empty():
             computations.wait_all()
+        lacking = [group for group in phase.members if group not in self._arrived]
+        if lacking and self._played_steps:
+            # The rest of a group waits for whoever dies from then on.
+            died_s = min(self.clocks.next_failure_s[group] for group in lacking)
+            self._hung_s = max(began_s, died_s)
         return Outcome(simgrid.Engine.clock)
 
     def _at_risk(self, orders: Mapping[int, ComputeOrder]) -> set[int]:
@@ -192,23 +197,24 @@ class SimgridEngine:
         nominal = StepPlan(phase.members, phase.stacks, phase.stack_size)
         return phase.pace == work.pace_of(nominal, phase.without, phase.patch)
 
-    def _is_quiet(self, members: Sequence[int], duration_s: float) -> bool:
-        """Return whether nothing disturbs members for so long: no failure, no write beside them."""
+    def _unharmed(self, members: Sequence[int], duration_s: float) -> set[int]:
+        """Return the members that nothing disturbs for so long: no failure, no write beside them."""
         start_s, next_failure_s = simgrid.Engine.clock, self.clocks.next_failure_s
-        until_s = start_s + duration_s * (1 + 1e-6)
-        return (
-            start_s >= self._writing_until_s
-            and self.failure_injector.down.isdisjoint(members)
-            and all(next_failure_s[group] > until_s for group in members)
-        )
+        if start_s < self._writing_until_s:
+            return set()
+        until_s, down = start_s + duration_s * (1 + 1e-6), self.failure_injector.down
+        return {group for group in members if next_failure_s[group] > until_s and group not in down}
 
-    def _carry_out(self, orders: Mapping[int, Order]) -> set[int]:
+    def _carry_out(
+        self, orders: Mapping[int, Order], meanwhile: Callable[[], None] = lambda: None
+    ) -> set[int]:
         """Give orders; return those who carried them out, once all have or are down."""
         waiting = set()
         for group, order in orders.items():
             if group not in self.failure_injector.down:
                 self.failure_injector.ranks[group].orders.put(order)
                 waiting.add(group)
+        meanwhile()
         done: set[int] = set()
         while waiting:
             news = self._news.get()
@@ -232,12 +238,17 @@ class SimgridEngine:
         start_s = simgrid.Engine.clock
         whole_s = self._job.all_reduce_s(phase)
         absent = self._absent(members, fails_within)
-        if self._played_steps and not absent and self._is_quiet(members, whole_s):
+        hung_s, self._hung_s = min(start_s, self._hung_s), inf
+        if (
+            self._played_steps
+            and not absent
+            and self._unharmed(members, whole_s).issuperset(members)
+        ):
             self._played_steps.do_without(phase.without)
             self._played_steps.sync(StepShares(phase.members, phase.pipelines))
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
-            shows_s = start_s + rules.watchdog_s
+            shows_s = max(start_s, hung_s + rules.watchdog_s)
         elif absent:
             shows_s = start_s + whole_s * rules.failed_all_reduce_fraction
         else:

@@ -7,7 +7,7 @@ step is played like this only if no failure can fall into it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
@@ -64,6 +64,12 @@ class PlayedSteps:
         self._narrowing.close()
         shares = adapters_without(read_platform(self._platform), switches)
         self._narrowing.enter_context(narrowed(shares))
+
+    def within(self, shares: StepShares, groups: Collection[int]) -> set[int]:
+        """Return the members whose passes touch no GPUs but of some groups; those that idle, too."""
+        teams = Teams(self._step.pattern, shares)
+        beyond = {team.group for team in teams.teams if not teams.touched(team).issubset(groups)}
+        return set(groups).intersection(shares.members) - beyond
 
     def passes(self, shares: StepShares, times: Mapping[int, int]) -> None:
         """Let groups compute shard types, by group how often; from within an actor."""
