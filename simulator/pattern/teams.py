@@ -84,6 +84,23 @@ class Teams:
         self.teams = tuple(self._team(group, changed.get(group, usual)) for group in working)
         self.degrees = {team.pattern.tensor for team in self.teams}
 
+    def kinds(self) -> tuple[list[Team], list[Team]]:
+        """Return teams that stand for all, if these are alike where they do the same.
+
+        First one of each kind; then those that have to be played at once, as gradients go from one
+        kind to another behind their passes.
+        """
+        teams, hides = self.teams, any(one.pattern.data > one.pattern.context for one in self.teams)
+        apart: dict[object, Team] = {}
+        near: dict[Team, None] = {}
+        for number, team in enumerate(teams):
+            before, after = teams[number - 1], teams[(number + 1) % len(teams)]
+            if hides and not before.kind == team.kind == after.kind:
+                near.update(dict.fromkeys((before, team)))
+            else:
+                apart.setdefault(team.kind, team)
+        return list(apart.values()), list(near)
+
     def after(self, team: Team) -> Team:
         """Return whom a team sends gradients to."""
         return self.teams[(self.teams.index(team) + 1) % len(self.teams)]

@@ -198,7 +198,7 @@ class SimgridEngine:
         return phase.pace == work.pace_of(nominal, phase.without, phase.patch)
 
     def _unharmed(self, members: Sequence[int], duration_s: float) -> set[int]:
-        """Return the members that nothing disturbs for so long: no failure, no write beside them."""
+        """Return the members that nothing disturbs for so long: no failure, no write beside."""
         start_s, next_failure_s = simgrid.Engine.clock, self.clocks.next_failure_s
         if start_s < self._writing_until_s:
             return set()

@@ -66,7 +66,7 @@ class PlayedSteps:
         self._narrowing.enter_context(narrowed(shares))
 
     def within(self, shares: StepShares, groups: Collection[int]) -> set[int]:
-        """Return the members whose passes touch no GPUs but of some groups; those that idle, too."""
+        """Return the members whose passes touch GPUs of some groups only; those that idle, too."""
         teams = Teams(self._step.pattern, shares)
         beyond = {team.group for team in teams.teams if not teams.touched(team).issubset(groups)}
         return set(groups).intersection(shares.members) - beyond

@@ -203,7 +203,11 @@ class _StepTimer:
         self, hosts: Hosts, pattern: StepPattern, shares: StepShares | None = None
     ) -> StepTime:
         """Play the passes of a step, or what they follow from, and what comes behind them."""
-        from faultline.simulator.simgrid_engine.placed_job import PlacedJob, hosts_of_ranks
+        from faultline.simulator.simgrid_engine.placed_job import (
+            MESSAGES,
+            PlacedJob,
+            hosts_of_ranks,
+        )
 
         context = pattern.context
         everybody = tuple(range(pattern.data // context))
@@ -214,12 +218,24 @@ class _StepTimer:
             [hosts[replica] for replica in replicas], replace(pattern, data=len(replicas))
         )
         folds = self._folds and cluster.is_even
-        passes = self._one_of_each(teams, hosts, cluster) if folds else self._all(teams, hosts)
+        everyone = tuple(range(pattern.tensor))
+        positions = cluster.fold().positions if folds else everyone
+        if folds:
+            apart, near = teams.kinds()
+            if near and len(teams.degrees) > 1:
+                positions = everyone
+            passes = [self._drawn_out(teams, team, hosts, positions, cluster) for team in apart]
+            places = [used.index(team.group) * context for team in near]
+            played = Fold(tuple(places), positions)
+            with cluster.narrowed(MESSAGES, played):
+                passes += self._together(teams, near, hosts, positions)
+        else:
+            passes = self._together(teams, teams.teams, hosts, positions)
         longest = max(passes, key=lambda one: (one.passes_s, one.flop))
         ends_s = max(one.passes_s + one.parts["gradient"] for one in passes)
         kinds = longest.parts
-        synced = cluster.fold().positions if folds and len(teams.degrees) == 1 else None
-        positions = synced or tuple(range(pattern.tensor))
+        if len(teams.degrees) > 1:
+            positions = everyone
         known = hosts_of_ranks(hosts)
         every_replica = Fold(tuple(range(len(replicas))), positions)
         with cluster.narrowed(("gradient",) if folds else (), every_replica):
@@ -239,28 +255,23 @@ class _StepTimer:
             cluster.treats_replicas_alike(),
         )
 
-    def _one_of_each(self, teams: Teams, hosts: Hosts, cluster: PlacedJob) -> list[_Passes]:
-        """Return the passes of teams that stand for all that do the same."""
-        positions = cluster.fold().positions
-        kinds: dict[object, list[Team]] = {}
-        for team in teams.teams:
-            kinds.setdefault(team.kind, []).append(team)
-        passes = []
-        for alike in kinds.values():
-            # Where gradients hide, one plays that has as much on its way in, and whom it is from.
-            followed = [team for team in alike if teams.after(team) in alike and len(alike) > 1]
-            team = (followed or alike)[0]
-            own = tuple(range(team.pattern.context))
-            hides = team.pattern.data > len(own) == 1 and followed
-            fold = Fold((0, 1) if hides else own, positions[: team.pattern.tensor], True)
-            passes.append(self._drawn_out(team, teams.hosts(team, hosts), fold, cluster))
-        return passes
-
-    def _drawn_out(self, team: Team, hosts: Hosts, fold: Fold, cluster: PlacedJob) -> _Passes:
-        """Return the passes of a team, of whose micro-batches some are played."""
+    def _drawn_out(
+        self,
+        teams: Teams,
+        team: Team,
+        hosts: Hosts,
+        positions: tuple[int, ...],
+        cluster: PlacedJob,
+    ) -> _Passes:
+        """Return the passes of a team among others like it; some micro-batches are played."""
         from faultline.simulator.simgrid_engine.placed_job import MESSAGES, PlacedJob
 
+        hosts = teams.hosts(team, hosts)
         here = PlacedJob(hosts, team.pattern, cluster)
+        own = tuple(range(team.pattern.context))
+        # Where gradients hide, its rank has as much on its way in.
+        hides = team.pattern.data > len(own) == 1
+        fold = Fold((0, 1) if hides else own, positions[: team.pattern.tensor], True)
         watched = here.busiest(fold)
         counts = _played_micro_batches(team.pattern)
         results = []
@@ -286,15 +297,18 @@ class _StepTimer:
         flop = team.pattern.stage_flop[watched.stage]
         return _Passes(kinds, (team, watched), flop, sum(number for _, number in results))
 
-    def _all(self, teams: Teams, hosts: Hosts) -> list[_Passes]:
-        """Return the passes of all teams, played at once by everybody."""
+    def _together(
+        self, teams: Teams, which: Sequence[Team], hosts: Hosts, positions: tuple[int, ...]
+    ) -> list[_Passes]:
+        """Return the passes of some teams that play all there is, at once."""
         from faultline.simulator.simgrid_engine.placed_job import PlacedJob
 
         begun_s = self._engine.clock
         playing = []
-        for team in teams.teams:
+        for team in which:
             here = PlacedJob(teams.hosts(team, hosts), team.pattern)
-            fold = Fold(tuple(range(team.pattern.context)), tuple(range(team.pattern.tensor)))
+            own = tuple(range(team.pattern.context))
+            fold = Fold(own, positions[: team.pattern.tensor])
             watched = here.busiest(fold)
             player = self._player(passes_graph(team.pattern, fold), here.host, watched)
             playing.append((team, watched, player))
