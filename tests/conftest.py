@@ -14,7 +14,13 @@ settings.load_profile("same examples every time")
 
 @pytest.fixture(scope="session", autouse=True)
 def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Keep generated platforms and measurements away from the user's; child processes inherit."""
-    cache = tmp_path_factory.mktemp("cache")
+    """Keep generated platforms and measurements away from the user's; child processes inherit.
+
+    Workers of one run of the tests share it: what SimGrid has measured for one need not be
+    measured for another.
+    """
+    base = tmp_path_factory.getbasetemp()
+    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
+    cache.mkdir(exist_ok=True)
     os.environ["XDG_CACHE_HOME"] = str(cache)
     return cache

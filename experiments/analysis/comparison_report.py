@@ -51,26 +51,16 @@ _Printed = tuple[str, bool, Callable[[_Row], str]]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `make_report` found.
+    """What `make_report` found."""
 
-    Attributes
-    ----------
-    metric, by : str
-        Columns compared, and the axis whose values are.
-    baseline : object
-        The value that the others are compared with.
-    sections : dict of str to DataFrame
-        ``at_best``, ``overall`` and ``settings``, as `compare` returns them; only those that say
-        something.
-    notes : list of str
-        Sentences on runs that failed, gave up or have no partner.
-    """
-
+    # Columns compared, and the axis whose values are.
     metric: str
     by: str
-    baseline: Any
+    baseline: Any  # The value that the others are compared with.
+    # ``at_best``, ``overall`` and ``settings``, as `compare` returns them; only those that say
+    # something.
     sections: dict[str, pd.DataFrame]
-    notes: list[str]
+    notes: list[str]  # Sentences on runs that failed, gave up or have no partner.
 
     @property
     def headline(self) -> str:

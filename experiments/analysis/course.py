@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 from faultline.simulator.timeline import Event, EventKind
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ACTIVITIES = ("training", "repair", "lost", "checkpoint", "rejoin", "restart", "load")
 """What a job does.
@@ -79,6 +81,8 @@ def activities_of(events: Sequence[Event]) -> pd.DataFrame:
             hit = False
         if kind is EventKind.CHECKPOINT:
             unsaved = len(rows)
+    import pandas as pd
+
     return pd.DataFrame(rows, columns=["start_s", "end_s", "activity", "steps"])
 
 
@@ -110,6 +114,8 @@ def steps_of(events: Sequence[Event]) -> pd.DataFrame:
             rows.append((begin_s, event.time_s, event.stacks))
         if event.kind in _ENDS_OF_PHASES:
             begin_s = event.time_s
+    import pandas as pd
+
     return pd.DataFrame(rows, columns=["start_s", "end_s", "stacks"])
 
 
@@ -135,6 +141,8 @@ def shares_over_time(activities: pd.DataFrame, edges_s: np.ndarray) -> pd.DataFr
         spent = np.where(activities["activity"] == name, lengths, 0.0)
         so_far = np.concatenate([[0.0], np.cumsum(spent)])
         shares[name] = np.diff(np.interp(edges_s, bounds, so_far)) / np.diff(edges_s)
+    import pandas as pd
+
     return pd.DataFrame(shares)
 
 

@@ -25,76 +25,40 @@ Choice = TypeVar("Choice")
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """How many failures were to be expected.
+    """How many failures were to be expected."""
 
-    Attributes
-    ----------
-    mean : float
-        Mean count.
-    least, most : float
-        Bounds of the middle 95 % of counts.
-    """
-
-    mean: float
+    mean: float  # Mean count.
+    # Bounds of the middle 95 % of counts.
     least: float
     most: float
 
 
 @dataclass(frozen=True, slots=True)
 class CauseSummary:
-    """The failures by one cause.
+    """The failures by one cause."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the cause.
-    level : Level or None
-        What it strikes; None where that is components of several levels.
-    kind : Kind or None
-        What kind of repair it calls for; None where it differs.
-    drawn, drawn_on_many : int
-        Failures, and those among them that took more than one group down.
-    expected : Expectation or None
-        How many were to be expected; None for a trace, which is as it is.
-    """
-
-    name: str
-    level: Level | None
-    kind: Kind | None
+    name: str  # Name of the cause.
+    level: Level | None  # What it strikes; None where that is components of several levels.
+    kind: Kind | None  # What kind of repair it calls for; None where it differs.
+    # Failures, and those among them that took more than one group down.
     drawn: int
     drawn_on_many: int
+    # How many were to be expected; None for a trace, which is as it is.
     expected: Expectation | None
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Failures drawn from a model.
+    """Failures drawn from a model."""
 
-    Attributes
-    ----------
-    process : str
-        The model in a word or two.
-    layout : JobLayout
-        The job's GPUs and groups.
-    mtbf_s : float
-        The model's mean time between failures of the whole system, in seconds.
-    span_s : float
-        How long was drawn, in seconds.
-    failures : list of Failure
-        The failures, in the order of time.
-    causes : list of CauseSummary
-        The causes, the most frequent first.
-    course : list of Expectation
-        How many failures were to be expected until each of some times, evenly apart, the first of
-        them 0 and the last `span_s`; empty for a trace.
-    """
-
-    process: str
-    layout: JobLayout
-    mtbf_s: float
-    span_s: float
-    failures: list[Failure]
-    causes: list[CauseSummary]
+    process: str  # The model in a word or two.
+    layout: JobLayout  # The job's GPUs and groups.
+    mtbf_s: float  # The model's mean time between failures of the whole system, in seconds.
+    span_s: float  # How long was drawn, in seconds.
+    failures: list[Failure]  # The failures, in the order of time.
+    causes: list[CauseSummary]  # The causes, the most frequent first.
+    # How many failures were to be expected until each of some times, evenly apart, the first of
+    # them 0 and the last `span_s`; empty for a trace.
     course: list[Expectation]
 
     @property

@@ -27,75 +27,40 @@ _LEAST_SHAPE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Times to repair, in seconds.
+    """Times to repair, in seconds."""
 
-    Attributes
-    ----------
-    count : int
-        How many are known.
-    mean_s, median_s, deviation_s : float
-        Of these.
-    scale_s, sigma : float
-        Median and width of a lognormal distribution fitted to them.
-    times_s : array of float
-        All of them, ascending.
-    """
-
-    count: int
+    count: int  # How many are known.
+    # Of these.
     mean_s: float
     median_s: float
     deviation_s: float
+    # Median and width of a lognormal distribution fitted to them.
     scale_s: float
     sigma: float
-    times_s: Floats
+    times_s: Floats  # All of them, ascending.
 
 
 @dataclass(frozen=True, slots=True)
 class CauseFit:
-    """What is known of a cause, or of all failures together.
+    """What is known of a cause, or of all failures together."""
 
-    Attributes
-    ----------
-    name : str
-        The cause.
-    level, kind : str
-        What most of its failures strike, and of which kind they are.
-    count : int
-        Its failures.
-    rate_per_gpu_s : Estimate
-        Failures a second and GPU.
-    gaps : Gaps
-        Times between its failures in the whole cluster.
-    repair : Repair or None
-        How long repairs take, if the log says it.
-    """
-
-    name: str
+    name: str  # The cause.
+    # What most of its failures strike, and of which kind they are.
     level: Level
     kind: Kind
-    count: int
-    rate_per_gpu_s: Estimate
-    gaps: Gaps
-    repair: Repair | None
+    count: int  # Its failures.
+    rate_per_gpu_s: Estimate  # Failures a second and GPU.
+    gaps: Gaps  # Times between its failures in the whole cluster.
+    repair: Repair | None  # How long repairs take, if the log says it.
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """All that is fitted to a log.
+    """All that is fitted to a log."""
 
-    Attributes
-    ----------
-    whole : CauseFit
-        All failures together.
-    causes : tuple of CauseFit
-        By cause, the most frequent first.
-    lemons : Lemons or None
-        None where too few failures tell their node.
-    """
-
-    whole: CauseFit
-    causes: tuple[CauseFit, ...]
-    lemons: Lemons | None
+    whole: CauseFit  # All failures together.
+    causes: tuple[CauseFit, ...]  # By cause, the most frequent first.
+    lemons: Lemons | None  # None where too few failures tell their node.
 
 
 def fit(failures: FailureLog) -> Fit:

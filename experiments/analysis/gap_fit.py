@@ -39,27 +39,16 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Times between failures, and what is fitted to them.
+    """Times between failures, and what is fitted to them."""
 
-    Attributes
-    ----------
-    times_s : array of float
-        The gaps, ascending, in seconds; failures of the same instant have none between them.
-    same_instant : int
-        How many failures came at the same instant as the one before.
-    shape : Estimate or None
-        Of a Weibull distribution; None for fewer than `LEAST_GAPS` gaps.
-    scale_s : float
-        Of that distribution, in seconds; the mean of the gaps where there is no shape.
-    p_exponential, p_weibull : float or None
-        Probability that gaps of such a distribution look less like it (Kolmogorov and Smirnov,
-        parameters fitted, by simulation).
-    """
-
+    # The gaps, ascending, in seconds; failures of the same instant have none between them.
     times_s: Floats
-    same_instant: int
-    shape: Estimate | None
+    same_instant: int  # How many failures came at the same instant as the one before.
+    shape: Estimate | None  # Of a Weibull distribution; None for fewer than `LEAST_GAPS` gaps.
+    # Of that distribution, in seconds; the mean of the gaps where there is no shape.
     scale_s: float
+    # Probability that gaps of such a distribution look less like it (Kolmogorov and Smirnov,
+    # parameters fitted, by simulation).
     p_exponential: float | None
     p_weibull: float | None
 

@@ -19,24 +19,14 @@ _WORST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Lemons:
-    """How failures differ among nodes: rates times a gamma-distributed factor of mean 1.
+    """How failures differ among nodes: rates times a gamma-distributed factor of mean 1."""
 
-    Attributes
-    ----------
-    counts : array of int
-        Failures of each node.
-    shape : Estimate
-        Of the gamma distribution; the smaller, the more a few nodes fail. Infinite where nodes are
-        as alike as chance allows.
-    p_alike : float
-        Probability of as much difference if all nodes were alike (likelihood ratio).
-    worst_share : float
-        Share of the failures that the worst 5 % of nodes have, by the fitted distribution.
-    """
-
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64]  # Failures of each node.
+    # Of the gamma distribution; the smaller, the more a few nodes fail. Infinite where nodes are as
+    # alike as chance allows.
     shape: Estimate
-    p_alike: float
+    p_alike: float  # Probability of as much difference if all nodes were alike (likelihood ratio).
+    # Share of the failures that the worst 5 % of nodes have, by the fitted distribution.
     worst_share: float
 
 

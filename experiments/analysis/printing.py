@@ -20,39 +20,40 @@ Columns = Mapping[str, str | tuple[str, str | Callable[[Any], str]]]
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A table for the screen.
+    """A table for the screen."""
 
-    Attributes
-    ----------
-    title : str
-        What it shows.
-    frame : DataFrame
-        What it holds.
-    formats : mapping
-        How columns are written: a format string of the value (``"{:.2f}"``) or a function;
-        others as they are, and missing values as nothing.
-    names : mapping
-        Headings, where they are not the column's name.
-    note : str
-        A sentence below it.
-    """
-
-    title: str
-    frame: pd.DataFrame
+    title: str  # What it shows.
+    frame: pd.DataFrame  # What it holds.
+    # How columns are written: a format string of the value (``"{:.2f}"``) or a function; others as
+    # they are, and missing values as nothing.
     formats: Mapping[str, str | Callable[[Any], str]] = field(default_factory=dict)
+    # Headings, where they are not the column's name.
     names: Mapping[str, str] = field(default_factory=dict)
-    note: str = ""
+    note: str = ""  # A sentence below it.
 
 
-def columns_of(
-    title: str,
-    frame: pd.DataFrame,
-    columns: Columns,
-) -> Printed:
+def columns_of(title: str, frame: pd.DataFrame, columns: Columns, note: str = "") -> Printed:
     """Return a table of some columns of a frame, in their order."""
     told = {name: (how,) if isinstance(how, str) else how for name, how in columns.items()}
     formats = {name: how[1] for name, how in told.items() if len(how) > 1}
-    return Printed(title, frame[list(told)], formats, {name: how[0] for name, how in told.items()})
+    names = {name: how[0] for name, how in told.items()}
+    return Printed(title, frame[list(told)], formats, names, note)
+
+
+def wide_table(
+    title: str,
+    cells: pd.DataFrame,
+    rows: list[str],
+    column: str,
+    names: Mapping[str, str] | None = None,
+) -> Printed:
+    """Return the texts in column ``text``, a column of them for each value of one of the others.
+
+    Rows and columns come in the order of `cells`; what is not there is left empty.
+    """
+    wide = cells.groupby([*rows, column], sort=False).text.first().unstack(sort=False)
+    formats = dict.fromkeys(map(str, wide.columns), str)
+    return Printed(title, wide.rename(columns=str).reset_index(), formats, names or {})
 
 
 def printed(table: Printed) -> Table:

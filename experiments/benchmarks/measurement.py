@@ -22,37 +22,19 @@ from typing import Any, ParamSpec
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One number.
+    """One number."""
 
-    Attributes
-    ----------
-    section, what : str
-        What was measured.
-    measured : float, optional
-        The number: the median where there are several; None where the measurement failed.
-    unit : str
-        Its unit.
-    minimum : float, optional
-        The best of several.
-    target : float, optional
-        What it should be at most.
-    ratio : float, optional
-        How many times as fast it is as `ratio_to`.
-    ratio_to : str
-        What it is compared with.
-    error : str
-        Why the measurement failed.
-    """
-
+    # What was measured.
     section: str
     what: str
+    # The number: the median where there are several; None where the measurement failed.
     measured: float | None
-    unit: str
-    minimum: float | None = None
-    target: float | None = None
-    ratio: float | None = None
-    ratio_to: str = ""
-    error: str = ""
+    unit: str  # Its unit.
+    minimum: float | None = None  # The best of several.
+    target: float | None = None  # What it should be at most.
+    ratio: float | None = None  # How many times as fast it is as `ratio_to`.
+    ratio_to: str = ""  # What it is compared with.
+    error: str = ""  # Why the measurement failed.
 
     @property
     def met(self) -> bool | None:
@@ -64,19 +46,12 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Some measurements that are taken together.
+    """Some measurements that are taken together."""
 
-    Attributes
-    ----------
-    section, what : str
-        What will be measured.
-    measure : callable
-        Measures; raises `BenchmarkError` where it cannot.
-    """
-
+    # What will be measured.
     section: str
     what: str
-    measure: Callable[[], list[Measurement]]
+    measure: Callable[[], list[Measurement]]  # Measures; raises `BenchmarkError` where it cannot.
 
     def failed(self, error: Exception) -> Measurement:
         """Return what stands in the table where the case could not be measured."""

@@ -27,38 +27,27 @@ _MARKS: dict[str, dict[str, Any]] = {
 
 
 class Command(NamedTuple):
-    """A command, or one with commands of its own, which then take the options.
+    """A command, or one with commands of its own, which then take the options."""
 
-    Attributes
-    ----------
-    name, summary : str
-        How it is called, and what it does, in a line.
-    description, epilog : str or None
-        What its help says before and after the options.
-    options : str
-        What it can be asked, in the words of its help: ``--seeds N [3]  how many``. A value may be
-        a choice (``png|svg``), more than one (``FILE...``), left out (``KEY?``) or required
-        (``DIR!``); its default stands in brackets, and an option without any is on or off. Lines
-        that go on are indented, ``or`` begins what excludes the option before, and a blank line
-        ends a group that begins with its title and a colon.
-    read : mapping of str to callable
-        What makes values of the texts, by name of the option or by what stands for the value, where
-        it is not the usual.
-    execute : str
-        ``module:function`` below `commands`. By default the module has the command's name, with
-        underscores, and the function is ``execute``, or ``execute_...`` of each of several.
-    parts : tuple of Command
-        Those of its own.
-    """
-
+    # How it is called, and what it does, in a line.
     name: str
     summary: str
+    # What its help says before and after the options.
     description: str | None = None
     epilog: str | None = None
+    # What it can be asked, in the words of its help: ``--seeds N [3]  how many``. A value may be a
+    # choice (``png|svg``), more than one (``FILE...``), left out (``KEY?``) or required (``DIR!``);
+    # its default stands in brackets, and an option without any is on or off. Lines that go on are
+    # indented, ``or`` begins what excludes the option before, and a blank line ends a group that
+    # begins with its title and a colon.
     options: str = ""
+    # What makes values of the texts, by name of the option or by what stands for the value, where
+    # it is not the usual.
     read: Mapping[str, Reader] = {}
+    # ``module:function`` below `commands`. By default the module has the command's name, with
+    # underscores, and the function is ``execute``, or ``execute_...`` of each of several.
     execute: str = ""
-    parts: tuple[Command, ...] = ()
+    parts: tuple[Command, ...] = ()  # Those of its own.
 
 
 def declare(commands: Any, known: Iterable[Command], above: str = "") -> None:

@@ -28,38 +28,17 @@ _LARGEST_SEED = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A grid file, read: all keys dotted, all varied values in lists.
+    """A grid file, read: all keys dotted, all varied values in lists."""
 
-    Attributes
-    ----------
-    origin : str
-        How to call it in messages.
-    name : str
-        Stated, or that of the file.
-    scenario : str
-        A shipped scenario or a TOML file, as stated.
-    folder : Path
-        From where a TOML file is looked for.
-    engine : {"replay", "simgrid"}
-        Which engine plays.
-    seeds : tuple of int
-        The seeds that every point is played with.
-    fixed : dict
-        ``[set]``: dotted keys and their one value.
-    varied : dict of str to list
-        ``[grid]``: dotted keys and their values.
-    cases : tuple of dict of str to list
-        ``[[cases]]``: the product of each with `varied` is played; there is at least one.
-    """
-
-    origin: str
-    name: str
-    scenario: str
-    folder: Path
-    engine: EngineName
-    seeds: tuple[int, ...]
-    fixed: Settings
-    varied: Values
+    origin: str  # How to call it in messages.
+    name: str  # Stated, or that of the file.
+    scenario: str  # A shipped scenario or a TOML file, as stated.
+    folder: Path  # From where a TOML file is looked for.
+    engine: EngineName  # Which engine plays (one of "replay", "simgrid").
+    seeds: tuple[int, ...]  # The seeds that every point is played with.
+    fixed: Settings  # ``[set]``: dotted keys and their one value.
+    varied: Values  # ``[grid]``: dotted keys and their values.
+    # ``[[cases]]``: the product of each with `varied` is played; there is at least one.
     cases: tuple[Values, ...]
 
     def scenario_source(self) -> str:

@@ -22,21 +22,12 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a schema.
+    """A key of a schema."""
 
-    Attributes
-    ----------
-    path : tuple of str
-        Its parts, from the outermost table.
-    field : FieldInfo
-        What the schema says of it.
-    tables : tuple of models
-        What may stand below it; empty where it has a value, several where it is a list or a
-        choice of tables.
-    """
-
-    path: KeyPath
-    field: FieldInfo
+    path: KeyPath  # Its parts, from the outermost table.
+    field: FieldInfo  # What the schema says of it.
+    # What may stand below it; empty where it has a value, several where it is a list or a choice of
+    # tables.
     tables: tuple[Schema, ...]
 
     @property
@@ -143,18 +134,12 @@ _PHRASES = {
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A mistake in the tables of a file.
+    """A mistake in the tables of a file."""
 
-    Attributes
-    ----------
-    location : tuple
-        Path of the key at fault, with positions in lists; empty where none is named.
-    describe : callable
-        Returns one line: the key, what is wrong, and what would be right. To find the likely key
-        takes a while, which is spent on mistakes that are told only.
-    """
-
+    # Path of the key at fault, with positions in lists; empty where none is named.
     location: Location
+    # Returns one line: the key, what is wrong, and what would be right. To find the likely key
+    # takes a while, which is spent on mistakes that are told only.
     describe: Callable[[], str]
 
 

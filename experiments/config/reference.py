@@ -31,42 +31,19 @@ _KINDS: Mapping[Any, str] = {
 
 @dataclass(frozen=True, slots=True)
 class KeyReference:
-    """What there is to know of a key or table of a scenario.
+    """What there is to know of a key or table of a scenario."""
 
-    Attributes
-    ----------
-    path : tuple of str
-        Its parts, from the outermost table.
-    meaning : str
-        What it says, in a sentence or two.
-    kind : str
-        What is written there: "number", "choice", "table", ...
-    is_table : bool
-        Whether keys stand below it.
-    unit : str or None
-        SI unit, "steps", or "1"; None for what has none.
-    default : str
-        The default as TOML, or "unset".
-    limits : str
-        The range of numbers, in words; empty where there is none.
-    choices : dict of str to str
-        The named choices and what they mean; the meaning may be empty.
-    only_with : dict of str to list of str
-        It counts only where each of these keys has one of these values.
-    source : str
-        Where the default comes from.
-    """
-
-    path: KeyPath
-    meaning: str
-    kind: str
-    is_table: bool
-    unit: str | None
-    default: str
-    limits: str
-    choices: dict[str, str]
+    path: KeyPath  # Its parts, from the outermost table.
+    meaning: str  # What it says, in a sentence or two.
+    kind: str  # What is written there: "number", "choice", "table", ...
+    is_table: bool  # Whether keys stand below it.
+    unit: str | None  # SI unit, "steps", or "1"; None for what has none.
+    default: str  # The default as TOML, or "unset".
+    limits: str  # The range of numbers, in words; empty where there is none.
+    choices: dict[str, str]  # The named choices and what they mean; the meaning may be empty.
+    # It counts only where each of these keys has one of these values.
     only_with: dict[str, list[str]]
-    source: str
+    source: str  # Where the default comes from.
 
     @property
     def dotted(self) -> str:

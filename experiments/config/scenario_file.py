@@ -32,14 +32,9 @@ _SCENARIOS = Library("scenario", "scenarios")
 
 @dataclass
 class ScenarioSource(TomlSource):
-    """A scenario as it was written, with the changes that were made since.
+    """A scenario as it was written, with the changes that were made since."""
 
-    Attributes
-    ----------
-    settings : dict of tuple to str
-        How messages call what was set after it was read, by its path.
-    """
-
+    # How messages call what was set after it was read, by its path.
     settings: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def apply(self, setting: str) -> None:

@@ -15,18 +15,10 @@ LARGEST_BYTES = MEBIBYTE
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """TOML files of one kind: the shipped ones by name, a user's own by path.
+    """TOML files of one kind: the shipped ones by name, a user's own by path."""
 
-    Attributes
-    ----------
-    kind : str
-        What messages call one of them.
-    folder : str
-        Where in this package the shipped ones are.
-    """
-
-    kind: str
-    folder: str
+    kind: str  # What messages call one of them.
+    folder: str  # Where in this package the shipped ones are.
 
     def names(self) -> list[str]:
         """Return the names of those that come with Faultline."""

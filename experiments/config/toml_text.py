@@ -39,43 +39,22 @@ _LONGEST_PLAIN = 8
 
 @dataclass(frozen=True, slots=True)
 class SyntaxMistake:
-    """What makes a text no TOML.
+    """What makes a text no TOML."""
 
-    Attributes
-    ----------
-    line : int or None
-        Where, from 1; None where nobody knows.
-    what : str
-        What is wrong, in one line.
-    repeated : bool
-        Whether the line would be right if it were not there already.
-    """
-
-    line: int | None
-    what: str
-    repeated: bool = False
+    line: int | None  # Where, from 1; None where nobody knows.
+    what: str  # What is wrong, in one line.
+    repeated: bool = False  # Whether the line would be right if it were not there already.
 
 
 @dataclass
 class TomlSource:
-    """A TOML file as it was written.
+    """A TOML file as it was written."""
 
-    Attributes
-    ----------
-    origin : str
-        How messages call it: its path, or the name of a shipped one.
-    tables : dict
-        Nested tables.
-    syntax_mistakes : list of SyntaxMistake
-        What makes its text no TOML; the tables are then those that could be read.
-    text : str
-        Its text; empty where it comes from none.
-    """
-
-    origin: str
-    tables: dict[str, Any]
+    origin: str  # How messages call it: its path, or the name of a shipped one.
+    tables: dict[str, Any]  # Nested tables.
+    # What makes its text no TOML; the tables are then those that could be read.
     syntax_mistakes: list[SyntaxMistake] = field(default_factory=list)
-    text: str = ""
+    text: str = ""  # Its text; empty where it comes from none.
 
     @cached_property
     def lines(self) -> Mapping[tuple[str, ...], int]:

@@ -70,24 +70,12 @@ class _Codes(dict[str, int]):
 
 @dataclass(slots=True)
 class _Reader:
-    """Turns rows into columns, and keeps what is wrong with the others.
+    """Turns rows into columns, and keeps what is wrong with the others."""
 
-    Attributes
-    ----------
-    path : Path
-        The file.
-    layout : JobLayout
-        Tells which components there are, and which groups they take down.
-    start : datetime or None
-        The moment that is time 0, where times are timestamps.
-    mistakes : list of str
-        One line a mistake, with its place.
-    """
-
-    path: Path
-    layout: JobLayout
-    start: datetime | None
-    mistakes: list[str] = field(default_factory=list)
+    path: Path  # The file.
+    layout: JobLayout  # Tells which components there are, and which groups they take down.
+    start: datetime | None  # The moment that is time 0, where times are timestamps.
+    mistakes: list[str] = field(default_factory=list)  # One line a mistake, with its place.
     _causes: dict[str, int] = field(default_factory=dict)
     _chunks: list[dict[str, NDArray[Any]]] = field(default_factory=list)
     _known: dict[str, _Codes] = field(default_factory=dict)

@@ -13,6 +13,9 @@ from typing import Any, Literal
 
 from faultline.strategies.registry import all_strategies
 
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
+"""Colours of what is no scheme: Okabe and Ito (2008), a palette for all kinds of colour vision."""
+
 Dashes = Literal["-", "--", "-.", ":"]
 """Matplotlib's names of line styles."""
 

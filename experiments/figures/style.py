@@ -20,6 +20,7 @@ from faultline.experiments.analysis.selection import averaged_axes, caveats
 from faultline.experiments.figures.palette import FREE_MARKERS, LineLook, look_of, looks_of_schemes
 from faultline.platforms.files import write_file
 from matplotlib import pyplot as plt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
@@ -33,9 +34,6 @@ from matplotlib.ticker import (
     NullLocator,
 )
 from numpy.typing import ArrayLike
-
-# Its other name, until everybody uses that of `palette`.
-scheme_looks = looks_of_schemes
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +274,23 @@ def add_legend(
     """Name lines beside a figure; `line` goes before what their look says."""
     handles = [Line2D([], [], **{**look.line, **line}) for look in looks]
     figure.legend(handles=handles, loc="outside right upper", title=title)
+
+
+def mark(label: str, colour: str = "#555555", **look: Any) -> Line2D:
+    """Return an entry of a legend; `look` as matplotlib's lines take it."""
+    return Line2D([], [], color=colour, label=label, **look)
+
+
+def legend_below(figure: Figure, entries: Axes | Sequence[Artist], columns: int = 4) -> None:
+    """Name lines below a figure: those of one of its panels, or some entries."""
+    known = entries.get_legend_handles_labels()[0] if isinstance(entries, Axes) else entries
+    figure.legend(handles=list(known), loc="outside lower center", ncols=columns)
+
+
+def draw_means(axis: Axes, x: ArrayLike, table: pd.DataFrame, **look: Any) -> None:
+    """Draw the column ``mean`` of a table, with bars from ``low`` to ``high``."""
+    mean = table["mean"]
+    axis.errorbar(x, mean, yerr=[mean - table["low"], table["high"] - mean], **look)
 
 
 def ticks_at(axis: XAxis | YAxis, values: Sequence[float]) -> None:

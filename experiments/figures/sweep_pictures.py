@@ -42,22 +42,13 @@ class Picture(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """The axes of a sweep, sorted by what they are good for.
+    """The axes of a sweep, sorted by what they are good for."""
 
-    Attributes
-    ----------
-    schemes : bool
-        Whether several schemes were played.
-    knobs, conditions : list of str
-        Numeric axes: what the user may choose for each scheme, and what is given.
-    kinds : list of str
-        Other axes, such as the distribution of failures.
-    """
-
-    schemes: bool
+    schemes: bool  # Whether several schemes were played.
+    # Numeric axes: what the user may choose for each scheme, and what is given.
     knobs: list[str]
     conditions: list[str]
-    kinds: list[str]
+    kinds: list[str]  # Other axes, such as the distribution of failures.
 
 
 def sort_axes(frame: pd.DataFrame) -> Axes:
@@ -191,23 +182,16 @@ def short_name(column: str) -> str:
 
 
 class Wanted(NamedTuple):
-    """What was asked for; None where it is left open.
+    """What was asked for; None where it is left open."""
 
-    Attributes
-    ----------
-    kind : str or None
-        ``curves``, ``heat-map``, ``best-map``, ``schemes`` or ``badput``; by default curves, or a
-        heat map where `y` is given.
-    x, y, hue, column : str or None
-        Axes.
-    metric : str
-        Column to be drawn.
-    """
-
+    # ``curves``, ``heat-map``, ``best-map``, ``schemes`` or ``badput``; by default curves, or a
+    # heat map where `y` is given.
     kind: str | None = None
+    # Axes.
     x: str | None = None
     y: str | None = None
-    metric: str = SOONEST
+    metric: str = SOONEST  # Column to be drawn.
+    # Axes.
     hue: str | None = None
     column: str | None = None
 

@@ -21,30 +21,16 @@ State = Literal["ok", "warning", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Attributes
-    ----------
-    section : str
-        Which table it belongs to.
-    what : str
-        What was looked at.
-    value : str
-        What was found, for people.
-    state : {"ok", "warning", "failed"}
-        Whether that will do; a warning restricts what can be done here.
-    meaning : str
-        What it means for Faultline and, unless all is well, what to do.
-    number : float, optional
-        The value for programs: a count, bytes, or bytes/s.
-    """
-
-    section: str
-    what: str
-    value: str
+    section: str  # Which table it belongs to.
+    what: str  # What was looked at.
+    value: str  # What was found, for people.
+    # Whether that will do; a warning restricts what can be done here (one of "ok", "warning",
+    # "failed").
     state: State
-    meaning: str
-    number: float | None = None
+    meaning: str  # What it means for Faultline and, unless all is well, what to do.
+    number: float | None = None  # The value for programs: a count, bytes, or bytes/s.
 
 
 _of_version = partial(Check, "versions")

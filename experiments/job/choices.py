@@ -128,35 +128,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A scheme with a redundancy and an interval, and what closed forms say of it.
+    """A scheme with a redundancy and an interval, and what closed forms say of it."""
 
-    Attributes
-    ----------
-    question : ResolvedJob
-        The job under this choice; its redundancy and intervals are the choice.
-    ratio : float
-        Time to train over that without redundancy, failures and checkpoints, by which choices are
-        put in order. It is a prediction only if `is_prediction`.
-    availability : float
-        Share of the time that is not spent in restarts.
-    steps_per_life : float
-        Steps from one restart to the next.
-    step_s : float
-        Mean time of a step, in seconds.
-    rough : bool
-        Whether only the scheme's plain forms were at hand, or closed forms that leave out
-        something the scenario has.
-    is_prediction : bool
-        Whether the job is within the range of its closed form (`Prediction.ratio_of_job`). None has
-        a form of how broken groups go on, so schemes that do this are never predicted.
-    """
-
-    question: ResolvedJob
+    question: ResolvedJob  # The job under this choice; its redundancy and intervals are the choice.
+    # Time to train over that without redundancy, failures and checkpoints, by which choices are put
+    # in order. It is a prediction only if `is_prediction`.
     ratio: float
-    availability: float
-    steps_per_life: float
-    step_s: float
+    availability: float  # Share of the time that is not spent in restarts.
+    steps_per_life: float  # Steps from one restart to the next.
+    step_s: float  # Mean time of a step, in seconds.
+    # Whether only the scheme's plain forms were at hand, or closed forms that leave out something
+    # the scenario has.
     rough: bool
+    # Whether the job is within the range of its closed form (`Prediction.ratio_of_job`). None has a
+    # form of how broken groups go on, so schemes that do this are never predicted.
     is_prediction: bool
 
     @property

@@ -152,15 +152,9 @@ def standbys_of(scenario: Scenario) -> int:
 
 @dataclass(frozen=True)
 class MovesOnPlatform:
-    """What state takes to move between the groups of a scenario's job, once anybody asks.
+    """What state takes to move between the groups of a scenario's job, once anybody asks."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        The job and its platform.
-    """
-
-    scenario: Scenario
+    scenario: Scenario  # The job and its platform.
 
     @cached_property
     def _played(self) -> PlayedMoves:

@@ -28,21 +28,11 @@ from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """How the state of a job is kept, with every value filled in.
+    """How the state of a job is kept, with every value filled in."""
 
-    Attributes
-    ----------
-    protection : Protection
-        The way.
-    times : StateTransferTimes
-        What moving the state takes, measured or stated.
-    snapshot_interval_steps : int
-        Steps between snapshots in memory; 0 where none are taken.
-    """
-
-    protection: Protection
-    times: StateTransferTimes
-    snapshot_interval_steps: int = 0
+    protection: Protection  # The way.
+    times: StateTransferTimes  # What moving the state takes, measured or stated.
+    snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 where none are taken.
 
     @property
     def in_background(self) -> bool:

@@ -34,24 +34,12 @@ _KEYS_OF_WHOLE = {"shrink": "restart.controller_s", "rejoin": "rejoin.time_s"}
 
 @dataclass(frozen=True, slots=True)
 class ExplainedRecovery:
-    """A recovery of a scheme, phase by phase.
+    """A recovery of a scheme, phase by phase."""
 
-    Attributes
-    ----------
-    scheme : str
-        The scheme.
-    event : str
-        What it follows.
-    recovery : str
-        Its kind.
-    phases : tuple of RecoveryPhase
-        In order, with the source of each time.
-    """
-
-    scheme: str
-    event: str
-    recovery: str
-    phases: tuple[RecoveryPhase, ...]
+    scheme: str  # The scheme.
+    event: str  # What it follows.
+    recovery: str  # Its kind.
+    phases: tuple[RecoveryPhase, ...]  # In order, with the source of each time.
 
     @property
     def duration_s(self) -> float:

@@ -60,30 +60,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ResolvedJob:
-    """A scenario with every value filled in.
+    """A scenario with every value filled in."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        What was asked.
-    redundancy, interval_steps : int
-        Stated, or the best by the scheme's closed forms.
-    durations : Durations
-        Stated, or measured on the platform.
-    protected : Protected
-        How the state is kept.
-    failures : FailureModel
-        Where its failures come from; those of the scenario, unless the caller gave others.
-    step : StepTime or None
-        What an undisturbed step is made of, where the platform says that.
-    """
-
-    scenario: Scenario
+    scenario: Scenario  # What was asked.
+    # Stated, or the best by the scheme's closed forms.
     redundancy: int
     interval_steps: int
-    durations: Durations
-    protected: Protected
+    durations: Durations  # Stated, or measured on the platform.
+    protected: Protected  # How the state is kept.
+    # Where its failures come from; those of the scenario, unless the caller gave others.
     failures: FailureModel = field(compare=False, repr=False)
+    # What an undisturbed step is made of, where the platform says that.
     step: StepTime | None = None
 
     @property

@@ -25,47 +25,25 @@ Origin = Literal["stated", "--set", "derived", "default", "unset"]
 
 @dataclass(frozen=True, slots=True)
 class ResolvedKey:
-    """A key of a resolved scenario.
+    """A key of a resolved scenario."""
 
-    Attributes
-    ----------
-    reference : KeyReference
-        Its documentation.
-    value : object
-        Its value; None where it is unset.
-    origin : {"stated", "--set", "derived", "default", "unset"}
-        Who gave it: the file, the command line, what else is asked for (the model, the platform,
-        the closed forms), or nobody.
-    counts : bool
-        Whether anything depends on it, as the named choices stand.
-    outcome : str
-        What a choice came to where it stands for a number, such as a measured time; else empty.
-    """
-
-    reference: KeyReference
-    value: Any
+    reference: KeyReference  # Its documentation.
+    value: Any  # Its value; None where it is unset.
+    # Who gave it: the file, the command line, what else is asked for (the model, the platform, the
+    # closed forms), or nobody (one of "stated", "--set", "derived", "default", "unset").
     origin: Origin
-    counts: bool
+    counts: bool  # Whether anything depends on it, as the named choices stand.
+    # What a choice came to where it stands for a number, such as a measured time; else empty.
     outcome: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedScenario:
-    """A scenario with every value filled in.
+    """A scenario with every value filled in."""
 
-    Attributes
-    ----------
-    question : ResolvedJob
-        The scenario as it was asked, and what was found for what it left open.
-    scenario : Scenario
-        The same with every value stated: it gives the same records.
-    keys : dict of tuple to ResolvedKey
-        Every key by its path, in the order of the schema.
-    """
-
-    question: ResolvedJob
-    scenario: Scenario
-    keys: dict[KeyPath, ResolvedKey]
+    question: ResolvedJob  # The scenario as it was asked, and what was found for what it left open.
+    scenario: Scenario  # The same with every value stated: it gives the same records.
+    keys: dict[KeyPath, ResolvedKey]  # Every key by its path, in the order of the schema.
 
 
 def resolve_source(source: ScenarioSource) -> ResolvedScenario:

@@ -64,21 +64,11 @@ def step_time_of(scenario: Scenario) -> StepTime | None:
 
 @dataclass(frozen=True)
 class PlayedMemberTimes:
-    """What a step takes by who takes part, and with what: each such step is played once.
+    """What a step takes by who takes part, and with what: each such step is played once."""
 
-    Attributes
-    ----------
-    platform : Path
-        Platform XML.
-    step : PlacedStep
-        The step of all groups.
-    without : tuple of str
-        Switches that are down.
-    """
-
-    platform: Path
-    step: PlacedStep
-    without: tuple[str, ...] = ()
+    platform: Path  # Platform XML.
+    step: PlacedStep  # The step of all groups.
+    without: tuple[str, ...] = ()  # Switches that are down.
     _known: dict[StepShares, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -131,18 +121,10 @@ def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes
 
 @dataclass(frozen=True)
 class PlayedDetourTimes:
-    """What a step takes without some switches: played once for each set of groups.
+    """What a step takes without some switches: played once for each set of groups."""
 
-    Attributes
-    ----------
-    platform : Path
-        Platform XML.
-    step : PlacedStep
-        The step of all groups.
-    """
-
-    platform: Path
-    step: PlacedStep
+    platform: Path  # Platform XML.
+    step: PlacedStep  # The step of all groups.
     _known: dict[tuple[str, ...], PlayedMemberTimes] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

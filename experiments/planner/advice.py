@@ -18,42 +18,25 @@ from faultline.experiments.planner.verification import HOPELESS, INDIFFERENCE, c
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """How the choice that is taken compares with the soonest of the others.
+    """How the choice that is taken compares with the soonest of the others."""
 
-    Attributes
-    ----------
-    rival : Line
-        The other one.
-    change : Interval or None
-        Fraction by which ours takes longer, below zero where it is sooner done; None where the
-        rival did not finish.
-    """
-
-    rival: Line
+    rival: Line  # The other one.
+    # Fraction by which ours takes longer, below zero where it is sooner done; None where the rival
+    # did not finish.
     change: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to take.
+    """What to take."""
 
-    Attributes
-    ----------
-    taken : Line or None
-        A verified choice that is sooner done than every other scheme and protection, by more than
-        chance explains; None where there is no such choice, and so no advice.
-    lead : Lead or None
-        Over the closest; None where nothing else finished, or nothing is advised.
-    undecided : tuple of Line
-        Where nothing is advised, the choices that cannot be told apart, the soonest first.
-    sentence : str
-        All of it in words.
-    """
-
+    # A verified choice that is sooner done than every other scheme and protection, by more than
+    # chance explains; None where there is no such choice, and so no advice.
     taken: Line | None
-    lead: Lead | None
+    lead: Lead | None  # Over the closest; None where nothing else finished, or nothing is advised.
+    # Where nothing is advised, the choices that cannot be told apart, the soonest first.
     undecided: tuple[Line, ...]
-    sentence: str
+    sentence: str  # All of it in words.
 
 
 def advise(plan: Plan) -> Advice:

@@ -23,20 +23,11 @@ _NEEDS_LAYOUT = "it hangs on [model], or on rejoin.when: state that, and name it
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A choice with what became of it in simulation, where it was verified.
+    """A choice with what became of it in simulation, where it was verified."""
 
-    Attributes
-    ----------
-    choice : Choice
-        What closed forms say.
-    simulated : Simulated or None
-        What simulation says.
-    is_best : bool
-        Whether closed forms rank it first among the redundancies of its scheme and protection.
-    """
-
-    choice: Choice
-    simulated: Simulated | None
+    choice: Choice  # What closed forms say.
+    simulated: Simulated | None  # What simulation says.
+    # Whether closed forms rank it first among the redundancies of its scheme and protection.
     is_best: bool
 
     @property
@@ -88,28 +79,15 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is planned.
+    """What is planned."""
 
-    Attributes
-    ----------
-    situation : Situation
-        The job.
-    lines : tuple of Line
-        Each scheme's best choice over each protection, and others that were verified: those that
-        were simulated to the end first, by their time, then the others, by closed forms.
-    left_out : tuple of LeftOut
-        Who does not compete.
-    seeds : tuple of int
-        Seeds that every choice is verified with that is not hopeless.
-    unverified : int
-        Other redundancies that closed forms rank behind, and that were not played.
-    """
-
-    situation: Situation
+    situation: Situation  # The job.
+    # Each scheme's best choice over each protection, and others that were verified: those that were
+    # simulated to the end first, by their time, then the others, by closed forms.
     lines: tuple[Line, ...]
-    left_out: tuple[LeftOut, ...]
-    seeds: tuple[int, ...]
-    unverified: int
+    left_out: tuple[LeftOut, ...]  # Who does not compete.
+    seeds: tuple[int, ...]  # Seeds that every choice is verified with that is not hopeless.
+    unverified: int  # Other redundancies that closed forms rank behind, and that were not played.
 
     def largest_error(self) -> float | None:
         """Return how far off an unverified prediction may be: as far as the worst verified one."""

@@ -40,23 +40,15 @@ Objective = Callable[[Sequence[tuple[OperatingPoint, int]]], Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class RaceRules:
-    """How long a race goes on.
+    """How long a race goes on."""
 
-    Attributes
-    ----------
-    first_seeds, most_seeds : int
-        Seeds that every challenger gets, and that the undecided get at most.
-    confidence : float
-        Of the paired interval at every look. Looking more than once raises the risk of a wrong
-        decision, hence more than the usual 95 %.
-    indifference : float
-        A difference that is surely smaller than this fraction is none.
-    """
-
+    # Seeds that every challenger gets, and that the undecided get at most.
     first_seeds: int = 4
     most_seeds: int = 24
+    # Of the paired interval at every look. Looking more than once raises the risk of a wrong
+    # decision, hence more than the usual 95 %.
     confidence: float = 0.99
-    indifference: float = 0.002
+    indifference: float = 0.002  # A difference that is surely smaller than this fraction is none.
 
 
 @dataclass
@@ -82,17 +74,11 @@ class Evaluations:
 
 @dataclass(frozen=True, slots=True)
 class RaceResult:
-    """How a race ended.
+    """How a race ended."""
 
-    Attributes
-    ----------
-    winner : OperatingPoint or None
-        A challenger that is clearly better than the incumbent; None if there is none.
-    changes : dict of OperatingPoint to Interval
-        Each challenger's last paired change against the incumbent, as a fraction.
-    """
-
+    # A challenger that is clearly better than the incumbent; None if there is none.
     winner: OperatingPoint | None
+    # Each challenger's last paired change against the incumbent, as a fraction.
     changes: dict[OperatingPoint, Interval]
 
 
@@ -127,30 +113,19 @@ def _undecided(change: Interval, rules: RaceRules) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """What a search found.
+    """What a search found."""
 
-    Attributes
-    ----------
-    start, best : OperatingPoint
-        Where it began, and where no move was clearly better any more.
-    change : Interval
-        Fraction by which the start takes longer than the best, on seeds that the search had not
-        used (95 %); all zero where they are the same.
-    could_gain : float
-        Largest gain over `best`, as a fraction, that the last race leaves possible among the
-        neighbours; 0 if it excludes any.
-    runs : int
-        Values computed in all, those for `change` included.
-    path : tuple of OperatingPoint
-        From start to best.
-    """
-
+    # Where it began, and where no move was clearly better any more.
     start: OperatingPoint
     best: OperatingPoint
+    # Fraction by which the start takes longer than the best, on seeds that the search had not used
+    # (95 %); all zero where they are the same.
     change: Interval
+    # Largest gain over `best`, as a fraction, that the last race leaves possible among the
+    # neighbours; 0 if it excludes any.
     could_gain: float
-    runs: int
-    path: tuple[OperatingPoint, ...]
+    runs: int  # Values computed in all, those for `change` included.
+    path: tuple[OperatingPoint, ...]  # From start to best.
 
 
 def optimise(

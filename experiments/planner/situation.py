@@ -24,25 +24,15 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the user asks for; None leaves a value as the scenario has it.
+    """What the user asks for; None leaves a value as the scenario has it."""
 
-    Attributes
-    ----------
-    scenario : str
-        Name of a shipped scenario, or a TOML file.
-    settings : sequence of str
-        ``key=value`` settings.
-    gpus, groups : int or None
-        Size of the job.
-    mtbf_s, restart_s, save_s : float or None
-        Mean time between failures of the whole job, time of a restart and of writing a checkpoint,
-        in seconds.
-    """
-
-    scenario: str
-    settings: Sequence[str] = ()
+    scenario: str  # Name of a shipped scenario, or a TOML file.
+    settings: Sequence[str] = ()  # ``key=value`` settings.
+    # Size of the job.
     gpus: int | None = None
     groups: int | None = None
+    # Mean time between failures of the whole job, time of a restart and of writing a checkpoint, in
+    # seconds.
     mtbf_s: float | None = None
     restart_s: float | None = None
     save_s: float | None = None
@@ -50,21 +40,11 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A job whose scheme is still open.
+    """A job whose scheme is still open."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        Everything but the scheme.
-    durations : Durations
-        Times of the job's phases.
-    assumptions : tuple of str
-        What was taken for granted, a sentence each.
-    """
-
-    scenario: Scenario
-    durations: Durations
-    assumptions: tuple[str, ...]
+    scenario: Scenario  # Everything but the scheme.
+    durations: Durations  # Times of the job's phases.
+    assumptions: tuple[str, ...]  # What was taken for granted, a sentence each.
 
     @property
     def gpus(self) -> int:

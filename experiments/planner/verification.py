@@ -40,26 +40,17 @@ _WORTH_STARTING_WORKERS_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What became of a choice, a value a seed.
+    """What became of a choice, a value a seed."""
 
-    Attributes
-    ----------
-    ratios : tuple of float
-        Time to train over that without failures, redundancy and checkpoints; infinite where the
-        job gave up before its last step.
-    availabilities, goodputs, step_s : tuple of float
-        Shares of the time, and the mean time of a step that was played, in seconds.
-    steps : int
-        Steps of the simulated job.
-    stopped_at : float or None
-        Where its first seed was stopped since it took so many times as long as the soonest.
-    """
-
+    # Time to train over that without failures, redundancy and checkpoints; infinite where the job
+    # gave up before its last step.
     ratios: tuple[float, ...]
+    # Shares of the time, and the mean time of a step that was played, in seconds.
     availabilities: tuple[float, ...]
     goodputs: tuple[float, ...]
     step_s: tuple[float, ...]
-    steps: int
+    steps: int  # Steps of the simulated job.
+    # Where its first seed was stopped since it took so many times as long as the soonest.
     stopped_at: float | None = None
 
     @property

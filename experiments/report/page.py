@@ -52,23 +52,12 @@ _LARGEST_SVG_BYTES = 1_500_000
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure in the page.
+    """A figure in the page."""
 
-    Attributes
-    ----------
-    name : str
-        Short name, for links.
-    title : str
-        What it shows; also read out to those who cannot see it.
-    uri : str
-        The image itself.
-    knows_dark : bool
-        Whether it changes with the page where that is dark; others keep a light card.
-    """
-
-    name: str
-    title: str
-    uri: str
+    name: str  # Short name, for links.
+    title: str  # What it shows; also read out to those who cannot see it.
+    uri: str  # The image itself.
+    # Whether it changes with the page where that is dark; others keep a light card.
     knows_dark: bool = False
 
 

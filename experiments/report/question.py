@@ -27,27 +27,13 @@ _FILLED_IN = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A key of the scenario.
+    """A key of the scenario."""
 
-    Attributes
-    ----------
-    key : str
-        Its dotted name.
-    value : str
-        Its value, or the values that the sweep gives it, with the unit.
-    meaning : str
-        What it stands for.
-    varied : bool
-        Whether the sweep varies it.
-    idle : bool
-        Whether other settings make it meaningless.
-    """
-
-    key: str
-    value: str
-    meaning: str
-    varied: bool
-    idle: bool
+    key: str  # Its dotted name.
+    value: str  # Its value, or the values that the sweep gives it, with the unit.
+    meaning: str  # What it stands for.
+    varied: bool  # Whether the sweep varies it.
+    idle: bool  # Whether other settings make it meaningless.
 
 
 @dataclass(frozen=True, slots=True)

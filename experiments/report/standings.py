@@ -24,30 +24,18 @@ _BEST_OF_ONE_SCHEME = 5
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """The order of the choices under each condition.
+    """The order of the choices under each condition."""
 
-    Attributes
-    ----------
-    conditions : tuple of str
-        Axes that make a condition; may be empty.
-    knobs : tuple of str
-        Axes that make a choice, besides the scheme.
-    choices : DataFrame
-        A row a condition and choice, soonest first: the conditions, ``strategy``, the knobs,
-        ``place`` (1 is the soonest), ``mean`` (time-to-train ratio; infinite where a run did not
-        finish), ``seeds``, ``time_s``, ``goodput``, ``mfu``, ``gpu_hours``, ``checkpoint_steps``
-        and ``checkpoint_s`` from one checkpoint to the next, ``redundancy``, and against the
-        soonest of the condition
-        ``change``, ``low`` and ``high`` (fractions of its ratio, with a 95 % interval; NaN where
-        nothing can be said) over ``pairs`` of runs.
-    runs : DataFrame
-        The runs behind it, with the column ``place``.
-    """
-
-    conditions: tuple[str, ...]
-    knobs: tuple[str, ...]
+    conditions: tuple[str, ...]  # Axes that make a condition; may be empty.
+    knobs: tuple[str, ...]  # Axes that make a choice, besides the scheme.
+    # A row a condition and choice, soonest first: the conditions, ``strategy``, the knobs,
+    # ``place`` (1 is the soonest), ``mean`` (time-to-train ratio; infinite where a run did not
+    # finish), ``seeds``, ``time_s``, ``goodput``, ``mfu``, ``gpu_hours``, ``checkpoint_steps`` and
+    # ``checkpoint_s`` from one checkpoint to the next, ``redundancy``, and against the soonest of
+    # the condition ``change``, ``low`` and ``high`` (fractions of its ratio, with a 95 % interval;
+    # NaN where nothing can be said) over ``pairs`` of runs.
     choices: pd.DataFrame
-    runs: pd.DataFrame
+    runs: pd.DataFrame  # The runs behind it, with the column ``place``.
 
     def best(self) -> pd.DataFrame:
         """Return each scheme's best choice; where there is one scheme only, its best choices."""
@@ -158,18 +146,10 @@ _ONE_SEED = "There is one pair of runs only, so nothing can be said about chance
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Who trains soonest.
+    """Who trains soonest."""
 
-    Attributes
-    ----------
-    sentence : str
-        The answer.
-    confidence : str
-        What stands behind it; empty where there is nothing to say.
-    """
-
-    sentence: str
-    confidence: str = ""
+    sentence: str  # The answer.
+    confidence: str = ""  # What stands behind it; empty where there is nothing to say.
 
 
 def answer(order: Standings) -> Answer:

@@ -51,24 +51,12 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
+    """A table."""
 
-    Attributes
-    ----------
-    name : str
-        Its identifier in the page.
-    caption : str
-        What it shows, in a sentence.
-    columns : tuple of Column
-        Its columns.
-    rows : tuple of Row
-        What it holds; each row has a cell for each column.
-    """
-
-    name: str
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...] = field(default=())
+    name: str  # Its identifier in the page.
+    caption: str  # What it shows, in a sentence.
+    columns: tuple[Column, ...]  # Its columns.
+    rows: tuple[Row, ...] = field(default=())  # What it holds; each row has a cell for each column.
 
 
 def table_of(

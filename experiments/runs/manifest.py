@@ -91,41 +91,19 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A plan as it is kept: enough to name every run without the code that planned it.
+    """A plan as it is kept: enough to name every run without the code that planned it."""
 
-    Attributes
-    ----------
-    format : int
-        Version of the layout of sweep directories.
-    faultline : str
-        Version of Faultline that planned it.
-    grid : dict
-        The grid file as read: its tables flattened to dotted keys.
-    engine : {"replay", "simgrid"}
-        Which engine plays the runs.
-    fixed : dict
-        Dotted keys and values of the scenario before any of `keys` is set.
-    keys : list of str
-        The dotted keys that differ between points.
-    axes : dict of str to list
-        Those of `keys` that take more than one value, and their values in order.
-    points : list of list
-        A list for each point: its values of `keys`.
-    seeds : list of int
-        The seeds that every point is played with.
-    run_ids : list of str
-        Name of the run of each point and seed; the seeds of a point stand together.
-    """
-
-    format: int
-    faultline: str
-    grid: dict[str, Any]
-    engine: EngineName
-    fixed: dict[str, Any]
-    keys: list[str]
+    format: int  # Version of the layout of sweep directories.
+    faultline: str  # Version of Faultline that planned it.
+    grid: dict[str, Any]  # The grid file as read: its tables flattened to dotted keys.
+    engine: EngineName  # Which engine plays the runs (one of "replay", "simgrid").
+    fixed: dict[str, Any]  # Dotted keys and values of the scenario before any of `keys` is set.
+    keys: list[str]  # The dotted keys that differ between points.
+    # Those of `keys` that take more than one value, and their values in order.
     axes: dict[str, list[Any]]
-    points: list[list[Any]]
-    seeds: list[int]
+    points: list[list[Any]]  # A list for each point: its values of `keys`.
+    seeds: list[int]  # The seeds that every point is played with.
+    # Name of the run of each point and seed; the seeds of a point stand together.
     run_ids: list[str]
 
     def rows(self) -> Iterator[tuple[str, list[Any], int]]:

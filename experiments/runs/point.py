@@ -25,39 +25,21 @@ Labels = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a single run may use; None stands for no limit.
+    """What a single run may use; None stands for no limit."""
 
-    Attributes
-    ----------
-    time_s : float or None
-        Seconds of real time.
-    memory_bytes : int or None
-        Resident memory of its process and that process's children, in bytes.
-    """
-
-    time_s: float | None = None
+    time_s: float | None = None  # Seconds of real time.
+    # Resident memory of its process and that process's children, in bytes.
     memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of a run.
+    """What came of a run."""
 
-    Attributes
-    ----------
-    value : object
-        Its record, or what the called function returned.
-    error : str or None
-        One line: why there is none; None if all is well.
-    trace : str or None
-        The traceback of an error that does not explain itself.
-    learned : tuple of Scenario and Durations, or None
-        Durations that were looked up on the way, and the scenario that they are of.
-    """
-
-    value: Any
-    error: str | None = None
-    trace: str | None = None
+    value: Any  # Its record, or what the called function returned.
+    error: str | None = None  # One line: why there is none; None if all is well.
+    trace: str | None = None  # The traceback of an error that does not explain itself.
+    # Durations that were looked up on the way, and the scenario that they are of.
     learned: tuple[Scenario, Durations] | None = None
 
 
@@ -102,26 +84,15 @@ def _durations_key(scenario: Scenario) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run: a validated scenario and a seed.
+    """One run: a validated scenario and a seed."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        What is asked.
-    seed : int
-        Seed of the run; points of one seed live through the same failures, whatever the scheme.
-    engine : {"replay", "simgrid"}
-        The engine that plays it.
-    labels : tuple of (str, object)
-        Columns that go before those of the record, such as the place in a study's grid.
-    question : ResolvedJob or None
-        The scenario as resolved, where the caller has that; otherwise it is where it is played.
-    """
-
-    scenario: Scenario
+    scenario: Scenario  # What is asked.
+    # Seed of the run; points of one seed live through the same failures, whatever the scheme.
     seed: int = 0
-    engine: EngineName = "replay"
+    engine: EngineName = "replay"  # The engine that plays it (one of "replay", "simgrid").
+    # Columns that go before those of the record, such as the place in a study's grid.
     labels: Labels = ()
+    # The scenario as resolved, where the caller has that; otherwise it is where it is played.
     question: ResolvedJob | None = None
 
     @classmethod
@@ -157,18 +128,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of one argument, for what is computed in other ways than by playing a scenario.
+    """A function of one argument, for what is computed in other ways than by playing a scenario."""
 
-    Attributes
-    ----------
-    function : callable
-        A function of a module, so that other processes find it.
-    argument : object
-        What it is called with. To be kept in a store, its `repr` must say all of it, and the
-        function return what JSON knows.
-    """
-
-    function: Callable[[Any], Any]
+    function: Callable[[Any], Any]  # A function of a module, so that other processes find it.
+    # What it is called with. To be kept in a store, its `repr` must say all of it, and the function
+    # return what JSON knows.
     argument: Any
     labels: Labels = ()
 
@@ -204,21 +168,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a request.
+    """What came of a request."""
 
-    Attributes
-    ----------
-    run_id : str
-        The request's.
-    played : Played
-        A record, or the reason why there is none.
-    wall_s : float
-        Seconds of real time it took.
-    """
-
-    run_id: str
-    played: Played
-    wall_s: float = 0.0
+    run_id: str  # The request's.
+    played: Played  # A record, or the reason why there is none.
+    wall_s: float = 0.0  # Seconds of real time it took.
 
 
 Results = Generator[Result, None, None]

@@ -25,27 +25,13 @@ Kind = Literal["text", "count", "number"]
 
 @dataclass(frozen=True, slots=True)
 class PlayedRun:
-    """What records are made of.
+    """What records are made of."""
 
-    Attributes
-    ----------
-    job : ResolvedJob
-        What was asked, with every value filled in.
-    progress : Progress
-        What has become of it.
-    seed : int
-        Names the random numbers.
-    engine : str
-        Which engine played.
-    scenario_hash : str
-        Digest of what the scenario comes to.
-    """
-
-    job: ResolvedJob
-    progress: Progress
-    seed: int
-    engine: str
-    scenario_hash: str
+    job: ResolvedJob  # What was asked, with every value filled in.
+    progress: Progress  # What has become of it.
+    seed: int  # Names the random numbers.
+    engine: str  # Which engine played.
+    scenario_hash: str  # Digest of what the scenario comes to.
 
     @property
     def full_batch_s(self) -> float:
@@ -97,46 +83,24 @@ class PlayedRun:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a record.
+    """A column of a record."""
 
-    Attributes
-    ----------
-    name : str
-        Its key; ends with the unit of its values, if they have one, or with a dot if it stands for
-        a family of columns of which there is one a name.
-    kind : {"text", "count", "number"}
-        Text, a whole number, or any number.
-    label : str
-        Its name in words, without the unit, for axes and tables.
-    meaning : str
-        What it says, in a sentence without a full stop.
-    better : {"lower", "higher"} or None
-        Which way is good; None where neither is.
-    unit : str
-        Of its values: "s", "steps", or "1" for counts and ratios; empty for text.
-    shown_unit, scale : str, float
-        The unit in which people read it, and what a value is multiplied with to be in it.
-    symbol : str
-        What stands for it where there is little room; by default the label.
-    share : bool
-        Whether its values lie between 0 and 1, and so must their intervals.
-    optional : bool
-        Whether a run may have no value.
-    value : callable or None
-        What it is of a run, or, for a family, by name; by default `Progress` says it by that name.
-    """
-
+    # Its key; ends with the unit of its values, if they have one, or with a dot if it stands for a
+    # family of columns of which there is one a name.
     name: str
-    kind: Kind
-    label: str
-    meaning: str
+    kind: Kind  # Text, a whole number, or any number (one of "text", "count", "number").
+    label: str  # Its name in words, without the unit, for axes and tables.
+    meaning: str  # What it says, in a sentence without a full stop.
+    # Which way is good; None where neither is ({"lower", "higher"} or None).
     better: Literal["lower", "higher"] | None = None
-    unit: str = "1"
+    unit: str = "1"  # Of its values: "s", "steps", or "1" for counts and ratios; empty for text.
+    # The unit in which people read it, and what a value is multiplied with to be in it.
     shown_unit: str = ""
     scale: float = 1.0
-    symbol: str = ""
-    share: bool = False
-    optional: bool = False
+    symbol: str = ""  # What stands for it where there is little room; by default the label.
+    share: bool = False  # Whether its values lie between 0 and 1, and so must their intervals.
+    optional: bool = False  # Whether a run may have no value.
+    # What it is of a run, or, for a family, by name; by default `Progress` says it by that name.
     value: Callable[[PlayedRun], Any] | None = None
 
     @property

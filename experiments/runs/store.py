@@ -44,26 +44,13 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A finished run as it is kept.
+    """A finished run as it is kept."""
 
-    Attributes
-    ----------
-    run_id : str
-        Its name.
-    record : object
-        The flat record, or what a function returned; None if the run failed.
-    error : str or None
-        One line: why it failed; None if it did not.
-    code : str
-        Digest of the source that made it.
-    wall_s : float
-        Seconds of real time it took; differs from machine to machine, so no table has it.
-    """
-
-    run_id: str
-    record: Any
-    error: str | None
-    code: str
+    run_id: str  # Its name.
+    record: Any  # The flat record, or what a function returned; None if the run failed.
+    error: str | None  # One line: why it failed; None if it did not.
+    code: str  # Digest of the source that made it.
+    # Seconds of real time it took; differs from machine to machine, so no table has it.
     wall_s: float
 
     @property
@@ -181,24 +168,12 @@ def _is_own_folder(path: Path) -> bool:
 
 @dataclass
 class Store:
-    """A store in the hands of one process.
+    """A store in the hands of one process."""
 
-    Attributes
-    ----------
-    directory : Path
-        Where it is.
-    manifest : Manifest or None
-        The plan that it is the answer to, if there is one.
-    runs : dict of str to StoredRun
-        The runs that are there, by name.
-    wanted : frozenset of str
-        Names of the runs that are asked for.
-    """
-
-    directory: Path
-    manifest: Manifest | None
-    runs: dict[str, StoredRun] = field(default_factory=dict)
-    wanted: frozenset[str] = frozenset()
+    directory: Path  # Where it is.
+    manifest: Manifest | None  # The plan that it is the answer to, if there is one.
+    runs: dict[str, StoredRun] = field(default_factory=dict)  # The runs that are there, by name.
+    wanted: frozenset[str] = frozenset()  # Names of the runs that are asked for.
 
     def missing(self, *, retry_failed: bool = False) -> set[str]:
         """Return the names of the runs that are still to be played."""

@@ -36,24 +36,12 @@ from rich.console import Console
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The runs of a grid.
+    """The runs of a grid."""
 
-    Attributes
-    ----------
-    origin : str
-        How to call the grid in messages.
-    manifest : Manifest
-        The plan as it is kept with its results.
-    base : dict
-        The tables that all points start from: the scenario's, and ``[set]``.
-    points : list of dict
-        Dotted keys and values that each point sets on top of them.
-    """
-
-    origin: str
-    manifest: Manifest
-    base: dict[str, Any]
-    points: list[Settings]
+    origin: str  # How to call the grid in messages.
+    manifest: Manifest  # The plan as it is kept with its results.
+    base: dict[str, Any]  # The tables that all points start from: the scenario's, and ``[set]``.
+    points: list[Settings]  # Dotted keys and values that each point sets on top of them.
 
     def requests(self, wanted: Collection[str]) -> Iterator[Request]:
         """Yield the requests of the wanted runs.
@@ -165,23 +153,12 @@ def _axes(keys: list[str], points: list[list[Any]]) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a plan.
+    """What came of a plan."""
 
-    Attributes
-    ----------
-    played : int
-        Runs played now.
-    already_there : int
-        Runs that were there before.
-    failed : int
-        Runs of both kinds that have an error in place of a record.
-    first_error : str or None
-        Point, seed and error of the first failed run in the order of the plan.
-    """
-
-    played: int
-    already_there: int
-    failed: int
+    played: int  # Runs played now.
+    already_there: int  # Runs that were there before.
+    failed: int  # Runs of both kinds that have an error in place of a record.
+    # Point, seed and error of the first failed run in the order of the plan.
     first_error: str | None
 
 

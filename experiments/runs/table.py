@@ -34,33 +34,21 @@ _TYPES = {"text": pa.string(), "count": pa.int64()}
 
 @dataclass(frozen=True)
 class Sweep:
-    """The results of a sweep.
+    """The results of a sweep."""
 
-    Attributes
-    ----------
-    directory : Path
-        Where they are.
-    frame : pandas.DataFrame
-        A row a finished run, in the order of the plan: ``run_id``, ``status`` ("ok" or "failed"),
-        ``error`` (str or None), ``code`` (digest of the source that made it), a column for each
-        varied dotted key, ``seed``, and the columns of the runs' records, which are NaN where a
-        run failed.
-    axes : dict of str to list
-        Varied dotted keys with more than one value, and their values in order. Seeds are no axis.
-    manifest : dict
-        The content of ``sweep.json``.
-    planned : int
-        Number of runs that the grid asks for; more than the rows of the frame while the sweep is
-        not finished.
-    problems : tuple of str
-        A line for each file that was left out because it is damaged or does not belong there.
-    """
-
-    directory: Path
+    directory: Path  # Where they are.
+    # A row a finished run, in the order of the plan: ``run_id``, ``status`` ("ok" or "failed"),
+    # ``error`` (str or None), ``code`` (digest of the source that made it), a column for each
+    # varied dotted key, ``seed``, and the columns of the runs' records, which are NaN where a run
+    # failed.
     frame: pd.DataFrame
+    # Varied dotted keys with more than one value, and their values in order. Seeds are no axis.
     axes: dict[str, list[Any]]
-    manifest: dict[str, Any]
+    manifest: dict[str, Any]  # The content of ``sweep.json``.
+    # Number of runs that the grid asks for; more than the rows of the frame while the sweep is not
+    # finished.
     planned: int
+    # A line for each file that was left out because it is damaged or does not belong there.
     problems: tuple[str, ...]
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import fmean, stdev
 from typing import Any, ClassVar
 
@@ -41,30 +42,18 @@ Draw = Callable[[], Figure]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number beside its published counterpart.
+    """One number beside its published counterpart."""
 
-    Attributes
-    ----------
-    quantity, scheme, setting : str
-        What was measured, of which scheme, where.
-    published : float or None
-        The published value, if there is one.
-    simulated : float
-        Mean over seeds.
-    low, high : float
-        95 % confidence interval of the mean over seeds; equal to it for a single value.
-    unit : str
-        Unit of the numbers; "1" for a pure number.
-    """
-
+    # What was measured, of which scheme, where.
     quantity: str
     scheme: str
     setting: str
-    published: float | None
-    simulated: float
+    published: float | None  # The published value, if there is one.
+    simulated: float  # Mean over seeds.
+    # 95 % confidence interval of the mean over seeds; equal to it for a single value.
     low: float
     high: float
-    unit: str
+    unit: str  # Unit of the numbers; "1" for a pure number.
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as a flat mapping, in the order of its fields."""
@@ -168,6 +157,8 @@ class Study(ABC):
     default_seeds: ClassVar[int] = 3
     float_format: ClassVar[str | None] = None
     """How numbers are written as CSV; None for all their digits."""
+    charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    """Figures by file name: the function that draws one, and the results that it is given."""
 
     @abstractmethod
     def play(self, stage: Stage) -> Results:
@@ -186,8 +177,11 @@ class Study(ABC):
         return {name: one for name, one in results.items() if isinstance(one, pd.DataFrame)}
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return what is drawn, by file name."""
-        return {}
+        """Return what is drawn, by file name: by default the study's `charts`."""
+        return {
+            name: partial(draw, *(results[each] for each in given))
+            for name, (draw, *given) in self.charts.items()
+        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | Any]:
         """Return what is printed, in order: tables, sentences, anything that rich prints."""

@@ -21,27 +21,15 @@ Result = TypeVar("Result")
 
 @dataclass
 class Stage:
-    """What a study is given to play on.
+    """What a study is given to play on."""
 
-    Attributes
-    ----------
-    directory : Path
-        Where tables and figures go, and the runs: a study that was killed goes on where it was.
-    console : Console
-        Where people read what is going on; not the standard output if that carries JSON.
-    seeds : int
-        Seeds a cell.
-    full : bool
-        Everything that was published, however long it takes.
-    workers : int or None
-        Worker processes; as many as there are cores if None.
-    """
-
+    # Where tables and figures go, and the runs: a study that was killed goes on where it was.
     directory: Path
+    # Where people read what is going on; not the standard output if that carries JSON.
     console: Console
-    seeds: int = 3
-    full: bool = False
-    workers: int | None = None
+    seeds: int = 3  # Seeds a cell.
+    full: bool = False  # Everything that was published, however long it takes.
+    workers: int | None = None  # Worker processes; as many as there are cores if None.
     _progress: Progress = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

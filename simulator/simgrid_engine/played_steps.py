@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -45,6 +46,7 @@ class PlayedSteps:
         self._narrowing = ExitStack()
         self._without: Sequence[str] = ()
         self._step = step
+        self._teams = lru_cache(maxsize=4 * _KEPT)(partial(Teams, step.pattern))
         self._hosts = hosts_of_ranks(step.hosts)
         self._groups = step.pattern.data // step.pattern.context
         self._passes: OrderedDict[StepShares, dict[int, GraphPlayer]] = OrderedDict()
@@ -67,7 +69,7 @@ class PlayedSteps:
 
     def within(self, shares: StepShares, groups: Collection[int]) -> set[int]:
         """Return the members whose passes touch GPUs of some groups only; those that idle, too."""
-        teams = Teams(self._step.pattern, shares)
+        teams = self._teams(shares)
         beyond = {team.group for team in teams.teams if not teams.touched(team).issubset(groups)}
         return set(groups).intersection(shares.members) - beyond
 
@@ -94,7 +96,7 @@ class PlayedSteps:
         """Return the passes of each group that has any."""
 
         def build() -> dict[int, GraphPlayer]:
-            teams = Teams(self._step.pattern, shares)
+            teams = self._teams(shares)
             return {team.group: self._of_team(teams, team) for team in teams.teams}
 
         return _kept(self._passes, shares, build)
@@ -113,7 +115,7 @@ class PlayedSteps:
 
     def _sync_of(self, shares: StepShares) -> GraphPlayer:
         def build() -> GraphPlayer:
-            teams = Teams(self._step.pattern, shares)
+            teams = self._teams(shares)
             graph = teams.sync(range(self._step.pattern.tensor))
             return GraphPlayer(graph, self._hosts.__getitem__)
 

@@ -225,9 +225,8 @@ class _StepTimer:
             if near and len(teams.degrees) > 1:
                 positions = everyone
             passes = [self._drawn_out(teams, team, hosts, positions, cluster) for team in apart]
-            places = [used.index(team.group) * context for team in near]
-            played = Fold(tuple(places), positions)
-            with cluster.narrowed(MESSAGES, played):
+            places = tuple(used.index(team.group) * context for team in near)
+            with cluster.narrowed(MESSAGES if near else (), Fold(places, positions)):
                 passes += self._together(teams, near, hosts, positions)
         else:
             passes = self._together(teams, teams.teams, hosts, positions)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from faultline.strategies.closed_forms.lifetimes import Life
-from scipy.optimize import minimize_scalar
 
 _COUNTED = 256
 
@@ -56,6 +55,7 @@ def best_period_of_lives_s(life: Life, save_s: float, shortest_s: float) -> floa
     shortest_s : float
         Shortest period that comes into question, such as one step and T_s, in seconds; positive.
     """
+    from scipy.optimize import minimize_scalar
 
     def loss(period_s: float) -> float:
         return -availability_of_lives(life, period_s, save_s, 0.0)

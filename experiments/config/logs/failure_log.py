@@ -14,66 +14,32 @@ LARGEST_NUMBER_OF_NODES = 100_000
 
 
 class Logged(NamedTuple):
-    """One failure of a log.
+    """One failure of a log."""
 
-    Attributes
-    ----------
-    time_s : float
-        Seconds since the log begins.
-    level : Level
-        What kind of component failed.
-    number : int
-        Which one; a host's is its place in `FailureLog.nodes`.
-    cause : str
-        Its cause.
-    kind : Kind
-        What kind of repair it calls for.
-    repair_s : float or None
-        Seconds until it was up again; None where the log does not say.
-    """
-
-    time_s: float
-    level: Level
-    number: int
-    cause: str
-    kind: Kind
-    repair_s: float | None
+    time_s: float  # Seconds since the log begins.
+    level: Level  # What kind of component failed.
+    number: int  # Which one; a host's is its place in `FailureLog.nodes`.
+    cause: str  # Its cause.
+    kind: Kind  # What kind of repair it calls for.
+    repair_s: float | None  # Seconds until it was up again; None where the log does not say.
 
 
 @dataclass(frozen=True, slots=True)
 class FailureLog:
-    """A log of failures.
+    """A log of failures."""
 
-    Attributes
-    ----------
-    name : str
-        The file.
-    form : str
-        Its format, as people say it.
-    failures : tuple of Logged
-        In the order of time.
-    nodes : tuple of str
-        Names of the nodes that the log knows, in their order; of a trace of Faultline, which names
-        none, ``host-0`` and so on.
-    gpus_per_node : int
-        GPUs of a node.
-    span_s : float
-        How long was watched, in seconds.
-    node_s : float
-        Node-seconds in which a failure would have been seen: those of all nodes all the time, or
-        of those that were up, or had a job.
-    notes : tuple of str
-        What a reader has to know of it.
-    """
-
-    name: str
-    form: str
-    failures: tuple[Logged, ...]
+    name: str  # The file.
+    form: str  # Its format, as people say it.
+    failures: tuple[Logged, ...]  # In the order of time.
+    # Names of the nodes that the log knows, in their order; of a trace of Faultline, which names
+    # none, ``host-0`` and so on.
     nodes: tuple[str, ...]
-    gpus_per_node: int
-    span_s: float
+    gpus_per_node: int  # GPUs of a node.
+    span_s: float  # How long was watched, in seconds.
+    # Node-seconds in which a failure would have been seen: those of all nodes all the time, or of
+    # those that were up, or had a job.
     node_s: float
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What a reader has to know of it.
 
     @property
     def gpu_s(self) -> float:

@@ -17,31 +17,20 @@ SOUND = "choice: what is sound; the published simulator of SPARe takes"
 
 
 class FieldDocumentation(BaseModel):
-    """The documentation of a field.
-
-    Attributes
-    ----------
-    source : str or None
-        Where the default comes from; begins with "choice" or "assumption" where nobody measured it.
-    unit : str or None
-        SI unit, "steps", or "1" for counts, ratios and exponents; None for what has none: names,
-        choices, and yes or no.
-    choices : dict of str to str
-        What each of the named choices means.
-    only_with : dict of str to list of str
-        The field counts only where each of these keys (dotted) has one of these values; a single
-        value may stand by itself.
-    rule : str or None
-        The rule of the engines (`simulator.job.Rules`) that it is.
-    """
+    """The documentation of a field."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    # Where the default comes from; begins with "choice" or "assumption" where nobody measured it.
     source: str | None = None
+    # SI unit, "steps", or "1" for counts, ratios and exponents; None for what has none: names,
+    # choices, and yes or no.
     unit: str | None = None
-    choices: dict[str, str] = {}
+    choices: dict[str, str] = {}  # What each of the named choices means.
+    # The field counts only where each of these keys (dotted) has one of these values; a single
+    # value may stand by itself.
     only_with: dict[str, list[str]] = {}
-    rule: str | None = None
+    rule: str | None = None  # The rule of the engines (`simulator.job.Rules`) that it is.
 
     @field_validator("only_with", mode="before")
     @classmethod

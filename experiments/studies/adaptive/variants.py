@@ -33,20 +33,12 @@ def _repair(hours: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to run a scheme.
+    """A way to run a scheme."""
 
-    Attributes
-    ----------
-    name : str
-        What it is called in tables and legends.
-    settings : mapping
-        What sets it apart from the plain scheme, by dotted keys.
-    spare_share : float
-        Spare groups, as a fraction of the job's groups; they are hardware on top of the job's.
-    """
-
-    name: str
+    name: str  # What it is called in tables and legends.
+    # What sets it apart from the plain scheme, by dotted keys.
     settings: Mapping[str, Any] = field(default_factory=dict)
+    # Spare groups, as a fraction of the job's groups; they are hardware on top of the job's.
     spare_share: float = 0.0
 
     def spare_groups(self, groups: int) -> int:

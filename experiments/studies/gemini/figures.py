@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pandas as pd
-from faultline.experiments.figures.style import PUBLISHED, graded_looks
-from faultline.experiments.studies.gemini.setting import PUBLISHED_RECOVERY, SCHEMES, WINDOWS_H
+from faultline.experiments.figures.style import PUBLISHED, graded_looks, legend_below
+from faultline.experiments.studies.gemini.setting import (
+    PUBLISHED_RECOVERY,
+    SCHEMES,
+    SHOWN_MIX,
+    WINDOWS_H,
+)
 from faultline.experiments.studies.gemini.tables import LOST_MACHINES
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -57,23 +62,17 @@ def draw_recovery(table: pd.DataFrame) -> Figure:
         Line2D([], [], color=_GREY, marker="o", ls="none", label="random sets"),
         Line2D([], [], **PUBLISHED, label="published, 16 machines"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    legend_below(figure, handles)
     return figure
 
 
-def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str) -> Figure:
+def draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     """Draw survival by the share of failures that take a domain, and by the length of a window.
 
-    Parameters
-    ----------
-    table, curves : DataFrame
-        What was drawn, and the closed form on a finer grid, as `window_table` and `curve_table`
-        return them.
-    mix : str
-        The mix of causes.
+    What was drawn as `window_table` returns it, and the closed form on a finer grid.
     """
-    mine = table[(table.mix == mix) & (table.scheme != "unprotected")]
-    lines = curves[curves.mix == mix]
+    mine = table[(table.mix == SHOWN_MIX) & (table.scheme != "unprotected")]
+    lines = curves[curves.mix == SHOWN_MIX]
     figure, (by_share, by_window) = plt.subplots(1, 2, figsize=(10.5, 4.6), sharey=True)
     for axis, fixed, value, column in (
         (by_share, "window_h", 24, "domain_share"),
@@ -84,7 +83,7 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str) -> Figure
     by_share.xaxis.set_major_locator(MultipleLocator(0.05))
     by_share.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     by_share.set_xlabel("failures that take a whole scale-up domain")
-    by_share.set_title(f"Failures of {mix} on 16,384 GPUs, 24 hours")
+    by_share.set_title(f"Failures of {SHOWN_MIX} on 16,384 GPUs, 24 hours")
     by_window.set_xlim(0, 24)
     by_window.set_xticks(WINDOWS_H)
     by_window.set_xlabel("hours in which nothing is rebuilt")
@@ -101,7 +100,7 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame, mix: str) -> Figure
         Line2D([], [], color=_GREY, ls="--", label="groups of neighbours"),
         Line2D([], [], color=_GREY, marker="o", ls="none", label="failures drawn, 95%"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    legend_below(figure, handles)
     return figure
 
 

@@ -24,6 +24,7 @@ HOSTS = LAYOUT.components("host")
 HOSTS_PER_DOMAIN = LAYOUT.gpus_per_domain // LAYOUT.gpus_per_host
 
 MIXES = ("llama3", "rsc-1", "rsc-2")
+SHOWN_MIX = "llama3"
 DOMAIN_SHARES = (0.0, 0.05, 0.1, 0.15, 0.2)
 WINDOWS_H = (1, 3, 6, 12, 24)
 PLACEMENTS: tuple[Placement, ...] = ("across-domains", "neighbours")
@@ -34,17 +35,10 @@ PUBLISHED_RECOVERY = {(16, 2, 2): 93.3, (16, 2, 3): 80.0}
 
 @dataclass(frozen=True, slots=True)
 class MemoryScheme:
-    """A way to keep state in host memory.
+    """A way to keep state in host memory."""
 
-    Attributes
-    ----------
-    label : str
-        What it is called in figures.
-    size, tolerated : int
-        Hosts of a group, and losses that a group survives.
-    """
-
-    label: str
+    label: str  # What it is called in figures.
+    # Hosts of a group, and losses that a group survives.
     size: int
     tolerated: int
 
@@ -121,28 +115,17 @@ def failure_rates_per_s(mix: CauseMix) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCosts:
-    """A job and the links that its checkpoints go over: inputs of the study, not measurements.
+    """A job and the links that its checkpoints go over: inputs of the study, not measurements."""
 
-    Attributes
-    ----------
-    parameters, bytes_per_parameter : float
-        Size of the model; single-precision weights and two Adam moments take 12 bytes.
-    machines : int
-        Machines, each with its share of the state.
-    machine_bytes_per_s, storage_bytes_per_s : float
-        Bandwidth of one machine's network, and of the storage as a whole.
-    iteration_s : float
-        Time of an iteration, in seconds.
-    storage_interval_s : float
-        Time between checkpoints on storage where they are not taken as often as can be.
-    """
-
+    # Size of the model; single-precision weights and two Adam moments take 12 bytes.
     parameters: float = 100e9
     bytes_per_parameter: float = 12.0
-    machines: int = 16
+    machines: int = 16  # Machines, each with its share of the state.
+    # Bandwidth of one machine's network, and of the storage as a whole.
     machine_bytes_per_s: float = 400e9 / 8
     storage_bytes_per_s: float = 20e9 / 8
-    iteration_s: float = 60.0
+    iteration_s: float = 60.0  # Time of an iteration, in seconds.
+    # Time between checkpoints on storage where they are not taken as often as can be.
     storage_interval_s: float = 3 * 3600.0
 
     @property

@@ -7,13 +7,12 @@ whole scale-up domain, on 16,384 GPUs with the shipped mixes of causes, for GEMI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.studies.base import Draw, Results, Row, Study, row_of
+from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.gemini import tables
 from faultline.experiments.studies.gemini.figures import draw_recovery, draw_survival
 from faultline.experiments.studies.gemini.setting import (
@@ -21,10 +20,10 @@ from faultline.experiments.studies.gemini.setting import (
     PLACEMENTS,
     PUBLISHED_RECOVERY,
     SCHEMES,
+    SHOWN_MIX,
 )
 from faultline.experiments.studies.stage import Stage
 
-_SHOWN_MIX = "llama3"
 _SHOWN_LOSSES = (2, 3, 4, 8, 16)
 _SHOWN_SHARES = (0.0, 0.1, 0.2)
 _ROW_WINDOWS_H = (1, 24)
@@ -32,6 +31,11 @@ _ROW_WINDOWS_H = (1, 24)
 
 class GeminiStudy(Study):
     """Recovery from memory, survival through windows of time, and what a failure wastes."""
+
+    charts: ClassVar = {
+        "recovery.png": (draw_recovery, "recovery"),
+        "survival.png": (draw_survival, "windows", "curves"),
+    }
 
     def play(self, stage: Stage) -> Results:
         """Draw lost machines, lost domains and failures, and compute the closed forms."""
@@ -44,7 +48,7 @@ class GeminiStudy(Study):
         mixes = [(mix, seeds, days) for mix in MIXES]
         windows = stage.calls("failures of mixes", _windows_of, mixes)
         with stage.step("closed forms"):
-            curves = tables.curve_table(_SHOWN_MIX)
+            curves = tables.curve_table(SHOWN_MIX)
         return {
             "recovery": recovery,
             "domains": domains,
@@ -60,14 +64,6 @@ class GeminiStudy(Study):
         yield from domain_rows(results["domains"])
         yield from window_rows(results["windows"])
         yield from wasted_rows(results["wasted"], results["placement"])
-
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the figures of recovery and of survival."""
-        windows, curves = results["windows"], results["curves"]
-        return {
-            "recovery.png": partial(draw_recovery, results["recovery"]),
-            "survival.png": partial(draw_survival, windows, curves, _SHOWN_MIX),
-        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:
         """Return recovery, survival and wasted time, and how far draws agree."""
@@ -85,7 +81,7 @@ class GeminiStudy(Study):
         """Say what placement decides."""
         windows, placed = results["windows"], results["placement"]
         day = windows[
-            (windows.mix == _SHOWN_MIX)
+            (windows.mix == SHOWN_MIX)
             & (windows.window_h == 24)
             & (windows.domain_share == 0.1)
             & (windows.scheme == "gemini-2")
@@ -193,7 +189,7 @@ def _shown_recovery(table: pd.DataFrame) -> Printed:
 
 
 def _shown_windows(table: pd.DataFrame, hours: int) -> Printed:
-    mine = table[(table.mix == _SHOWN_MIX) & (table.window_h == hours)]
+    mine = table[(table.mix == SHOWN_MIX) & (table.window_h == hours)]
     exact = mine.set_index(["scheme", "domain_share", "placement"]).exact.sort_index()
     columns = {"0%\neither": (0.0, "across-domains")} | {
         f"{share:.0%}\n{placement.split('-')[0]}": (share, placement)
@@ -207,7 +203,7 @@ def _shown_windows(table: pd.DataFrame, hours: int) -> Printed:
         ]
     )
     return Printed(
-        f"State in memory survives {hours} h, nothing rebuilt: {_SHOWN_MIX}, 16,384 GPUs,\n"
+        f"State in memory survives {hours} h, nothing rebuilt: {SHOWN_MIX}, 16,384 GPUs,\n"
         "by the share of failures that take a domain of 8 hosts, and by placement",
         frame,
         dict.fromkeys(columns, "{:.2%}"),

@@ -62,17 +62,10 @@ def stream(seed: int, purpose: int, index: int) -> np.random.Generator:
 
 @dataclass(frozen=True, slots=True)
 class LossSets:
-    """Sets of lost nodes, as pairs of a set and a node, each pair once.
+    """Sets of lost nodes, as pairs of a set and a node, each pair once."""
 
-    Attributes
-    ----------
-    sets : int
-        Number of sets; those without a lost node count, too.
-    set_index, node : array of int, shape (pairs,)
-        Which set, and which of its lost nodes.
-    """
-
-    sets: int
+    sets: int  # Number of sets; those without a lost node count, too.
+    # Which set, and which of its lost nodes (shape (pairs,)).
     set_index: Integers
     node: Integers
 

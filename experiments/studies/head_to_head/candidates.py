@@ -40,22 +40,14 @@ APPROXIMATE = tuple(name for name, scheme in all_strategies().items() if scheme.
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scheme with a way to keep its state.
+    """A scheme with a way to keep its state."""
 
-    Attributes
-    ----------
-    scheme, protection : str
-        Registered names.
-    redundancy : int or None
-        Stated redundancy; None for the best by the scheme's closed forms.
-    price : float
-        By how much a step computes longer without failures.
-    """
-
+    # Registered names.
     scheme: str
     protection: str
+    # Stated redundancy; None for the best by the scheme's closed forms.
     redundancy: int | None = None
-    price: float = 0.0
+    price: float = 0.0  # By how much a step computes longer without failures.
 
     @property
     def name(self) -> str:

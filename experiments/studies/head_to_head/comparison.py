@@ -47,22 +47,12 @@ class HeadToHead(Study):
     """Every candidate in the same cells: three lists of circumstances, and two planes.
 
     The stage's seeds are those of a cell of a plane.
-
-    Attributes
-    ----------
-    side : int
-        Cells on a side of a plane.
-    setting_seeds : int
-        Seeds of a setting of the tables.
-    schemes : tuple of str
-        Who takes part; all by default.
-    only : str or None
-        ``settings``, ``stalls``, ``layers``, ``restart`` or ``domains``; all by default.
     """
 
-    side: int
-    setting_seeds: int
-    schemes: tuple[str, ...] = ()
+    side: int  # Cells on a side of a plane.
+    setting_seeds: int  # Seeds of a setting of the tables.
+    schemes: tuple[str, ...] = ()  # Who takes part; all by default.
+    # ``settings``, ``stalls``, ``layers``, ``restart`` or ``domains``; all by default.
     only: str | None = None
 
     float_format: ClassVar[str | None] = "%.5g"

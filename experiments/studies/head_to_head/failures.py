@@ -44,21 +44,12 @@ _QUANTILE_95 = 1.645
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Failures of single GPUs and of whole scale-up domains, memoryless.
+    """Failures of single GPUs and of whole scale-up domains, memoryless."""
 
-    Attributes
-    ----------
-    layout : JobLayout
-        Which GPUs share a host and a domain.
-    mtbf_s : float
-        Mean time between failures of the whole job, in seconds.
-    domain_share : float
-        Share of failures that break a whole scale-up domain; of the others 78 % break one GPU's
-        hardware, and the rest is software on one GPU.
-    """
-
-    layout: JobLayout
-    mtbf_s: float
+    layout: JobLayout  # Which GPUs share a host and a domain.
+    mtbf_s: float  # Mean time between failures of the whole job, in seconds.
+    # Share of failures that break a whole scale-up domain; of the others 78 % break one GPU's
+    # hardware, and the rest is software on one GPU.
     domain_share: float = 0.0
 
     @property
@@ -113,17 +104,11 @@ Damage = list[tuple[float, Hit]]
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """What the past leaves behind.
+    """What the past leaves behind."""
 
-    Attributes
-    ----------
-    damage : list of (float, Hit)
-        What is broken now, as far as the scheme keeps track of it.
-    dropped : dict of int to float
-        Groups that are not members, and when they were dropped, in seconds from the start.
-    """
-
+    # What is broken now, as far as the scheme keeps track of it.
     damage: Damage = field(default_factory=list)
+    # Groups that are not members, and when they were dropped, in seconds from the start.
     dropped: dict[int, float] = field(default_factory=dict)
 
 

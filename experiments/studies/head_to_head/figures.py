@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.style import write_notes
+from faultline.experiments.figures.style import legend_below, write_notes
 from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
 from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
 from faultline.experiments.studies.head_to_head.setting import SETTINGS
@@ -42,26 +42,16 @@ class Landmark:
 
 @dataclass(frozen=True, slots=True)
 class Axis2D:
-    """What the axes of a plane are.
+    """What the axes of a plane are."""
 
-    Attributes
-    ----------
-    x, y : str
-        Their labels.
-    x_ticks, y_ticks : mapping of float to str
-        Where and what.
-    log_y : bool
-        Whether y is on a logarithmic scale, as x always is.
-    landmarks : tuple of Landmark
-        Places to be named.
-    """
-
+    # Their labels.
     x: str
     y: str
+    # Where and what.
     x_ticks: Mapping[float, str]
     y_ticks: Mapping[float, str]
-    log_y: bool
-    landmarks: tuple[Landmark, ...] = ()
+    log_y: bool  # Whether y is on a logarithmic scale, as x always is.
+    landmarks: tuple[Landmark, ...] = ()  # Places to be named.
 
 
 _RESTART = Axis2D(
@@ -165,7 +155,7 @@ def draw_settings(table: pd.DataFrame) -> Figure:
         )
         for mark, fill, text in marks
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    legend_below(figure, handles, 2)
     write_notes(figure, [_APPROXIMATE])
     return figure
 

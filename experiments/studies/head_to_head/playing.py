@@ -51,49 +51,25 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A cell to be played.
+    """A cell to be played."""
 
-    Attributes
-    ----------
-    cell : Cell
-        The circumstances.
-    candidates : tuple of Candidate
-        Who takes part.
-    seeds : tuple of int
-        Seeds, the same for all.
-    ground : Ground
-        What all cells have in common.
-    races : bool
-        Whether the hopeless are stopped early; otherwise everybody is played with every seed.
-    """
-
-    cell: Cell
-    candidates: tuple[Candidate, ...]
-    seeds: tuple[int, ...]
-    ground: Ground
+    cell: Cell  # The circumstances.
+    candidates: tuple[Candidate, ...]  # Who takes part.
+    seeds: tuple[int, ...]  # Seeds, the same for all.
+    ground: Ground  # What all cells have in common.
+    # Whether the hopeless are stopped early; otherwise everybody is played with every seed.
     races: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A candidate, prepared for a cell.
+    """A candidate, prepared for a cell."""
 
-    Attributes
-    ----------
-    candidate : Candidate
-        Who.
-    question : ResolvedJob
-        Its job; redundancy and intervals are the best by closed forms.
-    predicted : float
-        The scheme's plain closed form of the time to train, by which the fastest are tried first.
-    closed_form : float
-        The full closed form; NaN where there is none, or it does not hold.
-    """
-
-    candidate: Candidate
-    question: ResolvedJob
+    candidate: Candidate  # Who.
+    question: ResolvedJob  # Its job; redundancy and intervals are the best by closed forms.
+    # The scheme's plain closed form of the time to train, by which the fastest are tried first.
     predicted: float
-    closed_form: float
+    closed_form: float  # The full closed form; NaN where there is none, or it does not hold.
 
 
 def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:

@@ -34,54 +34,30 @@ _NO_LIMIT_OF_RESTARTS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One set of circumstances.
+    """One set of circumstances."""
 
-    Attributes
-    ----------
-    plane : str
-        Which picture it is in.
-    x, y : float
-        Where.
-    mtbf_s, restart_s : float
-        Mean time between failures of the whole job, and time of a restart without loading, in
-        seconds.
-    groups : int
-        Groups of 512 GPUs.
-    domain_share : float
-        Share of the failures that break a whole scale-up domain.
-    stall_s : float or None
-        What every recovery short of a restart costs everybody, in seconds; None for its phases.
-    layers : int or None
-        Layers of the model, where they are not those of the job.
-    """
-
-    plane: PlaneName
+    plane: PlaneName  # Which picture it is in.
+    # Where.
     x: float
     y: float
+    # Mean time between failures of the whole job, and time of a restart without loading, in
+    # seconds.
     mtbf_s: float
     restart_s: float
-    groups: int = GROUPS
-    domain_share: float = 0.0
+    groups: int = GROUPS  # Groups of 512 GPUs.
+    domain_share: float = 0.0  # Share of the failures that break a whole scale-up domain.
+    # What every recovery short of a restart costs everybody, in seconds; None for its phases.
     stall_s: float | None = None
-    layers: int | None = None
+    layers: int | None = None  # Layers of the model, where they are not those of the job.
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What all cells have in common.
+    """What all cells have in common."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        The job, with protection times stated as they were measured.
-    durations : Durations
-        As measured on the platform.
-    protections : tuple of (str, Scenario)
-        The scenario under each protection, its times as measured.
-    """
-
-    scenario: Scenario
-    durations: Durations
+    scenario: Scenario  # The job, with protection times stated as they were measured.
+    durations: Durations  # As measured on the platform.
+    # The scenario under each protection, its times as measured.
     protections: tuple[tuple[str, Scenario], ...]
 
     def scenario_of(self, candidate: Candidate, cell: Cell) -> Scenario:

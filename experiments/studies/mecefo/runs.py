@@ -71,20 +71,13 @@ _VARIANTS: dict[str, dict[str, object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A system on a model under failures.
+    """A system on a model under failures."""
 
-    Attributes
-    ----------
-    system, model, scenario : str
-        Which ones, by name.
-    variant : str
-        How the system is modelled.
-    """
-
+    # Which ones, by name.
     system: str
     model: str
     scenario: str
-    variant: str = CALIBRATED
+    variant: str = CALIBRATED  # How the system is modelled.
 
 
 def cells(*, full: bool) -> Iterator[Cell]:
@@ -257,21 +250,11 @@ def _oobleck_pace(options: OobleckOptions, lost: Sequence[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A run, in bins of equal length.
+    """A run, in bins of equal length."""
 
-    Attributes
-    ----------
-    hours : array of float, shape (bins,)
-        Middle of each bin.
-    relative : array of float, shape (bins,)
-        Throughput over that without failures.
-    failures_h : array of float
-        When groups were found missing, in hours.
-    """
-
-    hours: NDArray[np.float64]
-    relative: NDArray[np.float64]
-    failures_h: NDArray[np.float64]
+    hours: NDArray[np.float64]  # Middle of each bin (shape (bins,)).
+    relative: NDArray[np.float64]  # Throughput over that without failures (shape (bins,)).
+    failures_h: NDArray[np.float64]  # When groups were found missing, in hours.
 
 
 def course_of(cell: Cell, seed: int, hours: float) -> Course:

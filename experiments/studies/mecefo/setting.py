@@ -50,31 +50,17 @@ def published(
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model and how it is trained.
+    """A model and how it is trained."""
 
-    Attributes
-    ----------
-    name : str
-        What tables call it.
-    shape : LayerShape
-        A layer.
-    layers, heads : int
-        Layers, and heads of attention.
-    sequences : int
-        Sequences of a global batch.
-    no_fault_tokens_per_s : dict of str to float
-        Published throughput without failures, by system.
-    oobleck_least_nodes : int
-        Nodes of the shortest pipeline: 8 for 6.7B (published: 16 nodes, two pipelines), and for
-        smaller models as many as their parameters are to those, at least one.
-    """
-
-    name: str
-    shape: LayerShape
+    name: str  # What tables call it.
+    shape: LayerShape  # A layer.
+    # Layers, and heads of attention.
     layers: int
     heads: int
-    sequences: int
-    no_fault_tokens_per_s: dict[str, float]
+    sequences: int  # Sequences of a global batch.
+    no_fault_tokens_per_s: dict[str, float]  # Published throughput without failures, by system.
+    # Nodes of the shortest pipeline: 8 for 6.7B (published: 16 nodes, two pipelines), and for
+    # smaller models as many as their parameters are to those, at least one.
     oobleck_least_nodes: int
 
     @property
@@ -127,24 +113,12 @@ MODELS = {
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """A failure scenario.
+    """A failure scenario."""
 
-    Attributes
-    ----------
-    name : str
-        What tables call it.
-    mtbf_s : float
-        Seconds from one failure of any GPU to the next, on average.
-    repair_s : float
-        Seconds until a failed GPU is back.
-    hours : float
-        Hours that a run is long.
-    """
-
-    name: str
-    mtbf_s: float
-    repair_s: float
-    hours: float
+    name: str  # What tables call it.
+    mtbf_s: float  # Seconds from one failure of any GPU to the next, on average.
+    repair_s: float  # Seconds until a failed GPU is back.
+    hours: float  # Hours that a run is long.
 
 
 SCENARIOS = {

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import looks_of_schemes, title_of
-from faultline.experiments.figures.style import CAUSE_LOOKS, PUBLISHED, draw_band
+from faultline.experiments.figures.style import CAUSE_LOOKS, PUBLISHED, draw_band, legend_below
 from faultline.experiments.studies.ntp import published
-from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY
+from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY, variant_name
 from faultline.experiments.studies.ntp.setting import GPUS
 from faultline.experiments.studies.ntp.traces import THRESHOLD
 from faultline.simulator.badput import MEANINGS
@@ -200,7 +199,7 @@ def draw_blasts(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_loop(table: pd.DataFrame, named: Callable[[str], str]) -> Figure:
+def draw_loop(table: pd.DataFrame) -> Figure:
     """Draw what 15 days of each variant lose, by cause; the goodput stands behind the bars."""
     shares = pd.DataFrame({cause: table[f"{cause}_s"] / table.time_s for cause in _SHOWN})
     means = shares.groupby(table.variant, sort=False).mean()
@@ -218,7 +217,7 @@ def draw_loop(table: pd.DataFrame, named: Callable[[str], str]) -> Figure:
         axis.text(
             left[variant] + 0.004, place, f"goodput {goodput[variant]:.1%}", va="center", fontsize=9
         )
-    axis.set_yticks(range(len(means)), [named(str(name)) for name in means.index])
+    axis.set_yticks(range(len(means)), [variant_name(str(name)) for name in means.index])
     axis.tick_params(axis="y", length=0)
     axis.grid(visible=False, axis="y")
     axis.invert_yaxis()
@@ -258,7 +257,7 @@ def draw_within(table: pd.DataFrame) -> Figure:
         ),
         Line2D([], [], **_CONTROL, label="NTP without a restart: the same with r = 1"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    legend_below(figure, handles, 3)
     figure.suptitle("600,000 GPUs, a single GPU fails every 300 s, repair in 4 days")
     return figure
 

@@ -16,6 +16,7 @@ import pandas as pd
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.trace_file import write_trace
+from faultline.experiments.figures.palette import title_of
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.ntp.placements import lost_shares
 from faultline.experiments.studies.ntp.setting import (
@@ -70,6 +71,12 @@ memory the state of the last step is found with the survivors of a failure.
 The published bound is 4 % of the backward pass; here it is taken of two thirds of a step, as if a
 step were nothing but FLOP.
 """
+
+
+def variant_name(variant: str) -> str:
+    """Return a variant of the loop's study in words: "NTP, resharding hidden"."""
+    scheme, comma, how = variant.partition(", ")
+    return ("all replaced" if scheme == "checkpoint" else title_of(scheme)) + comma + how
 
 
 def modelled_settings() -> dict[str, float]:
@@ -190,24 +197,12 @@ def placed_loss(trace: Trace, job: StudyJob, variant: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A scheme as it is played.
+    """A scheme as it is played."""
 
-    Attributes
-    ----------
-    scheme : str
-        Its name.
-    redundancy : int
-        Its redundancy.
-    hit_groups : str
-        How the job lives with hit groups; "die" where they do not live on.
-    stall_s : float
-        What all wait for a group that changes its degree, in seconds.
-    """
-
-    scheme: str
-    redundancy: int
-    hit_groups: str = "die"
-    stall_s: float = 0.0
+    scheme: str  # Its name.
+    redundancy: int  # Its redundancy.
+    hit_groups: str = "die"  # How the job lives with hit groups; "die" where they do not live on.
+    stall_s: float = 0.0  # What all wait for a group that changes its degree, in seconds.
 
     @property
     def settings(self) -> list[str]:

@@ -58,22 +58,13 @@ PACES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class StudyJob:
-    """The job on domains of one size.
+    """The job on domains of one size."""
 
-    Attributes
-    ----------
-    domain_gpus, domains : int
-        GPUs of a scale-up domain, and how many whole domains there are.
-    replicas : int
-        Data-parallel replicas of `PIPELINE_STAGES` domains.
-    rules : ReplicaRules
-        What the schemes decide by.
-    """
-
+    # GPUs of a scale-up domain, and how many whole domains there are.
     domain_gpus: int
     domains: int
-    replicas: int
-    rules: ReplicaRules
+    replicas: int  # Data-parallel replicas of `PIPELINE_STAGES` domains.
+    rules: ReplicaRules  # What the schemes decide by.
 
     @property
     def batch(self) -> int:
@@ -169,25 +160,14 @@ ELEMENTS = 32 * 30 * 28 * 3 // 8
 
 @dataclass(frozen=True, slots=True)
 class SyncCheck:
-    """A gradient sync as SimGrid played it.
+    """A gradient sync as SimGrid played it."""
 
-    Attributes
-    ----------
-    time_s, alpha_beta_s : float
-        Measured, and by the formula.
-    wrong : int
-        Elements, over all ranks, that are not the sum over all replicas.
-    elements : int
-        Elements over all ranks.
-    messages : int
-        Messages that carried them.
-    """
-
+    # Measured, and by the formula.
     time_s: float
     alpha_beta_s: float
-    wrong: int
-    elements: int
-    messages: int
+    wrong: int  # Elements, over all ranks, that are not the sum over all replicas.
+    elements: int  # Elements over all ranks.
+    messages: int  # Messages that carried them.
 
 
 def resharding_table() -> pd.DataFrame:

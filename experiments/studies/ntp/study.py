@@ -8,14 +8,14 @@ failures, repairs and restarts; and NTP inside SPARe and replication on 600,000 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.figures.palette import title_of
-from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
+from faultline.experiments.studies.base import Results, Row, Study, Tables, row_of, rows_by
 from faultline.experiments.studies.ntp import figures, loop, placements, published, traces
 from faultline.experiments.studies.ntp.setting import PACES, check_sync, resharding_table, study_job
 from faultline.experiments.studies.stage import Stage
@@ -41,6 +41,16 @@ _PUBLISHED_AT_RATE = {
 
 class NtpStudy(Study):
     """Throughput lost to single GPUs, the spares that save it, and both in the training loop."""
+
+    charts: ClassVar = {
+        "availability.png": (figures.draw_availability, "availability"),
+        "losses.png": (figures.draw_losses, "losses"),
+        "trace.png": (figures.draw_courses, "courses"),
+        "spares.png": (figures.draw_spares, "traces"),
+        "blast-radius.png": (figures.draw_blasts, "blasts"),
+        "goodput.png": (figures.draw_loop, "loop"),
+        "within.png": (figures.draw_within, "within"),
+    }
 
     def play(self, stage: Stage) -> Results:
         """Place failed GPUs, draw traces, sync gradients, and play the training loop."""
@@ -104,18 +114,6 @@ class NtpStudy(Study):
         yield from _sync_rows(results["resharding"], results["checks"])
         yield from loop_rows(results["loop"])
         yield from within_rows(results["within"])
-
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the figures of placements and traces, then those of the training loop."""
-        return {
-            "availability.png": partial(figures.draw_availability, results["availability"]),
-            "losses.png": partial(figures.draw_losses, results["losses"]),
-            "trace.png": partial(figures.draw_courses, results["courses"]),
-            "spares.png": partial(figures.draw_spares, results["traces"]),
-            "blast-radius.png": partial(figures.draw_blasts, results["blasts"]),
-            "goodput.png": partial(figures.draw_loop, results["loop"], variant_name),
-            "within.png": partial(figures.draw_within, results["within"]),
-        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
         """Return plans, losses, traces and spares, the training loop, and all that is published."""
@@ -398,12 +396,6 @@ def _spread(values: pd.Series) -> str:
     return f"{values.mean():.0f} / {values.quantile(0.95):.0f} / {values.max():.0f}"
 
 
-def variant_name(variant: str) -> str:
-    """Return a variant of the loop's study in words: "NTP, resharding hidden"."""
-    scheme, comma, how = variant.partition(", ")
-    return ("all replaced" if scheme == "checkpoint" else title_of(scheme)) + comma + how
-
-
 def shown_loop(table: pd.DataFrame) -> Printed:
     """Show where 15 days go under each scheme."""
     causes = {
@@ -413,7 +405,7 @@ def shown_loop(table: pd.DataFrame) -> Printed:
         "restart": "restart",
     }
     shares = {name: table[f"{cause}_s"] / table.time_s for cause, name in causes.items()}
-    frame = pd.DataFrame({"scheme": table.variant.map(variant_name), "goodput": table.goodput})
+    frame = pd.DataFrame({"scheme": table.variant.map(loop.variant_name), "goodput": table.goodput})
     means = frame.assign(**shares).groupby("scheme", sort=False).mean().reset_index()
     title = f"15 days in the training loop, repair in {loop.REPAIR}: share of the time"
     return Printed(title, means, dict.fromkeys(means.columns[1:], "{:.2%}"))

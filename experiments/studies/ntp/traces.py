@@ -32,30 +32,16 @@ LLAMA3_FAILURES_PER_GPU_S = INTERRUPTIONS / (OBSERVED_DAYS * DAY_S * OBSERVED_GP
 
 @dataclass(frozen=True, slots=True)
 class TraceRules:
-    """How GPUs fail and come back.
+    """How GPUs fail and come back."""
 
-    Attributes
-    ----------
-    gpus : int
-        GPUs of the cluster, all healthy at the start.
-    duration_s : float
-        Length of the trace.
-    failures_per_gpu_s : float
-        Rate at which a healthy GPU fails; times between failures are exponential.
-    hardware_share : float
-        Share of failures that need a repair of the hardware.
-    hardware_repair_s : tuple of float
-        How long that takes; each of the values is as likely as the others.
-    software_repair_s : float
-        How long a GPU is gone else.
-    """
-
-    gpus: int
-    duration_s: float = 15 * DAY_S
+    gpus: int  # GPUs of the cluster, all healthy at the start.
+    duration_s: float = 15 * DAY_S  # Length of the trace.
+    # Rate at which a healthy GPU fails; times between failures are exponential.
     failures_per_gpu_s: float = LLAMA3_FAILURES_PER_GPU_S
-    hardware_share: float = 0.78
+    hardware_share: float = 0.78  # Share of failures that need a repair of the hardware.
+    # How long that takes; each of the values is as likely as the others.
     hardware_repair_s: tuple[float, ...] = (5 * DAY_S,)
-    software_repair_s: float = 3 * HOUR_S
+    software_repair_s: float = 3 * HOUR_S  # How long a GPU is gone else.
 
     def __post_init__(self) -> None:
         durations = (self.duration_s, self.software_repair_s, *self.hardware_repair_s)
@@ -69,24 +55,12 @@ class TraceRules:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Events in the order of time.
+    """Events in the order of time."""
 
-    Attributes
-    ----------
-    times_s : array of float, shape (events,)
-        When a GPU fails or comes back.
-    gpus : array of int, shape (events,)
-        Which one.
-    changes : array of int, shape (events,)
-        1 if it fails, -1 if it comes back.
-    duration_s : float
-        When the trace ends.
-    """
-
-    times_s: NDArray[np.float64]
-    gpus: NDArray[np.int64]
-    changes: NDArray[np.int16]
-    duration_s: float
+    times_s: NDArray[np.float64]  # When a GPU fails or comes back (shape (events,)).
+    gpus: NDArray[np.int64]  # Which one (shape (events,)).
+    changes: NDArray[np.int16]  # 1 if it fails, -1 if it comes back (shape (events,)).
+    duration_s: float  # When the trace ends.
 
     @property
     def failed(self) -> NDArray[np.int64]:

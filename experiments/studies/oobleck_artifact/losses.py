@@ -37,33 +37,17 @@ not known. Other models are predicted."""
 
 @dataclass(slots=True)
 class Booked:
-    """What became of a run.
+    """What became of a run."""
 
-    Attributes
-    ----------
-    steps : int
-        Steps that count at its end.
-    elapsed_s : float
-        How long it was.
-    useful_s : float
-        Time of the steps that count.
-    begun_s : float
-        Time of all steps that were begun, each with its whole length, whatever came of it.
-    lost_s : float
-        Of these, the steps that were broken by a loss or taken back at one, with whole lengths.
-    paid_s : float
-        Checkpoints, restarts, rendezvous, pipelines re-formed.
-    times_booked : int
-        How often the artifact books what is lost.
-    """
-
-    steps: int = 0
-    elapsed_s: float = 0.0
-    useful_s: float = 0.0
+    steps: int = 0  # Steps that count at its end.
+    elapsed_s: float = 0.0  # How long it was.
+    useful_s: float = 0.0  # Time of the steps that count.
+    # Time of all steps that were begun, each with its whole length, whatever came of it.
     begun_s: float = 0.0
+    # Of these, the steps that were broken by a loss or taken back at one, with whole lengths.
     lost_s: float = 0.0
-    paid_s: float = 0.0
-    times_booked: int = 1
+    paid_s: float = 0.0  # Checkpoints, restarts, rendezvous, pipelines re-formed.
+    times_booked: int = 1  # How often the artifact books what is lost.
 
     @property
     def effective(self) -> float:

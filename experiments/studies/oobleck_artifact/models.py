@@ -33,23 +33,15 @@ FAILURES = 1
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model.
+    """A model."""
 
-    Attributes
-    ----------
-    shape : Transformer
-        Its dimensions.
-    batch : int
-        Samples of a step. Of BERT-large and 6.7B it follows from what is printed (a step of 22 s;
-        1,024). Of the others it is the power of two whose effective time under Oobleck at 10 min
-        comes nearest to what is printed: that one cell is no prediction.
-    least_nodes : int or None
-        Nodes of the shortest pipeline; None: by the memory of a GPU. 6.7B trains on 16 nodes and
-        not on 15, so a pipeline has 8.
-    """
-
-    shape: Transformer
+    shape: Transformer  # Its dimensions.
+    # Samples of a step. Of BERT-large and 6.7B it follows from what is printed (a step of 22 s;
+    # 1,024). Of the others it is the power of two whose effective time under Oobleck at 10 min
+    # comes nearest to what is printed: that one cell is no prediction.
     batch: int
+    # Nodes of the shortest pipeline; None: by the memory of a GPU. 6.7B trains on 16 nodes and not
+    # on 15, so a pipeline has 8.
     least_nodes: int | None = None
 
 

@@ -7,48 +7,248 @@ planner: the speed of 6.7B by nodes from FLOP alone, beside the speeds that the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.figures.palette import title_of
-from faultline.experiments.studies.base import Draw, Results, Row, Study
-from faultline.experiments.studies.oobleck_artifact import figures, tables
-from faultline.experiments.studies.oobleck_artifact.losses import System
-from faultline.experiments.studies.oobleck_artifact.published import EFFECTIVE_PERCENT, INTERVALS
+from faultline.experiments.analysis.printing import Printed, wide_table
+from faultline.experiments.figures.palette import look_of, title_of
+from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
+from faultline.experiments.studies.base import Results, Row, Study, row_of
+from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.oobleck_artifact.losses import Booked, System, play
+from faultline.experiments.studies.oobleck_artifact.models import (
+    MODELS,
+    NODES,
+    least_nodes_by_memory,
+    oobleck_times,
+    varuna_times,
+)
 from faultline.experiments.studies.stage import Stage
+from faultline.strategies.takeover.published_oobleck import (
+    ARTIFACT_COSTS,
+    BAMBOO_REDUNDANT_SHARE,
+)
+from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S as SPEEDS_67B
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+INTERVALS = {"6 h": 21_600.0, "3 h": 10_800.0, "1 h": 3_600.0, "30 min": 1_800.0, "10 min": 601.2}
+"""Seconds from one loss of a node to the next. Fifteen nodes are lost, one at a time."""
+
+WHOLE_STEPS_67B = (1_369, 681, 222, 108, 31)
+"""Steps of 6.7B that Oobleck completes, by interval."""
+
+
+_CALIBRATED_ON = "6 h"
+_ROUNDS = 25
+KEPT = "samples/s, nothing taken back"
 
 SYSTEMS: tuple[System, ...] = ("oobleck", "varuna", "bamboo")
+
+
+def published(system: str, model: str) -> dict[str, dict[str, Any]]:
+    """Return what is printed of a system and a model, by interval; nothing where it is not."""
+    rows = read_rows("oobleck_artifact", "published")
+    mine = (row for row in rows if (row["system"], row["model"]) == (system, model))
+    return {row["interval"]: row for row in mine}
+
+
+def steps_of(system: System, model: str) -> tuple[float, ...]:
+    """Return the seconds of a step of a system in each of the fifteen intervals."""
+    batch = MODELS[model].batch
+    if (system, model) == ("oobleck", "6.7B"):
+        return tuple(batch / samples_per_s for samples_per_s in SPEEDS_67B)
+    times = varuna_times(model) if system == "varuna" else oobleck_times(model)
+    wanted = published(system, model)[_CALIBRATED_ON]["samples_per_s"]
+    scale = batch * len(times) / sum(times) / wanted
+    for _ in range(_ROUNDS):
+        # Whole steps count: the throughput is not quite in proportion.
+        found = _played(system, model, tuple(scale * time for time in times), _CALIBRATED_ON)
+        scale *= _samples_per_s(found, model) / wanted
+    return tuple(scale * time for time in times)
+
+
+def _played(
+    system: System,
+    model: str,
+    steps_s: tuple[float, ...],
+    interval: str,
+    *,
+    takes_back: bool = True,
+) -> Booked:
+    costs = ARTIFACT_COSTS[model]
+    return play(system, costs, steps_s, INTERVALS[interval], takes_back=takes_back)
+
+
+def _samples_per_s(booked: Booked, model: str) -> float:
+    return booked.steps * MODELS[model].batch / booked.elapsed_s
+
+
+def cells_of(row: tuple[System, str]) -> pd.DataFrame:
+    """Play a system and a model at all rates.
+
+    Returns
+    -------
+    DataFrame
+        A row a rate: `effective` and `goodput` in per cent, `samples_per_s`, the same if a restart
+        took nothing back (`samples_per_s_if_kept`), `steps`, and what is printed
+        (`published_effective`, `published_samples_per_s`).
+    """
+    system, model = row
+    steps_s = steps_of(system, model)
+    kept = 1.0 - BAMBOO_REDUNDANT_SHARE if system == "bamboo" else 1.0
+    cells = []
+    for interval, known in published(system, model).items():
+        booked = _played(system, model, steps_s, interval)
+        kept_all = _played(system, model, steps_s, interval, takes_back=False)
+        cells.append(
+            {
+                "system": system,
+                "model": model,
+                "interval": interval,
+                "effective": 100 * kept * booked.effective,
+                "published_effective": known.get("effective"),
+                "samples_per_s": _samples_per_s(booked, model),
+                "published_samples_per_s": known.get("samples_per_s"),
+                "samples_per_s_if_kept": _samples_per_s(kept_all, model),
+                "goodput": 100 * kept * booked.goodput,
+                "steps": booked.steps,
+            }
+        )
+    return pd.DataFrame(cells)
+
+
+def cell_rows(cells: pd.DataFrame) -> Iterator[Row]:
+    """Return effective time, throughput and goodput of every cell."""
+    measured = {
+        "effective time": ("effective", "published_effective", "%"),
+        "samples/s": ("samples_per_s", "published_samples_per_s", "1/s"),
+        "goodput": ("goodput", None, "%"),
+        "samples/s, nothing taken back": (
+            "samples_per_s_if_kept",
+            "published_samples_per_s",
+            "1/s",
+        ),
+    }
+    for cell in cells.to_dict("records"):
+        setting = f"{cell['model']} {cell['interval']}"
+        for name, (column, known, unit) in measured.items():
+            if name != KEPT or cell["system"] == "varuna":
+                printed = None if known is None or pd.isna(cell[known]) else cell[known]
+                yield row_of(name, cell["system"], setting, printed, [cell[column]], unit)
+
+
+def step_rows(cells: pd.DataFrame) -> Iterator[Row]:
+    """Return the whole steps of Oobleck's 6.7B."""
+    mine = cells[(cells.system == "oobleck") & (cells.model == "6.7B")]
+    for cell, known in zip(mine.itertuples(), WHOLE_STEPS_67B, strict=True):
+        setting = f"6.7B {cell.interval}"
+        yield row_of("whole steps", "oobleck", setting, known, [float(cell.steps)], "1")
+
+
+def own_rendezvous_rows() -> Iterator[Row]:
+    """Return Bamboo's throughput with the local rendezvous of its own authors' simulator."""
+    for model in ("BERT-large", "GPT-2"):
+        costs = ARTIFACT_COSTS[model]
+        own = replace(costs, bamboo_local_s=costs.bamboo_own_local_s)
+        found = play("bamboo", own, steps_of("bamboo", model), INTERVALS["10 min"])
+        known = published("bamboo", model)["10 min"]["samples_per_s"]
+        value = [_samples_per_s(found, model)]
+        name = "samples/s, own rendezvous"
+        yield row_of(name, "bamboo", f"{model} 10 min", known, value, "1/s")
+
+
+def planner_table() -> pd.DataFrame:
+    """Return the speed of 6.7B with each number of nodes over that with 30: planned, printed."""
+    times = oobleck_times("6.7B")
+    return pd.DataFrame(
+        {
+            "nodes": NODES,
+            "planned": [times[0] / time for time in times],
+            "published": [speed / SPEEDS_67B[0] for speed in SPEEDS_67B],
+        }
+    )
+
+
+def planner_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return these, and the least nodes of a pipeline by the memory of a GPU."""
+    for line in table.itertuples():
+        setting = f"6.7B {line.nodes} nodes"
+        yield row_of("relative speed", "oobleck", setting, line.published, [line.planned], "1")
+    for recompute in ("full", "selective", "none"):
+        found = float(least_nodes_by_memory(MODELS["6.7B"], recompute))
+        setting = f"6.7B recompute {recompute}"
+        known = MODELS["6.7B"].least_nodes
+        yield row_of("least nodes", "oobleck", setting, known, [found], "1")
+
+
+def draw_cells(cells: pd.DataFrame) -> Figure:
+    """Draw effective time and throughput over the rate of losses, a column a model."""
+    figure, axes = plt.subplots(2, len(MODELS), figsize=(13.0, 5.6), sharex=True, sharey="row")
+    places = range(len(INTERVALS))
+    for column, model in enumerate(MODELS):
+        axes[0, column].set_title(model)
+        for system, mine in cells[cells.model == model].groupby("system", sort=False):
+            look = look_of(str(system))
+            best = mine.samples_per_s.iloc[0]
+            for axis, found, known in (
+                (axes[0, column], mine.effective, mine.published_effective),
+                (axes[1, column], mine.samples_per_s / best, mine.published_samples_per_s / best),
+            ):
+                axis.plot(places, found, color=look.colour, marker=look.marker)
+                axis.plot(places, known, **{**PUBLISHED, "markeredgecolor": look.colour})
+        axes[1, column].set_xticks(places, list(INTERVALS), rotation=35)
+        axes[1, column].set_xlabel("a node lost every")
+    axes[0, 0].set_ylabel("effective time, %")
+    axes[1, 0].set_ylabel("samples/s, over those at 6 h")
+    for axis in axes.flat:
+        axis.set_ylim(bottom=0)
+    looks = (look_of(str(system)) for system in cells.system.unique())
+    names = [mark(look.label, look.colour, marker=look.marker) for look in looks]
+    legend_below(figure, [*names, mark("published", **PUBLISHED)])
+    return figure
+
+
+def draw_planned(table: pd.DataFrame) -> Figure:
+    """Draw the speed of 6.7B over its nodes: planned, and as the artifact has it."""
+    figure, axis = plt.subplots(figsize=(6.8, 4.2))
+    look = look_of("oobleck")
+    axis.plot(table.nodes, table.planned, color=look.colour, marker=look.marker, label="planned")
+    axis.plot(table.nodes, table.published, **PUBLISHED, label="published")
+    axis.invert_xaxis()
+    axis.set_ylim(0, 1.08)
+    axis.set_xlabel("nodes")
+    axis.set_ylabel("speed of 6.7B over that with 30 nodes")
+    axis.legend(loc="lower left")
+    return figure
 
 
 class OobleckArtifactStudy(Study):
     """Effective time and throughput of three systems that lose nodes one by one."""
 
     default_seeds = 1
+    charts: ClassVar = {
+        "oobleck-artifact.png": (draw_cells, "cells"),
+        "oobleck-planner.png": (draw_planned, "planner"),
+    }
 
     def play(self, stage: Stage) -> Results:
         """Play every system and model at all rates; nothing of it is random."""
-        rows = [(system, model) for system in SYSTEMS for known, model in EFFECTIVE_PERCENT
-                if known == system]  # fmt: skip
-        cells = stage.calls("systems and models", tables.cells_of, rows)
+        rows = [(system, model) for system in SYSTEMS for model in MODELS
+                if published(system, model)]  # fmt: skip
+        cells = stage.calls("systems and models", cells_of, rows)
         with stage.step("planner"):
-            planned = tables.planner_table()
+            planned = planner_table()
         return {"cells": pd.concat(cells, ignore_index=True), "planner": planned}
 
     def rows(self, results: Results) -> Iterator[Row]:
         """Return every cell, the whole steps of 6.7B, and what the planner says of it."""
-        yield from tables.cell_rows(results["cells"])
-        yield from tables.step_rows(results["cells"])
-        yield from tables.own_rendezvous_rows()
-        yield from tables.planner_rows(results["planner"])
-
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the cells, and the planner's speeds."""
-        return {
-            "oobleck-artifact.png": partial(figures.draw_cells, results["cells"]),
-            "oobleck-planner.png": partial(figures.draw_planned, results["planner"]),
-        }
+        yield from cell_rows(results["cells"])
+        yield from step_rows(results["cells"])
+        yield from own_rendezvous_rows()
+        yield from planner_rows(results["planner"])
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
         """Return effective time and throughput, published ones in brackets."""
@@ -63,34 +263,23 @@ class OobleckArtifactStudy(Study):
 
 
 def _shown(title: str, rows: Sequence[Row], digits: int) -> Printed:
-    told: dict[tuple[str, str], dict[str, str]] = {}
-    for row in rows:
-        model, interval = row.setting.split(" ", 1)
-        known = "" if row.published is None else f" ({row.published:g})"
-        value = f"{row.simulated:.1f}" if digits == 1 else f"{row.simulated:.{digits}g}"
-        told.setdefault((row.scheme, model), {})[interval] = value + known
-    frame = pd.DataFrame(
-        {"system": title_of(system), "model": model, **cells}
-        for (system, model), cells in told.items()
-    )
-    return Printed(title, frame, dict.fromkeys(INTERVALS, "{}"))
+    cells = pd.DataFrame([row.as_dict() for row in rows])
+    cells[["model", "interval"]] = cells.setting.str.split(" ", n=1, expand=True)
+    cells["system"] = cells.scheme.map(title_of)
+    how = "{:.1f}" if digits == 1 else f"{{:.{digits}g}}"
+    known = cells.published.map(" ({:g})".format, na_action="ignore").fillna("")
+    cells["text"] = cells.simulated.map(how.format) + known
+    return wide_table(title, cells, ["system", "model"], "interval")
 
 
 def _account(system: str, rows: Sequence[Row]) -> str:
     """Return how many of a system's printed values are met, and how far the others are off."""
-    mine = [row for row in rows if row.scheme == system and row.published is not None]
-    points = [
-        abs(row.simulated - row.published)
-        for row in mine
-        if row.quantity == "effective time" and row.published is not None
-    ]
-    errors = [
-        abs(row.simulated / row.published - 1)
-        for row in mine
-        if row.quantity == "samples/s" and row.published is not None
-    ]
+    frame = pd.DataFrame([row.as_dict() for row in rows if row.scheme == system])
+    known = frame[frame.published.notna()].set_index("quantity")
+    points = (known.simulated - known.published).abs()["effective time"]
+    errors = (known.simulated / known.published - 1).abs()["samples/s"]
     return (
-        f"{title_of(system)}: effective time within 3 points in {sum(p <= 3 for p in points)} of "
-        f"{len(points)} cells (worst {max(points):.1f}); samples/s within 5 % in "
-        f"{sum(e <= 0.05 for e in errors)} of {len(errors)} (worst {max(errors):.0%})."
+        f"{title_of(system)}: effective time within 3 points in {(points <= 3).sum()} of "
+        f"{len(points)} cells (worst {points.max():.1f}); samples/s within 5 % in "
+        f"{(errors <= 0.05).sum()} of {len(errors)} (worst {errors.max():.0%})."
     )

@@ -13,8 +13,14 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.studies.operators.incidents import DAY_S, HOUR_S, MINUTE_S, Incident
-from faultline.experiments.studies.operators.loop import SAMPLE, LoopJob
+from faultline.experiments.studies.operators.loop import (
+    DAY_S,
+    HOUR_S,
+    MINUTE_S,
+    SAMPLE,
+    Incident,
+    LoopJob,
+)
 
 _STEP_S, _WRITE_S = 105.2, 40.0
 _EVALUATION_S = 12 * MINUTE_S / 1000
@@ -26,85 +32,41 @@ _FIRST_INTERVAL, _INTERVAL = 250, 100
 
 @dataclass(frozen=True, slots=True)
 class _Unstated:
-    """What the chronicles leave open.
+    """What the chronicles leave open."""
 
-    Attributes
-    ----------
-    name : str
-        How it is called.
-    restart_s : float
-        A restart.
-    deaths_a_week : float
-        GPUs that die from April on.
-    unseen_s, unseen_share : float
-        How long a hang after such a death goes unseen, and after which share of them.
-    maintenance_s : float
-        The emergency maintenance of 22 March.
-    slow_days : float
-        Days with a slow GPU, after 28 April.
-    """
-
-    name: str
-    restart_s: float
-    deaths_a_week: float
+    name: str  # How it is called.
+    restart_s: float  # A restart.
+    deaths_a_week: float  # GPUs that die from April on.
+    # How long a hang after such a death goes unseen, and after which share of them.
     unseen_s: float
     unseen_share: float
-    maintenance_s: float
-    slow_days: float
+    maintenance_s: float  # The emergency maintenance of 22 March.
+    slow_days: float  # Days with a slow GPU, after 28 April.
 
 
 _SWEEP = (
     _Unstated("restart 10 min, 1 death a week, seen at once", 600, 1.0, 0, 0.0, HOUR_S, 2),
-    _Unstated(
-        "restart 30 min, 1.5 deaths a week, a quarter unseen for 4 h",
-        1800,
-        1.5,
-        4 * HOUR_S,
-        0.25,
-        4 * HOUR_S,
-        7,
-    ),
-    _Unstated(
-        "restart 60 min, 2 deaths a week, half unseen for 8 h",
-        3600,
-        2.0,
-        8 * HOUR_S,
-        0.5,
-        12 * HOUR_S,
-        20,
-    ),
-)
+    _Unstated("restart 30 min, 1.5 deaths a week, a quarter unseen for 4 h", 1800, 1.5, 4 * HOUR_S,
+              0.25, 4 * HOUR_S, 7),
+    _Unstated("restart 60 min, 2 deaths a week, half unseen for 8 h", 3600, 2.0, 8 * HOUR_S,
+              0.5, 12 * HOUR_S, 20),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A part of the run.
+    """A part of the run."""
 
-    Attributes
-    ----------
-    days : float
-        Its length, in days.
-    interval : int
-        Steps between checkpoints.
-    saved_stops : int
-        Stops right after a save, that take a restart each.
-    stopped_h : float
-        Hours that such stops were noticed late.
-    deaths_from_days : float or None
-        From when on GPUs die about weekly, in days; None where they do not.
-    first_death_steps : int or None
-        Steps, evaluations and writes included, after which the first GPU dies; in the first stretch
-        only.
-    has_maintenance, may_be_slow : bool
-        Whether the site's maintenance, and the days with a slow GPU, fall into it.
-    """
-
-    days: float
-    interval: int
-    saved_stops: int = 0
-    stopped_h: float = 0.0
+    days: float  # Its length, in days.
+    interval: int  # Steps between checkpoints.
+    saved_stops: int = 0  # Stops right after a save, that take a restart each.
+    stopped_h: float = 0.0  # Hours that such stops were noticed late.
+    # From when on GPUs die about weekly, in days; None where they do not.
     deaths_from_days: float | None = None
+    # Steps, evaluations and writes included, after which the first GPU dies; in the first stretch
+    # only.
     first_death_steps: int | None = None
+    # Whether the site's maintenance, and the days with a slow GPU, fall into it.
     has_maintenance: bool = False
     may_be_slow: bool = False
 
@@ -153,17 +115,12 @@ def bloom_jobs() -> Iterator[LoopJob]:
             slow_share = unstated.slow_days / stretch.days * stretch.may_be_slow
             step_s = _STEP_S + slow_share * (_SLOW_STEP_S - _STEP_S) + _EVALUATION_S
             yield LoopJob(
-                f"BLOOM {start}",
-                "share",
-                days,
-                step_s,
-                stretch.interval * step_s,
-                unstated.restart_s,
-                _WRITE_S,
+                f"BLOOM {start}", "share", days, step_s, stretch.interval * step_s,
+                unstated.restart_s, _WRITE_S,
                 draw=partial(_deaths, stretch, unstated, days * DAY_S),
                 factor=_STEP_S / step_s * days / stretch.days,
                 sweep=unstated.name,
-            )
+            )  # fmt: skip
 
 
 def bloom_rows(samples: pd.DataFrame) -> pd.DataFrame:

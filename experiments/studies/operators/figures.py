@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pandas as pd
-from faultline.experiments.figures.style import scheme_looks
+from faultline.experiments.figures.palette import looks_of_schemes
+from faultline.experiments.figures.style import legend_below
 from faultline.experiments.studies.operators.scale import EXCESS
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
@@ -40,7 +41,7 @@ def draw_scale(table: pd.DataFrame) -> Figure:
     """Draw goodput over GPUs by scheme, a panel a rate of failures; bands are recoveries."""
     figure, axes = plt.subplots(1, 4, figsize=(13, 4.2), sharey=True)
     labels = list(dict.fromkeys(table.label))
-    looks = scheme_looks([label.partition(",")[0] for label in labels])
+    looks = looks_of_schemes([label.partition(",")[0] for label in labels])
     panels = table.groupby(["rate", "excess"], sort=False)
     for axis, ((rate, excess), mine) in zip(axes, panels, strict=True):
         for place, label in enumerate(labels):
@@ -71,6 +72,5 @@ def draw_scale(table: pd.DataFrame) -> Figure:
         axis.yaxis.set_major_formatter(PercentFormatter(1))
     axes[0].set_ylim(0, 1)
     axes[0].set_ylabel("goodput")
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=5)
+    legend_below(figure, axes[0], 5)
     return figure

@@ -7,20 +7,24 @@ to what is worst.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
-from faultline.experiments.studies.operators.incidents import (
+from faultline.experiments.studies.operators.loop import (
     DAY_S,
+    EVERY_STEP_KEPT,
     HOUR_S,
     MINUTE_S,
+    DrawIncidents,
     Incident,
     IncidentKind,
+    LoopJob,
     even,
     scattered,
 )
-from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT, DrawIncidents, LoopJob
 from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
 from faultline.strategies.closed_forms.ettr import job_failures_per_s
 
@@ -40,73 +44,56 @@ def loop_jobs() -> list[LoopJob]:
 def _rsc() -> Iterator[LoopJob]:
     """A: random failures at RSC's rates."""
 
-    def job(
-        setting: str,
-        gpus: int,
-        rate: float,
-        minutes: tuple[float, float],
-        days: float = 40.0,
-        queue_min: float = 0.0,
-        sweep: str = "",
-    ) -> LoopJob:
+    def job(setting: str, gpus: int, rate: float, *minutes: float, days: float = 40.0) -> LoopJob:
+        mtbf_s = 1.0 / job_failures_per_s(gpus / 8, rate)
         interval_s, startup_s = (MINUTE_S * each for each in minutes)
-        return LoopJob(
-            setting,
-            "ETTR",
-            days,
-            10.0,
-            interval_s,
-            startup_s + MINUTE_S * queue_min,
-            mtbf_s=1.0 / job_failures_per_s(gpus / 8, rate),
-            sweep=sweep,
-        )
+        return LoopJob(setting, "ETTR", days, 10.0, interval_s, startup_s, mtbf_s=mtbf_s)
 
-    yield job("A1", 16_000, RSC_1, (60, 5))
-    yield job("A2", 16_000, RSC_1, (5, 5))
-    yield job("A3", 8_000, RSC_1, (30, 5), queue_min=1.0)
-    yield job("A4", 100_000, RSC_2, (2, 2), days=10.0)
-    for gpus, queue_min in product((2048, 4096), (0.0, 10.0)):
-        sweep = f"{gpus:,} GPUs, {queue_min:g} min in the queue"
-        yield job("A5", gpus, RSC_1, (60, 5), 100.0, queue_min, sweep)
+    yield job("A1", 16_000, RSC_1, 60, 5)
+    yield job("A2", 16_000, RSC_1, 5, 5)
+    yield job("A3", 8_000, RSC_1, 30, 6)
+    yield job("A4", 100_000, RSC_2, 2, 2, days=10.0)
+    for gpus, queue_min in product((2048, 4096), (0, 10)):
+        sweep = f"{gpus:,} GPUs, {queue_min} min in the queue"
+        yield replace(job("A5", gpus, RSC_1, 60, 5 + queue_min, days=100.0), sweep=sweep)
     for gpus in (1024, 16_384, 131_072):
-        mtbf_s = 1.0 / job_failures_per_s(gpus / 8, RSC_1)
-        days = 1000 * mtbf_s / DAY_S
-        yield LoopJob(
-            f"A6 {gpus:,} GPUs", "hours", days, 10.0, 3600.0, 0.0, mtbf_s=mtbf_s, measure="mttf_h"
-        )
+        alone = job(f"A6 {gpus:,} GPUs", gpus, RSC_1, 60, 0)
+        assert alone.mtbf_s is not None
+        days = 1000 * alone.mtbf_s / DAY_S
+        yield replace(alone, quantity="hours", days=days, measure="mttf_h")
+
+
+def _drops(controller_s: float, repair_s: float) -> dict[str, Any]:
+    """Return what drops groups: a stall of all, and groups that are back after a time."""
+    return {
+        "scheme": "replica-drop",
+        "changes": {
+            **EVERY_STEP_KEPT,
+            "restart.controller_s": controller_s,
+            "rejoin.when": "at-checkpoint",
+            "rejoin.repair_s": repair_s,
+            "rejoin.time_s": 0.0,
+        },
+    }
 
 
 def _torchft() -> Iterator[LoopJob]:
     """B by the loop's replica drop, without a quorum: who is lost is away for 24 s."""
-    groups = 30
     kills = {"B1": (1100, 60.0, 60.0), "B2": (1015, 0.0, 30.0)}
+    measures = (("commits", "commits"), ("mean groups", "mean_groups"))
     for row, (count, least_s, most_s) in kills.items():
-        span_s = count * (least_s + most_s) / 2
-        for error_s, (quantity, measure) in product(
-            (0.0, 5.0), (("commits", "commits"), ("mean groups", "mean_groups"))
-        ):
+        days = count * (least_s + most_s) / 2 / DAY_S
+        for error_s, (quantity, measure) in product((0.0, 5.0), measures):
             yield LoopJob(
-                f"{row} loop",
-                quantity,
-                span_s / DAY_S,
-                9.0,
-                _NEVER_S,
-                24.0,
+                f"{row} loop", quantity, days, 9.0, _NEVER_S, 24.0,
                 draw=partial(_with_gaps, count, least_s, most_s),
                 measure=measure,
-                scheme="replica-drop",
-                groups=groups,
+                groups=30,
                 # Each but the first.
                 components=tuple(f"gpu-{8 * (1 + 7 * one % 29)}" for one in range(29)),
                 sweep=f"error after {error_s:g} s",
-                changes={
-                    **EVERY_STEP_KEPT,
-                    "restart.controller_s": 1.0 + error_s,
-                    "rejoin.when": "at-checkpoint",
-                    "rejoin.repair_s": 24.0,
-                    "rejoin.time_s": 0.0,
-                },
-            )
+                **_drops(1.0 + error_s, 24.0),
+            )  # fmt: skip
 
 
 def _with_gaps(
@@ -127,43 +114,18 @@ def _at_random(mean_s: float, span_s: float, rng: np.random.Generator) -> list[I
 
 def _ft_hsdp() -> Iterator[LoopJob]:
     """C: a failure every 18 min. The broken step is part of what a failure takes."""
-    days = 10.0
+    days, broken_s = 10.0, _STEP_S
     draws: Mapping[str, DrawIncidents] = {
         "": lambda _: even(_GAP_S, int(days * DAY_S / _GAP_S)),
         " exponential gaps": partial(_at_random, _GAP_S, days * DAY_S),
     }
+    drops = {"restart_s": 600.0, **_drops(180.0 - broken_s, 600.0 - broken_s)}
     for gaps, draw in draws.items():
-        yield LoopJob(
-            f"C1{gaps}",
-            "ETTR",
-            days,
-            _STEP_S,
-            _NEVER_S,
-            600.0 - _STEP_S,
-            draw=draw,
-            groups=_REPLICAS,
-            components=_EACH_REPLICA,
-            changes=EVERY_STEP_KEPT,
-        )
-        returns = {
-            "restart.controller_s": 180.0 - _STEP_S,
-            "rejoin.when": "at-checkpoint",
-            "rejoin.repair_s": 600.0 - _STEP_S,
-            "rejoin.time_s": 0.0,
-        }
-        yield LoopJob(
-            f"C2{gaps}",
-            "ETTR",
-            days,
-            _STEP_S,
-            _NEVER_S,
-            600.0,
-            draw=draw,
-            scheme="replica-drop",
-            groups=_REPLICAS,
-            components=_EACH_REPLICA,
-            changes={**EVERY_STEP_KEPT, **returns},
-        )
+        stops = LoopJob(
+            f"C1{gaps}", "ETTR", days, _STEP_S, _NEVER_S, 600.0 - broken_s, draw=draw,
+            groups=_REPLICAS, components=_EACH_REPLICA, changes=EVERY_STEP_KEPT,
+        )  # fmt: skip
+        yield from (stops, replace(stops, setting=f"C2{gaps}", **drops))
 
 
 _INCIDENTS = {"D1": (90.0, (128, 15, 20, 12)), "D2": (30.0, (71, 9, 31, 14))}
@@ -185,17 +147,10 @@ def _byterobust() -> Iterator[LoopJob]:
                 IncidentKind("rollback", rollbacks, (2.0, 60.0), locate_s, rolled_back_s),
             )
             yield LoopJob(
-                setting,
-                "ETTR",
-                days,
-                20.0,
-                10 * MINUTE_S,
-                0.0,
+                setting, "ETTR", days, 20.0, 10 * MINUTE_S, 0.0,
                 draw=partial(scattered, kinds, days * DAY_S, 0.0),
-                components=("gpu-0", "gpu-8"),
-                sweep=sweep,
-                changes=EVERY_STEP_KEPT,
-            )
+                components=("gpu-0", "gpu-8"), sweep=sweep, changes=EVERY_STEP_KEPT,
+            )  # fmt: skip
 
 
 BLOCKING_S = {
@@ -234,26 +189,16 @@ def _blocking() -> Iterator[LoopJob]:
 
 def _llama() -> Iterator[LoopJob]:
     """E1: 419 failures at random; 47 stops that are planned lose a restart and a write each."""
-    days, failures, planned = 54.0, 419, 47
+    days, failures, planned = 54.0, (IncidentKind("failure", 419),), 47
     for restart_min, interval_min, write_s in product((3, 15), (5, 20, 60), (0, 60)):
-        planned_days = planned * (restart_min * MINUTE_S + write_s) / DAY_S
+        restart_s = restart_min * MINUTE_S
+        left_days = days - planned * (restart_s + write_s) / DAY_S
         yield LoopJob(
-            "E1",
-            "ETTR",
-            days - planned_days,
-            10.0,
-            interval_min * MINUTE_S,
-            restart_min * MINUTE_S,
-            float(write_s),
-            draw=partial(
-                scattered,
-                (IncidentKind("failure", failures),),
-                (days - planned_days) * DAY_S,
-                restart_min * MINUTE_S,
-            ),
-            factor=(days - planned_days) / days,
+            "E1", "ETTR", left_days, 10.0, interval_min * MINUTE_S, restart_s, float(write_s),
+            draw=partial(scattered, failures, left_days * DAY_S, restart_s),
+            factor=left_days / days,
             sweep=f"restart {restart_min} min, interval {interval_min} min, write {write_s} s",
-        )
+        )  # fmt: skip
 
 
 def _megascale() -> Iterator[LoopJob]:
@@ -264,44 +209,26 @@ def _megascale() -> Iterator[LoopJob]:
             IncidentKind("automatic", restarts - by_hand, (0.0, 600.0)),
             IncidentKind("by hand", by_hand, (manual_h * HOUR_S, manual_h * HOUR_S)),
         )
-        span_s = weeks * 7 * DAY_S
         yield LoopJob(
-            "E2",
-            "ETTR",
-            weeks * 7.0,
-            10.0,
-            10 * MINUTE_S,
-            5 * MINUTE_S,
-            draw=partial(scattered, kinds, span_s, 5 * MINUTE_S),
+            "E2", "ETTR", weeks * 7.0, 10.0, 10 * MINUTE_S, 5 * MINUTE_S,
+            draw=partial(scattered, kinds, weeks * 7 * DAY_S, 5 * MINUTE_S),
             sweep=f"{weeks} weeks, {restarts} restarts, {manual_h} h by hand",
-        )
+        )  # fmt: skip
 
 
 def _gemini() -> Iterator[LoopJob]:
     """E3: 33 slices; one leaves, and the others train on at 97 %."""
-    days, slices, step_s = 8.0, 33, 5.0
+    days, slices = 8.0, 33
     for stops, stall_s in product((2, 4, 6), (20.0, 55.0, 90.0)):
         yield LoopJob(
-            "E3",
-            "share",
-            days,
-            step_s,
-            _NEVER_S,
-            600.0,
+            "E3", "share", days, 5.0, _NEVER_S, 600.0,
             draw=partial(_at_random, HOUR_S / stops, days * DAY_S),
-            scheme="replica-drop",
             groups=slices,
             components=tuple(f"gpu-{8 * one}" for one in range(slices)),
             measure="reconfiguring",
             sweep=f"{stops} stops an hour, {stall_s:g} s each",
-            changes={
-                **EVERY_STEP_KEPT,
-                "restart.controller_s": stall_s,
-                "rejoin.when": "at-checkpoint",
-                "rejoin.repair_s": 600.0,
-                "rejoin.time_s": 0.0,
-            },
-        )
+            **_drops(stall_s, 600.0),
+        )  # fmt: skip
 
 
 def _opt() -> Iterator[LoopJob]:
@@ -309,15 +236,10 @@ def _opt() -> Iterator[LoopJob]:
     for interval_h, hours in product((1, 4), (1, 6, 12)):
         kinds = (IncidentKind("restart", 90, (hours * HOUR_S, hours * HOUR_S)),)
         yield LoopJob(
-            "E8",
-            "share",
-            56.0,
-            60.0,
-            interval_h * HOUR_S,
-            0.0,
+            "E8", "share", 56.0, 60.0, interval_h * HOUR_S, 0.0,
             draw=partial(scattered, kinds, 56 * DAY_S, 0.0),
             sweep=f"{hours} h a restart, a checkpoint every {interval_h} h",
-        )
+        )  # fmt: skip
 
 
 def _olmo() -> Iterator[LoopJob]:
@@ -326,17 +248,11 @@ def _olmo() -> Iterator[LoopJob]:
     spread = float(np.sqrt(2.0 * np.log(mean_s / median_s)))
     for days, stops in product((6.2, 7.0), (4, 9)):
         yield LoopJob(
-            "E9",
-            "share",
-            days,
-            10.0,
-            HOUR_S,
-            mean_s,
+            "E9", "share", days, 10.0, HOUR_S, mean_s,
             draw=partial(scattered, (IncidentKind("stop", stops),), days * DAY_S, mean_s),
-            measure="availability",
-            sweep=f"{days:g} days, {stops} stops",
+            measure="availability", sweep=f"{days:g} days, {stops} stops",
             changes={"recovery.spread": spread},
-        )
+        )  # fmt: skip
 
 
 def _planned_moves() -> Iterator[LoopJob]:
@@ -345,16 +261,10 @@ def _planned_moves() -> Iterator[LoopJob]:
     # an unplanned move takes less its detection.
     moved_s = 14.5
     yield LoopJob(
-        "F2",
-        "ETTR",
-        1.0,
-        0.5,
-        10 * MINUTE_S,
-        moved_s,
+        "F2", "ETTR", 1.0, 0.5, 10 * MINUTE_S, moved_s,
         draw=lambda _: even(600.0, 140, "planned move"),
-        components=("gpu-0", "gpu-8"),
-        changes=EVERY_STEP_KEPT,
-    )
+        components=("gpu-0", "gpu-8"), changes=EVERY_STEP_KEPT,
+    )  # fmt: skip
 
 
 def _spare_nodes() -> Iterator[LoopJob]:
@@ -370,14 +280,8 @@ def _spare_nodes() -> Iterator[LoopJob]:
     }
     for setting, (interval_min, write_s, cluster) in variants.items():
         yield LoopJob(
-            setting,
-            "goodput",
-            days,
-            10.0,
-            interval_min * MINUTE_S,
-            cluster.restart_s,
-            write_s,
+            setting, "goodput", days, 10.0, interval_min * MINUTE_S, cluster.restart_s, write_s,
             draw=partial(incidents, cluster, days * DAY_S),
             # The fewer checkpoints, the less is played, and the more chance there is in it.
             seeds=48 if interval_min >= 60 else 16,
-        )
+        )  # fmt: skip

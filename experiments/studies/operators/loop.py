@@ -1,23 +1,95 @@
-"""Operators' jobs as scenarios, played by Faultline's own loop."""
+"""Operators' jobs as scenarios, with their incidents, played by Faultline's own loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.operators.incidents import (
-    DAY_S,
-    HOUR_S,
-    Incident,
-    write_incidents,
-)
 from faultline.experiments.studies.stage import Stage
+
+MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
+
+
+class Incident(NamedTuple):
+    """A stop of the whole job."""
+
+    time_s: float  # When it happens, in seconds from the start.
+    cause: str  # What it is.
+    # From there to where processes are started again: detection, diagnosis, waiting for people or
+    # machines, in seconds.
+    down_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentKind:
+    """Incidents of one kind in a run."""
+
+    cause: str  # What it is.
+    count: int  # How many there were.
+    # From the failure to where it is known, and to where it is known what to do: least and
+    # greatest, all between equally likely, in seconds.
+    detect_s: tuple[float, float] = (0.0, 0.0)
+    locate_s: tuple[float, float] = (0.0, 0.0)
+    # What bringing the job back takes longer than the run's own restart, in seconds.
+    restart_s: float = 0.0
+
+
+def scattered(
+    kinds: Sequence[IncidentKind], span_s: float, restart_s: float, rng: np.random.Generator
+) -> list[Incident]:
+    """Return the incidents of a run at random moments at which it is up.
+
+    Parameters
+    ----------
+    kinds : sequence of IncidentKind
+        What happened how often.
+    span_s : float
+        Length of the run, in seconds.
+    restart_s : float
+        The run's own restart, in seconds.
+    rng : numpy.random.Generator
+        Where chance comes from.
+    """
+    causes = rng.permutation([kind.cause for kind in kinds for _ in range(kind.count)])
+    by_cause = {kind.cause: kind for kind in kinds}
+    downs_s = [
+        float(rng.uniform(*by_cause[cause].detect_s) + rng.uniform(*by_cause[cause].locate_s))
+        + by_cause[cause].restart_s
+        for cause in causes
+    ]
+    up_s = np.sort(rng.uniform(0.0, span_s - sum(downs_s) - len(downs_s) * restart_s, len(causes)))
+    down_before_s = 0.0
+    found = []
+    for cause, at_s, down_s in zip(causes, up_s, downs_s, strict=True):
+        found.append(Incident(float(at_s) + down_before_s, str(cause), down_s))
+        down_before_s += down_s + restart_s
+    return found
+
+
+def even(gap_s: float, count: int, cause: str = "failure") -> list[Incident]:
+    """Return incidents with equal gaps from start to start, in seconds."""
+    return [Incident(gap_s * (number + 1), cause, 0.0) for number in range(count)]
+
+
+def write_incidents(
+    incidents: Iterable[Incident], path: Path, components: Sequence[str] = ("job",)
+) -> Path:
+    """Write incidents as a trace that scenarios read; they strike the components in turn."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("time", "component", "cause", "repair"))
+        for number, one in enumerate(incidents):
+            struck = components[number % len(components)]
+            rows.writerow((repr(one.time_s), struck, one.cause, repr(one.down_s)))
+    return path
+
 
 DrawIncidents = Callable[[np.random.Generator], Sequence[Incident]]
 """Draws the incidents of a run."""
@@ -39,61 +111,29 @@ EVERY_STEP_KEPT: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class LoopJob:
-    """A job that is played, and what of its record is compared.
+    """A job that is played, and what of its record is compared."""
 
-    Attributes
-    ----------
-    setting, quantity : str
-        The row of the study.
-    days : float
-        How long it runs, in days.
-    step_s : float
-        An undisturbed step, in seconds.
-    interval_s, write_s : float
-        Between checkpoints, and to write one, in seconds.
-    restart_s : float
-        To bring the job back, beside what an incident says, in seconds.
-    mtbf_s : float or None
-        Mean time between failures, which come at random; None where `draw` says what happens.
-    draw : callable or None
-        Draws the incidents.
-    measure : str
-        The column of the record; or "mttf_h", hours from failure to failure; "reconfiguring",
-        the share of the time in which groups leave; "commits", that of steps without a loss; or
-        "mean_groups" in them.
-    factor : float
-        What the value is multiplied with: the part of a step, or of the run, that counts.
-    sweep : str
-        Which values of what is not stated.
-    scheme : str
-        The scheme.
-    groups : int
-        Data-parallel groups.
-    components : sequence of str
-        What incidents strike, in turn.
-    changes : mapping
-        Further keys of the scenario.
-    seeds : int or None
-        How many runs, at least; as many as the study's if None.
-    """
-
+    # The row of the study.
     setting: str
     quantity: str
-    days: float
-    step_s: float
-    interval_s: float
-    restart_s: float
-    write_s: float = 0.0
-    mtbf_s: float | None = None
-    draw: DrawIncidents | None = None
+    days: float  # How long it runs.
+    step_s: float  # An undisturbed step.
+    interval_s: float  # Between checkpoints.
+    restart_s: float  # To bring the job back, beside what an incident says.
+    write_s: float = 0.0  # To write a checkpoint.
+    mtbf_s: float | None = None  # Of failures at random; None where `draw` says what happens.
+    draw: DrawIncidents | None = None  # Draws the incidents.
+    # The column of the record; or "mttf_h", hours from failure to failure; "reconfiguring", the
+    # share of the time in which groups leave; "commits", that of steps without a loss; or
+    # "mean_groups" in them.
     measure: str = "goodput"
-    factor: float = 1.0
-    sweep: str = ""
+    factor: float = 1.0  # Of the value: the part of a step, or of the run, that counts.
+    sweep: str = ""  # Which values of what is not stated.
     scheme: str = "checkpoint"
-    groups: int = 2
-    components: Sequence[str] = ("job",)
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    seeds: int | None = None
+    groups: int = 2  # Data-parallel groups.
+    components: Sequence[str] = ("job",)  # What incidents strike, in turn.
+    changes: Mapping[str, Any] = field(default_factory=dict)  # Further keys of the scenario.
+    seeds: int | None = None  # How many runs, at least; as many as the study's if None.
 
     def scenario_keys(self, trace: Path | None) -> dict[str, Any]:
         """Return the keys of its scenario; `trace` is the file of its incidents."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -10,17 +10,15 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
-from faultline.experiments.studies.operators.incidents import HOUR_S, MINUTE_S
+from faultline.experiments.studies.oobleck_artifact import losses
 from faultline.experiments.studies.operators.jobs import RSC_1, RSC_2
-from faultline.experiments.studies.operators.loop import SAMPLE
+from faultline.experiments.studies.operators.loop import HOUR_S, MINUTE_S, SAMPLE
 from faultline.experiments.studies.operators.quorum import (
     QuorumRules,
-    StressRun,
     gain_of_rare_averaging,
     play_stress,
 )
-from faultline.experiments.studies.operators.removals import whole_steps
-from faultline.experiments.studies.operators.server_pool import Pool, PoolRun, play_pool
+from faultline.experiments.studies.operators.server_pool import Pool, play_pool
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.closed_forms.ettr import (
     expected_ettr,
@@ -28,6 +26,7 @@ from faultline.strategies.closed_forms.ettr import (
     job_failures_per_s,
 )
 from faultline.strategies.recovery import RESTART
+from faultline.strategies.takeover.published_oobleck import ARTIFACT_COSTS, SAMPLES_PER_S
 
 SampleRow = tuple[str, str, str, str, int, float]
 """A row with the columns of `loop.SAMPLE`."""
@@ -102,31 +101,24 @@ def _moves() -> Iterator[SampleRow]:
 
 
 def _removals() -> Iterator[SampleRow]:
-    """G4: Oobleck's artifact."""
+    """G4: Oobleck's artifact, 6.7B."""
+    steps_s = [1024 / samples_per_s for samples_per_s in SAMPLES_PER_S]
     gaps = {"6 h": 6 * HOUR_S, "3 h": 3 * HOUR_S, "1 h": HOUR_S, "30 min": 1800, "601.2 s": 601.2}
     for name, gap_s in gaps.items():
-        yield f"G4 {name}", "steps", "removals", "", 0, float(whole_steps(gap_s))
+        booked = losses.play("oobleck", ARTIFACT_COSTS["6.7B"], steps_s, gap_s)
+        yield f"G4 {name}", "steps", "removals", "", 0, float(booked.steps)
 
 
 def _swept() -> Iterator[QuorumRules]:
     """Yield torchft's rules at the ends of what is not said."""
-    known = QuorumRules()
-    start_s = _AWAY_S - known.poll_s / 2
-    for join_s, averaging_s, beats in product((10, 60), (2, 4.5, 7), (0.0, 0.5, 1.0)):
-        yield replace(
-            known,
-            join_timeout_s=float(join_s),
-            averaging_s=float(averaging_s),
+    start_s = _AWAY_S - QuorumRules().poll_s / 2
+    for join_s, averaging_s, beats in product((10.0, 60.0), (2.0, 4.5, 7.0), (0.0, 0.5, 1.0)):
+        yield QuorumRules(
+            join_timeout_s=join_s,
+            averaging_s=averaging_s,
             start_s=start_s,
             beats_s=beats * start_s,
         )
-
-
-def _described(rules: QuorumRules) -> str:
-    return (
-        f"join timeout {rules.join_timeout_s:g} s, averaging {rules.averaging_s:g} s, heard "
-        f"{rules.beats_s:g} s before it asks"
-    )
 
 
 def play_quorum(asked: tuple[str, QuorumRules, int]) -> list[SampleRow]:
@@ -141,16 +133,17 @@ def play_quorum(asked: tuple[str, QuorumRules, int]) -> list[SampleRow]:
     run = play_stress(rules, np.cumsum(gaps_s).tolist(), rng, _STEPS[row])
     if run.steps < _STEPS[row] < 10**9:
         return []
-    measures: Mapping[str, Callable[[StressRun], float]] = {
-        "commits": lambda one: one.commits,
-        "mean step": lambda one: one.mean_step_s,
-        "mean groups": lambda one: one.mean_groups,
-        "efficiency": lambda one: one.efficiency,
+    measures = {
+        "commits": run.commits,
+        "mean step": run.mean_step_s,
+        "mean groups": run.mean_groups,
+        "efficiency": run.efficiency,
     }
-    swept = _described(rules)
-    found: list[SampleRow] = [
-        (row, name, "quorum", swept, seed, measure(run)) for name, measure in measures.items()
-    ]
+    swept = (
+        f"join timeout {rules.join_timeout_s:g} s, averaging {rules.averaging_s:g} s, heard "
+        f"{rules.beats_s:g} s before it asks"
+    )
+    found = [(row, name, "quorum", swept, seed, value) for name, value in measures.items()]
     gain = gain_of_rare_averaging(rules, float(gaps_s.mean()), 40, run)
     return [*found, ("B3", "tokens/s", "quorum", f"{row}'s kills, {swept}", seed, gain)]
 
@@ -191,13 +184,8 @@ def play_servers(asked: tuple[str, int]) -> list[SampleRow]:
     if row.startswith("G2"):
         measures: dict[str, float] = {"hours": run.elapsed_s / HOUR_S}
     else:
-        measures = {"ETR": run.training_ratio} | (_counts(run) if row == "G1" else {})
+        measures = {"ETR": run.training_ratio}
+    if row == "G1":
+        counts = {"failures": run.failures, "selections": run.selections}
+        measures |= {**counts, "spares pulled": run.spares_pulled}
     return [(row, name, "server pool", "", seed, value) for name, value in measures.items()]
-
-
-def _counts(run: PoolRun) -> dict[str, float]:
-    return {
-        "failures": run.failures,
-        "selections": run.selections,
-        "spares pulled": run.spares_pulled,
-    }

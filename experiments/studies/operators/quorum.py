@@ -17,67 +17,35 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class QuorumRules:
-    """What the library and the script that relaunches do; all in seconds but for `groups`.
+    """What the library and the script that relaunches do; all in seconds but for `groups`."""
 
-    Attributes
-    ----------
-    groups : int
-        Replica groups.
-    step_s : float
-        An undisturbed step.
-    averaging_s : float
-        The part of it in which gradients are averaged; the quorum is asked for meanwhile the rest.
-    start_s : float
-        From the launch of a group to where it asks to join.
-    beats_s : float
-        The last part of that, in which its heartbeat is heard already.
-    join_timeout_s : float
-        How long a quorum waits for groups that are heard and have not asked.
-    error_s : float
-        From where averaging lacks somebody to where it fails.
-    poll_s : float
-        Between two looks of the script for groups to relaunch.
-    silence_s : float
-        How long a group that has died counts as heard.
-    tick_s, regroup_s : float
-        Between two looks for a quorum, and to make a process group.
-    """
-
-    groups: int = 30
-    step_s: float = 9.0
+    groups: int = 30  # Replica groups.
+    step_s: float = 9.0  # An undisturbed step.
+    # The part of it in which gradients are averaged; the quorum is asked for meanwhile the rest.
     averaging_s: float = 4.5
-    start_s: float = 8.0
-    beats_s: float = 4.0
+    start_s: float = 8.0  # From the launch of a group to where it asks to join.
+    beats_s: float = 4.0  # The last part of that, in which its heartbeat is heard already.
+    # How long a quorum waits for groups that are heard and have not asked.
     join_timeout_s: float = 10.0
-    error_s: float = 5.0
-    poll_s: float = 5.0
-    silence_s: float = 5.0
+    error_s: float = 5.0  # From where averaging lacks somebody to where it fails.
+    poll_s: float = 5.0  # Between two looks of the script for groups to relaunch.
+    silence_s: float = 5.0  # How long a group that has died counts as heard.
+    # Between two looks for a quorum, and to make a process group.
     tick_s: float = 0.1
     regroup_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class StressRun:
-    """What came of a run.
+    """What came of a run."""
 
-    Attributes
-    ----------
-    steps, committed, kills : int
-        Steps begun, those that counted, and groups killed meanwhile.
-    elapsed_s : float
-        How long it took, in seconds.
-    taking_part : int
-        Groups that took part with gradients, summed over the steps that counted.
-    groups : int
-        All groups.
-    """
-
+    # Steps begun, those that counted, and groups killed meanwhile.
     steps: int
     committed: int
     kills: int
-    elapsed_s: float
-    taking_part: int
-    groups: int
+    elapsed_s: float  # How long it took, in seconds.
+    taking_part: int  # Groups that took part with gradients, summed over the steps that counted.
+    groups: int  # All groups.
 
     @property
     def commits(self) -> float:

@@ -14,12 +14,11 @@ from itertools import product
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row
-from faultline.experiments.studies.operators.incidents import DAY_S
-from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT
+from faultline.experiments.studies.operators.loop import DAY_S, EVERY_STEP_KEPT
 from faultline.experiments.studies.stage import Stage
 
 DAYS = {16_384: 4.0, 98_304: 1.0, 600_064: 0.25}
@@ -114,15 +113,12 @@ def rows(table: pd.DataFrame) -> Iterator[Row]:
 
 def printed(table: pd.DataFrame) -> Printed:
     """Return goodput by scheme and scale, from stock recoveries to standbys."""
-    cells = table.groupby(["rate", "excess", "label", "gpus", "prices"], sort=False).goodput.mean()
-    ends = cells.groupby(level=[0, 1, 2, 3], sort=False).agg(["min", "max"]).reset_index()
-    ends["text"] = [f"{low:.0%} to {high:.0%}" for low, high in ends[["min", "max"]].to_numpy()]
-    wide = ends.pivot(index=["rate", "excess", "label"], columns="gpus", values="text")
-    frame = wide.reset_index().assign(excess=lambda all_: all_.excess.map({True: "on", False: ""}))
-    frame.columns = [f"{name:,} GPUs" if isinstance(name, int) else str(name) for name in frame]
-    return Printed(
-        "Goodput at scale",
-        frame,
-        {name: str for name in frame if "GPUs" in name},
-        {"label": "scheme"},
+    by = ["rate", "excess", "label", "gpus"]
+    means = table.groupby([*by, "prices"], sort=False).goodput.mean()
+    ends = means.groupby(by, sort=False).agg(["min", "max"]).reset_index().sort_values(by[:3])
+    cells = ends.assign(
+        excess=ends.excess.map({True: "on", False: ""}),
+        gpus=ends.gpus.map("{:,} GPUs".format),
+        text=[f"{low:.0%} to {high:.0%}" for low, high in ends[["min", "max"]].to_numpy()],
     )
+    return wide_table("Goodput at scale", cells, by[:3], "gpus", {"label": "scheme"})

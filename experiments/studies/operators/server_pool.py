@@ -21,44 +21,28 @@ _AUTOMATIC, _MANUAL = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A job, its servers and their repairs.
+    """A job, its servers and their repairs."""
 
-    Attributes
-    ----------
-    compute_days : float
-        What the job has to compute, in days.
-    job_servers, standbys : int
-        Servers that compute, and those that are picked along with them.
-    working_pool, spares : int
-        Servers the job picks from, its own included; and those that join when these are too few.
-    good_failures_per_day : float
-        Of a good server.
-    bad_share, bad_factor : float
-        Share of all servers that are bad; their additional failures, over those of a good one.
-    recovery_s, selection_s, spare_s : float
-        What a failure, picking servers, and each spare that joins takes, in seconds.
-    automatic_s, manual_s : float
-        Means of the exponential times of both stages of a repair, in seconds.
-    manual_share : float
-        Share of repairs that go on to the second stage.
-    fixed_by_automatic, fixed_by_manual : float
-        Probabilities that a bad server comes back good, by the last stage.
-    """
-
-    compute_days: float = 256.0
+    compute_days: float = 256.0  # What the job has to compute, in days.
+    # Servers that compute, and those that are picked along with them.
     job_servers: int = 4096
     standbys: int = 16
+    # Servers the job picks from, its own included; and those that join when these are too few.
     working_pool: int = 4160
     spares: int = 200
-    good_failures_per_day: float = 0.01
+    good_failures_per_day: float = 0.01  # Of a good server.
+    # Share of all servers that are bad; their additional failures, over those of a good one.
     bad_share: float = 0.15
     bad_factor: float = 5.0
+    # What a failure, picking servers, and each spare that joins takes, in seconds.
     recovery_s: float = 1200.0
     selection_s: float = 180.0
     spare_s: float = 1200.0
+    # Means of the exponential times of both stages of a repair, in seconds.
     automatic_s: float = 7200.0
     manual_s: float = 2 * _DAY_S
-    manual_share: float = 0.8
+    manual_share: float = 0.8  # Share of repairs that go on to the second stage.
+    # Probabilities that a bad server comes back good, by the last stage.
     fixed_by_automatic: float = 0.6
     fixed_by_manual: float = 0.8
 
@@ -71,18 +55,12 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class PoolRun:
-    """What came of a run.
+    """What came of a run."""
 
-    Attributes
-    ----------
-    compute_s, elapsed_s : float
-        Seconds that were computed, and that passed.
-    failures, selections, spares_pulled : int
-        How many there were.
-    """
-
+    # Seconds that were computed, and that passed.
     compute_s: float
     elapsed_s: float
+    # How many there were.
     failures: int
     selections: int
     spares_pulled: int

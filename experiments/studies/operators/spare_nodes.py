@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 import numpy as np
-from faultline.experiments.studies.operators.incidents import HOUR_S, MINUTE_S, Incident
+from faultline.experiments.studies.operators.loop import HOUR_S, MINUTE_S, Incident
 
 NODE_CAUSES: Mapping[str, tuple[float, float, bool]] = {
     "xid-79": (0.25, 3.0, True),
@@ -28,26 +28,17 @@ JOB_CAUSES: Mapping[str, tuple[float, float]] = {"crash": (0.6, 1.0), "storage":
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A job on some nodes of a cluster; the others are spares.
+    """A job on some nodes of a cluster; the others are spares."""
 
-    Attributes
-    ----------
-    nodes, spares : int
-        Nodes of the job, and spares.
-    node_mtbf_s, job_mtbf_s : float
-        Mean time between failures of a node, and of the job's own, in seconds.
-    frail_nodes : int
-        The last so many of all nodes have another mean time: `frail_mtbf_s`.
-    restart_s, repair_s : float
-        A restart, and the mean of the exponential time of a repair from detection, in seconds.
-    """
-
+    # Nodes of the job, and spares.
     nodes: int = 128
     spares: int = 4
+    # Mean time between failures of a node, and of the job's own, in seconds.
     node_mtbf_s: float = 3000.0 * HOUR_S
     job_mtbf_s: float = 40.0 * HOUR_S
-    frail_nodes: int = 0
+    frail_nodes: int = 0  # The last so many of all nodes have another mean time: `frail_mtbf_s`.
     frail_mtbf_s: float = 600.0 * HOUR_S
+    # A restart, and the mean of the exponential time of a repair from detection, in seconds.
     restart_s: float = 20.0 * MINUTE_S
     repair_s: float = 48.0 * HOUR_S
 

@@ -6,18 +6,16 @@ band. Outputs that were withheld from whoever wrote the study have no published 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.studies.base import Draw, Results, Row, Study
+from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.operators import figures, loop, models, scale
 from faultline.experiments.studies.operators.bloom import bloom_jobs, bloom_rows
 from faultline.experiments.studies.operators.jobs import loop_jobs
-from faultline.experiments.studies.operators.published import outputs
-from faultline.experiments.studies.operators.verdicts import Judgement, verdicts
+from faultline.experiments.studies.operators.verdicts import Judgement, outputs, verdicts
 from faultline.experiments.studies.stage import Stage
 
 _SECTIONS = {
@@ -35,6 +33,10 @@ class OperatorsStudy(Study):
     """What operators and other simulators report, played."""
 
     default_seeds = 3
+    charts: ClassVar = {
+        "operators.png": (figures.draw_agreement, "verdicts"),
+        "operators-scale.png": (figures.draw_scale, "scale"),
+    }
 
     def play(self, stage: Stage) -> Results:
         """Play every row."""
@@ -60,13 +62,6 @@ class OperatorsStudy(Study):
         judged = list(table.where(table.notna(), None).to_dict(orient="records"))
         ours = (Judgement(row, "not published", None) for row in scale.rows(results["scale"]))
         return [*judged, *(one.as_dict() for one in ours)]
-
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return published shares beside simulated ones, and goodput at scale."""
-        return {
-            "operators.png": partial(figures.draw_agreement, results["verdicts"]),
-            "operators-scale.png": partial(figures.draw_scale, results["scale"]),
-        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
         """Show a table a section."""

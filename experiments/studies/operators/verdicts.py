@@ -1,40 +1,55 @@
-"""Every published output beside what was simulated, and a verdict."""
+"""What operators and other simulators report, beside what was simulated, and a verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
 import pandas as pd
 from faultline.experiments.studies.base import Row, row_of
-from faultline.experiments.studies.operators.published import Output
+from faultline.experiments.studies.data import read_rows
+
+Test = Literal["point", "band", "at least", "calibrated", "unknown", "ours"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A published output."""
+
+    # Which one: a row of the study has the same.
+    setting: str
+    quantity: str
+    published: float | None = None  # Its value; None where it was not given to whoever wrote this.
+    within: float = 0.03  # How far off a simulated value may be, in the quantity's unit.
+    # "point": within `within`; "band": between the ends of what is swept; "at least": the published
+    # value is a bound; "calibrated": something was chosen by this very value; "unknown": an input
+    # is missing; "ours": nothing is published.
+    test: Test = "point"
+    note: str = ""  # What is not stated, or why it is missed.
+    unit: str = "1"  # Its unit; "1" for shares.
+
+
+@cache
+def outputs() -> tuple[Output, ...]:
+    """Return all of them, in the order in which they are shown."""
+    return tuple(Output(**row) for row in read_rows("operators", "published"))
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A row with what is to be said of it.
+    """A row with what is to be said of it."""
 
-    Attributes
-    ----------
-    row : Row
-        Simulated, and the published value if there is one; its ends are those of what is swept.
-    verdict : str
-        "inside", "outside", "partly" (a bound that holds for part of what is swept), "calibrated",
-        "withheld", "not published" or "unknown".
-    off : float or None
-        By how much the nearest allowed value is missed, in the row's unit; 0 inside.
-    hits : str
-        The swept values that come nearest to the published one.
-    note : str
-        What is not stated, or why it is missed.
-    """
-
+    # Simulated, and the published value if there is one; its ends are those of what is swept.
     row: Row
+    # "inside", "outside", "partly" (a bound that holds for part of what is swept), "calibrated",
+    # "withheld", "not published" or "unknown".
     verdict: str
+    # By how much the nearest allowed value is missed, in the row's unit; 0 inside.
     off: float | None
-    hits: str = ""
-    note: str = ""
+    hits: str = ""  # The swept values that come nearest to the published one.
+    note: str = ""  # What is not stated, or why it is missed.
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as a flat mapping."""

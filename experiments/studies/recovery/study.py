@@ -6,23 +6,21 @@ Prices rest on some of these numbers (role "fitted"); the others are predicted f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.figures.palette import OKABE_ITO
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.studies.base import Draw, Results, Row, Study, row_of
-from faultline.experiments.studies.recovery import figures
-from faultline.experiments.studies.recovery.published import (
-    MEASURED,
-    OOBLECK_GAINS_S,
-    OOBLECK_LOSES_S,
-    Measured,
-)
+from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.recovery import RESTART
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 
 _DETECTED_S = 5.6
 """Until a lost node is noticed (Unicron, arXiv 2401.00134)."""
@@ -35,8 +33,8 @@ class RecoveryStudy(Study):
 
     def play(self, stage: Stage) -> Results:
         """Add up the phases of every measured recovery."""
-        rows = [_as_row(one, _modelled_s(one)) for one in MEASURED]
-        rows += _oobleck()
+        oobleck_s = _oobleck_s()
+        rows = [_compared(oobleck_s, **row) for row in read_rows("recovery", "measured")]
         return {"recoveries": pd.DataFrame(rows)}
 
     def rows(self, results: Results) -> Iterator[Row]:
@@ -49,7 +47,7 @@ class RecoveryStudy(Study):
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return modelled against published times."""
-        return {"recoveries.png": partial(figures.draw_agreement, results["recoveries"])}
+        return {"recoveries.png": lambda: draw_agreement(results["recoveries"])}
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
         """Show every recovery."""
@@ -58,16 +56,17 @@ class RecoveryStudy(Study):
             f"{low:,.4g}" if low == high else f"{low:,.4g} to {high:,.4g}"
             for low, high in zip(table.published_low_s, table.published_high_s, strict=True)
         ]
-        shown = table.assign(published=published)[
-            ["system", "event", "gpus", "published", "modelled_s", "off", "role"]
-        ]
-        yield Printed(
-            "Recoveries, s",
-            shown,
-            {"gpus": "{:,}", "modelled_s": "{:,.1f}", "off": "{:+.0%}"},
-            {"gpus": "GPUs", "modelled_s": "modelled"},
-            "fitted: a price was derived from it; off: beyond the published value or band",
-        )
+        columns: Columns = {
+            "system": "system",
+            "event": "event",
+            "gpus": ("GPUs", "{:,}"),
+            "published": "published",
+            "modelled_s": ("modelled", "{:,.1f}"),
+            "off": ("off", "{:+.0%}"),
+            "role": "role",
+        }
+        note = "fitted: a price was derived from it; off: beyond the published value or band"
+        yield columns_of("Recoveries, s", table.assign(published=published), columns, note)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how many predictions are within 15 %, and which are not."""
@@ -82,38 +81,66 @@ class RecoveryStudy(Study):
         return [f"{within} of {len(predicted)} predictions are within 15 %. Off are: {missed}."]
 
 
-def _modelled_s(measured: Measured) -> float:
-    prices = {"preset": "stock", **measured.prices}
-    changes: dict[str, object] = {f"recovery.{key}": value for key, value in prices.items()}
-    scenario = load_scenario("head-to-head", {"job.gpus": measured.gpus, **changes})
-    known = recovery_prices(scenario)
-    if measured.recovery == "communicators":
-        return known.communicator(measured.gpus)
-    return known.duration_s(RESTART, scenario.job.groups)
-
-
-def _oobleck() -> Iterator[dict[str, object]]:
-    """Yield what Oobleck needs to lose a machine, and to gain one, of 6.7B on 32 GPUs."""
-    scenario = load_scenario("mecefo-7b", {"recovery.detect_s": _DETECTED_S})
-    found = list(explained_recoveries(scenario, ["oobleck"]))
-    times_s = {one.event: one.duration_s for one in found if isinstance(one, ExplainedRecovery)}
-    for event, happened, band in (
-        ("loses a machine", "a GPU fails", OOBLECK_LOSES_S),
-        ("gains a machine", "it is repaired", (OOBLECK_GAINS_S, float("inf"))),
-    ):
-        yield _as_row(Measured("Oobleck 6.7B", event, 32, band), times_s[happened])
-
-
-def _as_row(measured: Measured, modelled_s: float) -> dict[str, object]:
-    low, high = measured.band_s
-    nearest = min(max(modelled_s, low), high)
+def _compared(
+    oobleck_s: Mapping[str, float],
+    *,
+    system: str,
+    event: str,
+    gpus: int,
+    low_s: float,
+    high_s: float | None = None,
+    recovery: str = "restart",
+    role: str = "predicted",
+    **prices: Any,
+) -> dict[str, object]:
+    """Return a row of the table: a measured recovery beside its modelled time."""
+    modelled_s = oobleck_s.get(recovery)
+    if modelled_s is None:
+        keys = {f"recovery.{key}": value for key, value in {"preset": "stock", **prices}.items()}
+        scenario = load_scenario("head-to-head", {"job.gpus": gpus, **keys})
+        known, restarts = recovery_prices(scenario), recovery == "restart"
+        modelled_s = (
+            known.duration_s(RESTART, scenario.job.groups) if restarts else known.communicator(gpus)
+        )
+    high_s = low_s if high_s is None else high_s
+    nearest = min(max(modelled_s, low_s), high_s)
     return {
-        "system": measured.system,
-        "event": measured.event,
-        "gpus": measured.gpus,
-        "published_low_s": low,
-        "published_high_s": high,
+        "system": system,
+        "event": event,
+        "gpus": gpus,
+        "published_low_s": low_s,
+        "published_high_s": high_s,
         "modelled_s": modelled_s,
         "off": modelled_s / nearest - 1.0 if nearest else 0.0,
-        "role": measured.role,
+        "role": role,
     }
+
+
+def _oobleck_s() -> dict[str, float]:
+    """Return what Oobleck needs to lose a machine, and to gain one, of 6.7B on 32 GPUs."""
+    scenario = load_scenario("mecefo-7b", {"recovery.detect_s": _DETECTED_S})
+    found = explained_recoveries(scenario, ["oobleck"])
+    return {one.event: one.duration_s for one in found if isinstance(one, ExplainedRecovery)}
+
+
+def draw_agreement(table: pd.DataFrame) -> Figure:
+    """Draw every recovery's modelled time over its published one; bands as lines."""
+    figure, axis = plt.subplots(figsize=(7.2, 5.2))
+    highest = table.published_high_s.replace(float("inf"), 0).max()
+    ends = (0.8 * table.modelled_s.min(), 1.3 * highest)
+    low, high = ([by * end for end in ends] for by in (0.85, 1.15))
+    axis.fill_between(ends, low, high, color="#EFEFEF")
+    axis.plot(ends, ends, color="#999999", linewidth=1.0)
+    for colour, (system, mine) in zip(OKABE_ITO, table.groupby("system", sort=False), strict=False):
+        for one in mine.itertuples():
+            least, most = max(one.published_low_s, ends[0]), min(one.published_high_s, ends[1])
+            axis.plot([least, most], [one.modelled_s] * 2, color=colour, linewidth=1.5)
+            fill = "white" if one.role == "fitted" else colour
+            axis.plot((least * most) ** 0.5, one.modelled_s, "o", color=colour, mfc=fill, ms=6)
+        axis.plot([], [], "o", color=colour, label=system)
+    axis.plot([], [], "o", color="#555555", markerfacecolor="white", label="fitted on")
+    axis.set(xscale="log", yscale="log", xlim=ends, xlabel="published (s)", ylabel="modelled (s)")
+    axis.xaxis.set_major_formatter(ScalarFormatter())
+    axis.yaxis.set_major_formatter(ScalarFormatter())
+    figure.legend(loc="outside lower center", ncols=4)
+    return figure

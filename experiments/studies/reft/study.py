@@ -7,17 +7,25 @@ beneath SPARe, replication and plain checkpoints, and where restarted jobs find 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.studies.base import Draw, Results, Row, Study, changes_against
+from faultline.experiments.studies.base import Results, Row, Study, changes_against
 from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
 from faultline.experiments.studies.stage import Stage
 
 
 class ReftStudy(Study):
     """What REFT's authors and those of FT-HSDP measured, and what REFT is worth beneath others."""
+
+    charts: ClassVar = {
+        "loss.png": (figures.draw_loss_over_time,),
+        "saving.png": (figures.draw_saving, "saving"),
+        "stalls.png": (figures.draw_stalls, "stalls"),
+        "combinations.png": (figures.draw_combinations, "combinations"),
+        "redundancies.png": (figures.draw_scan, "redundancies"),
+    }
 
     def play(self, stage: Stage) -> Results:
         """Draw lifetimes, measure snapshots, count recoveries, and play the combinations."""
@@ -60,16 +68,6 @@ class ReftStudy(Study):
         yield from combinations.scan_rows(results["redundancies"])
         yield from combinations.placement_rows(results["placements"])
         yield from restarts.recovery_rows(results["recoveries"])
-
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the figures of lifetimes, savings, stalls, combinations and redundancies."""
-        return {
-            "loss.png": figures.draw_loss_over_time,
-            "saving.png": partial(figures.draw_saving, results["saving"]),
-            "stalls.png": partial(figures.draw_stalls, results["stalls"]),
-            "combinations.png": partial(figures.draw_combinations, results["combinations"]),
-            "redundancies.png": partial(figures.draw_scan, results["redundancies"]),
-        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:
         """Return the tables, in the order of the rows."""

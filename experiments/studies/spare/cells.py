@@ -30,17 +30,10 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of a curve.
+    """One point of a curve."""
 
-    Attributes
-    ----------
-    rules : str
-        Name of the scenario: ``spare-study`` or ``spare-sound``.
-    scheme, groups, redundancy, distribution
-        The point.
-    """
-
-    rules: str
+    rules: str  # Name of the scenario: ``spare-study`` or ``spare-sound``.
+    # The point.
     scheme: str
     groups: int
     redundancy: int

@@ -95,20 +95,13 @@ def _pair(one: str, other: str, one_leads_often: bool) -> dict[str, str]:
 
 
 class Change(NamedTuple):
-    """A change of the lead between two schemes.
+    """A change of the lead between two schemes."""
 
-    Attributes
-    ----------
-    at, low, high : float
-        Logarithm of the mean time between failures in seconds, and of the ends of its interval.
-    first_leads_after : bool
-        Whether the first scheme is sooner where failures are rarer.
-    """
-
+    # Logarithm of the mean time between failures in seconds, and of the ends of its interval.
     at: float
     low: float
     high: float
-    first_leads_after: bool
+    first_leads_after: bool  # Whether the first scheme is sooner where failures are rarer.
 
 
 def changes_of_lead(rates: FloatArray, leads: FloatArray) -> list[Change]:

@@ -7,7 +7,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from faultline.experiments.figures.style import PUBLISHED, scheme_looks, ticks_at, write_title
+from faultline.experiments.figures.palette import looks_of_schemes
+from faultline.experiments.figures.style import (
+    PUBLISHED,
+    legend_below,
+    ticks_at,
+    write_title,
+)
 from faultline.experiments.studies.base import Draw
 from faultline.experiments.studies.spare.cells import SCHEMES
 from faultline.experiments.studies.spare.published import GROUPS, headline, trials
@@ -35,7 +41,7 @@ _QUANTITIES = {
     "availability": "availability",
     "mean_stacks": "mean stacks a step",
 }
-_LOOKS = scheme_looks(NAMES)
+_LOOKS = looks_of_schemes(NAMES)
 RULES_NAMES = {"spare-study": "rules of the study", "spare-sound": "sound rules"}
 _TICKS = {60.0: "1 min", 300.0: "5 min", 1800.0: "30 min", 7200.0: "2 h", 28_800.0: "8 h",
           86_400.0: "1 day"}  # fmt: skip
@@ -149,7 +155,7 @@ def draw_headline(table: pd.DataFrame) -> Figure:
     axes[0].set_ylabel("time-to-train ratio")
     axes[0].set_ylim(0, highest * 1.1)
     handles = [Patch(color=_LOOKS[one].colour, label=_LOOKS[one].label) for one in SCHEMES]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    legend_below(figure, handles, 2)
     return figure
 
 
@@ -236,7 +242,7 @@ def draw_all(
         for s in NAMES
     ]
     keys = [*names, *_keys(with_published, crossings=True)]
-    figure.legend(handles=keys, loc="outside lower center", ncols=4)
+    legend_below(figure, keys)
     failures = "Weibull (shape 0.78)" if distribution == "weibull" else distribution
     title = f"Time to train and availability, {RULES_NAMES[rules]}, {failures} failures"
     write_title(figure, title)

@@ -51,24 +51,13 @@ _PLAYED = ["redundancy", "checkpoint_interval_steps"]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A job and its failures; the scheme is open.
+    """A job and its failures; the scheme is open."""
 
-    Attributes
-    ----------
-    rules : str
-        Name of the scenario: ``spare-study`` or ``spare-sound``.
-    distribution : str
-        Of the time between two failures of a group: ``weibull`` (shape 0.78) or ``exponential``.
-    groups : int
-        Number of groups N.
-    mtbf_s : float
-        Mean time between failures of the whole job, in seconds.
-    """
-
-    rules: str
+    rules: str  # Name of the scenario: ``spare-study`` or ``spare-sound``.
+    # Of the time between two failures of a group: ``weibull`` (shape 0.78) or ``exponential``.
     distribution: str
-    groups: int
-    mtbf_s: float
+    groups: int  # Number of groups N.
+    mtbf_s: float  # Mean time between failures of the whole job, in seconds.
 
     def job(
         self, scheme: str = "checkpoint", redundancy: int = 1, known: Durations | None = None

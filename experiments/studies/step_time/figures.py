@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.style import BarLook
-from faultline.experiments.studies.step_time.tables import PARTS
+from faultline.experiments.figures.style import BarLook, legend_below
+from faultline.experiments.studies.step_time.tables import PARTS, SECTIONS
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -19,17 +19,6 @@ _LOOKS = {
     "bubble_s": BarLook("#CFCFCF"),
     "data_parallel_s": BarLook("#B04E00"),
     "optimizer_s": BarLook("#CC79A7", "...."),
-}
-_NAMES = {
-    "A1": "SC21",
-    "A1b": "Megatron-\nLM 2020",
-    "A2": "Korthikanti\n2022",
-    "A3": "Llama 3",
-    "A4": "MegaScale",
-    "A5": "Megatron-\nCore 0.8",
-    "A6": "MLPerf 3.1",
-    "A7": "NVIDIA\nrecipes",
-    "A8": "Bridge,\ntorchtitan",
 }
 _COLOURS = {"A100": "#0072B2", "H100": "#D55E00", "GB200": "#009E73"}
 
@@ -57,7 +46,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
                 color=_COLOURS[gpu],
                 markerfacecolor="white" if cell.fitted else _COLOURS[gpu],
             )
-    names = [f"{section}\n{_NAMES[section]}" for section in sections]
+    names = [f"{section}\n{SECTIONS[section]['name']}".replace("|", "\n") for section in sections]
     axis.set_xticks(range(len(sections)), names)
     axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axis.set_ylabel("predicted step time against published")
@@ -95,6 +84,5 @@ def draw_parts(table: pd.DataFrame) -> Figure:
         axis.set_xlim(0, 1)
         axis.xaxis.set_major_formatter(PercentFormatter(1))
         axis.set_ylim(len(rows) - 0.4, -0.6)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=7)
+    legend_below(figure, axes[0], 7)
     return figure

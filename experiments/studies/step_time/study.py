@@ -7,13 +7,13 @@ computations, which is fitted on one row while the study runs. Every other row i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.studies.base import Draw, Results, Row, Study
+from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.step_time import collectives, figures, tables
 from faultline.experiments.studies.step_time.predicting import Group, Predicted, play
@@ -31,6 +31,10 @@ class StepTimeStudy(Study):
     """Step times of published runs, from kernels, links and one efficiency a software."""
 
     default_seeds = 1
+    charts: ClassVar = {
+        "step-time.png": (figures.draw_agreement, "predictions"),
+        "step-time-parts.png": (figures.draw_parts, "predictions"),
+    }
 
     def play(self, stage: Stage) -> Results:
         """Fit every software on its row, and play all others."""
@@ -68,14 +72,6 @@ class StepTimeStudy(Study):
         yield from tables.prediction_rows(results["predictions"])
         yield from tables.error_rows(results["errors"])
         yield from collectives.rows(results["collectives"])
-
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return predicted over published times, and what steps are made of."""
-        table = results["predictions"]
-        return {
-            "step-time.png": partial(figures.draw_agreement, table),
-            "step-time-parts.png": partial(figures.draw_parts, table),
-        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
         """Return a table a section, the errors, and the collectives."""

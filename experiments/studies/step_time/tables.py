@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Printed, columns_of
 from faultline.experiments.studies.base import Row
+from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.step_time.published import Case
 
 PARTS = {
@@ -28,29 +28,8 @@ QUANTITIES = {
     "tokens/s": "training rate a GPU",
 }
 
-TITLES = {
-    "A1": "A1  Megatron-LM, SC21: A100",
-    "A1b": "A1b  Megatron-LM's repository, 2020: A100",
-    "A2": "A2  Korthikanti et al. 2022: A100, two policies of recomputation",
-    "A3": "A3  Llama 3 405B: H100",
-    "A4": "A4  MegaScale, 175B: A100, two kinds of software",
-    "A5": "A5  Megatron-Core 0.8: H100",
-    "A6": "A6  MLPerf 3.1, GPT-3 175B in 8 bits: H100",
-    "A7": "A7  NVIDIA's recipes 24.11: H100",
-    "A8": "A8  Megatron-Bridge and torchtitan: GB200, H100",
-}
-
-_TARGETS = {
-    "A1": (3.0, 7.0),
-    "A2": (None, 8.0),
-    "A3": (None, 10.0),
-    "A4": (9.0, None),
-    "A5": (9.0, None),
-    "A6": (None, 15.0),
-    "A7": (None, 15.0),
-    "A8": (None, 15.0),
-}
-"""Errors in percent that were set as a goal before any row was predicted: mean and worst."""
+SECTIONS = {row["section"]: row for row in read_rows("step_time", "sections")}
+"""Tables of the rows: title, short name, and what errors were to be at most, mean and worst."""
 
 
 def predictions(cases: Sequence[Case], played: pd.DataFrame) -> pd.DataFrame:
@@ -91,29 +70,27 @@ def predictions(cases: Sequence[Case], played: pd.DataFrame) -> pd.DataFrame:
 
 
 def errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean and the worst error of each section, in percent of what was published.
-
-    Fitted rows do not count, and of a row that is published in two units only the first does.
-    """
-    first = table[~table.fitted & table.error.notna()].drop_duplicates("case")
+    """Return the mean and the worst error of each section, in percent of what was published."""
     rows = []
-    for section in table.section.unique():
-        mine = first[first.section == section]
-        if len(mine):
-            worst = mine.loc[mine.error.abs().idxmax()]
-            mean_goal, worst_goal = _TARGETS.get(section, (None, None))
-            rows.append(
-                {
-                    "section": section,
-                    "rows": len(mine),
-                    "mean": 100.0 * mine.error.abs().mean(),
-                    "mean_goal": mean_goal,
-                    "worst": 100.0 * abs(worst.error),
-                    "worst_goal": worst_goal,
-                    "worst_case": worst.case,
-                }
-            )
+    for section, mine in judged(table).groupby("section", sort=False):
+        goals, worst = SECTIONS[str(section)], mine.loc[mine.error.abs().idxmax()]
+        rows.append(
+            {
+                "section": section,
+                "rows": len(mine),
+                "mean": 100.0 * mine.error.abs().mean(),
+                "mean_goal": goals.get("mean_goal"),
+                "worst": 100.0 * abs(worst.error),
+                "worst_goal": goals.get("worst_goal"),
+                "worst_case": worst.case,
+            }
+        )
     return pd.DataFrame(rows).astype({"mean_goal": float, "worst_goal": float})
+
+
+def judged(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what counts: rows that are published and not fitted, each in its first unit."""
+    return table[~table.fitted & table.error.notna()].drop_duplicates("case")
 
 
 def prediction_rows(table: pd.DataFrame) -> Iterator[Row]:
@@ -142,50 +119,34 @@ def error_rows(table: pd.DataFrame) -> Iterator[Row]:
 
 def printed_section(section: str, mine: pd.DataFrame) -> Printed:
     """Return the rows of a section."""
-    frame = pd.DataFrame(
-        {
-            "row": mine["case"].str.removeprefix(f"{section} "),
-            "GPUs": mine.gpus,
-            "published": mine.published,
-            "predicted": mine.simulated,
-            "unit": mine.unit,
-            "range": [_range(cell) for cell in mine.itertuples()],
-            "error": [_error(cell) for cell in mine.itertuples()],
-            "step_s": mine.step_s,
-        }
-    )
-    fits = mine.drop_duplicates("software")
+    label = mine["case"].str.removeprefix(f"{section} ")
+    frame = mine.assign(
+        row=label,
+        range=["" if low == high else f"{low:.4g} to {high:.4g}"
+               for low, high in zip(mine.low, mine.high, strict=True)],
+        error=mine.error.map("{:+.1%}".format, na_action="ignore").mask(
+            mine.fitted & mine.error.notna(), "fitted"
+        ),
+    )  # fmt: skip
+    columns: dict[str, str | tuple[str, str]] = {
+        "row": "row",
+        "gpus": "GPUs",
+        "published": ("published", "{:.4g}"),
+        "simulated": ("predicted", "{:.4g}"),
+        "unit": "unit",
+        "range": ("range", "{}"),
+        "error": ("error", "{}"),
+        "step_s": ("step, s", "{:.3g}"),
+    }
+    if (mine.unit == "s").any():
+        del columns["step_s"]
+    if (frame.range == "").all():
+        del columns["range"]
     note = "; ".join(
         f"{cell.software}: efficiency {cell.efficiency:.3f}, fitted on {cell.fitted_on}"
-        for cell in fits.itertuples()
+        for cell in mine.drop_duplicates("software").itertuples()
     )
-    if (mine.unit == "s").any():
-        frame = frame.drop(columns="step_s")
-    if (frame["range"] == "").all():
-        frame = frame.drop(columns="range")
-    return Printed(
-        TITLES[section],
-        frame,
-        {
-            "published": "{:.4g}",
-            "predicted": "{:.4g}",
-            "range": str,
-            "error": str,
-            "step_s": "{:.3g}",
-        },
-        {"step_s": "step, s"},
-        note,
-    )
-
-
-def _error(cell: Any) -> str:
-    if pd.isna(cell.error):
-        return ""
-    return "fitted" if cell.fitted else f"{cell.error:+.1%}"
-
-
-def _range(cell: Any) -> str:
-    return "" if cell.low == cell.high else f"{cell.low:.4g} to {cell.high:.4g}"
+    return columns_of(SECTIONS[section]["title"], frame, columns, note)
 
 
 def printed_errors(table: pd.DataFrame) -> Printed:
@@ -200,7 +161,7 @@ def printed_errors(table: pd.DataFrame) -> Printed:
 
 def closing_sentence(table: pd.DataFrame) -> str:
     """Say how far predictions are off, over all sections."""
-    first = table[~table.fitted & table.error.notna()].drop_duplicates("case")
+    first = judged(table)
     worst = first.loc[first.error.abs().idxmax()]
     fits = table["case"][table.fitted].nunique()
     return (

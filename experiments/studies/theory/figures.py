@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import pandas as pd
-from faultline.experiments.figures.style import ticks_at, write_title
+from faultline.experiments.figures.style import legend_below, ticks_at, write_title
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -64,7 +64,7 @@ def draw_replication(counts: pd.DataFrame) -> Figure:
         axis.set_ylim(bottom=0)
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylabel("mean failures to a wipe-out")
-    _legend_below(figure, axes[0])
+    legend_below(figure, axes[0])
     return figure
 
 
@@ -76,7 +76,7 @@ def draw_work(by_failure: dict[tuple[int, int], pd.DataFrame]) -> Figure:
         axis.set_title(f"N = {groups}, r = {redundancy}")
         axis.set_xlabel("failure k of a life")
     axes[0, 0].set_ylabel("patch compute ρ_k (stacks)")
-    _legend_below(figure, axes[0, 0])
+    legend_below(figure, axes[0, 0])
     return figure
 
 
@@ -149,10 +149,5 @@ def draw_times(times: pd.DataFrame) -> Figure:
         ticks_at(axis.yaxis, [0.05, 0.1, 0.2, 0.5, 1, 2, 3])
     axes[0].set_ylabel("time to a wipe-out / (μ m)")
     write_title(figure, "N = 200 (lines: closed form, dots: Monte Carlo)")
-    _legend_below(figure, axes[0])
+    legend_below(figure, axes[0])
     return figure
-
-
-def _legend_below(figure: Figure, axis: Axes) -> None:
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4)

@@ -6,13 +6,13 @@ forms derived here, and what random failures and simulated jobs say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
-from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
+from faultline.experiments.studies.base import Results, Row, Study, Tables, row_of, rows_by
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory import comparisons, figures, jobs
 
@@ -34,6 +34,14 @@ class TheoryStudy(Study):
 
     A `published` value is the paper's closed form or stated accuracy.
     """
+
+    charts: ClassVar = {
+        "errors.png": (figures.draw_errors, "counts"),
+        "replication.png": (figures.draw_replication, "counts"),
+        "patch-compute.png": (figures.draw_work, "curves"),
+        "stacks.png": (figures.draw_stacks, "jobs"),
+        "times.png": (figures.draw_times, "times"),
+    }
 
     def play(self, stage: Stage) -> Results:
         """Draw failures, match stacks, run jobs, and work out the closed forms of all that."""
@@ -86,16 +94,6 @@ class TheoryStudy(Study):
             yield _estimate("time_to_wipe_out", *where, life.plain_s, *spread, "s")
             error = life.closed_s / life.simulated_s - 1, life.standard_error_s / life.simulated_s
             yield _estimate("time_to_wipe_out_error", *where, None, *error, "1")
-
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the figures: errors, replication, patch compute, stacks, times."""
-        return {
-            "errors.png": partial(figures.draw_errors, results["counts"]),
-            "replication.png": partial(figures.draw_replication, results["counts"]),
-            "patch-compute.png": partial(figures.draw_work, results["curves"]),
-            "stacks.png": partial(figures.draw_stacks, results["jobs"]),
-            "times.png": partial(figures.draw_times, results["times"]),
-        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | str]:
         """Return the tables, and how the columns are to be read."""

@@ -223,7 +223,7 @@ def test_jobs_that_no_machine_can_hold_and_that_never_end_are_refused(
         [sys.executable, "-m", "faultline.experiments.cli", *arguments([setting])],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
         check=False,
         preexec_fn=_at_most_4_gigabytes,
     )

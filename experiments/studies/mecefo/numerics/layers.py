@@ -164,17 +164,12 @@ ATTENTION_WEIGHTS = ("attention_norm", "query", "key", "value", "output")
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """How a layer goes backward.
+    """How a layer goes backward."""
 
-    Attributes
-    ----------
-    techniques : Techniques
-        What is skipped, computed again, or approximated.
-    projections : mapping of str to array, shape (inputs, rank)
-        For each feed-forward matrix, orthonormal directions of its inputs; needed for low rank.
-    """
-
+    # What is skipped, computed again, or approximated.
     techniques: Techniques = field(default_factory=Techniques)
+    # For each feed-forward matrix, orthonormal directions of its inputs; needed for low rank (shape
+    # (inputs, rank)).
     projections: Mapping[str, Array] = field(default_factory=dict)
 
     def weight_gradient(self, name: str, inputs: Array, gradient: Array) -> Array:

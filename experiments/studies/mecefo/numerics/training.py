@@ -179,21 +179,12 @@ def synthetic_text(
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """What is approximate on the first rank, in every step.
+    """What is approximate on the first rank, in every step."""
 
-    Attributes
-    ----------
-    techniques : Techniques
-        What its node with two tasks uses.
-    layers : tuple of int
-        Layers on that node.
-    source : {"weight", "past gradient", "random"}
-        Where the directions of low rank come from. In the first interval there is no past gradient:
-        weights stand in for it.
-    """
-
-    techniques: Techniques
-    layers: tuple[int, ...] = (1, 2)
+    techniques: Techniques  # What its node with two tasks uses.
+    layers: tuple[int, ...] = (1, 2)  # Layers on that node.
+    # Where the directions of low rank come from. In the first interval there is no past gradient:
+    # weights stand in for it (one of "weight", "past gradient", "random").
     source: Source = "weight"
 
 
@@ -211,21 +202,11 @@ class Settings:
 
 @dataclass(slots=True)
 class Course:
-    """What came of a training.
+    """What came of a training."""
 
-    Attributes
-    ----------
-    losses : list of float
-        Mean loss over all ranks before each step, in nats a token.
-    weights : dict of str to array
-        The model at the end.
-    gradients : dict of str to array
-        The last averaged gradients.
-    """
-
-    losses: list[float]
-    weights: Weights
-    gradients: Weights
+    losses: list[float]  # Mean loss over all ranks before each step, in nats a token.
+    weights: Weights  # The model at the end.
+    gradients: Weights  # The last averaged gradients.
 
 
 def train(settings: Settings, take_over: TakeOver | None = None) -> Course:

@@ -185,7 +185,7 @@ def test_rows_tables_and_figures(
     assert beside[0].simulated == pytest.approx(1.0)
     assert len(study.shown_loop(loop).frame) == len(VARIANTS)
     assert "NTP 80.0%" in study.loop_sentence(loop)
-    assert saved_bytes(figures.draw_loop(loop, study.variant_name)) > 10_000
+    assert saved_bytes(figures.draw_loop(loop)) > 10_000
     assert saved_bytes(figures.draw_within(within)) > 10_000
 
 

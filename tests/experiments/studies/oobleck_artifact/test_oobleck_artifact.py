@@ -8,14 +8,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.studies.oobleck_artifact import tables
+from faultline.experiments.studies.oobleck_artifact import study
 from faultline.experiments.studies.oobleck_artifact.losses import System, play
 from faultline.experiments.studies.oobleck_artifact.models import (
     MODELS,
     least_nodes_by_memory,
     oobleck_times,
 )
-from faultline.experiments.studies.oobleck_artifact.published import INTERVALS
+from faultline.experiments.studies.oobleck_artifact.study import INTERVALS
 from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S, ArtifactCosts
 
 COSTS = ArtifactCosts(10.0, 20.0, 100.0, 30.0, 5.0)
@@ -68,14 +68,14 @@ def test_a_restart_longer_than_the_interval_never_ends() -> None:
 
 @pytest.fixture(scope="module")
 def oobleck_67b() -> pd.DataFrame:
-    return tables.cells_of(("oobleck", "6.7B"))
+    return study.cells_of(("oobleck", "6.7B"))
 
 
 def test_the_model_whose_speeds_are_printed_needs_no_calibration(
     oobleck_67b: pd.DataFrame,
 ) -> None:
-    assert tables.steps_of("oobleck", "6.7B") == tuple(1_024 / one for one in SAMPLES_PER_S)
-    for row in tables.step_rows(oobleck_67b):
+    assert study.steps_of("oobleck", "6.7B") == tuple(1_024 / one for one in SAMPLES_PER_S)
+    for row in study.step_rows(oobleck_67b):
         assert row.published is not None
         assert abs(row.simulated - row.published) <= 1
     assert (oobleck_67b.effective - oobleck_67b.published_effective).abs().max() < 0.5
@@ -85,7 +85,7 @@ def test_the_model_whose_speeds_are_printed_needs_no_calibration(
 
 def test_other_rates_follow_from_the_throughput_at_6_h() -> None:
     """2.7B: one factor is calibrated at 6 h; every cell comes within 3 points and 5 %."""
-    cells = tables.cells_of(("oobleck", "2.7B")).set_index("interval")
+    cells = study.cells_of(("oobleck", "2.7B")).set_index("interval")
     assert cells.samples_per_s["6 h"] == pytest.approx(7.29, rel=1e-3)
     assert (cells.effective - cells.published_effective).abs().max() < 0.5
     ratio = cells.samples_per_s / cells.published_samples_per_s
@@ -96,7 +96,7 @@ def test_other_rates_follow_from_the_throughput_at_6_h() -> None:
 
 def test_the_planner_foresees_the_speeds_of_67b() -> None:
     """By FLOP alone, without communication: within 25 % at each number of nodes, 7 % on average."""
-    table = tables.planner_table()
+    table = study.planner_table()
     errors = (table.planned / table.published - 1).abs()
     assert errors.max() < 0.25
     assert errors.mean() < 0.07

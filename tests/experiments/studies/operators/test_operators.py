@@ -12,21 +12,19 @@ import pytest
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators import loop
 from faultline.experiments.studies.operators.figures import draw_agreement
-from faultline.experiments.studies.operators.incidents import (
+from faultline.experiments.studies.operators.jobs import calibrated_step_s
+from faultline.experiments.studies.operators.loop import (
     HOUR_S,
     Incident,
     IncidentKind,
+    LoopJob,
     scattered,
 )
-from faultline.experiments.studies.operators.jobs import calibrated_step_s
-from faultline.experiments.studies.operators.loop import LoopJob
-from faultline.experiments.studies.operators.published import Output, outputs
 from faultline.experiments.studies.operators.quorum import QuorumRules, play_stress
-from faultline.experiments.studies.operators.removals import whole_steps
 from faultline.experiments.studies.operators.server_pool import Pool, play_pool
 from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
 from faultline.experiments.studies.operators.study import OperatorsStudy
-from faultline.experiments.studies.operators.verdicts import verdicts
+from faultline.experiments.studies.operators.verdicts import Output, outputs, verdicts
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
@@ -155,11 +153,6 @@ def test_the_first_group_is_never_killed_and_the_same_seed_gives_the_same_run() 
     first, again = (play_stress(QuorumRules(), kills, np.random.default_rng(7)) for _ in range(2))
     assert first == again
     assert first.commits < 1.0 < first.mean_groups < 30.0
-
-
-def test_oobleck_s_removals_by_hand() -> None:
-    """Two nodes' worth: 100 s - 45 s at 1 step in 10 s, then 100 s - 10 s at 1 in 20 s."""
-    assert whole_steps(100.0, (10.0, 5.0), batch=100) == 5 + 4
 
 
 def test_incidents_are_scattered_over_the_time_that_the_job_is_up() -> None:

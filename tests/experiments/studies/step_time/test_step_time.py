@@ -13,10 +13,14 @@ from faultline.experiments.studies import all_studies
 from faultline.experiments.studies.step_time import tables
 from faultline.experiments.studies.step_time.collectives import GPUS, bus_bandwidths
 from faultline.experiments.studies.step_time.figures import draw_agreement, draw_parts
-from faultline.experiments.studies.step_time.predicting import Group, expected_step, fit, play
-from faultline.experiments.studies.step_time.published import cases
-from faultline.experiments.studies.step_time.stacks import STACKS
-from faultline.experiments.studies.step_time.windows import Window
+from faultline.experiments.studies.step_time.predicting import (
+    Group,
+    Window,
+    expected_step,
+    fit,
+    play,
+)
+from faultline.experiments.studies.step_time.published import STACKS, cases
 from faultline.simulator.simgrid_engine.step_timing import StepTime
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob
