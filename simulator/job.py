@@ -125,6 +125,24 @@ class Work:
         played = times.passes_s(shares, rounds) / (types * self.compute_s)
         return played if plan.pipelines else plan.pace * played
 
+    def is_regular(self, phase: Compute) -> bool:
+        """Return whether every member takes whole micro-batches at its nominal pace."""
+        if phase.pipelines or self.compute_jitter:
+            return not self.compute_jitter
+        nominal = StepPlan(phase.members, phase.stacks, phase.stack_size)
+        return phase.pace == self.pace_of(nominal, phase.without, phase.patch)
+
+    def pace_without(self, phase: Compute, lacking: Collection[int]) -> float:
+        """Return the pace of those who are left of a phase; the slowest may be lacking."""
+        slow = self.member_times is not None or phase.without or phase.pipelines
+        if not slow or not self.is_played or not self.is_regular(phase):
+            return phase.pace
+        shares = StepShares(phase.members, phase.pipelines).of(
+            tuple(group for group in phase.members if group not in lacking)
+        )
+        left = StepPlan(shares.members, phase.stacks, phase.stack_size, pipelines=shares.pipelines)
+        return self.pace_of(left, phase.without)
+
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None where the number of members says."""
         times = self._times(phase.without, phase.pipelines)

@@ -188,6 +188,9 @@ class ReplayEngine:
             end_s, apart = self._compute_at_risk(phase, latest_s)
         if patch is None:
             if computing > len(apart):
+                if self._down:
+                    left = self._job.work.pace_without(phase, self._down.union(apart))
+                    size = phase.stack_size * left
                 slowest_s = size * self._pace.slowest_s(computing - len(apart), most_stacks)
                 end_s = max(end_s, start_s + slowest_s)
         else:

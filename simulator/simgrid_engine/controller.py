@@ -46,7 +46,6 @@ from faultline.simulator.simgrid_engine.rank import (
 )
 from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, transfer
 from faultline.simulator.simgrid_engine.traffic import Traffic
-from faultline.strategies.base import StepPlan
 from faultline.strategies.recovery import Recovery
 
 
@@ -121,7 +120,7 @@ class SimgridEngine:
         stacks = phase.patch or dict.fromkeys(phase.members, phase.stacks)
         shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
         played: set[int] = set()
-        if self._played_steps and self._is_regular(phase):
+        if self._played_steps and self._job.work.is_regular(phase):
             computing = shares.computing(stacks)
             stacks = {group: stacks.get(group, 1) for group in computing}
             # Gradients that were to hide behind the last pass may last longer than that.
@@ -188,14 +187,6 @@ class SimgridEngine:
         computation.start()
         self._activities[0] += 1
         return computation
-
-    def _is_regular(self, phase: Compute) -> bool:
-        """Return whether every member takes whole micro-batches at the nominal pace."""
-        work = self._job.work
-        if phase.pipelines or work.compute_jitter:
-            return not work.compute_jitter
-        nominal = StepPlan(phase.members, phase.stacks, phase.stack_size)
-        return phase.pace == work.pace_of(nominal, phase.without, phase.patch)
 
     def _unharmed(self, members: Sequence[int], duration_s: float) -> set[int]:
         """Return the members that nothing disturbs for so long: no failure, no write beside."""

@@ -48,12 +48,11 @@ class PlayedSteps:
         self._step = step
         self._teams = lru_cache(maxsize=4 * _KEPT)(partial(Teams, step.pattern))
         self._hosts = hosts_of_ranks(step.hosts)
-        self._groups = step.pattern.data // step.pattern.context
         self._passes: OrderedDict[StepShares, dict[int, GraphPlayer]] = OrderedDict()
         self._players: WeakValueDictionary[object, GraphPlayer] = WeakValueDictionary()
         self._syncs: OrderedDict[StepShares, GraphPlayer] = OrderedDict()
         # Built here, before there are actors: within one, each task costs switches of threads.
-        everybody = StepShares(tuple(range(self._groups)))
+        everybody = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
         self._of_groups(everybody)
         self._sync_of(everybody)
         self.activities = 0
