@@ -29,7 +29,7 @@ from faultline.experiments.job.step_times import detour_times, member_times, ste
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.simulator.network_outages import NetworkOutages
-from faultline.simulator.simgrid_engine.step_timing import StepTime
+from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import (

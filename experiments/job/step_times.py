@@ -18,7 +18,8 @@ from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.process import SimulationError
-from faultline.simulator.simgrid_engine.step_timing import KeptTimer, StepTime
+from faultline.simulator.simgrid_engine.step_time import StepTime
+from faultline.simulator.simgrid_engine.step_timing import KeptTimer
 
 # Raise it when the same step would be played otherwise.
 _PLAY_VERSION = 2

@@ -7,13 +7,13 @@ meets in the sync, weight by weight with whoever holds the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby
 from operator import add
 
-from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Rank, meet
+from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.step_pattern import Held, PartWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.strategies.step_shares import Pipeline, StageShare
@@ -63,24 +63,34 @@ class Teams:
 
     Attributes
     ----------
+    pattern : StepPattern
+        As given.
     teams : tuple of Team
         Those with something to do, in the order of the members.
+    replicas : int
+        Replicas that they are.
+    units : tuple of Held
+        What a rank does for each part of the weights: by stage, or by layer if any is cut anew.
+    ring_share : float
+        What a ring over the replicas moves, over that of one over those of the pattern.
+    degrees : set of int
+        Tensor-parallel degrees that there are.
     """
 
     def __init__(self, pattern: StepPattern, shares: StepShares) -> None:
-        self._pattern, self._shares = pattern, shares
+        self.pattern, self._shares = pattern, shares
         usual = Pipeline(-1, (), pattern.micro_batches, pattern.tensor)
         changed = {one.group: one for one in shares.pipelines}
         idle = {group for group, one in changed.items() if not one.stages}
         working = [group for group in shares.members if group not in idle]
         self._by_layer = any(stage.layers for one in shares.pipelines for stage in one.stages)
-        self._units = pattern.held_by_layer if self._by_layer else pattern.held
-        self._replicas = len(working) * pattern.context
+        self.units = pattern.held_by_layer if self._by_layer else pattern.held
+        self.replicas = len(working) * pattern.context
         # Rings over n replicas move (n - 1)/n of what they reduce.
-        self._ring_share = 1.0
-        if self._replicas != pattern.data:
+        self.ring_share = 1.0
+        if self.replicas != pattern.data:
             whole = (pattern.data - 1) / pattern.data
-            self._ring_share = (self._replicas - 1) / self._replicas / whole
+            self.ring_share = (self.replicas - 1) / self.replicas / whole
         self.teams = tuple(self._team(group, changed.get(group, usual)) for group in working)
         self.degrees = {team.pattern.tensor for team in self.teams}
 
@@ -113,7 +123,7 @@ class Teams:
 
     def hosts(self, team: Team, hosts: Hosts) -> Hosts:
         """Return the GPUs of a team, by the replicas of its pattern, given those of the job."""
-        context, tensor = self._pattern.context, team.pattern.tensor
+        context, tensor = self.pattern.context, team.pattern.tensor
         nodes = list(team.nodes)
         placed = [
             [hosts[group * context + place][stage][:tensor] for group, stage in nodes]
@@ -132,92 +142,15 @@ class Teams:
     def rank_of(self, seen: tuple[Team, Rank]) -> Rank:
         """Return a rank of the job, given its team and which it is in the team's pattern."""
         team, rank = seen
-        return self._rank(team, rank.stage, rank.replica, rank.position)
+        return self.rank(team, rank.stage, rank.replica, rank.position)
 
-    def sync(self, positions: Sequence[int]) -> ActivityGraph:
-        """Return what follows the passes: gradients of who holds the same, and the optimizer.
-
-        Weights with the same holders go round in one ring: one message to the next; with all of
-        them under way, each takes as long as the ring. Where degrees differ, replicas of a higher
-        one reshard to the lowest, and back behind the ring: the ranks beyond it send what they
-        have to the others (Arfeen et al. 2025, arXiv 2504.06095).
-
-        Parameters
-        ----------
-        positions : sequence of int
-            Tensor-parallel positions that are played: all of them where degrees differ.
-        """
-        graph, ready = ActivityGraph(), dict[Rank, tuple[int, ...]]()
-        holders = zip(*(team.holds for team in self.teams), strict=True)
-        by_holders: dict[tuple[int, ...], float] = {}
-        for held, unit in zip(holders, self._units, strict=True):
-            by_holders[held] = by_holders.get(held, 0.0) + unit.gradient_bytes
-        for held, size in by_holders.items():
-            if self._replicas > 1 and size > 0.0:
-                self._reduce(graph, held, self._ring_share * size, positions, ready)
-        for place in range(self._pattern.context):
-            for team in self.teams:
-                for stage, flop in enumerate(team.pattern.optimizer_flop):
-                    for position in self._played(team, positions):
-                        rank = self._rank(team, stage, place, position)
-                        graph.add(Activity("optimizer", rank, None, flop), ready.get(rank, ()))
-        return graph
-
-    def _reduce(
-        self,
-        graph: ActivityGraph,
-        held: tuple[int, ...],
-        size: float,
-        positions: Sequence[int],
-        ready: dict[Rank, tuple[int, ...]],
-    ) -> None:
-        """Write the rings of weights, given what a rank of a whole stage sends, by their holders.
-
-        Adds to what the optimizer of each rank waits for.
-        """
-        lowest, context = min(self.degrees), self._pattern.context
-        # Members of a ring: a replica each, by its team, stage and place in the team.
-        ring = [
-            (team, stage, place)
-            for team, stage in zip(self.teams, held, strict=True)
-            for place in range(context)
-        ]
-        vector = size * self._pattern.tensor / 2 / (1.0 - 1.0 / self._replicas)
-        resharding = [list(_resharding(vector, team.pattern.tensor, lowest)) for team, *_ in ring]
-        arrived: dict[Rank, tuple[int, ...]] = {}
-        for (team, stage, place), moved in zip(ring, resharding, strict=True):
-            for spare, core, amount in moved:
-                here = self._rank(team, stage, place, spare)
-                there = self._rank(team, stage, place, core)
-                message = graph.add(Activity("gradient", here, there, amount), ())
-                arrived[there] = (*arrived.get(there, ()), message)
-        for position in [each for each in positions if each < lowest]:
-            ranks = [self._rank(*member, position) for member in ring]
-            each_sends = size * self._pattern.tensor / lowest
-            messages = tuple(
-                graph.add(Activity("gradient", here, there, each_sends), arrived.get(here, ()))
-                for here, there in zip(ranks, [*ranks[1:], ranks[0]], strict=True)
-            )
-            reduced = meet(graph, messages, ranks[0])
-            for rank in ranks:
-                arrived[rank] = reduced
-                ready[rank] = (*ready.get(rank, ()), *reduced)
-        for (team, stage, place), moved in zip(ring, resharding, strict=True):
-            for spare, core, amount in moved:
-                here = self._rank(team, stage, place, core)
-                there = self._rank(team, stage, place, spare)
-                message = graph.add(Activity("gradient", here, there, amount), arrived[here])
-                ready[there] = (*ready.get(there, ()), message)
-
-    def _played(self, team: Team, positions: Sequence[int]) -> list[int]:
-        return [position for position in positions if position < team.pattern.tensor]
-
-    def _rank(self, team: Team, stage: int, place: int, position: int) -> Rank:
+    def rank(self, team: Team, stage: int, place: int, position: int) -> Rank:
+        """Return which rank of the job does a stage of a team, at a place in its group."""
         group, node = team.nodes[stage]
-        return Rank(group * self._pattern.context + place, node, position)
+        return Rank(group * self.pattern.context + place, node, position)
 
     def _team(self, group: int, changed: Pipeline) -> Team:
-        whole = self._pattern
+        whole = self.pattern
         stages = changed.stages or tuple(
             StageShare(group, stage) for stage in range(whole.pipeline)
         )
@@ -241,11 +174,11 @@ class Teams:
             micro_batches = -(-micro_batches // len(runs)) * len(runs)
         more = whole.tensor / changed.tensor
         kept = [Held()] * len(runs)
-        for stage, unit in zip(holds, self._units, strict=True):
+        for stage, unit in zip(holds, self.units, strict=True):
             kept[stage] = Held(*(a + more * b for a, b in zip(kept[stage], unit, strict=True)))
-        shared = self._replicas > 1
-        gathered = tuple(self._ring_share * one.hidden_weight_bytes for one in kept)
-        hidden = tuple(self._ring_share * one.hidden_gradient_bytes for one in kept)
+        shared = self.replicas > 1
+        gathered = tuple(self.ring_share * one.hidden_weight_bytes for one in kept)
+        hidden = tuple(self.ring_share * one.hidden_gradient_bytes for one in kept)
         gathers = shared and self._shares.gathers and any(gathered)
         reduces = shared and self._shares.reduces and any(hidden)
         nothing = (0.0,) * len(runs)
@@ -274,8 +207,8 @@ class Teams:
         """Return which stage of a team has each unit, given what its stages are runs of."""
         run_of = {stage: number for number, run in enumerate(runs) for stage in run}
         if not self._by_layer:
-            return tuple(run_of[stage] for stage in range(self._pattern.pipeline))
-        cut = self._pattern.layers
+            return tuple(run_of[stage] for stage in range(self.pattern.pipeline))
+        cut = self.pattern.layers
         assert cut is not None
         stages = len(run_of)
         each = counts or cut.counts
@@ -312,17 +245,3 @@ def _of_share(part: PartWork, share: StageShare, parts: Sequence[PartWork], firs
         backward_flop=share.backward * part.backward_flop,
         beside_flop=beside,
     )
-
-
-def _resharding(vector: float, degree: int, lowest: int) -> Iterator[tuple[int, int, float]]:
-    """Yield who sends how much to whom: shards of ranks beyond the lowest degree, dealt out evenly.
-
-    Given the bytes of a vector over all ranks.
-    """
-    own, spares = vector / degree, degree - lowest
-    gets = own * spares / lowest
-    for spare in range(spares):
-        for core in range(lowest):
-            amount = min((spare + 1) * own, (core + 1) * gets) - max(spare * own, core * gets)
-            if amount > 1e-9 * own:
-                yield lowest + spare, core, amount

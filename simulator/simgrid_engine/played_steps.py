@@ -19,6 +19,7 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.pattern.activity_graph import Fold, passes_graph
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
 from faultline.simulator.simgrid_engine.narrowing import narrowed
@@ -114,8 +115,7 @@ class PlayedSteps:
 
     def _sync_of(self, shares: StepShares) -> GraphPlayer:
         def build() -> GraphPlayer:
-            teams = self._teams(shares)
-            graph = teams.sync(range(self._step.pattern.tensor))
+            graph = sync_graph(self._teams(shares), range(self._step.pattern.tensor))
             return GraphPlayer(graph, self._hosts.__getitem__)
 
         return _kept(self._syncs, shares, build)

@@ -15,7 +15,8 @@ from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.step_timing import StepTime, Timer, with_timer
+from faultline.simulator.simgrid_engine.step_time import StepTime
+from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer
 from faultline.simulator.workload.layout import Layout
 from faultline.strategies.base import Hit, Strategy
 from faultline.strategies.job_shape import JobShape

@@ -12,9 +12,11 @@ from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.simulator.pattern.activity_graph import Activity, Fold, passes_graph
 from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.simgrid_engine.process import SimulationError
-from faultline.simulator.simgrid_engine.step_timing import KeptTimer, StepTime, time_steps
+from faultline.simulator.simgrid_engine.step_time import StepTime
+from faultline.simulator.simgrid_engine.step_timing import KeptTimer, time_steps
 from faultline.simulator.workload.layout import Layout, Placement, place_on_platform
 
 SPEED, NVLINK, NIC = 989e12, 450e9, 50e9
@@ -74,7 +76,7 @@ def longest_path_s(pattern: StepPattern) -> float:
     total = 0.0
     whole = Fold.whole(pattern)
     teams = Teams(pattern, StepShares(whole.replicas))
-    for graph in (passes_graph(pattern, whole), teams.sync(whole.positions)):
+    for graph in (passes_graph(pattern, whole), sync_graph(teams, whole.positions)):
         network = nx.DiGraph()
         for number, waits_for in enumerate(graph.waits_for):
             network.add_edge("begin", number, length=0.0)
