@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ else:
 _DIRECTORY = Path(__file__).parent / "presets"
 
 
-def preset_names() -> list[str]:
+@cache
+def preset_names() -> tuple[str, ...]:
     """Return the names of all presets, sorted."""
-    return sorted(file.stem for file in _DIRECTORY.glob("*.toml"))
+    return tuple(sorted(file.stem for file in _DIRECTORY.glob("*.toml")))
 
 
 def preset_mapping(name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from faultline.platforms.units import (
     BANDWIDTH,
+    POWER,
     SIZE,
     SPEED,
     TIME,
@@ -48,5 +49,6 @@ Bandwidth = Annotated[float, _reader(BANDWIDTH, positive=True), _writer(BANDWIDT
 Latency = Annotated[float, _reader(TIME, positive=False), _writer(TIME)]
 Memory = Annotated[float, _reader(SIZE, positive=True), _writer(SIZE)]
 Speed = Annotated[float, _reader(SPEED, positive=True), _writer(SPEED)]
+Power = Annotated[float, _reader(POWER, positive=True), _writer(POWER)]
 Count = Annotated[StrictInt, Field(ge=1, le=10_000_000)]
 Ratio = Annotated[float, Field(ge=1)]

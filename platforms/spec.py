@@ -16,6 +16,7 @@ from faultline.platforms.quantity_fields import (
     Count,
     Latency,
     Memory,
+    Power,
     Ratio,
     Speed,
     Table,
@@ -27,12 +28,13 @@ class Gpu(Table):
     """``[gpu]``: one accelerator.
 
     ``flops`` is what the simulator computes with: the dense peak unless the description says
-    otherwise.
+    otherwise. ``power`` is what it draws at most as it is rated.
     """
 
     name: StrictStr
     speed_flop_per_s: Speed = Field(alias="flops")
     memory_bytes: Memory = Field(alias="memory")
+    power_w: Power | None = Field(alias="power", default=None)
 
 
 class ScaleUp(Table):

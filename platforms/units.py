@@ -15,6 +15,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 from faultline.platforms.errors import PlatformError
 
@@ -36,7 +37,7 @@ def _scaled(spellings: dict[str, Fraction], binary: bool) -> _Units:
     return units
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """A kind of quantity: its units, how it is written out, and an example for error messages.
 
@@ -108,6 +109,12 @@ SPEED = Kind(
     ("EFLOP/s", "PFLOP/s", "TFLOP/s", "GFLOP/s", "MFLOP/s", "kFLOP/s", "FLOP/s"),
     "400TFLOP/s",
 )
+POWER = Kind(
+    "a power",
+    {"W": Fraction(1), "kW": Fraction(1000), "MW": Fraction(1_000_000)},
+    ("MW", "kW", "W"),
+    "700W",
+)
 
 
 def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
@@ -119,7 +126,7 @@ def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
         A string with a unit, or the number zero.
     kind
         What is expected: `SIZE` (bytes), `BANDWIDTH` (bytes/s), `TIME` (s), `WORK` (FLOP),
-        `SPEED` (FLOP/s).
+        `SPEED` (FLOP/s), `POWER` (W).
     where
         The place, for error messages.
 
@@ -159,6 +166,7 @@ def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
 _MOST_DIGITS = 300
 
 
+@lru_cache(maxsize=1024)
 def exact_number(text: str) -> Fraction | None:
     """Return a decimal number exactly, or None if it is too large or too small for a quantity.
 
@@ -180,14 +188,15 @@ def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
         return f"{text!r} is in bits: sizes are in bytes, written like {number}{unit[:-1]}B"
     by_lower = {known.lower(): known for known in reversed(kind.units)}
     # The case of b and B tells bits from bytes, so it is never guessed.
-    if kind in (TIME, WORK, SPEED) and unit.lower() in by_lower:
+    if kind in (TIME, WORK, SPEED, POWER) and unit.lower() in by_lower:
         return f"{text!r} has an unknown unit: write {number}{by_lower[unit.lower()]}"
-    for other in (SIZE, BANDWIDTH, TIME, WORK, SPEED):
+    for other in (SIZE, BANDWIDTH, TIME, WORK, SPEED, POWER):
         if unit in other.units:
             return f"{text!r} is {other.name}, not {kind.name} (written like {kind.example})"
     return f"{text!r} has an unknown unit {unit!r}: {kind.name} is written like {kind.example}"
 
 
+@lru_cache(maxsize=1024)
 def format_quantity(value: float, kind: Kind) -> str:
     """Write a quantity so that `parse_quantity` gives back exactly the same number.
 

@@ -34,10 +34,12 @@ class Element:
 
     def all(self, tag: str) -> Iterator[Element]:
         """Yield every element of a tag below this one, in the order of the file."""
-        for child in self.children:
-            if child.tag == tag:
-                yield child
-            yield from child.all(tag)
+        waiting = self.children[::-1]
+        while waiting:
+            element = waiting.pop()
+            if element.tag == tag:
+                yield element
+            waiting += element.children[::-1]
 
 
 def parse_xml(content: bytes, where: str) -> Element:

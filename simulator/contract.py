@@ -106,7 +106,10 @@ class Contract:
         return plan
 
     def verdict(self, missing: Sequence[int]) -> Verdict:
-        """Ask the scheme what becomes of a step that lacks members."""
+        """Ask the scheme what becomes of a step that lacks members.
+
+        Where so few would be left that their share of the state does not fit, the job restarts.
+        """
         verdict: object = self._strategy.on_failures(missing)
         if isinstance(verdict, WipeOut):
             return verdict
@@ -119,6 +122,9 @@ class Contract:
         self._check_numbers(plan)
         self._check_patch(verdict, plan.members)
         self._members = plan.members
+        if len(plan.members) < self._strategy.shape.least_groups:
+            self._strategy.states_refused += 1
+            return WipeOut(tuple(missing))
         return verdict
 
     def _check_answered(self, verdict: Continue, missing: Sequence[int]) -> None:
@@ -155,14 +161,16 @@ class Contract:
             )
 
     def _check_patch(self, verdict: Continue, members: tuple[int, ...]) -> None:
-        for group, stacks in verdict.patch.items():
-            if not _has(members, group):
-                self._breach(
-                    f"on_failures() has group {group} compute a patch, which is no member",
-                    "let members compute it",
-                )
-            if stacks < 0:
-                self._breach(f"on_failures() has group {group} compute {stacks} stacks")
+        patch = verdict.patch
+        if patch and not patch.keys() <= set(members):
+            group = next(group for group in patch if not _has(members, group))
+            self._breach(
+                f"on_failures() has group {group} compute a patch, which is no member",
+                "let members compute it",
+            )
+        if patch and min(patch.values()) < 0:
+            group, stacks = next(one for one in patch.items() if one[1] < 0)
+            self._breach(f"on_failures() has group {group} compute {stacks} stacks")
         for move in verdict.recovery.moves if verdict.recovery else ():
             if not (0 <= move.group < self._groups and 0 <= move.of < move.stages):
                 self._breach(f"on_failures() moves state that is none of the job's: {move}")

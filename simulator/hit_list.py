@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from itertools import zip_longest
 from math import inf
 
 from faultline.simulator.failures.failure import Failure, Level
@@ -39,7 +40,7 @@ class HitList:
         self.next_repair_s = inf
         self._strategy = strategy
         self._layout = work.layout
-        self._repair_s = work.repair_s
+        self._repair_s, self._standby_s = work.repair_s, work.standby_s
         self._under_repair: list[tuple[float, Hit]] = []
         self._known: set[tuple[float, Level, int, int]] = set()
         self._told: list[Failure] = []
@@ -49,10 +50,16 @@ class HitList:
         self._under_repair = sorted(damage)
         self._look_ahead(0.0)
 
-    def strike(self, groups: Iterable[int], failures: Iterable[Failure], now_s: float) -> None:
-        """Groups went down, each by one failure; noticed at `now_s`, in seconds."""
-        for group, failure in zip(groups, failures, strict=True):
-            self._strategy.on_hit(self._take_in(group, failure))
+    def strike(
+        self, groups: Iterable[int], failures: Iterable[Failure], now_s: float, standbys: int = 0
+    ) -> None:
+        """Groups went down, each by one failure; noticed at `now_s`, in seconds.
+
+        Standbys take the places of what the first so many of them have broken.
+        """
+        again_s = [now_s + self._standby_s] * standbys
+        for group, failure, back_s in zip_longest(groups, failures, again_s):
+            self._strategy.on_hit(self._take_in(group, failure, back_s))
         self._look_ahead(now_s)
 
     def hear(self, failures: Iterable[Failure], now_s: float) -> None:
@@ -129,9 +136,10 @@ class HitList:
             self._strategy.on_hit(hit)
         return bool(self._strategy.plan().members)
 
-    def _take_in(self, group: int, failure: Failure) -> Hit:
+    def _take_in(self, group: int, failure: Failure, back_s: float | None = None) -> Hit:
         hit = self._hit_of(group, failure)
-        heappush(self._under_repair, (self._repaired_s(failure), hit))
+        repaired_s = self._repaired_s(failure) if back_s is None else back_s
+        heappush(self._under_repair, (repaired_s, hit))
         if self.outlive_restarts:
             self._known.add((*_name_of(failure), group))
         return hit

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
@@ -17,7 +18,7 @@ from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.base import StepPlan
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.protection.tier import Tier
-from faultline.strategies.recovery import Recovery
+from faultline.strategies.recovery import RESTART, Recovery
 from faultline.strategies.step_shares import Pipeline
 
 Detection = Literal["all-reduce", "watchdog"]
@@ -63,14 +64,19 @@ class Work:
     layout : JobLayout or None
         Which hosts the groups are on; needed where there are tiers.
     standbys : int
-        Machines that stand by for restarts, beside those of the job.
+        Machines that stand by to take the places of those that fail, beside those of the job.
+    standby_s : float
+        Seconds until one is in its place.
+    standby_lives : callable or None
+        Begins anew how long each lives that stands by, in seconds; None for ever.
     member_times : MemberTimes or None
         What a step of some groups takes on a platform that treats them unequally.
     network_outages : NetworkOutages or None
         When switches are down around which there is a way.
     detour_times : DetourTimes or None
-        What a step takes meanwhile, or where groups do not do what they do in an undisturbed step;
-        None where steps are not played on the platform.
+        What a step takes meanwhile, or with all switches; None where no message of it is played.
+    plays_steps : bool
+        Whether steps are played on the platform, rank by rank.
     """
 
     groups: int
@@ -86,14 +92,12 @@ class Work:
     tiers: tuple[Tier, ...] = ()
     layout: JobLayout | None = None
     standbys: int = 0
+    standby_s: float = 0.0
+    standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
     member_times: MemberTimes | None = field(default=None, compare=False)
     network_outages: NetworkOutages | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)
-
-    @property
-    def is_played(self) -> bool:
-        """Whether steps are played on the platform, rank by rank."""
-        return self.detour_times is not None
+    plays_steps: bool = False
 
     def pace_of(
         self,
@@ -123,7 +127,7 @@ class Work:
         if patched is not None:
             shares = shares.of(shares.computing(patched))
         played = times.passes_s(shares, rounds) / (types * self.compute_s)
-        return played if plan.pipelines else plan.pace * played
+        return played if plan.pipelines and self.plays_steps else plan.pace * played
 
     def is_regular(self, phase: Compute) -> bool:
         """Return whether every member takes whole micro-batches at its nominal pace."""
@@ -135,7 +139,7 @@ class Work:
     def pace_without(self, phase: Compute, lacking: Collection[int]) -> float:
         """Return the pace of those who are left of a phase; the slowest may be lacking."""
         slow = self.member_times is not None or phase.without or phase.pipelines
-        if not slow or not self.is_played or not self.is_regular(phase):
+        if not slow or not self.plays_steps or not self.is_regular(phase):
             return phase.pace
         shares = StepShares(phase.members, phase.pipelines).of(
             tuple(group for group in phase.members if group not in lacking)
@@ -152,7 +156,8 @@ class Work:
     def _times(
         self, without: Sequence[str], pipelines: Sequence[Pipeline], *, more: bool = False
     ) -> MemberTimes | None:
-        if self.detour_times is not None and (without or pipelines or more):
+        changed = self.plays_steps and (pipelines or more)
+        if self.detour_times is not None and (without or changed):
             return self.detour_times(without)
         return self.member_times
 
@@ -218,26 +223,31 @@ class Durations:
     save_s, load_s : float
         Time to write a checkpoint, and to load one into all groups after a restart (0 if that is
         part of it).
-    restart_s : float
-        Time of one group's restart.
     recovery : RecoveryPrices
-        What recoveries without a restart take, as far as no state moves.
+        What recoveries take, as far as no state moves.
     load_growth_s : float
         What each group adds to loading, where all of them read.
     unevenness : float
         By how much measured times may depend on which groups are left (`ProbeResult`).
     moves : MoveTimes or None
         What state takes to move between groups; None where no recovery moves any.
+    write_beside : WriteBesideSteps or None
+        What a write in the background and the steps beside it cost each other; None where they
+        share no link.
     """
 
     all_reduce_s: AllReduceTime
     save_s: float
     load_s: float
-    restart_s: float
     recovery: RecoveryPrices
     unevenness: float = 0.0
     load_growth_s: float = 0.0
     moves: MoveTimes | None = field(default=None, compare=False)
+    write_beside: WriteBesideSteps | None = None
+
+    def restart_s(self, recovery: Recovery = RESTART) -> float:
+        """Return the time of a restart without loading, in seconds."""
+        return self.recovery.duration_s(recovery, members=0)
 
 
 @dataclass(frozen=True, slots=True)

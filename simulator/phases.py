@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from faultline.simulator.background import Write
 from faultline.simulator.failures.failure import Failure
-from faultline.strategies.recovery import SHRINK, Recovery
+from faultline.strategies.recovery import RESTART, SHRINK, Recovery
 from faultline.strategies.step_shares import Pipeline
 
 
@@ -143,6 +144,13 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
+class Background:
+    """A group begins to write a snapshot to storage; takes no time, the job goes on beside it."""
+
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
 class Stall:
     """All members wait for a stated time, in seconds: a snapshot is being taken."""
 
@@ -164,12 +172,15 @@ class Restart:
         Whether the job wants to know what has failed.
     lacks_standbys : bool
         Whether there are fewer standbys than failures.
+    recovery : Recovery
+        What that needs.
     """
 
     groups: int
     absent: tuple[int, ...] = ()
     asks: bool = False
     lacks_standbys: bool = False
+    recovery: Recovery = RESTART
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +218,7 @@ Phase = (
     | Inquiry
     | Reconfigure
     | Save
+    | Background
     | Stall
     | Restart
     | Load
@@ -237,6 +249,8 @@ class Outcome:
         QuietSteps: the seconds of all their all-reduces, and of their checkpoints.
     saves : int
         QuietSteps: how many checkpoints were written, the last of them at the end.
+    disturbed_s : float
+        Compute, AllReduce: what a write beside it made it take longer, in seconds.
     """
 
     now_s: float
@@ -247,3 +261,4 @@ class Outcome:
     all_reduce_s: float = 0.0
     saves: int = 0
     save_s: float = 0.0
+    disturbed_s: float = 0.0

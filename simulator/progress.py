@@ -26,12 +26,18 @@ class Progress:
         nodes had held was found at their peers.
     snapshots : int
         Snapshots taken in the background, in memory and on storage.
+    standby_failures : int
+        Machines that failed while they stood by, as far as the job has looked for them.
+    states_refused : int
+        Times that the scheme left out a way to go on as it does not fit into the memory of GPUs.
     rejoined : int
         Groups that came back at a checkpoint or snapshot, spares included.
     failures, failures_while_down : int
         Failures of groups, and those among them that struck a group which was down already.
     failures_by_cause : dict of str to int
         Failures of groups by cause; empty where causes are unknown.
+    raised_power_s : float
+        How long all GPUs would draw their rated power for what schemes had some draw beyond it.
     now_s : float
         Simulated time, in seconds.
     ledger : Ledger
@@ -48,11 +54,14 @@ class Progress:
     restarts: int = 0
     restarts_from_memory: int = 0
     restarts_from_peers: int = 0
+    standby_failures: int = 0
+    states_refused: int = 0
     rejoined: int = 0
     reorderings: int = 0
     moved_types: int = 0
     checkpoints: int = 0
     snapshots: int = 0
+    raised_power_s: float = 0.0
     now_s: float = 0.0
     ledger: Ledger = field(default_factory=Ledger)
 

@@ -23,6 +23,7 @@ class Purpose(IntEnum):
     CAUSE_REPAIRS = 6
     GROUP_FAILURE_PLACES = 7
     RECOVERY_TIMES = 8
+    STANDBY_LIVES = 20
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:

@@ -9,16 +9,19 @@ no failure can fall are played together, so that a run costs by its failures and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
 import numpy as np
+from faultline.simulator.background import ALONE, ANOTHER_WRITE, Sharing, WriteClock
 from faultline.simulator.compute_times import ComputeTimes
 from faultline.simulator.job import Job
 from faultline.simulator.phases import (
     AllReduce,
+    Background,
     Compute,
     Inquiry,
     Load,
@@ -67,6 +70,8 @@ class ReplayEngine:
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
+        self._write: WriteClock | None = None
+        self._disturbed_s = 0.0
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._hung_s = inf
         self._play: dict[type, Callable[[Any], Outcome]] = {
@@ -76,6 +81,7 @@ class ReplayEngine:
             Inquiry: self._inquire,
             Reconfigure: self._reconfigure,
             Save: self._save,
+            Background: self._begin_write,
             Stall: self._stall,
             Restart: self._restart,
             Load: self._load,
@@ -84,11 +90,53 @@ class ReplayEngine:
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
-        return self._play[type(phase)](phase)
+        if self._write is None:
+            return self._play[type(phase)](phase)
+        return self._execute_beside(phase, self._write)
+
+    def _execute_beside(self, phase: Phase, write: WriteClock) -> Outcome:
+        """Play a phase while a write goes on, which it may meet on links."""
+        start_s, self._disturbed_s = self.now_s, 0.0
+        outcome = self._play[type(phase)](phase)
+        if outcome.missing:
+            write.advance(start_s, self.now_s, ALONE)
+        else:
+            outcome.disturbed_s = self._disturbed_s
+            write.advance(start_s, self.now_s, self._sharing(type(phase)))
+        if isinstance(phase, Restart) and not write.write.is_over:
+            write.write.end()
+        if write.write.is_over:
+            self._write = None
+        return outcome
+
+    def _sharing(self, phase: type[Phase]) -> Sharing:
+        """Return what a phase and the write cost each other."""
+        if self._write is None:
+            return ALONE
+        times = self._write.times
+        return {Compute: times.passes, AllReduce: times.sync, Save: ANOTHER_WRITE}.get(phase, ALONE)
+
+    def _beside(self, phase: type[Phase], alone_s: float) -> float:
+        """Return what a phase takes that begins now, and would take so long alone; in seconds."""
+        if self._write is None:
+            return alone_s
+        longer_s = self._write.prolonged_s(alone_s, self.now_s, self._sharing(phase))
+        self._disturbed_s = longer_s - alone_s
+        return longer_s
+
+    def _begin_write(self, phase: Background) -> Outcome:
+        write, times = phase.write, self._job.durations.write_beside
+        assert times is not None
+        fails_s = self._next_failure_s[write.writer]
+        if write.writer in self._down or fails_s <= self.now_s:
+            write.end()
+        else:
+            self._write = WriteClock(write, times, fails_s)
+        return Outcome(self.now_s)
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         now_s, steps, pace = self.now_s, 0, self._pace
-        if self._down or self._busy_until_s:
+        if self._down or self._busy_until_s or self._write is not None:
             return Outcome(now_s)
         compute, _, at_most, until_s, saves = phase
         if saves and pace.draws_ahead:
@@ -196,7 +244,9 @@ class ReplayEngine:
         else:
             for stacks, groups in _groups_by_stacks(patch, apart, self._down).items():
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
-        if self._down and self._job.work.is_played:
+        if self._write is not None:
+            end_s = start_s + self._beside(Compute, end_s - start_s)
+        if self._down and self._job.work.plays_steps:
             # The rest of a group waits for whoever dies from then on.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
         self.now_s = end_s
@@ -244,9 +294,9 @@ class ReplayEngine:
         if self._fails_in_all_reduce:
             lacked_from_start |= self._fall_until(start_s)
             if not lacked_from_start:
-                self._fall_until(start_s + whole_s)
+                self._fall_until(start_s + self._beside(AllReduce, whole_s))
         if not self._down:
-            self.now_s = start_s + whole_s
+            self.now_s = start_s + self._beside(AllReduce, whole_s)
             return Outcome(self.now_s)
         if job.rules.detection == "watchdog":
             self.now_s = max(start_s, min(start_s, self._hung_s) + job.rules.watchdog_s)
@@ -255,6 +305,8 @@ class ReplayEngine:
             self.now_s += whole_s * job.rules.failed_all_reduce_fraction
         else:
             self.now_s += whole_s
+            if self._write is not None:
+                self.now_s = max(self.now_s, *(self._next_failure_s[group] for group in self._down))
         if self._fails_in_all_reduce:
             self._fall_until(self.now_s)
         return Outcome(self.now_s, tuple(sorted(self._down)))
@@ -285,6 +337,8 @@ class ReplayEngine:
     def _save(self, phase: Save) -> Outcome:
         writer, save_s = phase.writer, self._job.durations.save_s
         fails_s = self._next_failure_s[writer]
+        if phase.waits:
+            save_s = self._beside(Save, save_s)
         if writer in self._down or fails_s <= self.now_s:
             return Outcome(self.now_s, (writer,))
         if not phase.waits:
@@ -298,7 +352,7 @@ class ReplayEngine:
 
     def _restart(self, phase: Restart) -> Outcome:
         rules, start_s = self._job.rules, self.now_s
-        restart_s = self._job.durations.restart_s * self._recovery_times.factor()
+        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups)
         if phase.lacks_standbys:
             restart_s += self._job.durations.recovery.without_standby_s
         clocks, next_failure_s = self.clocks, self._next_failure_s
@@ -406,8 +460,6 @@ def _groups_by_stacks(
     patch: Mapping[int, int], apart: Mapping[int, int], down: set[int]
 ) -> dict[int, int]:
     """Count the groups of a patch by the shard types they compute, without those set apart."""
-    counts: dict[int, int] = {}
-    for group, stacks in patch.items():
-        if group not in apart and group not in down:
-            counts[stacks] = counts.get(stacks, 0) + 1
-    return counts
+    if not apart and not down:
+        return Counter(patch.values())
+    return Counter(n for group, n in patch.items() if group not in apart and group not in down)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
 
+from faultline.simulator.background import Write
 from faultline.simulator.badput import Mark
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.strategies.protection.tier import Recovery, Tier
@@ -75,11 +76,12 @@ class Shelf:
         self.whole: Saved | None = None
         self._coming: Saved | None = None
         self._last_s = 0.0
+        self._write: Write | None = None
 
     def due(self, steps: int, now_s: float, down: int) -> bool:
         """Whether to take a snapshot at the end of a step: one at a time."""
         policy = self.tier.policy
-        if policy is None:
+        if policy is None or self._is_writing:
             return False
         if self._coming is not None:
             self.settle(now_s)
@@ -90,20 +92,30 @@ class Shelf:
     def not_due_before(self, steps: int, now_s: float, down: int) -> tuple[float, float]:
         """Return the steps and the time, in seconds, below both of which none is due."""
         assert self.tier.policy is not None
+        if self._is_writing:
+            return inf, now_s
         unsaved_s = now_s - self._last_s
         due = self.tier.policy.not_due_before(steps, unsaved_s, now_s, down)
-        whole_s = self._coming.at_s + self.tier.lag_s if self._coming is not None else 0.0
+        whole_s = self._whole_s(self._coming) if self._coming is not None else 0.0
         # Before the last one is whole none is due, however many steps are done.
         return due if due[1] >= whole_s else (inf, whole_s)
 
-    def put(self, saved: Saved) -> None:
-        """Take a snapshot; it is whole a lag later."""
-        self._coming, self._last_s = saved, saved.at_s
+    def put(self, saved: Saved, write: Write | None = None) -> None:
+        """Take a snapshot; it is whole a lag later, or when the write ends that takes it away."""
+        self._coming, self._last_s, self._write = saved, saved.at_s, write
         self.settle(saved.at_s)
+
+    @property
+    def _is_writing(self) -> bool:
+        return self._write is not None and not self._write.is_over
+
+    def _whole_s(self, coming: Saved) -> float:
+        """Return when what is coming is whole, in seconds."""
+        return coming.at_s + self.tier.lag_s if self._write is None else self._write.whole_s
 
     def settle(self, now_s: float) -> None:
         """What has become whole by now, in seconds, replaces what was."""
-        if self._coming is not None and self._coming.at_s + self.tier.lag_s <= now_s:
+        if self._coming is not None and self._whole_s(self._coming) <= now_s:
             self.whole, self._coming = self._coming, None
 
     def strike(self, time_s: float) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import repeat
 from math import inf
 
 
@@ -20,28 +21,54 @@ class SparePool:
         Groups that stand by from the beginning.
     repair_s : float
         Seconds from the moment a failure is noticed until the group could come back.
+    lives_s : iterator of float, optional
+        How long each lives that is ready, in seconds; for ever by default.
+
+    Attributes
+    ----------
+    failures : int
+        How many have failed by now while they stood by, as far as somebody has looked for them.
     """
 
-    def __init__(self, spare_groups: int, repair_s: float) -> None:
+    def __init__(
+        self, spare_groups: int, repair_s: float, lives_s: Iterator[float] | None = None
+    ) -> None:
         self._spare_groups = spare_groups
         self._repair_s = repair_s
-        self._ready_s: list[float] = []
+        self._lives_s = repeat(inf) if lives_s is None else lives_s
+        self.failures = 0
+        self._ready_s: list[tuple[float, float]] = []
         self.restart()
 
     def restart(self) -> None:
         """A global restart brings all hardware back."""
-        self._ready_s = [0.0] * self._spare_groups
+        self._ready_s = [self._from(0.0) for _ in range(self._spare_groups)]
         heapify(self._ready_s)
 
-    def bring(self, groups: int, now_s: float) -> None:
-        """Take in failed groups, noticed at `now_s`."""
+    def bring(self, groups: int, now_s: float, again_in_s: float | None = None) -> None:
+        """Take in failed groups, noticed at `now_s`; repaired later, or there again sooner."""
         for _ in range(groups):
-            heappush(self._ready_s, now_s + self._repair_s)
+            ready_s = now_s + (self._repair_s if again_in_s is None else again_in_s)
+            heappush(self._ready_s, self._from(ready_s))
+
+    def _from(self, ready_s: float) -> tuple[float, float]:
+        """Return when something is ready, and when it fails if it is left standing."""
+        return ready_s, ready_s + next(self._lives_s)
+
+    def _repair_until(self, now_s: float) -> None:
+        """Send to repair what has failed standing by."""
+        for place, (_, first_s) in enumerate(self._ready_s):
+            fails_s = first_s
+            while fails_s <= now_s:
+                self.failures += 1
+                self._ready_s[place] = self._from(fails_s + self._repair_s)
+                fails_s = self._ready_s[place][1]
+        heapify(self._ready_s)
 
     @property
     def next_ready_s(self) -> float:
         """When there is hardware for a group, in seconds; infinite if none is under repair."""
-        return self._ready_s[0] if self._ready_s else inf
+        return self._ready_s[0][0] if self._ready_s else inf
 
     def has_ready(self, now_s: float) -> bool:
         """Whether there is hardware for a group at `now_s`, in seconds."""
@@ -52,6 +79,8 @@ class SparePool:
 
         Positions are filled in the order given.
         """
+        if any(fails_s <= now_s for _, fails_s in self._ready_s):
+            self._repair_until(now_s)
         filled = 0
         while filled < len(down) and self.has_ready(now_s):
             heappop(self._ready_s)

@@ -33,6 +33,8 @@ class StepPhases:
         Groups that take no part.
     nominal_s : float
         Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
+    raised_power_s : float
+        How long all GPUs would have to draw their rated power for what some draw beyond it.
     """
 
     __slots__ = (
@@ -41,6 +43,7 @@ class StepPhases:
         "degraded_s",
         "down",
         "nominal_s",
+        "raised_power_s",
         "redundancy_s",
         "share",
         "types",
@@ -56,6 +59,7 @@ class StepPhases:
         self.share = plan.batch_share
         self.types = plan.stacks * plan.stack_size
         self.nominal_s = self.types * work.compute_s * pace
+        self.raised_power_s = (plan.power - 1.0) * self.nominal_s
         # Several types in one go may take less than as many one by one.
         unhurt_s = min(self.types * work.compute_s, self.nominal_s)
         once_s = min(work.compute_s, self.nominal_s)

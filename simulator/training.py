@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from math import ceil, inf
 
+from faultline.simulator.background import Write
 from faultline.simulator.contract import Contract
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.job import Rules, Work
@@ -16,6 +17,7 @@ from faultline.simulator.memory import Memory
 from faultline.simulator.network_outages import Detours
 from faultline.simulator.phases import (
     AllReduce,
+    Background,
     Inquiry,
     Load,
     Outcome,
@@ -80,7 +82,8 @@ class Training:
         self._before_failure = self._saved
         self._unsaved_since_s = 0.0
         self._spares = SparePool(work.spare_groups, work.repair_s)
-        self._standbys = SparePool(work.standbys, work.repair_s)
+        lives = work.standby_lives
+        self._standbys = SparePool(work.standbys, work.repair_s, lives() if lives else None)
         self._failed_since_restart = 0
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
@@ -117,14 +120,16 @@ class Training:
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
-            self._computed(play, 1, outcome.now_s - progress.now_s)
+            progress.seconds["checkpoint"] += outcome.disturbed_s
+            self._computed(play, 1, outcome.now_s - progress.now_s - outcome.disturbed_s)
             if reduced.missing:
                 progress.now_s = outcome.now_s
                 if not (yield from self._repair(reduced)):
                     yield from self._restart()
                     continue
             else:
-                self._reduced(reduced.now_s - outcome.now_s)
+                progress.seconds["checkpoint"] += reduced.disturbed_s
+                self._reduced(reduced.now_s - outcome.now_s - reduced.disturbed_s)
                 progress.now_s = reduced.now_s
             progress.completed_steps += 1
             if progress.completed_steps <= self._loaded.steps:
@@ -237,6 +242,7 @@ class Training:
         seconds["redundancy"] += steps * play.redundancy_s
         seconds["degraded"] += steps * play.degraded_s
         seconds["waiting"] += duration_s - steps * play.nominal_s
+        progress.raised_power_s += steps * play.raised_power_s
         progress.played_steps += steps
         progress.stack_computations += steps * play.types
 
@@ -254,17 +260,24 @@ class Training:
             self._spend("detection", outcome)
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
+            standbys = 0
+            if self._hits.counts or self.rules.rejoin == "at-checkpoint":
+                standbys = self._send_standbys(len(outcome.missing))
+                self._standbys.bring(standbys, progress.now_s)
             if self._hits.counts:
                 told = yield Inquiry(outcome.missing)
-                self._hits.strike(outcome.missing, told.struck, progress.now_s)
+                self._hits.strike(outcome.missing, told.struck, progress.now_s, standbys)
             verdict = self._contract.verdict(outcome.missing)
-            self._failed_since_restart += len(outcome.missing)
+            progress.states_refused = self.strategy.states_refused
+            self._failed_since_restart += len(outcome.missing) - standbys
             if isinstance(verdict, WipeOut):
                 return False
             # Whoever stays though missing is missed again.
             self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
             plan = self.strategy.plan()
-            self._spares.bring(len(verdict.dropped), progress.now_s)
+            replaced = min(standbys, len(verdict.dropped))
+            self._spares.bring(replaced, progress.now_s, self.work.standby_s)
+            self._spares.bring(len(verdict.dropped) - replaced, progress.now_s)
             yield from self._recover(verdict.recovery, verdict.dropped, verdict.carried_on)
             if verdict.patch:
                 yield from self._patch(verdict)
@@ -272,7 +285,8 @@ class Training:
                 return True
             outcome = yield AllReduce(plan.members, self._detours.without, plan.pipelines)
             if not outcome.missing:
-                self._reduced(outcome.now_s - progress.now_s)
+                progress.seconds["checkpoint"] += outcome.disturbed_s
+                self._reduced(outcome.now_s - progress.now_s - outcome.disturbed_s)
                 progress.now_s = outcome.now_s
                 return True
 
@@ -369,7 +383,12 @@ class Training:
                 if shelf.tier.stall_s > 0.0:
                     stall = Stall(self.strategy.plan().members, shelf.tier.stall_s)
                     self._spend("checkpoint", (yield stall))
-                shelf.put(self._state(progress.now_s))
+                write = None
+                if shelf.tier.shares_links:
+                    write = Write(self.strategy.plan().members[0])
+                shelf.put(self._state(progress.now_s), write)
+                if write is not None:
+                    yield Background(write)
                 progress.snapshots += 1
                 self._restarts_since_save = 0
                 taken = True
@@ -389,12 +408,14 @@ class Training:
             self._log(EventKind.WIPE_OUT)
         yield from self._begin_anew()
         self._contract.restarted()
+        progress.states_refused = strategy.states_refused
         members = strategy.plan().members
         absent: tuple[int, ...] = ()
         if len(members) < self.work.groups:
             absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
-        outcome = yield Restart(self.work.groups, absent, self._asks, not self._standbys_suffice())
+        lacks_standbys, needed = not self._standbys_suffice(), strategy.restart_recovery()
+        outcome = yield Restart(self.work.groups, absent, self._asks, lacks_standbys, needed)
         self._spend("restart", outcome)
         self._hits.note(outcome.struck)
         if self._record:
@@ -421,13 +442,21 @@ class Training:
             self._log(EventKind.LOADED)
 
     def _standbys_suffice(self) -> bool:
-        """Send standbys to the places of what has failed; whether there are as many."""
+        """Send standbys to the places of what still lacks one; whether there are as many."""
         failed, self._failed_since_restart = self._failed_since_restart, 0
         if not self.work.standbys:
             return True
-        sent = self._standbys.collect(range(failed), self.progress.now_s)
+        sent = self._send_standbys(failed)
         self._standbys.bring(failed, self.progress.now_s)
-        return len(sent) == failed
+        return sent == failed
+
+    def _send_standbys(self, failed: int) -> int:
+        """Send standbys to the places of what has failed; return how many there are."""
+        if not self.work.standbys:
+            return 0
+        sent = len(self._standbys.collect(range(failed), self.progress.now_s))
+        self.progress.standby_failures = self._standbys.failures
+        return sent
 
     def _begin_anew(self) -> Generator[Phase, Outcome, None]:
         """Let the scheme start with what is not broken."""

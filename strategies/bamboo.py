@@ -4,7 +4,8 @@ Thorpe et al. 2023 (Bamboo, NSDI 2023). The groups of the job are its data-paral
 a node is lost, the node before it (the last before the first) does its work beside its own, and the
 pipeline meets in a local rendezvous. So overloaded, it makes the pipeline slower until the next
 global rendezvous, which spreads the work over all nodes there are. A second loss that touches an
-overloaded node is fatal to the pipeline: all meet in a global rendezvous at once.
+overloaded node is fatal to the pipeline: all meet in a global rendezvous at once. So does any loss
+where two stages do not fit into a GPU.
 
 The cost of computing everything twice is in the stated time of a step without failures; where
 steps are played, shadows compute the forward pass of the next stage behind their own.
@@ -103,6 +104,8 @@ class Bamboo(Strategy):
     def __init__(self, groups: int, redundancy: int, options: BambooOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
+        fits = self.shape.stages_that_fit
+        self._has_shadows = fits is None or fits >= 2
         self._lost = LostStages(groups, self.shape.stages)
         self._shadowed: dict[int, set[int]] = {}
         self._whole = StepPlan(tuple(range(groups)), 1, pipelines=self._pipelines())
@@ -122,8 +125,8 @@ class Bamboo(Strategy):
 
     @property
     def stages_held(self) -> float:
-        """A node's own stage and the next one's, from the beginning."""
-        return 2.0
+        """A node's own stage and the next one's from the beginning, if they fit."""
+        return 2.0 if self._has_shadows else 1.0
 
     def on_hit(self, hit: Hit) -> None:
         self._newly.setdefault(hit.group, set()).update(self._lost.add(hit))
@@ -160,7 +163,13 @@ class Bamboo(Strategy):
         for group, newly in struck.items():
             self._shadowed.setdefault(group, set()).update(newly)
         overloaded = sum(map(len, self._shadowed.values()))
-        if fatal or 2 * overloaded > self._options.overloaded_share * self._nodes:
+        if not self._has_shadows:
+            self.states_refused += 1
+        if (
+            fatal
+            or not self._has_shadows
+            or 2 * overloaded > self._options.overloaded_share * self._nodes
+        ):
             self._shadowed.clear()
             return self._global_rendezvous()
         # Shadows have the state already.

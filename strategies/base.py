@@ -45,6 +45,8 @@ class StepPlan:
         Compute time of the slowest member over that of a sound one; the others wait for it.
     batch_share : float
         Share of a full batch that the members train in a step.
+    power : float
+        Mean power of all the job's GPUs while they compute, over their rating.
     pipelines : tuple of Pipeline
         What each of some members does that differs from an undisturbed step, by group in ascending
         order. Where steps are played on the platform, it says how long that takes, instead of
@@ -56,6 +58,7 @@ class StepPlan:
     stack_size: int = 1
     pace: float = 1.0
     batch_share: float = 1.0
+    power: float = 1.0
     pipelines: tuple[Pipeline, ...] = ()
 
 
@@ -202,6 +205,8 @@ class Strategy(ABC):
         self.groups = groups
         self.redundancy = redundancy
         self.shape = options.job
+        self.states_refused = 0
+        """How often a way to go on was left out as it does not fit into the memory of GPUs."""
         if not self.accepts(groups, redundancy, options):
             raise self._no_such_redundancy(options)
 

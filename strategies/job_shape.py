@@ -27,6 +27,8 @@ class JobShape:
         Stages of the shortest pipeline that the model fits into.
     least_tensor : int
         Lowest tensor-parallel degree at which it fits.
+    least_groups : int
+        Fewest groups among whom the optimizer's state fits, where they share it.
     backward_share : float
         Share of a step's compute that is the backward pass.
     """
@@ -42,6 +44,7 @@ class JobShape:
     stages_that_fit: int | None = None
     least_stages: int = 1
     least_tensor: int = 1
+    least_groups: int = 1
     backward_share: float = 2 / 3
 
     @property

@@ -96,10 +96,12 @@ class Mecefo(Strategy):
         A failure of what was down already interrupts nothing. One without a hit has broken nothing:
         its pipeline repeats its part.
         """
-        if not any(map(self._works, range(self.groups))):
-            return WipeOut(tuple(missing))
         unhit = (None,)
         interrupted = [group for group in missing if self._newly.get(group, unhit)]
+        idle = (group for group in interrupted if not self._works(group))
+        self.states_refused += sum(bool(self.tasks(group)) for group in idle)
+        if not any(map(self._works, range(self.groups))):
+            return WipeOut(tuple(missing))
         patch = {group: 1 for group in interrupted if self._works(group)}
         moves = [
             Move(group, self._carrier(group, stage), stage, self.shape.stages)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar
 
-from faultline.strategies.base import StrategyOptions
+from faultline.strategies.base import StrategyOptions, Verdict
 from faultline.strategies.nonuniform.degrees import ReductionRule
 from faultline.strategies.nonuniform.pipeline_time import pipeline_time
 from faultline.strategies.nonuniform.replica_plan import (
@@ -57,6 +57,14 @@ class Ntp(RestartingReplicas):
         """Return the scheme's plans for a 1F1B pipeline."""
         shape = self.shape
         return _plans(self.scheme, domain_gpus, stages, shape.sequences, shape.least_tensor)
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        """Restart; count who is left with too little memory."""
+        rule, damage = ReductionRule(self.shape.least_tensor), self._damage
+        self.states_refused += sum(
+            rule.is_refused(damage.domain_gpus, damage.worst(group)) for group in missing
+        )
+        return super().on_failures(missing)
 
     def pace(self, whole_degree: int, reduced_degree: int) -> float:
         """Return the pace of whole replicas, which reshard for the most reduced one.

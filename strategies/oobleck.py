@@ -104,9 +104,12 @@ class Oobleck(Strategy):
 
         A failure of what was down already interrupts nothing.
         """
+        interrupted = [group for group in missing if self._newly.get(group, True)]
+        if interrupted and self._options.throughput != "table":
+            left = [self._lost.live(group) for group in range(self.groups)]
+            self.states_refused += self._pipelines() != regrouped(left, least=1)
         if self._pace() is None:
             return WipeOut(tuple(missing))
-        interrupted = [group for group in missing if self._newly.get(group, True)]
         self._newly.clear()
         self._plan = None
         if not interrupted:

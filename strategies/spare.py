@@ -86,8 +86,9 @@ class Spare(Strategy):
         if reordering.fixed:
             return Continue(tuple(missing))
         grew_by, placed = reordering.grew_by, reordering.placed
-        computing = members if grew_by else placed
-        patch = {group: grew_by + placed.get(group, 0) for group in computing}
+        patch = dict.fromkeys(members, grew_by) if grew_by else {}
+        for group, stacks in placed.items():
+            patch[group] = grew_by + stacks
         if self._one_stack:
             patch = dict.fromkeys(patch, 1)
         return Continue(tuple(missing), patch, reordering.moved_types)

@@ -62,7 +62,10 @@ class Varuna(Strategy):
     def _step_plan(self) -> StepPlan:
         nodes = self.groups * self._lost.stages
         left = sum(map(self._lost.nodes_left, range(self.groups)))
-        return StepPlan(self._whole.members, 1, pace=nodes / left) if left else NOTHING_LEFT
+        if left < min(self.shape.least_stages, self._lost.stages):
+            self.states_refused += left > 0
+            return NOTHING_LEFT
+        return StepPlan(self._whole.members, 1, pace=nodes / left)
 
     def masked_failures(self) -> float:
         """Return 1: the first failure forces a restart."""

@@ -46,11 +46,6 @@ class Window(NamedTuple):
 def activities_of(events: Sequence[Event]) -> pd.DataFrame:
     """Return what a job did, without gaps from its start to its last event.
 
-    Parameters
-    ----------
-    events : sequence of Event
-        The timeline of one run, in the order of its log.
-
     Returns
     -------
     DataFrame

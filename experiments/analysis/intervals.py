@@ -155,15 +155,7 @@ class Interval:
 
 
 def interval_of(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """Return the mean of independent values with Student's interval; at least one value.
-
-    Parameters
-    ----------
-    values : sequence of float
-        One value a seed.
-    confidence : float
-        Probability that the interval holds the mean, if the values are normal.
-    """
+    """Return the mean of independent values with Student's interval; at least one value."""
     mean = float(np.mean(values))
     if len(values) < 2 or not isfinite(mean):
         return Interval(mean, nan, nan)
@@ -179,12 +171,7 @@ def paired_change(
     Differences are taken seed by seed and divided by the mean of theirs, so that what a seed does
     to both drops out. Where a value is infinite, so is the mean, and there is no interval.
 
-    Parameters
-    ----------
-    ours, theirs : sequence of float
-        Values of the same seeds in the same order, positive.
-    confidence : float
-        As in `interval_of`.
+    Values are positive, of the same seeds in the same order.
     """
     with np.errstate(invalid="ignore"):
         differences = np.asarray(ours) - np.asarray(theirs)

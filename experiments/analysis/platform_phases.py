@@ -119,7 +119,7 @@ def phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
         "all-reduce": (durations.all_reduce_s(groups), sources["all_reduce"]),
         "checkpoint": (durations.save_s, sources["checkpoint"]),
         "load": (durations.load_s, "measured" if durations.load_s else "stated"),
-        "restart": (durations.restart_s, sources["restart"]),
+        "restart": (job.restart_s, sources["restart"]),
     }
     if job.protected.in_background:
         costs = {

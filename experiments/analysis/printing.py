@@ -84,14 +84,7 @@ def text_table(
 ) -> Table:
     """Return a table of texts; None among the rows begins a section.
 
-    Parameters
-    ----------
-    rows : iterable of iterable of str or None
-        The cells of each row.
-    columns : iterable of mapping
-        Each column, as rich's ``add_column`` takes it.
-    **look
-        All else, as rich's ``Table`` takes it.
+    Rows are cells; columns are as rich's ``add_column`` takes them, all else as its ``Table`` does.
     """
     table = Table(title_justify="left", caption_justify="left", **look)
     for column in columns:

@@ -51,6 +51,12 @@ def time_text(span_s: float) -> str:
     return f"{span_s / unit.seconds:,.2f} {unit.name}"
 
 
+def duration_text(span_s: float) -> str:
+    """Return a time, in seconds, in a few letters: ``3.09 h``."""
+    unit = unit_within(span_s)
+    return f"{span_s / unit.seconds:.3g} {unit.symbol}"
+
+
 def steps_text(steps: int, span_s: float) -> str:
     """Return an interval in steps with the time that they take: ``34 steps (39.2 minutes)``."""
     unit = unit_for(span_s)

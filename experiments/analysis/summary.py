@@ -18,15 +18,7 @@ def summary_title(record: Mapping[str, Any]) -> str:
 def summary_rows(
     record: Mapping[str, Any], price_per_gpu_hour: float | None = None
 ) -> list[tuple[str, str]]:
-    """Return names and values of a record as people read them, what matters most first.
-
-    Parameters
-    ----------
-    record : mapping
-        A run's record.
-    price_per_gpu_hour : float, optional
-        In any currency; with it there is a cost.
-    """
+    """Return names and values of a record as people read them, what matters most first."""
     restarts = f"{record['restarts']:,}"
     if record["snapshots"]:
         own, peers = record["restarts_from_memory"], record["restarts_from_peers"]

@@ -10,6 +10,7 @@ from argparse import SUPPRESS, ArgumentTypeError, HelpFormatter
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from sys import float_info
 from textwrap import dedent
 from typing import Any, NamedTuple
 
@@ -74,12 +75,7 @@ def declare(commands: Any, known: Iterable[Command], above: str = "") -> None:
 def add_common(parser: Any, *, inner: bool = False) -> None:
     """Add what every command can be told, before its name or after it.
 
-    Parameters
-    ----------
-    parser : ArgumentParser
-        Of the whole, or of one command.
-    inner : bool
-        Whether it is a command's: what was said before its name then stays.
+    What was said before a command's name stays where it is a command's.
     """
     left_out: dict[str, Any] = {"default": SUPPRESS} if inner else {}
     parser.add_argument(
@@ -169,26 +165,19 @@ def whole(wrong: str, least: int = 1, most: float = float("inf")) -> Callable[[s
     return read
 
 
-def days(text: str) -> float:
-    """Read a time in days."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 < number <= 1e6:
-        raise ArgumentTypeError(f"{text!r} is no time: use days, such as 54 or 0.5")
-    return number
+def number_to(most: float, wrong: str) -> Callable[[str], float]:
+    """Return what reads a number above zero, up to so much, or says what is `wrong` with a text."""
 
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not 0 < number <= most:
+            raise ArgumentTypeError(f"{text!r}{wrong}")
+        return number
 
-def price(text: str) -> float:
-    """Read a price above zero."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 < number < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is no price: use a number above zero, such as 2.5")
-    return number
+    return read
 
 
 def names(text: str) -> list[str]:
@@ -219,8 +208,8 @@ _READERS: dict[str, Reader] = {
     **dict.fromkeys(("FILE", "DIR", "FOLDER", "PATH", "PNG", "SOURCE"), Path),
     "--seed": whole(" is no seed: use a whole number from 0", 0),
     "A,B": names,
-    "D": days,
-    "X": price,
+    "D": number_to(1e6, " is no time: use days, such as 54 or 0.5"),
+    "X": number_to(float_info.max, " is no price: use a number above zero, such as 2.5"),
     "TIME": above_zero("time", "use a time above zero, for example 5min"),
 }
 """By the name of an option, or by what stands for its value."""

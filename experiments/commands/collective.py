@@ -10,8 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.commands.output import pairs_table, print_json
-from faultline.experiments.commands.waiting import waiting
+from faultline.experiments.commands.output import pairs_table, print_json, waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.platform_files import (
     check_controller,

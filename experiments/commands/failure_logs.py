@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.analysis.quantities import unit_within
+from faultline.experiments.analysis.quantities import duration_text
 from faultline.experiments.commands.output import explained, print_json
-from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.failure_log import FailureLog
 from faultline.experiments.config.logs.reading import read_log
 from faultline.experiments.config.trace_file import write_trace
@@ -53,11 +52,8 @@ def execute_fit(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         from faultline.experiments.figures.failure_fit import draw_fit
 
-        try:
+        with explained(f"-o {arguments.output}", "name a PNG file", ValueError):
             draw_fit(fitted, _sentence(log), arguments.output)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UserError(f"-o {arguments.output}: {reason}; name a PNG file") from error
     if arguments.json:
         print_json(_as_json(fitted, log))
     else:
@@ -85,7 +81,7 @@ def _about(log: FailureLog) -> dict[str, Any]:
 def _sentence(log: FailureLog) -> str:
     return (
         f"{log.name} ({log.form}): {len(log.failures):,} failures of {len(log.nodes):,} nodes in "
-        f"{_duration(log.span_s)}, {log.node_s / 86_400:,.4g} node-days"
+        f"{duration_text(log.span_s)}, {log.node_s / 86_400:,.4g} node-days"
     )
 
 
@@ -157,7 +153,7 @@ def _print(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> None:
                 "" if gaps.shape is None else f"{gaps.shape.low:.2f}–{gaps.shape.high:.2f}",
                 "" if gaps.p_exponential is None else f"{gaps.p_exponential:.2f}",
                 "" if gaps.p_weibull is None else f"{gaps.p_weibull:.2f}",
-                "" if repair is None else _duration(repair.median_s),
+                "" if repair is None else duration_text(repair.median_s),
                 "" if repair is None else f"{repair.sigma:.1f}",
             ]
         )
@@ -189,8 +185,3 @@ def _about_lemons(lemons: Any) -> str:
         f"the worst 5 % have {lemons.worst_share:.0%} of the failures (if all were alike, so much "
         f"difference would have p = {lemons.p_alike:.2g})"
     )
-
-
-def _duration(time_s: float) -> str:
-    unit = unit_within(time_s)
-    return f"{time_s / unit.seconds:.3g} {unit.symbol}"

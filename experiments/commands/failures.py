@@ -10,10 +10,9 @@ from typing import Any
 
 from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.analysis.quantities import unit_within
-from faultline.experiments.commands.output import explained, print_json
+from faultline.experiments.analysis.quantities import duration_text
+from faultline.experiments.commands.output import explained, print_json, waiting
 from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
-from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import (
     MixFile,
@@ -55,7 +54,7 @@ def execute_list(arguments: argparse.Namespace) -> int:
         (
             row["name"],
             str(len(row["causes"])),
-            f"every {_duration(row['mtbf_s'])}",
+            f"every {duration_text(row['mtbf_s'])}",
             f"{row['hardware_share']:.0%}",
             row["description"],
         )
@@ -144,13 +143,10 @@ def _draw_figure(drawing: Drawing, scenario: Scenario, arguments: argparse.Names
     if not drawing.failures:
         raise UserError(
             f"-o {arguments.output}: no failure in {arguments.days:g} days, a mean of "
-            f"{_duration(drawing.mtbf_s)} apart; draw more days"
+            f"{duration_text(drawing.mtbf_s)} apart; draw more days"
         )
-    try:
+    with explained(f"-o {arguments.output}", "name a PNG file", ValueError):
         draw_figure(drawing, _title(drawing, scenario, arguments), arguments.output)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"-o {arguments.output}: {reason}; name a PNG file") from error
 
 
 def _title(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> str:
@@ -196,10 +192,11 @@ def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) 
     console = screen_as_wide_as(120)
     console.print(_title(drawing, scenario, arguments), style="bold", highlight=False)
     console.print(_table(drawing, arguments.days))
-    drawn = f"{_duration(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"
+    drawn = f"{duration_text(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"
     console.print(
         f"{len(drawing.failures):,} failures, a mean of {drawn} (the model: "
-        f"{_duration(drawing.mtbf_s)}); {drawing.share_on_many:.1%} shared by more than one group",
+        f"{duration_text(drawing.mtbf_s)}); {drawing.share_on_many:.1%} shared by more than one "
+        "group",
         highlight=False,
     )
     for option, path in (("figure", arguments.output), ("trace", arguments.csv)):
@@ -238,9 +235,3 @@ def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]
         cells["expected"] = f"{expected.mean:,.1f}"
         cells["95 %"] = f"{expected.least:,.0f}–{expected.most:,.0f}"
     return cells
-
-
-def _duration(time_s: float) -> str:
-    """Return a time in seconds as people say it: 3.09 h."""
-    unit = unit_within(time_s)
-    return f"{time_s / unit.seconds:.3g} {unit.symbol}"

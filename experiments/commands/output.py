@@ -12,7 +12,13 @@ from typing import Any
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.player import message_console
-from rich.progress import Progress, ProgressColumn
+from rich.progress import (
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 
@@ -41,12 +47,22 @@ def progress_of(*columns: ProgressColumn) -> Iterator[Progress]:
 
 
 @contextmanager
-def explained(place: object, remedy: str = "") -> Iterator[None]:
-    """Tell an error of the system in one line: the place, why, and what would be right."""
+def waiting(what: str) -> Iterator[None]:
+    """Show on terminals what is under way and for how long; nothing is to be printed meanwhile."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with progress_of(*columns) as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
+@contextmanager
+def explained(place: object, remedy: str = "", *others: type[Exception]) -> Iterator[None]:
+    """Tell an error of the system, or another, in one line: where, why, what would be right."""
+    kinds: tuple[type[Exception], ...] = (OSError, *others)
     try:
         yield
-    except OSError as error:
-        told = f"{place}: {error.strerror or error}"
+    except kinds as error:
+        told = f"{place}: {getattr(error, 'strerror', None) or error}"
         raise UserError(f"{told}; {remedy}" if remedy else told) from error
 
 

@@ -12,8 +12,8 @@ from faultline.experiments.commands.output import (
     make_folder,
     print_json,
     progress_of,
+    waiting,
 )
-from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, answer
 from faultline.experiments.planner.decision import decision_page

@@ -9,9 +9,8 @@ from statistics import median
 from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.commands.output import print_json
+from faultline.experiments.commands.output import print_json, waiting
 from faultline.experiments.commands.parsers import PLOT_FORMATS
-from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.screen import Screen
 from faultline.platforms.check_report import check_report

@@ -9,8 +9,7 @@ from pathlib import Path
 import tomlkit
 from faultline.experiments.analysis.platform_phases import Edit, PhaseChange, compare_platforms
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.commands.output import explained, print_json
-from faultline.experiments.commands.waiting import waiting
+from faultline.experiments.commands.output import explained, print_json, waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.screen import screen_as_wide_as
 from faultline.platforms.files import write_file

@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 
 from faultline.experiments.analysis.timeline_files import read_timeline
-from faultline.experiments.commands.output import explained, make_folder
+from faultline.experiments.commands.output import explained, make_folder, waiting
 from faultline.experiments.commands.parsers import PLOT_FORMATS
-from faultline.experiments.commands.waiting import waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.style import save_figure

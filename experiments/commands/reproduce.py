@@ -1,15 +1,19 @@
-"""``faultline reproduce``: play a published comparison again."""
+"""``faultline reproduce`` and ``head-to-head``: play a published comparison again, or our own."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from faultline.experiments.commands.output import make_folder
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.screen import Screen
 from faultline.experiments.studies import all_studies, load_study
+
+if TYPE_CHECKING:
+    from faultline.experiments.studies.base import Study
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -25,14 +29,35 @@ def execute(arguments: argparse.Namespace) -> int:
             f"{did_you_mean(arguments.name, list(known))}"
         )
     # What plays waits until it is known that something is to be played.
+    study = load_study(arguments.name)
+    seeds, console = arguments.seeds or study.default_seeds, Screen(stderr=arguments.json)
+    return _play(study, arguments, arguments.name, console, seeds=seeds, full=arguments.full)
+
+
+def execute_head_to_head(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from faultline.experiments.studies.head_to_head.comparison import HeadToHead
+
+    study = HeadToHead(
+        side=arguments.side or (4 if arguments.quick else 20),
+        setting_seeds=2 if arguments.quick else 8,
+        schemes=tuple(arguments.schemes or ()),
+        only=arguments.only,
+    )
+    seeds = arguments.seeds or (1 if arguments.quick else 3)
+    console = Screen(stderr=arguments.json, width=150)
+    return _play(study, arguments, "head-to-head", console, seeds=seeds)
+
+
+def _play(
+    study: Study, arguments: argparse.Namespace, name: str, console: Screen, **how: Any
+) -> int:
     from faultline.experiments.studies.runner import run_study
     from faultline.experiments.studies.stage import Stage
 
-    directory = arguments.output or Path("results") / arguments.name
+    directory = arguments.output or Path("results") / name
     make_folder(directory, "-o DIR")
-    study = load_study(arguments.name)
-    seeds, console = arguments.seeds or study.default_seeds, Screen(stderr=arguments.json)
-    found = run_study(study, Stage(directory, console, seeds, arguments.full, arguments.workers))
+    found = run_study(study, Stage(directory, console, workers=arguments.workers, **how))
     if arguments.json:
         print(json.dumps(found, allow_nan=False))
     return 0

@@ -8,8 +8,7 @@ import re
 from importlib.metadata import version
 from typing import Any
 
-from faultline.experiments.commands.output import print_json
-from faultline.experiments.commands.waiting import waiting
+from faultline.experiments.commands.output import print_json, waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.reference import (
     explained,

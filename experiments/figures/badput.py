@@ -16,6 +16,7 @@ from faultline.experiments.figures.style import (
     in_order,
     name_rows,
     run_notes,
+    stack_bars,
     write_notes,
     write_title,
 )
@@ -57,7 +58,7 @@ def draw_badput(
         places = _places(table, keys)
         figure = Figure(figsize=(9.6, 1.9 + 0.3 * places[-1]))
         axis = figure.subplots()
-        _draw_bars(axis, amounts, places)
+        stack_bars(axis, places, amounts, (CAUSE_LOOKS[cause] for cause in CAUSES), height=0.78)
         _name_bars(axis, labels, places, useful)
         axis.set_xlabel("share of the time (%)" if unit == "share" else "simulated time (days)")
         if unit == "share":
@@ -97,22 +98,6 @@ def _places(table: pd.DataFrame, keys: list[str]) -> np.ndarray:
     first = table[keys[0]].to_numpy()
     begins = np.concatenate([[0.0], (first[1:] != first[:-1]).astype(float)])
     return np.arange(len(table)) + 0.5 * np.cumsum(begins)
-
-
-def _draw_bars(axis: Axes, amounts: pd.DataFrame, places: np.ndarray) -> None:
-    ends = amounts.cumsum(axis=1)
-    for cause, column in zip(CAUSES, _SECONDS, strict=True):
-        look = CAUSE_LOOKS[cause]
-        axis.barh(
-            places,
-            amounts[column],
-            left=ends[column] - amounts[column],
-            height=0.78,
-            color=look.colour,
-            hatch=look.hatch,
-            edgecolor="white",
-            linewidth=0.4,
-        )
 
 
 def _name_bars(axis: Axes, labels: list[str], places: np.ndarray, useful: pd.Series) -> None:

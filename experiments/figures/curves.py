@@ -121,14 +121,8 @@ def _undrawn(count: int) -> list[str]:
 def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> None:
     """Choose the scales for panels that share their axes, and name their ticks.
 
-    Parameters
-    ----------
-    axes : list of Axes
-        The panels.
-    table : DataFrame
-        What is drawn in all of them, in shown units: columns `x`, ``mean``, ``low``, ``high``.
-    x, metric : str
-        The columns drawn.
+    The table is what is drawn in all of them, in shown units: columns `x`, ``mean``, ``low``,
+    ``high``.
     """
     places = np.sort(table[x].unique())
     log_x = spans(places, LOG_X_SPAN)

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 from faultline.experiments.analysis.failure_draw import Drawing
 from faultline.experiments.analysis.quantities import unit_within
-from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.figures.style import figure_style, mark, save_figure
 from faultline.simulator.failures.failure import KINDS, Failure, JobLayout, Kind
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
@@ -29,14 +28,7 @@ _MOST_ROWS = 20
 def draw_figure(drawing: Drawing, title: str, path: Path) -> Path:
     """Draw failures by cause, by place, their count, and the times between them.
 
-    Parameters
-    ----------
-    drawing : Drawing
-        The failures; at least one.
-    title : str
-        What stands above the figure.
-    path : Path
-        File to write; its ending says which format.
+    There is at least one; the file's ending says which format.
     """
     rows = min(_MOST_ROWS + 1, len(drawing.causes))
     with figure_style():
@@ -51,7 +43,7 @@ def draw_figure(drawing: Drawing, title: str, path: Path) -> Path:
             axis.set_xlim(0, drawing.span_s / _DAY_S)
             axis.set_xlabel("days since the start of the job")
         kinds = [kind for kind in KINDS if any(f.kind == kind for f in drawing.failures)]
-        handles = [Line2D([], [], color=KIND_COLOURS[kind], lw=4, label=kind) for kind in kinds]
+        handles = [mark(kind, KIND_COLOURS[kind], lw=4) for kind in kinds]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
         return save_figure(figure, path)

@@ -16,6 +16,7 @@ from faultline.experiments.figures.style import (
     label_outer,
     looks_of,
     make_panels,
+    pale,
     panels_by,
     plain_ticks,
     run_notes,
@@ -23,12 +24,15 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from matplotlib import colormaps, colors
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
+
+_PALE = 0.55
+"""So that black numbers read on it."""
 
 CELLS_ANNOTATED = 150
 """Up to so many cells in a panel carry their number."""
@@ -188,7 +192,7 @@ def draw_best_map(
         places = table.assign(place=[values.index(value) for value in table[by]])
         axis.pcolormesh(
             cell_grid(places, x, y, "place", columns, rows).to_numpy(dtype=float),
-            cmap=ListedColormap([_pale(looks[value].colour) for value in values]),
+            cmap=ListedColormap([pale(looks[value].colour, _PALE) for value in values]),
             vmin=-0.5,
             vmax=len(values) - 0.5,
             edgecolors="white",
@@ -199,7 +203,8 @@ def draw_best_map(
         name_ticks(axis, x, y, columns, rows)
         label_outer([axis], quantity(x).with_unit, quantity(y).with_unit)
         handles = [
-            Patch(color=_pale(looks[value].colour), label=looks[value].label) for value in values
+            Patch(color=pale(looks[value].colour, _PALE), label=looks[value].label)
+            for value in values
         ]
         unclear = Patch(facecolor="white", edgecolor="#777777", hatch="////", label="not certain")
         figure.legend(handles=[*handles, unclear], loc="outside right upper")
@@ -262,9 +267,3 @@ def _annotate_winner(axis: Axes, winner: dict[Any, Any], column: int, row: int) 
         va="center",
         bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
     )
-
-
-def _pale(colour: str) -> tuple[float, float, float]:
-    """Return a colour mixed with white, so that black numbers read on it."""
-    red, green, blue = colors.to_rgb(colour)
-    return (0.45 + 0.55 * red, 0.45 + 0.55 * green, 0.45 + 0.55 * blue)

@@ -20,7 +20,7 @@ from faultline.experiments.figures.platform_sketch import (
     positions,
     sketch,
 )
-from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.figures.style import figure_style, mark, save_figure
 from faultline.platforms import xml_names
 from faultline.platforms.fabric import Layer, fabric_layers, storage_rates
 from faultline.platforms.platform_data import Platform
@@ -28,7 +28,6 @@ from faultline.platforms.units import BANDWIDTH, format_quantity
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 _KINDS = {"leaf": "leaf switch", "pod": "pod"}
 
@@ -303,7 +302,7 @@ def _draw_legend(axes: Axes, platform: Platform, drawn: Sketch) -> None:
             ]
         colour = _EDGE_COLOURS.get(link_class, _OTHER_COLOUR)
         label = f"{_EDGE_NAMES.get(link_class, link_class)}: {_rates(rates)}"
-        handles.append(Line2D([], [], color=colour, linewidth=3, label=label))
+        handles.append(mark(label, colour, linewidth=3))
     axes.legend(
         handles=handles,
         loc="lower center",

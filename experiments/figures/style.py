@@ -80,6 +80,12 @@ PUBLISHED: Mapping[str, Any] = {
 """How published values lie on top of ours."""
 
 
+def pale(colour: str, share: float) -> str:
+    """Return a colour mixed with white, of which it keeps a share."""
+    red, green, blue = (1.0 - share * (1.0 - part) for part in mpl.colors.to_rgb(colour))
+    return mpl.colors.to_hex((red, green, blue))
+
+
 def graded_looks(labels: Sequence[str]) -> list[LineLook]:
     """Return a look for each of several values of one axis, from dark to light in their order."""
     # The last tenth of the colour map is too pale for a line on white.
@@ -160,12 +166,7 @@ def make_panels(
 ) -> tuple[Figure, dict[Any, Axes]]:
     """Return a figure with a panel for each value, or one panel (for None) if there is none.
 
-    Parameters
-    ----------
-    values : sequence
-        What the panels stand for, in order.
-    width, height : float
-        Size of a panel, in inches; a single one is larger.
+    The size of a panel is in inches; a single one is larger.
     """
     wanted = list(values) or [None]
     across = panels_a_row(len(wanted))
@@ -278,7 +279,7 @@ def add_legend(
 
 def mark(label: str, colour: str = "#555555", **look: Any) -> Line2D:
     """Return an entry of a legend; `look` as matplotlib's lines take it."""
-    return Line2D([], [], color=colour, label=label, **look)
+    return Line2D([], [], **{"color": colour, **look}, label=label)
 
 
 def legend_below(figure: Figure, entries: Axes | Sequence[Artist], columns: int = 4) -> None:
@@ -291,6 +292,18 @@ def draw_means(axis: Axes, x: ArrayLike, table: pd.DataFrame, **look: Any) -> No
     """Draw the column ``mean`` of a table, with bars from ``low`` to ``high``."""
     mean = table["mean"]
     axis.errorbar(x, mean, yerr=[mean - table["low"], table["high"] - mean], **look)
+
+
+def stack_bars(
+    axis: Axes, places: ArrayLike, parts: pd.DataFrame, looks: Iterable[BarLook], **bar: Any
+) -> None:
+    """Draw a horizontal bar a row of a table, the columns as its parts, one after the other."""
+    ends = parts.cumsum(axis=1)
+    for column, look in zip(parts, looks, strict=True):
+        axis.barh(
+            places, parts[column], left=ends[column] - parts[column], color=look.colour,
+            hatch=look.hatch, edgecolor="white", label=column, **{"linewidth": 0.4, **bar},
+        )  # fmt: skip
 
 
 def ticks_at(axis: XAxis | YAxis, values: Sequence[float]) -> None:
@@ -324,14 +337,8 @@ def write_notes(figure: Figure, notes: Sequence[str]) -> None:
 def run_notes(frame: pd.DataFrame, drawn: Collection[str | None], what: str) -> list[str]:
     """Return what a reader must know of the runs behind a picture, a sentence each.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The runs, a row each.
-    drawn : collection of str
-        The columns that the picture tells apart.
-    what : str
-        What is drawn of the seeds, such as ``Mean``.
+    `drawn` are the columns that the picture tells apart; `what` is drawn of the seeds, such as
+    ``Mean``.
     """
     seeds = frame["seed"].nunique()
     sentences = [f"{what} over {seeds} seeds." if seeds > 1 else "One seed."]

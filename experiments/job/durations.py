@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import KeyPath, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import (
     explaining_aborts,
@@ -14,14 +15,17 @@ from faultline.experiments.job.platform_files import (
     platform_file,
     traffic_of,
 )
-from faultline.experiments.job.step_times import is_played, step_time_of
+from faultline.experiments.job.step_times import is_played, placed_step, step_time_of
+from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices, SentMove
 from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
-from faultline.strategies.recovery import RESTART, Move
+from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
+from faultline.strategies.protection.storage import Storage
+from faultline.strategies.recovery import Move
 
 
 def durations_of(scenario: Scenario) -> Durations:
@@ -55,12 +59,29 @@ def durations_of(scenario: Scenario) -> Durations:
         all_reduce_s,
         save_s,
         load_s,
-        restart_time_s(scenario),
         recovery_prices(scenario, save_s),
         unevenness,
         load_growth_s,
         MovesOnPlatform(scenario),
+        _write_beside(scenario),
     )
+
+
+def _write_beside(scenario: Scenario) -> WriteBesideSteps | None:
+    """Return what a checkpoint in the background and steps cost each other.
+
+    None where they share no link, or are not played on any.
+    """
+    measured = {scenario.all_reduce.time, scenario.checkpoint.write} == {"measured"}
+    if not measured or scenario.protection.name == Storage.name:
+        return None
+    path = platform_file(scenario)
+    traffic = traffic_of(scenario, path)
+    if is_played(scenario):
+        traffic = replace(traffic, step=placed_step(scenario, path))
+    with explaining_aborts(path):
+        found = write_beside_steps(path, traffic)
+    return found if found.shares_links else None
 
 
 def is_measured(scenario: Scenario) -> bool:
@@ -77,15 +98,18 @@ def _is_probed(scenario: Scenario) -> bool:
     )
 
 
-def restart_time_s(scenario: Scenario) -> float:
-    """Return the seconds of a group's restart without loading: stated, or the sum of its phases."""
-    restart = scenario.restart
-    if restart.time == "stated":
-        return _stated(restart.duration_s, "restart.time", "duration_s")
-    return recovery_prices(scenario).duration_s(RESTART, scenario.job.groups)
-
-
 _GPUS_OF_PRICES = 2048
+
+KEYS_OF_WHOLE: dict[str, KeyPath] = {
+    "restart": ("restart", "duration_s"),
+    "shrink": ("restart", "controller_s"),
+    "rejoin": ("rejoin", "time_s"),
+    **{
+        kind: ("times", f"{kind.replace('-', '_')}_s")
+        for kind in ("take-over", "hand-back", "re-form", "local-rendezvous", "change-of-degree")
+    },
+}
+"""Which key states the whole time of a recovery."""
 
 
 def recovery_prices(scenario: Scenario, save_s: float | None = None) -> RecoveryPrices:
@@ -98,19 +122,16 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
     save_s : float, optional
         Time to write a checkpoint, which SPARe's study has groups come back in.
     """
-    table, restart, times = scenario.recovery, scenario.restart, scenario.times
-    stated = {
-        name.removesuffix("_s").replace("_", "-"): value
-        for name, value in times.model_dump().items()
-        if value is not None
-    }
-    per_member = {}
-    if restart.controller_s is not None:
-        stated["shrink"], per_member["shrink"] = restart.controller_s, restart.shrink_per_member_s
-    if scenario.rejoin.time_s is not None:
-        stated["rejoin"] = scenario.rejoin.time_s
-    elif table.preset == "published-spare" and save_s is not None:
-        stated["rejoin"] = save_s
+    table, restart = scenario.recovery, scenario.restart
+    known = {kind: value_at(scenario, path) for kind, path in KEYS_OF_WHOLE.items()}
+    if restart.time == "stated":
+        _stated(restart.duration_s, "restart.time", "duration_s")
+    else:
+        known["restart"] = None
+    if table.preset == "published-spare" and known["rejoin"] is None:
+        known["rejoin"] = save_s
+    stated = {kind: whole_s for kind, whole_s in known.items() if whole_s is not None}
+    per_member = {"shrink": restart.shrink_per_member_s} if "shrink" in stated else {}
     gpus = scenario.job.all_gpus
     queue_s = table.requeue_s * (gpus / _GPUS_OF_PRICES) ** table.requeue_exponent
     waits = {
@@ -145,7 +166,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
 
 
 def standbys_of(scenario: Scenario) -> int:
-    """Return how many machines stand by for restarts."""
+    """Return how many machines stand by for what fails."""
     table = scenario.recovery
     return int(table.price("standbys")) if table.price("hardware") == "standby" else 0
 

@@ -49,9 +49,13 @@ def job_shape(scenario: Scenario) -> JobShape:
     if spec is None:
         return shape
     job, memory_bytes = parallel_job(table, scenario.job.groups), spec.gpu.memory_bytes
+    whole = table.pipeline, table.tensor
 
-    def fits(stages: int, tensor: int, held: int = 1) -> bool:
-        return _needed_bytes(job, stages, tensor, held) <= memory_bytes
+    def fits(stages: int, tensor: int, held: int = 1, groups: int = scenario.job.groups) -> bool:
+        return _needed_bytes(job, stages, tensor, groups * job.context, held) <= memory_bytes
+
+    few = (groups for groups in range(1, scenario.job.groups) if fits(*whole, groups=groups))
+    shape = replace(shape, least_groups=next(few, scenario.job.groups))
 
     if table.least_stages is None:
         short = (stages for stages in range(1, table.pipeline) if fits(stages, table.tensor))
@@ -61,14 +65,14 @@ def job_shape(scenario: Scenario) -> JobShape:
         shape = replace(shape, least_tensor=next(low, table.tensor))
     if table.stages_that_fit is None:
         held = range(table.pipeline, 1, -1)
-        most = next((n for n in held if fits(table.pipeline, table.tensor, n)), 1)
+        most = next((n for n in held if fits(*whole, n)), 1)
         shape = replace(shape, stages_that_fit=most)
     return shape
 
 
-def _needed_bytes(job: ParallelJob, stages: int, tensor: int, held: int) -> float:
+def _needed_bytes(job: ParallelJob, stages: int, tensor: int, data: int, held: int) -> float:
     """Return the bytes on the fullest GPU of a pipeline, if it has the state of some stages."""
-    layout = replace(job.layout, pipeline=stages, tensor=tensor)
+    layout = replace(job.layout, data=data, pipeline=stages, tensor=tensor)
     try:
         needed = needed_memory_bytes(replace(job, layout=layout))
     except WorkloadError:

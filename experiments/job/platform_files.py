@@ -96,12 +96,19 @@ def cut_off_with_a_switch(scenario: Scenario) -> int | None:
     """Return how many GPUs a leaf switch cuts off by the cables of a platform XML.
 
     0 where all have another way, None where leaf switches are unlike one another, or the platform
-    is a shipped cluster on which no step is played.
+    is a shipped cluster on which nothing of a step is played.
     """
-    if scenario.platform.file in preset_names() and scenario.model.name == "stated":
+    played = scenario.model.name != "stated" or reduces_on_network(scenario)
+    if not played and scenario.platform.file in preset_names():
         return None
     path = platform_file(scenario)
     return _cut_off_in_file(path, _stamp(path))
+
+
+def reduces_on_network(scenario: Scenario) -> bool:
+    """Return whether a scenario's all-reduce is measured, on a platform that has its switches."""
+    spec = spec_of(scenario)
+    return scenario.all_reduce.time == "measured" and (spec is None or spec.plane is None)
 
 
 def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:

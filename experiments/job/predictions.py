@@ -112,7 +112,7 @@ def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupL
         distribution = failures.distribution
     begins_anew = rules.failure_in_restart == "begins-anew"
     surfaces = rules.failure_while_waiting == "surfaces"
-    restart_s = question.durations.restart_s
+    restart_s = question.restart_s
     # Every distribution is a frozen dataclass.
     return _lives(groups, distribution, restart_s, begins_anew, surfaces)  # type: ignore[arg-type]
 

@@ -49,8 +49,16 @@ class Protected:
         """What bringing a snapshot to storage costs."""
         return self.protection.persist_cost(self.times)
 
-    def tiers(self, storage_policy: CheckpointPolicy) -> tuple[Tier, ...]:
-        """Return where snapshots are kept in the background, memory first."""
+    def tiers(self, storage_policy: CheckpointPolicy, shares_links: bool) -> tuple[Tier, ...]:
+        """Return where snapshots are kept in the background, memory first.
+
+        Parameters
+        ----------
+        storage_policy : CheckpointPolicy
+            When one goes to storage.
+        shares_links : bool
+            Whether it meets the steps on its way there.
+        """
         if not self.in_background:
             return ()
         load, persist = self.protection.load_times(self.times), self.persist_cost
@@ -61,6 +69,7 @@ class Protected:
             persist.lag_s,
             Durable(),
             LoadTimes(load.local_s, load.peers_s),
+            shares_links,
         )
         if self.protection.peers is None:
             return (storage,)

@@ -10,6 +10,7 @@ from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.tables.table import documentation_of
+from faultline.experiments.job.durations import KEYS_OF_WHOLE
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.simulator.recovery_times import RecoveryPhase, sent_moves
 from faultline.strategies.base import Continue, Hit
@@ -29,7 +30,6 @@ _KEYS_OF_HARDWARE = {
     "reschedule": ("reschedule_s",),
     "standby": ("standby_s",),
 }
-_KEYS_OF_WHOLE = {"shrink": "restart.controller_s", "rejoin": "rejoin.time_s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,8 @@ class _Explainer:
         question = self._question
         scenario, strategy = question.scenario, question.strategy()
         durations = question.durations
-        if scenario.restart.time == "stated":
-            source = "stated: restart.duration_s"
-            phases = [RecoveryPhase("all phases", durations.restart_s, source=source)]
-        else:
-            needed = strategy.restart_recovery()
-            priced = durations.recovery.phases(needed, scenario.job.groups)
-            phases = self._with_sources(priced, "restart")
+        priced = durations.recovery.phases(strategy.restart_recovery(), scenario.job.groups)
+        phases = self._with_sources(priced, "restart")
         if durations.load_s:
             traffic_bytes = question.state_bytes
             source = "measured: from storage"
@@ -140,8 +135,7 @@ class _Explainer:
     def _source(self, phase: RecoveryPhase, kind: str) -> str:
         table = self._question.scenario.recovery
         if phase.name == "all phases":
-            key = _KEYS_OF_WHOLE.get(kind, f"times.{kind.replace('-', '_')}_s")
-            return f"stated: {key}"
+            return f"stated: {'.'.join(KEYS_OF_WHOLE[kind])}"
         names = _KEYS_OF_PHASES.get(phase.name)
         if names is None:
             names = _KEYS_OF_HARDWARE[table.price("hardware")]

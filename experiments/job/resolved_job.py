@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 from faultline.experiments.config.errors import UserError
@@ -17,7 +17,6 @@ from faultline.experiments.job.durations import (
     durations_of,
     is_measured,
     recovery_prices,
-    restart_time_s,
     standbys_of,
 )
 from faultline.experiments.job.failure_model import failure_model, job_layout, network_outages
@@ -28,7 +27,7 @@ from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import detour_times, member_times, step_time_of
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
-from faultline.simulator.network_outages import NetworkOutages
+from faultline.simulator.random_streams import Purpose, stream
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
@@ -39,7 +38,7 @@ from faultline.strategies.checkpoint_policies import (
     Never,
 )
 from faultline.strategies.closed_forms.prediction import Prediction
-from faultline.strategies.recovery import SHRINK
+from faultline.strategies.recovery import SHRINK, Recovery
 from faultline.strategies.registry import strategy_class
 
 Source = Literal["stated", "derived", "measured"]
@@ -52,7 +51,6 @@ __all__ = [
     "open_job",
     "recovery_prices",
     "resolve",
-    "restart_time_s",
     "rules_of",
     "settings_of",
 ]
@@ -99,6 +97,11 @@ class ResolvedJob:
         }
 
     @property
+    def restart_s(self) -> float:
+        """Time of a restart without loading, in seconds."""
+        return self.durations.restart_s(_restart_of(self.scenario))
+
+    @property
     def state_bytes(self) -> float:
         """State of a replica that checkpoints and snapshots keep, in bytes."""
         return state_bytes(self.scenario)
@@ -109,7 +112,7 @@ class ResolvedJob:
         return Costs(
             mtbf_s=self.failures.mtbf_s,
             save_s=durations.save_s,
-            restart_s=durations.restart_s + durations.load_s,
+            restart_s=self.restart_s + durations.load_s,
             compute_s=job.compute_s,
             all_reduce_s=durations.all_reduce_s(job.groups),
         )
@@ -149,7 +152,7 @@ class ResolvedJob:
             return EverySteps(self.interval_steps)
         return FollowingHazard(
             self.durations.save_s,
-            self.durations.restart_s + self.durations.load_s,
+            self.restart_s + self.durations.load_s,
             self.scenario.job.groups,
             self.failures.group_failure_rate(),
             self.strategy().forces_restart(),
@@ -159,6 +162,7 @@ class ResolvedJob:
         """Return the job for one seed."""
         table = self.scenario.job
         due = self.checkpoint_policy()
+        detours = detour_times(self.scenario, self.step)
         work = Work(
             table.groups,
             table.steps,
@@ -170,18 +174,24 @@ class ResolvedJob:
             table.give_up_after_restarts,
             self.scenario.rejoin.spare_groups,
             self.scenario.rejoin.repair_s,
-            self.protected.tiers(due),
+            self.protected.tiers(due, self.durations.write_beside is not None),
             job_layout(self.scenario),
             standbys_of(self.scenario),
+            self.scenario.recovery.standby_s,
+            partial(self._standby_lives, seed),
             member_times(self.scenario, self.step),
-            self._network_outages(seed),
-            None if self.step is None else detour_times(self.scenario),
+            None if detours is None else network_outages(self.scenario, seed),
+            detours,
+            self.step is not None,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 
-    def _network_outages(self, seed: int) -> NetworkOutages | None:
-        """Return the outages that a job feels whose steps are played on the platform."""
-        return None if self.step is None else network_outages(self.scenario, seed)
+    def _standby_lives(self, seed: int) -> Iterator[float]:
+        """Draw how long machines live that stand by: as those of the job do, without a memory."""
+        layout, drawn = job_layout(self.scenario), stream(seed, Purpose.STANDBY_LIVES)
+        mean_s = self.failures.mtbf_s * layout.gpus / layout.gpus_per_host
+        while True:
+            yield float(drawn.exponential(mean_s))
 
 
 def resolve(
@@ -238,10 +248,6 @@ def open_job(
     check_platform(scenario)
     step = step_time_of(scenario)
     durations = known or durations_of(scenario)
-    if scenario.restart.time == "modelled":
-        needed = strategy_class(scenario.strategy.name).restart_recovery()
-        restart_s = durations.recovery.duration_s(needed, scenario.job.groups)
-        durations = replace(durations, restart_s=restart_s)
     if step is not None:
         job = scenario.job.model_copy(update={"compute_s": step.passes_s})
         scenario = scenario.model_copy(update={"job": job})
@@ -265,7 +271,7 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
     UserError
         If no group would ever come up again, or the watchdog fires in a sound all-reduce.
     """
-    restart_s = durations.restart_s
+    restart_s = durations.restart_s(_restart_of(scenario))
     shrinking_s = durations.recovery.duration_s(SHRINK, scenario.job.groups)
     repair_s = restart_s + durations.load_s + shrinking_s
     table = scenario.failures
@@ -291,6 +297,10 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
             f"detection.watchdog_s = {scenario.detection.watchdog_s:g}: fires in a sound "
             f"all-reduce, which takes {all_reduce_s:g} s; use more than that"
         )
+
+
+def _restart_of(scenario: Scenario) -> Recovery:
+    return strategy_class(scenario.strategy.name).restart_recovery()
 
 
 def rules_of(scenario: Scenario) -> Rules:

@@ -92,7 +92,7 @@ def _outcomes(question: ResolvedJob) -> dict[str, str]:
     if question.protected.in_background:
         outcomes["protection.name"] = _protection_outcome(question)
     if scenario.restart.time == "modelled":
-        outcomes["restart.time"] = f"{durations.restart_s:.6g} s"
+        outcomes["restart.time"] = f"{question.restart_s:.6g} s"
     return outcomes
 
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import parallel_job, platform_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.platform_files import explaining_aborts, platform_file
+from faultline.experiments.job.platform_files import (
+    explaining_aborts,
+    platform_file,
+    reduces_on_network,
+    traffic_of,
+)
 from faultline.platforms.outages import adapters_without
+from faultline.simulator.durations import MemberTimes
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.process import SimulationError
+from faultline.simulator.simgrid_engine.all_reduce_times import cached_all_reduce
+from faultline.simulator.simgrid_engine.kept_platform import played_on
 from faultline.simulator.simgrid_engine.step_time import StepTime
-from faultline.simulator.simgrid_engine.step_timing import KeptTimer
+from faultline.simulator.simgrid_engine.step_timing import time_step
+from faultline.simulator.simgrid_engine.traffic import Traffic
 
 # Raise it when the same step would be played otherwise.
 _PLAY_VERSION = 2
@@ -121,33 +128,80 @@ def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes
 
 
 @dataclass(frozen=True)
-class PlayedDetourTimes:
-    """What a step takes without some switches: played once for each set of groups."""
+class MeasuredMemberTimes:
+    """What a step takes whose all-reduce is measured, and nothing else is played.
 
-    platform: Path  # Platform XML.
-    step: PlacedStep  # The step of all groups.
-    _known: dict[tuple[str, ...], PlayedMemberTimes] = field(
+    Attributes
+    ----------
+    platform : Path
+        Platform XML.
+    traffic : Traffic
+        Of all groups.
+    compute_s : float
+        Time to compute one shard type, in seconds.
+    without : tuple of str
+        Switches that are down.
+    """
+
+    platform: Path
+    traffic: Traffic
+    compute_s: float
+    without: tuple[str, ...]
+
+    def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
+        """Return the time of computing, in seconds: no message is in it."""
+        return rounds * shares.stack_size * self.compute_s
+
+    def sync_s(self, shares: StepShares) -> float:
+        """Return the time of the members' all-reduce, in seconds."""
+        hosts = tuple(tuple(self.traffic.hosts[group]) for group in sorted(shares.members))
+        bandwidths = tuple(adapters_without(platform_at(self.platform), self.without).items())
+        traffic = self.traffic
+        size_bytes, fidelity = traffic.bytes_per_rank, traffic.fidelity
+        return cached_all_reduce(self.platform, hosts, size_bytes, fidelity, bandwidths).duration_s
+
+
+@dataclass(frozen=True)
+class PlayedDetourTimes:
+    """What a step takes without some switches: played once for each set of groups.
+
+    Attributes
+    ----------
+    times_without : callable
+        Returns what a step takes without some switches, once anybody asks that.
+    """
+
+    times_without: Callable[[tuple[str, ...]], MemberTimes]
+    _known: dict[tuple[str, ...], MemberTimes] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def __call__(self, switches: Sequence[str]) -> PlayedMemberTimes:
+    def __call__(self, switches: Sequence[str]) -> MemberTimes:
         """Return what it takes without these."""
         without = tuple(switches)
         if without not in self._known:
-            self._known[without] = PlayedMemberTimes(self.platform, self.step, without)
+            self._known[without] = self.times_without(without)
         return self._known[without]
 
 
-def detour_times(scenario: Scenario) -> PlayedDetourTimes:
-    """Return what a played step takes while switches are down around which there is a way."""
+def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes | None:
+    """Return what a step takes while switches are down around which there is a way.
+
+    None where no message of it is played on the platform.
+    """
+    if step is None and not reduces_on_network(scenario):
+        return None
     path = platform_file(scenario)
-    return PlayedDetourTimes(path, placed_step(scenario, path))
+    if step is not None:
+        return PlayedDetourTimes(partial(PlayedMemberTimes, path, placed_step(scenario, path)))
+    traffic, compute_s = traffic_of(scenario, path), scenario.job.compute_s
+    return PlayedDetourTimes(partial(MeasuredMemberTimes, path, traffic, compute_s))
 
 
 @lru_cache(maxsize=64)
 def _step_time(
     path: Path,
-    changed_ns: int,
+    _changed_ns: int,
     step: PlacedStep,
     without: tuple[str, ...] = (),
     shares: StepShares | None = None,
@@ -160,21 +214,9 @@ def _step_time(
         return StepTime(**stored)
 
     def play() -> StepTime:
-        # A process that is forked from this one has no part in its timers.
         bandwidths = adapters_without(platform_at(path), without)
-        timer = _kept_timer(path, changed_ns, os.getpid())
-        return timer(step.hosts, step.pattern, bandwidths, shares)
+        return played_on(path, time_step, step.hosts, step.pattern, bandwidths, shares)
 
     asked = [_PLAY_VERSION, repr(step), repr(shares), *without]
-    try:
-        with explaining_aborts(path):
-            return cached(path, asked, play, believable)
-    except (UserError, SimulationError):
-        # The timer's process is gone.
-        _kept_timer.cache_clear()
-        raise
-
-
-@lru_cache(maxsize=2)
-def _kept_timer(path: Path, _changed_ns: int, _process: int) -> KeptTimer:
-    return KeptTimer(path)
+    with explaining_aborts(path):
+        return cached(path, asked, play, believable)

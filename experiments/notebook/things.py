@@ -96,7 +96,7 @@ class Job:
             *mfu,
             ("without failures", time_text(table.steps * self.step_s)),
             ("a failure every", time_text(resolved.failures.mtbf_s)),
-            (f"restart ({sources['restart']})", time_text(durations.restart_s + durations.load_s)),
+            (f"restart ({sources['restart']})", time_text(resolved.restart_s + durations.load_s)),
             (f"checkpoint ({sources['checkpoint']})", f"{durations.save_s:.4g} s"),
             ("checkpoint every", f"{self.checkpoint_interval_steps:,} steps"),
             ("scheme, redundancy", f"{self.scenario.strategy.name}, {self.redundancy}"),

@@ -82,13 +82,6 @@ def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
 
     The least ratio of each panel is framed; in the simulated one the closed form's choice has a
     dashed frame as well.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        What `landscape` returned for one scheme.
-    best : Choice
-        The closed form's choice.
     """
     runs = frame.assign(status="ok", error=None)
     steps = int(frame["steps"].iloc[0])

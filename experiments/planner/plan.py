@@ -232,7 +232,7 @@ def why_untrained(situation: Situation, choice: Choice) -> str | None:
     horizon = _long_time(horizon_s)
     if horizon_s != HUNDRED_YEARS_S:
         horizon = f"job.time_limit_s ({horizon})"
-    needed_s, restart_s = choice.ratio * situation.ideal_s, durations.restart_s + durations.load_s
+    needed_s, restart_s = choice.ratio * situation.ideal_s, durations.restart_s() + durations.load_s
     if needed_s <= horizon_s or choice.steps_per_life >= job.steps:
         return None
     if restart_s >= horizon_s:

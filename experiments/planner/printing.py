@@ -61,7 +61,7 @@ def job_texts(plan: Plan) -> list[str]:
     """Return what is planned: the job in a line, what it lives with, what was taken for granted."""
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
-    restart_s = durations.restart_s + durations.load_s
+    restart_s = durations.restart_s() + durations.load_s
     return [
         f"{situation.scenario.name}: {situation.gpus:,} GPUs in {job.groups:,} groups of "
         f"{job.gpus_of_group:,}, {job.steps:,} steps",

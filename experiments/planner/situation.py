@@ -13,7 +13,6 @@ from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
 from faultline.experiments.job.resolved_job import (
     durations_of,
     recovery_prices,
-    restart_time_s,
     settings_of,
 )
 from faultline.platforms.units import TIME, format_quantity
@@ -144,7 +143,7 @@ def read_situation(wish: Wish) -> Situation:
             settings.append(f"failures.mtbf_s={mtbf_s!r}")
         scenario = load_scenario(wish.scenario, settings)
         prices = recovery_prices(scenario, durations.save_s)
-        durations = replace(durations, restart_s=restart_time_s(scenario), recovery=prices)
+        durations = replace(durations, recovery=prices)
         assumptions = [
             assumed,
             f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "

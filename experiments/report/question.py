@@ -50,14 +50,7 @@ def scenario_sections(
 ) -> tuple[Section, ...]:
     """Return all that the scenario says, by section, in the order of the schema.
 
-    Parameters
-    ----------
-    fixed : mapping of str to object
-        Dotted keys and values that all points have in common.
-    axes : mapping of str to sequence
-        Dotted keys that the sweep varies, with their values.
-    frame : DataFrame
-        The runs: their records say what became of values that were left open.
+    Runs are needed as their records say what became of values that were left open.
 
     Notes
     -----
@@ -135,10 +128,7 @@ _PACKAGES = {
 def grid_text(grid: Mapping[str, Any]) -> str:
     """Return the grid file of a sweep, written anew from its manifest.
 
-    Parameters
-    ----------
-    grid : mapping
-        ``grid`` of the manifest: the file as read, with dotted keys.
+    ``grid`` of the manifest is the file as read, with dotted keys.
     """
     stated = {key: value for key, value in grid.items() if key != "cases" and value != {}}
     cases = [dict(case) for case in grid.get("cases", []) if case]

@@ -165,13 +165,6 @@ def badput_table(order: Standings) -> Table:
 def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     """Return a row a point, in the order of the sweep.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        A row a run, failed ones included.
-    axes : list of str
-        What tells points apart.
-
     Returns
     -------
     DataFrame

@@ -54,11 +54,6 @@ class Standings:
 def standings(runs: pd.DataFrame) -> Standings:
     """Put the choices of a sweep in order.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Successful runs, a row each; at least one.
-
     Notes
     -----
     A job that gave up has not trained: its ratio counts as infinite. Choices with fewer seeds than

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.job.durations import standbys_of
 from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS
 
 if TYPE_CHECKING:
@@ -73,6 +74,15 @@ class PlayedRun:
         gpus = job.gpus_of_group * (job.groups + spare)
         gpus += standbys_of(scenario) * job_layout(scenario).gpus_per_host
         return gpus * self.progress.now_s / 3600.0
+
+    @property
+    def energy_j(self) -> float | None:
+        """Energy of all GPUs, in joules; None where the platform does not say what they draw."""
+        spec, job = spec_of(self.job.scenario), self.job.scenario.job
+        if spec is None or spec.gpu.power_w is None:
+            return None
+        raised_s = self.progress.raised_power_s * job.gpus_of_group * job.groups
+        return spec.gpu.power_w * (self.gpu_hours * 3600.0 + raised_s)
 
     @property
     def completed_steps(self) -> float:
@@ -320,6 +330,19 @@ _DEFINED = (
         value=lambda run: run.gpu_hours,
     ),
     Column(
+        "energy_j",
+        "number",
+        "energy of GPUs",
+        "what the GPUs of the GPU-hours draw at their rated power, and what schemes let some draw "
+        "beyond it",
+        "lower",
+        unit="J",
+        shown_unit="MWh",
+        scale=1 / 3.6e9,
+        optional=True,
+        value=lambda run: run.energy_j,
+    ),
+    Column(
         "time_to_train_ratio",
         "number",
         "time-to-train ratio",
@@ -367,6 +390,16 @@ _DEFINED = (
         value=lambda run: run.progress.failures_by_cause,
     ),
     _count("reorderings", "reorderings", "times that shard types were put in another order"),
+    _count(
+        "standby_failures",
+        "failures of standbys",
+        "machines that failed while they stood by, as far as the job has looked for them",
+    ),
+    _count(
+        "states_refused",
+        "states refused for memory",
+        "times that the scheme left out a way to go on as it does not fit into the memory of GPUs",
+    ),
     _count("moved_types", "shard types moved", "shard types that groups took over"),
     _count("checkpoints", "checkpoints written", "checkpoints written to storage"),
     _count(

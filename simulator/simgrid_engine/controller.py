@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import simgrid
+from faultline.platforms.outages import adapters_without
+from faultline.platforms.xml_reader import read_platform
+from faultline.simulator.background import Write
 from faultline.simulator.compute_times import NEVER_SIGMAS
 from faultline.simulator.job import Job
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.phases import (
     AllReduce,
+    Background,
     Compute,
     Inquiry,
     Load,
@@ -30,6 +34,7 @@ from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.evenness import longest_flow_s
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
+from faultline.simulator.simgrid_engine.narrowing import narrowed
 from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
@@ -44,7 +49,11 @@ from faultline.simulator.simgrid_engine.rank import (
     SleepOrder,
     WriteOrder,
 )
-from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, transfer
+from faultline.simulator.simgrid_engine.storage_traffic import (
+    load_checkpoint,
+    transfer,
+    write_checkpoint,
+)
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.recovery import Recovery
 
@@ -67,6 +76,7 @@ class SimgridEngine:
         work = job.work
         self._job = job
         self._traffic = traffic
+        self._platform = platform
         self._news: Channel[News] = Channel()
         self._activities = [0]
         self._paces = paces = [
@@ -88,6 +98,7 @@ class SimgridEngine:
         self._writing_until_s = 0.0
         self._hung_s = inf
         self._writing: dict[int, Order] = {}
+        self._write: Write | None = None
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -95,6 +106,7 @@ class SimgridEngine:
             Inquiry: self._inquire,
             Reconfigure: self._reconfigure,
             Save: self._save,
+            Background: self._begin_write,
             Stall: self._stall,
             Restart: self._restart,
             Load: self._load,
@@ -109,7 +121,42 @@ class SimgridEngine:
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
-        return self._play[type(phase)](phase)
+        write = self._write
+        if write is None or write.is_over:
+            return self._play[type(phase)](phase)
+        start_s, alone_s = simgrid.Engine.clock, inf
+        if isinstance(phase, AllReduce):
+            alone_s = self._job.all_reduce_s(phase)
+        elif isinstance(phase, Compute) and self._played_steps and self._job.work.is_regular(phase):
+            alone_s = self._nominal_s(phase)
+        outcome = self._play[type(phase)](phase)
+        if not outcome.missing:
+            outcome.disturbed_s = max(0.0, outcome.now_s - start_s - alone_s)
+        return outcome
+
+    def _begin_write(self, phase: Background) -> Outcome:
+        """Let the hosts of a group send a snapshot to storage, whatever else goes on."""
+        write, traffic = phase.write, self._traffic
+        self._write = write
+
+        def send() -> None:
+            size_bytes, hosts = traffic.checkpoint_bytes_per_rank, traffic.hosts[write.writer]
+            arrived = write_checkpoint(hosts, traffic.storage, size_bytes)
+            write.end(simgrid.Engine.clock if arrived else inf)
+
+        simgrid.this_actor.get_host().add_actor("write", send)
+        self._activities[0] += len(traffic.hosts[write.writer])
+        return Outcome(simgrid.Engine.clock)
+
+    def _beside_write(self, duration_s: float) -> float:
+        """Return what something takes at most that may meet a write, in seconds."""
+        times = self._job.durations.write_beside
+        slowed = self._write is not None and not self._write.is_over and times is not None
+        return duration_s * times.slowdown if slowed and times is not None else duration_s
+
+    def _nominal_s(self, phase: Compute) -> float:
+        stacks = phase.stacks if phase.patch is None else max(phase.patch.values())
+        return stacks * phase.stack_size * phase.pace * self._job.work.compute_s
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         """Leave all steps to their phases: what happens in them is what is simulated here."""
@@ -124,10 +171,8 @@ class SimgridEngine:
             computing = shares.computing(stacks)
             stacks = {group: stacks.get(group, 1) for group in computing}
             # Gradients that were to hide behind the last pass may last longer than that.
-            types = max(stacks.values()) * phase.stack_size
-            longest_s = types * phase.pace * self._job.work.compute_s
-            longest_s += self._job.all_reduce_s(phase)
-            unharmed = self._unharmed(phase.members, longest_s)
+            longest_s = self._nominal_s(phase) + self._job.all_reduce_s(phase)
+            unharmed = self._unharmed(phase.members, self._beside_write(longest_s))
             played = self._played_steps.within(shares, unharmed)
         orders = {
             group: ComputeOrder(number, phase.stack_size * phase.pace)
@@ -230,10 +275,11 @@ class SimgridEngine:
         whole_s = self._job.all_reduce_s(phase)
         absent = self._absent(members, fails_within)
         hung_s, self._hung_s = min(start_s, self._hung_s), inf
+        quiet_s = self._beside_write(whole_s)
         if (
             self._played_steps
             and not absent
-            and self._unharmed(members, whole_s).issuperset(members)
+            and self._unharmed(members, quiet_s).issuperset(members)
         ):
             self._played_steps.do_without(phase.without)
             self._played_steps.sync(StepShares(phase.members, phase.pipelines))
@@ -245,7 +291,10 @@ class SimgridEngine:
         else:
             shows_s = start_s + whole_s
         if self._traffic.all_reduce and not self._played_steps:
-            if not self._reduce_by_messages(members, bool(absent), shows_s):
+            shares = self._shares_without(phase.without)
+            with narrowed(shares):
+                whole = self._reduce_by_messages(members, bool(absent), shows_s)
+            if not whole:
                 return Outcome(simgrid.Engine.clock, tuple(members))
         else:
             self._sleep_until(shows_s if absent else start_s + whole_s)
@@ -255,6 +304,10 @@ class SimgridEngine:
             self._sleep_until(shows_s)
             absent = self._absent(members, fails_within)
         return Outcome(simgrid.Engine.clock, tuple(absent))
+
+    def _shares_without(self, switches: Sequence[str]) -> Mapping[str, float]:
+        """Return what some links have of their bandwidth while switches are down."""
+        return adapters_without(read_platform(self._platform), switches) if switches else {}
 
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
         """Members that a running all-reduce lacks, in ascending order."""
@@ -350,10 +403,9 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _restart(self, phase: Restart) -> Outcome:
-        durations = self._job.durations
-        restart_s = durations.restart_s * self._recovery_times.factor()
+        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups)
         if phase.lacks_standbys:
-            restart_s += durations.recovery.without_standby_s
+            restart_s += self._job.durations.recovery.without_standby_s
         restart_s += self._recovery_times.repair_s(self.failure_injector.unnoticed())
         self.failure_injector.begin_restart(phase.absent, restart_s)
         up: set[int] = set()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import RingTime
 from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.traffic import Traffic
@@ -84,8 +86,8 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
         return load_checkpoint(groups, traffic.storage, saved_bytes, traffic.readers)
 
     def measure() -> None:
-        timed(lambda: _all_reduce(traffic, traffic.bytes_per_rank))
-        timed(lambda: _all_reduce(traffic, 0.0))
+        for size_bytes in (traffic.bytes_per_rank, 0.0):
+            timed(partial(all_reduce, traffic.hosts, size_bytes, traffic.fidelity))
         timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, saved_bytes))
         timed(lambda: load(traffic.hosts))
         timed(lambda: load(traffic.hosts[:1]))
@@ -106,12 +108,12 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     )
 
 
-def _all_reduce(traffic: Traffic, bytes_per_rank: float) -> None:
-    """Let all hosts of all groups take part in an all-reduce, and wait until it has ended."""
+def all_reduce(hosts: Sequence[Sequence[str]], bytes_per_host: float, fidelity: Fidelity) -> None:
+    """Let all hosts of some groups take part in an all-reduce, and wait until it has ended."""
     from faultline.simulator.simgrid_engine.channel import Channel
     from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 
     ended: Channel[None] = Channel()
-    all_reduce = GroupAllReduce(traffic.hosts, bytes_per_rank, traffic.fidelity)
-    all_reduce.start(range(len(traffic.hosts)), lambda: ended.put(None))
+    rings = GroupAllReduce(hosts, bytes_per_host, fidelity)
+    rings.start(range(len(hosts)), lambda: ended.put(None))
     ended.get()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import resource
 import signal
 import sys
@@ -30,10 +29,6 @@ Result = TypeVar("Result")
 _ATTEMPTS = 4
 # What `multiprocessing` says of a child whose end nobody has seen.
 _FORK_SERVER_IS_GONE = 255
-
-
-_SCRIPT = {"__file__", "__spec__"}
-"""Where a process that is started finds the script of the one that starts it."""
 
 
 _SCRIPT = {"__file__", "__spec__"}
@@ -158,9 +153,19 @@ def in_own_process(
     SimulationError
         If the process died, as it does where SimGrid aborts, or was killed again and again.
     """
-    for _ in range(_ATTEMPTS):
-        with suppress(KilledError), OwnProcess() as process:
+
+    def call() -> Result:
+        with OwnProcess() as process:
             return process.call(function, *args, **kwargs)
+
+    return undeterred(call)
+
+
+def undeterred(call: Callable[[], Result]) -> Result:
+    """Call what lets a process of its own do something, anew where that process is killed."""
+    for _ in range(_ATTEMPTS):
+        with suppress(KilledError):
+            return call()
     raise SimulationError(
         f"the process of the simulation was killed, {_ATTEMPTS} times in a row: perhaps the "
         "machine ran out of memory"
@@ -199,44 +204,13 @@ def _serve(
             function, args, kwargs = tasks.recv()
         except EOFError:
             return
-        tasks.send(_answer(function, args, kwargs))
+        tasks.send(answer(function, args, kwargs))
 
 
-def in_a_fork(
-    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> Result:
-    """Call a function in a fork of this process, which has one thread, and return what it returns.
-
-    Raises
-    ------
-    SimulationError
-        If the fork died; else whatever the function raises.
-    """
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            with os.fdopen(writing, "wb") as answer:
-                pickle.dump(_answer(function, args, kwargs), answer)
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as answer:
-        told = answer.read()
-    os.waitpid(child, 0)
-    if not told:
-        raise SimulationError("SimGrid aborted the simulation")
-    result, error = pickle.loads(told)
-    if error is not None:
-        raise error
-    returned: Result = result
-    return returned
-
-
-def _answer(
+def answer(
     function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[object, Exception | None]:
-    """Return what a function returns, and what it raises."""
+    """Call a function; return what it returns, and what it raises."""
     try:
         return function(*args, **kwargs), None
     except Exception as error:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.recovery_times import SentMove
 from faultline.simulator.simgrid_engine.group_state import Flow, GroupState
-from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine.kept_platform import PlayedTime, played_on
 from faultline.strategies.recovery import Move
 
+if TYPE_CHECKING:
+    import simgrid
+
 # Raise it when the same moves would be played otherwise.
-_PLAY_VERSION = 1
-_NEAR = 2
-"""Stages that one is taken over from are no further away, but for many failures."""
-
-
-@dataclass(frozen=True, slots=True)
-class MovedFor:
-    """How long each of some sets of flows takes by itself, in seconds."""
-
-    durations_s: list[float]
+_PLAY_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,38 +53,17 @@ class PlayedMoves:
         if not flows:
             return 0.0
         if flows not in self._known:
-            self._measure(moves if len(moves) == 1 else (), flows)
+            asked = [_PLAY_VERSION, flows]
+            found = cached(self.platform, asked, partial(self._play, flows), PlayedTime.believable)
+            self._known[flows] = found.duration_s
         return self._known[flows]
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return what arrives at all receivers together, in bytes."""
         return self.state.size_bytes(moves)
 
-    def _measure(self, alone: Sequence[SentMove], flows: tuple[Flow, ...]) -> None:
-        """Measure some flows; of a move alone, those of its like between any two stages as well.
-
-        To start SimGrid takes longer than to play a few flows, and others will be asked for.
-        """
-        wanted = [flows]
-        for move, sender in alone:
-            stages = range(move.stages)
-            wanted += [
-                tuple(self.state.flows([SentMove(move._replace(receiver=to, of=of), sender)]))
-                for to, of in product(stages, stages)
-                if abs(to - of) <= _NEAR
-            ]
-
-        def believable(stored: dict[str, Any]) -> MovedFor:
-            known = MovedFor(**stored)
-            if len(known.durations_s) != len(wanted) or not min(known.durations_s) >= 0.0:
-                raise ValueError("is none of these flows")
-            return known
-
-        def measure() -> MovedFor:
-            return in_own_process(_time, self.platform, wanted)
-
-        found = cached(self.platform, [_PLAY_VERSION, wanted], measure, believable)
-        self._known.update(zip(wanted, found.durations_s, strict=True))
+    def _play(self, flows: Sequence[Flow]) -> PlayedTime:
+        return played_on(self.platform, time_flows, flows)
 
 
 def _in_order(moves: Sequence[SentMove], groups: int) -> list[SentMove]:
@@ -108,21 +81,15 @@ def _in_order(moves: Sequence[SentMove], groups: int) -> list[SentMove]:
     return renamed
 
 
-def _time(platform: Path, wanted: Sequence[Sequence[Flow]]) -> MovedFor:
-    import simgrid
+def time_flows(engine: simgrid.Engine, flows: Sequence[Flow]) -> PlayedTime:
+    """Play flows on an engine's platform that is idle otherwise."""
     from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
     from faultline.simulator.simgrid_engine.storage_traffic import transfer
 
-    engine = load_engine(platform)
-    durations_s = []
+    def move() -> None:
+        transfer(flows)
 
-    def play() -> None:
-        for flows in wanted:
-            start_s = simgrid.Engine.clock
-            transfer(flows)
-            durations_s.append(simgrid.Engine.clock - start_s)
-
-    actor_on(CONTROLLER_HOST, "moves", play)
+    actor_on(CONTROLLER_HOST, "moves", move)
     run_to_the_end(engine)
-    return MovedFor(durations_s)
+    return PlayedTime(engine.clock)

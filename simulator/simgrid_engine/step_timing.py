@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, TypeVar
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.teams import Hosts
-from faultline.simulator.simgrid_engine.process import OwnProcess, in_a_fork, in_own_process
+from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.step_time import StepTime
 
 if TYPE_CHECKING:
-    from faultline.simulator.simgrid_engine.step_timer import StepTimer
+    import simgrid
 
 Result = TypeVar("Result")
 
@@ -53,65 +53,19 @@ def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool =
     return in_own_process(_with_timer, platform, plan, folds)
 
 
-class KeptTimer:
-    """A timer whose process keeps the platform loaded, for as long as this object lives.
-
-    Each step is played by a process that is forked from that one, with its clock at 0: what a step
-    takes does not depend, not even by rounding, on those that were asked for before.
-
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    """
-
-    def __init__(self, platform: Path) -> None:
-        self._process = OwnProcess(_keep_timer, (platform,), kept=True)
-
-    def __call__(
-        self,
-        hosts: Hosts,
-        pattern: StepPattern,
-        bandwidths: Mapping[str, float],
-        shares: StepShares | None = None,
-    ) -> StepTime:
-        """Let SimGrid play a step, with a share of the bandwidth of some links.
-
-        Raises
-        ------
-        SimulationError
-            If SimGrid aborts.
-        """
-        return self._process.call(_time_kept, hosts, pattern, bandwidths, shares)
-
-
-_KEPT: list[StepTimer] = []
-"""The one timer of a process that keeps one."""
-
-
-def _keep_timer(platform: Path) -> None:
-    _KEPT.append(_timer_of(platform, folds=True))
-
-
-def _time_kept(
+def time_step(
+    engine: simgrid.Engine,
     hosts: Hosts,
     pattern: StepPattern,
     bandwidths: Mapping[str, float],
-    shares: StepShares | None,
+    shares: StepShares | None = None,
 ) -> StepTime:
-    return in_a_fork(_time_narrowed, hosts, pattern, bandwidths, shares)
-
-
-def _time_narrowed(
-    hosts: Hosts,
-    pattern: StepPattern,
-    bandwidths: Mapping[str, float],
-    shares: StepShares | None,
-) -> StepTime:
+    """Play a step on an engine's platform, with a share of the bandwidth of some links."""
     from faultline.simulator.simgrid_engine.narrowing import narrowed
+    from faultline.simulator.simgrid_engine.step_timer import StepTimer
 
     with narrowed(bandwidths):
-        return _KEPT[0](hosts, pattern, shares)
+        return StepTimer(engine, folds=True)(hosts, pattern, shares)
 
 
 def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[StepTime]:
@@ -119,13 +73,9 @@ def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[Step
 
 
 def _with_timer(platform: Path, plan: Callable[[Timer], Result], folds: bool) -> Result:
-    return plan(_timer_of(platform, folds))
-
-
-def _timer_of(platform: Path, folds: bool) -> StepTimer:
     from faultline.simulator.simgrid_engine.loading import load_engine
     from faultline.simulator.simgrid_engine.step_timer import StepTimer
 
     engine = load_engine(platform)
     engine.netzone_root.seal()
-    return StepTimer(engine, folds)
+    return plan(StepTimer(engine, folds))

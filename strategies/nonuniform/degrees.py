@@ -47,3 +47,9 @@ class ReductionRule:
         steps = -(-failed // step)
         degree = domain_gpus - step * steps
         return degree if degree >= max(1, self.least_degree) else 0
+
+    def is_refused(self, domain_gpus: int, failed: int) -> bool:
+        """Return whether it is for the memory alone that such a domain is of no use."""
+        return (
+            not self.degree(domain_gpus, failed) and ReductionRule().degree(domain_gpus, failed) > 0
+        )

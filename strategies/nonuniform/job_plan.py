@@ -65,6 +65,8 @@ class JobPlan:
         What they train in an iteration.
     reduced_degree : int or None
         The lowest tensor-parallel degree of a member; None where all are whole.
+    power : float
+        Mean power of the job's GPUs over their rating.
     hit : dict of int to ReplicaPlan
         What members do that have broken GPUs.
     """
@@ -72,6 +74,7 @@ class JobPlan:
     members: tuple[int, ...]
     sequences: int
     reduced_degree: int | None
+    power: float
     hit: Mapping[int, ReplicaPlan]
 
 
@@ -99,6 +102,7 @@ def job_plan(groups: int, hit: HitReplicas, plans: Sequence[ReplicaPlan]) -> Job
     sequences = (groups - len(of_hit)) * whole.sequences + sum(plan.sequences for plan in of_hit)
     degrees = [plan.degree for plan in of_hit if 0 < plan.degree < whole.degree]
     members = tuple(group for group in range(groups) if group not in away)
+    power = 1.0 + sum(plan.power - 1.0 for plan in of_hit) / groups
     # The worst come first, and those that do not run are the worst.
     at_work = dict(zip(hit.groups[dropped:], of_hit[dropped:], strict=True))
-    return JobPlan(members, sequences, min(degrees, default=None), at_work)
+    return JobPlan(members, sequences, min(degrees, default=None), power, at_work)

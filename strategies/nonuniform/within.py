@@ -84,7 +84,7 @@ class NonuniformWithin(Strategy):
         self._options = options
         self._inner = self._inner_scheme(groups, redundancy, options)
         self._damage = Damage(self.shape.tensor)
-        self._rule, self._power = ReductionRule(), PowerCurve()
+        self._rule, self._power = ReductionRule(self.shape.least_tensor), PowerCurve()
         self._plan = self._inner.plan()
 
     @abstractmethod
@@ -110,6 +110,10 @@ class NonuniformWithin(Strategy):
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         carried_on = tuple(group for group in missing if self._works_on(group))
         dying = tuple(group for group in missing if group not in carried_on)
+        self.states_refused += sum(
+            self._rule.is_refused(self._damage.domain_gpus, self._damage.worst(group))
+            for group in dying
+        )
         verdict = self._inner.on_failures(dying) if dying else Continue((), recovery=None)
         if isinstance(verdict, WipeOut):
             return verdict
@@ -180,18 +184,20 @@ class NonuniformWithin(Strategy):
             if self._works_on(group)
         }
         slowest = max(slower.values(), default=1.0)
-        pace, share, cuts = 1.0, 1.0, dict.fromkeys(slower, 0.0)
+        pace, share, power, cuts = 1.0, 1.0, 1.0, dict.fromkeys(slower, 0.0)
         if self._options.hit_groups == "smaller-batch":
             cuts = {group: self._cut(slower[group]) for group in sorted(slower)}
             share -= self._lost_share(cuts)
         elif self._options.hit_groups == "boosted":
             pace = max(1.0, slowest / self._power.most_performance)
+            power += sum(map(self._power_for, slower.values())) / self.groups
         else:
             pace = slowest
         pipelines = tuple(
             self._reduced(group, slower[group], cuts[group]) for group in sorted(slower)
         )
-        plan = StepPlan(inner.members, inner.stacks, inner.stack_size, pace, share, pipelines)
+        stacks, size = inner.stacks, inner.stack_size
+        plan = StepPlan(inner.members, stacks, size, pace, share, power, pipelines)
         if plan != self._plan:
             self._plan = plan
 
@@ -204,6 +210,12 @@ class NonuniformWithin(Strategy):
         micro_batches = -(-kept // shape.micro_batch_sequences)
         degree = self._degree(self._damage.worst(group))
         return reduced(group, shape.stages, micro_batches, degree, work)
+
+    def _power_for(self, slower: float) -> float:
+        """Return the power beyond their rating, over it, at which a group's GPUs keep up."""
+        power = self._power.power(min(slower, self._power.most_performance))
+        assert power is not None, "no more is asked for than there is"
+        return power - 1.0
 
     def _cut(self, slower: float) -> float:
         """Return the share of its batch that a group leaves out to keep up.

@@ -59,6 +59,9 @@ class Tier:
         Which losses a whole snapshot survives.
     load : LoadTimes
         How long loading takes.
+    shares_links : bool
+        Whether it takes its bytes over links on which the steps meet them: `lag_s` is then what
+        it takes alone.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Tier:
     lag_s: float
     keeper: Keeper
     load: LoadTimes
+    shares_links: bool = False
 
 
 class Durable:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from faultline.experiments.cli import main
+from faultline.experiments.studies import load_study
 
 
 class Ask:
@@ -41,3 +43,11 @@ class Ask:
         assert err.count("\n") == 1
         assert "Traceback" not in err
         return err
+
+    def reproduced(self, study: str, folder: Path, *words: object) -> list[dict[str, Any]]:
+        """Return the rows of a study, which has drawn all its charts into a folder."""
+        status, out, _ = self.all("reproduce", study, *words, "--json", "-o", folder)
+        assert status == 0
+        assert {path.name for path in folder.glob("*.png")} >= set(load_study(study).charts)
+        rows: list[dict[str, Any]] = json.loads(out)
+        return rows

@@ -2,6 +2,7 @@ import pytest
 from faultline.platforms import PlatformError
 from faultline.platforms.units import (
     BANDWIDTH,
+    POWER,
     SIZE,
     SPEED,
     TIME,
@@ -18,7 +19,7 @@ from faultline.platforms.units import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-KINDS = [SIZE, BANDWIDTH, TIME, WORK, SPEED]
+KINDS = [SIZE, BANDWIDTH, TIME, WORK, SPEED, POWER]
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,7 @@ KINDS = [SIZE, BANDWIDTH, TIME, WORK, SPEED]
         ("2.56e16FLOP", WORK, 2.56e16),
         ("400TFLOP/s", SPEED, 4e14),
         ("400TFLOPS", SPEED, 4e14),
+        ("0.7kW", POWER, 700),
         ("0", SIZE, 0),
         (0, TIME, 0),
         (0.0, BANDWIDTH, 0),

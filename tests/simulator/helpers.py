@@ -131,7 +131,7 @@ def small_job(
     parts: dict[str, Any] = {
         "work": Work(groups, 4, 10.0, 0.0, 0.1, EverySteps(2)),
         "durations": Durations(
-            ConstantTime(2.0), 5.0, 3.0, 100.0, RecoveryPrices(stated_s={"shrink": 1.0})
+            ConstantTime(2.0), 5.0, 3.0, RecoveryPrices(stated_s={"shrink": 1.0, "restart": 100.0})
         ),
         "rules": rules,
     }

@@ -33,6 +33,7 @@ OPTIONS = {
         "checkpoint.interval_steps=2",
         "checkpoint.write_s=5",
     ],
+    "standbys": ["recovery.hardware=standby", "recovery.standbys=2", "recovery.standby_s=6"],
     "nothing left": ["model.pipeline=2", "failures.mtbf_s=8", "rejoin.repair_s=120"],
     "hosts": [
         "failures.component=host",

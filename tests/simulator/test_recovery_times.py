@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
@@ -169,6 +170,28 @@ def test_standbys_run_out_and_are_there_again_after_a_repair(tmp_path: Path) -> 
     late = never["restarts"] - 2
     assert late > 3
     assert never["restart_s"] == pytest.approx(never["restarts"] * each_s + late * 600.0)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "changes"),
+    [
+        ("mecefo-7b", {"job.steps": 20_000}),
+        ("spare-sound", {"job.steps": 300, "rejoin.when": "at-checkpoint"}),
+    ],
+)
+def test_any_scheme_may_have_standbys(scenario: str, changes: dict[str, Any]) -> None:
+    """It is done sooner with three than with none, and sooner still with more than ever fail."""
+    asked = load_scenario(scenario, changes | {"rejoin.repair_s": 7200.0})
+    records = [
+        run(asked.with_({"recovery.hardware": "standby", "recovery.standbys": standbys}), 1)
+        for standbys in (0, 3, 50)
+    ]
+    none, few, enough = (record["time_s"] for record in records)
+    assert none > few > enough
+    if scenario == "mecefo-7b":
+        # Four servers, one of which fails every 1,800 s: one of 50 that stand by every 144 s.
+        expected = 50 * enough / (7200.0 + 7200.0)
+        assert records[-1]["standby_failures"] == pytest.approx(expected, rel=0.25)
 
 
 def test_a_host_that_stands_for_a_whole_group_plays_its_fullest_gpu() -> None:

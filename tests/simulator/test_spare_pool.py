@@ -34,6 +34,17 @@ def test_a_restart_brings_everything_back() -> None:
     assert shop.collect([0, 1], 5.0) == (0, 1)
 
 
+def test_what_stands_by_fails_and_is_repaired() -> None:
+    """Two live 30 s and 1,000 s: at 50 s one is under repair until 130 s, and lives 10 s more."""
+    pool = SparePool(2, 100.0, iter([30.0, 1000.0, 10.0, 500.0, 7.0]))
+    assert pool.collect([1, 2], 50.0) == (1,)
+    assert pool.failures == 1
+    # It failed again at 140 s, and is there from 240 s on.
+    assert pool.collect([2], 239.0) == ()
+    assert pool.failures == 2
+    assert pool.collect([2], 240.0) == (2,)
+
+
 @given(
     spares=st.integers(0, 4),
     repair_s=st.floats(0, 50),

@@ -14,9 +14,10 @@ from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
+from faultline.simulator.simgrid_engine.kept_platform import played_on
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.simulator.simgrid_engine.step_time import StepTime
-from faultline.simulator.simgrid_engine.step_timing import KeptTimer, time_steps
+from faultline.simulator.simgrid_engine.step_timing import time_step, time_steps
 from faultline.simulator.workload.layout import Layout, Placement, place_on_platform
 
 SPEED, NVLINK, NIC = 989e12, 450e9, 50e9
@@ -114,9 +115,10 @@ def test_a_timer_that_is_kept_is_asked_again(tmp_path: Path) -> None:
     layout = Layout(2, 2, 8)
     platform, hosts = placed(tmp_path, layout)
     pattern = pattern_of(layout, 2)
-    timer = KeptTimer(platform)
     halves = {f"nic-{gpu:06d}": 0.5 for gpu in range(32)}
-    first, slowed, again = (timer(hosts, pattern, shares) for shares in ({}, halves, {}))
+    first, slowed, again = (
+        played_on(platform, time_step, hosts, pattern, shares) for shares in ({}, halves, {})
+    )
     assert [first] == [again] == time_steps(platform, [(hosts, pattern)])
     assert slowed.data_parallel_s == pytest.approx(2 * first.data_parallel_s, rel=1e-3)
     assert slowed.compute_s == pytest.approx(first.compute_s)
@@ -127,7 +129,7 @@ def test_a_timer_whose_process_is_gone_says_so(tmp_path: Path) -> None:
     platform, hosts = placed(tmp_path, layout)
     platform.write_text(platform.read_text().replace("<link_ctn", "<no_such_tag", 1))
     with pytest.raises(SimulationError, match="SimGrid aborted"):
-        KeptTimer(platform)(hosts, pattern_of(layout, 2), {})
+        played_on(platform, time_step, hosts, pattern_of(layout, 2), {})
 
 
 def test_the_bubble_is_that_of_the_closed_form(tmp_path: Path) -> None:

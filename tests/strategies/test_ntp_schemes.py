@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.single_run import run
 from faultline.strategies.base import Hit, Strategy, WipeOut
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.nonuniform.packing import packed, unpacked, worst_first
 from faultline.strategies.nonuniform.pipeline_time import pipeline_time
 from faultline.strategies.nonuniform.replica_plan import ReplicaRules, Scheme, replica_plans
 from faultline.strategies.nonuniform.throughput import batch_sequences
+from faultline.strategies.ntp import NtpPw
 from faultline.strategies.registry import all_strategies, build_strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -169,3 +172,21 @@ def test_groups_with_new_hardware_come_back_and_nobody_leaves_for_them() -> None
     strategy.on_return([9])
     assert strategy.plan().members == tuple(range(128))
     assert strategy.plan().batch_share == 127 / 128
+
+
+def test_power_is_raised_in_replicas_that_are_hit_and_costs_energy() -> None:
+    """One of 128 replicas draws what keeps it in time; a job's energy has that on top."""
+    pw, plain = (struck(built(scheme), gpu(0, 3)) for scheme in (Scheme.NTP_PW, Scheme.NTP))
+    assert isinstance(pw, NtpPw)
+    (needed,) = {plan.power for plan in pw.plans(32, GPUS // 32)[1:2]}
+    assert needed > 1.0
+    assert pw.plan().power == pytest.approx(1.0 + (needed - 1.0) / 128)
+    assert plain.plan().power == 1.0
+    for scheme in ("ntp", "ntp-pw"):
+        asked = load_scenario("ntp-32k", ["job.steps=20000", f"strategy.name={scheme}"])
+        record = run(asked, 1)
+        rated_j = 700.0 * 3600.0 * record["gpu_hours"]
+        if scheme == "ntp":
+            assert record["energy_j"] == pytest.approx(rated_j)
+        else:
+            assert rated_j < record["energy_j"] < 1.3 * rated_j

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Literal
 
-from faultline.experiments.config.tables.table import SOUND, Table, key, seconds
+from faultline.experiments.config.tables.table import SOUND, Table, count, key, seconds, share
 from faultline.simulator.failures.clocks import ClockRule
 from pydantic import field_validator
 
@@ -67,13 +67,11 @@ class FailuresTable(Table):
         },
         only_with={"failures.model": "independent"},
     )
-    hardware_share: float = key(
+    hardware_share: float = share(
         0.78,
         "Share of failures that are of hardware; the others, of software, leave host "
         "memory as it was.",
         f"{LLAMA3}: 78 % of interruptions",
-        "1",
-        between=(0, 1),
         only_with={"failures.model": "independent"},
     )
     clock: ClockRule = key(
@@ -133,19 +131,17 @@ class FailuresTable(Table):
         choices={"none": "nothing", "repeat": "the same again, from its beginning"},
         only_with={"failures.model": "trace"},
     )
-    gpus_per_host: int | None = key(
+    gpus_per_host: int | None = count(
         None,
         "GPUs of a host, for failures of hosts; unset: the platform's, or 8.",
         "derived: the platform's spec; 8 as in HGX servers where it has no hosts",
-        "1",
-        between=(1, 10**9),
+        10**9,
     )
-    gpus_per_domain: int | None = key(
+    gpus_per_domain: int | None = count(
         None,
         "GPUs of a scale-up domain, for failures of domains; unset: the platform's, or 8.",
         "derived: the platform's spec; 8 as in HGX servers where it has no domains",
-        "1",
-        between=(1, 10**9),
+        10**9,
         only_with={"failures.model": ("mix", "trace")},
     )
     gpus_per_switch: int | None = key(

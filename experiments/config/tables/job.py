@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from faultline.experiments.config.tables.table import Table, key
+from faultline.experiments.config.tables.table import Table, count, key, share
 
 ModelName = Literal[
     "stated",
@@ -25,27 +25,24 @@ _LLAMA = "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783), table 3: 70B"
 class JobTable(Table):
     """``[job]``: what is trained."""
 
-    groups: int = key(
+    groups: int = count(
         8,
         "Data-parallel groups N; each holds one replica.",
         "choice: a small job; state yours",
-        "1",
-        between=(1, 100_000),
+        100_000,
     )
-    gpus: int | None = key(
+    gpus: int | None = count(
         None,
         "GPUs of the whole job; unset: gpus_per_group * groups where that is stated, "
         "else all GPUs of the platform.",
         "derived: all GPUs of the platform",
-        "1",
-        between=(1, 10**9),
+        10**9,
     )
-    gpus_per_group: int | None = key(
+    gpus_per_group: int | None = count(
         None,
         "GPUs of a group; unset: gpus / groups, rounded down.",
         "derived: gpus / groups, rounded down",
-        "1",
-        between=(1, 10**9),
+        10**9,
     )
     steps: int = key(
         100_000,
@@ -92,12 +89,11 @@ class JobTable(Table):
         "s",
         gt=0,
     )
-    give_up_after_restarts: int = key(
+    give_up_after_restarts: int = count(
         1000,
         "Give up after this many restarts without a new checkpoint.",
         "choice: a job that makes no progress has to end",
-        "1",
-        between=(1, 10**9),
+        10**9,
     )
 
     @property
@@ -156,38 +152,27 @@ class ModelTable(Table):
             "custom": "the dimensions below",
         },
     )
-    pipeline: int = key(1, "Pipeline stages pp of a group.", "choice", "1", between=(1, 10_000))
-    tensor: int = key(
+    pipeline: int = count(1, "Pipeline stages pp of a group.", "choice", 10_000)
+    tensor: int = count(
         8,
         "Tensor-parallel ranks tp of a stage: at most the GPUs of a scale-up domain.",
         "choice: an HGX server",
-        "1",
-        between=(1, 10_000),
+        10_000,
     )
-    virtual_stages: int = key(
+    virtual_stages: int = count(
         1,
         "Interleaved parts of the model on each stage.",
         "choice: a plain pipeline",
-        "1",
-        between=(1, 1000),
+        1000,
         only_with=_MODELLED,
     )
-    micro_batch_sequences: int = key(
-        1, "Sequences of a micro-batch.", "choice", "1", between=(1, 10**6)
-    )
-    micro_batches: int = key(
-        8,
-        "Micro-batches that a group takes a step.",
-        "choice",
-        "1",
-        between=(1, 10**6),
-    )
-    context: int = key(
+    micro_batch_sequences: int = count(1, "Sequences of a micro-batch.", "choice", 10**6)
+    micro_batches: int = count(8, "Micro-batches that a group takes a step.", "choice", 10**6)
+    context: int = count(
         1,
         "Ranks that share the tokens of a sequence; a group has so many times the GPUs.",
         "choice",
-        "1",
-        between=(1, 1000),
+        1000,
         only_with=_MODELLED,
     )
     kernels: Literal["flat", "a100", "h100", "gb200"] = key(
@@ -222,28 +207,22 @@ class ModelTable(Table):
         "choice: FlashAttention-2, arXiv 2307.08691",
         only_with=_MODELLED,
     )
-    tensor_overlap: float = key(
+    tensor_overlap: float = share(
         0.0,
         "Share of tensor- and context-parallel messages that hides behind compute.",
         "assumption: none",
-        "1",
-        between=(0, 1),
         only_with=_MODELLED,
     )
-    pipeline_overlap: float = key(
+    pipeline_overlap: float = share(
         0.0,
         "Share of a message between stages that hides behind compute.",
         "assumption: none",
-        "1",
-        between=(0, 1),
         only_with=_MODELLED,
     )
-    gradient_overlap: float = key(
+    gradient_overlap: float = share(
         0.0,
         "Share of gradients and weights between groups that hides behind the last micro-batch.",
         "assumption: none",
-        "1",
-        between=(0, 1),
         only_with=_MODELLED,
     )
     recompute: Literal["none", "selective", "full"] = key(
@@ -263,56 +242,42 @@ class ModelTable(Table):
         "choice",
         only_with=_MODELLED,
     )
-    stages_that_fit: int | None = key(
+    stages_that_fit: int | None = count(
         None,
         "Stages whose state and activations fit into a GPU together; unset: by the GPU's memory "
         "where model.name names a model, else any number.",
         "derived: memory of the platform's GPUs",
-        "1",
-        between=(1, 10_000),
+        10_000,
     )
-    least_stages: int | None = key(
+    least_stages: int | None = count(
         None,
         "Stages of the shortest pipeline that the model fits into; unset: likewise, else 1.",
         "derived: memory of the platform's GPUs",
-        "1",
-        between=(1, 10_000),
+        10_000,
     )
-    least_tensor: int | None = key(
+    least_tensor: int | None = count(
         None,
         "Lowest tensor-parallel degree at which the model fits; unset: likewise, else 1.",
         "derived: memory of the platform's GPUs",
-        "1",
-        between=(1, 10_000),
+        10_000,
     )
-    backward_share: float = key(
+    backward_share: float = share(
         2 / 3,
         "Share of a step's compute that is the backward pass.",
         "choice: twice the FLOP of the forward pass, and nothing but FLOP",
-        "1",
-        between=(0, 1),
     )
-    hidden: int = key(
-        8_192, "Width of the residual stream.", _LLAMA, "1", between=(1, 10**7), only_with=_CUSTOM
+    hidden: int = count(8_192, "Width of the residual stream.", _LLAMA, 10**7, only_with=_CUSTOM)
+    ffn_hidden: int = count(
+        28_672, "Inner width of the feed-forward network.", _LLAMA, 10**8, only_with=_CUSTOM
     )
-    ffn_hidden: int = key(
-        28_672,
-        "Inner width of the feed-forward network.",
-        _LLAMA,
-        "1",
-        between=(1, 10**8),
-        only_with=_CUSTOM,
+    heads: int = count(64, "Attention heads.", _LLAMA, 10**5, only_with=_CUSTOM)
+    key_value_heads: int = count(8, "Heads of keys and values.", _LLAMA, 10**5, only_with=_CUSTOM)
+    layers: int = count(80, "Transformer layers.", _LLAMA, 10**5, only_with=_CUSTOM)
+    sequence_tokens: int = count(
+        8_192, "Tokens of a training sequence.", _LLAMA, 10**8, only_with=_CUSTOM
     )
-    heads: int = key(64, "Attention heads.", _LLAMA, "1", between=(1, 10**5), only_with=_CUSTOM)
-    key_value_heads: int = key(
-        8, "Heads of keys and values.", _LLAMA, "1", between=(1, 10**5), only_with=_CUSTOM
-    )
-    layers: int = key(80, "Transformer layers.", _LLAMA, "1", between=(1, 10**5), only_with=_CUSTOM)
-    sequence_tokens: int = key(
-        8_192, "Tokens of a training sequence.", _LLAMA, "1", between=(1, 10**8), only_with=_CUSTOM
-    )
-    vocabulary: int = key(
-        128_256, "Rows of the embedding table.", _LLAMA, "1", between=(1, 10**8), only_with=_CUSTOM
+    vocabulary: int = count(
+        128_256, "Rows of the embedding table.", _LLAMA, 10**8, only_with=_CUSTOM
     )
     ffn_matrices: int = key(
         3,

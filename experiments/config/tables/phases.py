@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from faultline.experiments.config.tables.table import SOUND, Table, implying, key, seconds
+from faultline.experiments.config.tables.table import SOUND, Table, implying, key, seconds, share
 from faultline.simulator.job import (
     Detection,
     FailedWriter,
@@ -79,12 +79,10 @@ class AllReduceTable(Table):
         1e6,
         only_with={"all_reduce.time": "stated"},
     )
-    failed_fraction: float = key(
+    failed_fraction: float = share(
         1.0,
         "Cost of an all-reduce that lacked a member, as a fraction of its time.",
         f"{SOUND} 0.5",
-        "1",
-        between=(0, 1),
         only_with={"detection.mode": "all-reduce"},
         rule="failed_all_reduce_fraction",
     )

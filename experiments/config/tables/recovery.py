@@ -120,7 +120,9 @@ class RecoveryTable(Table):
     )
     standbys: int | None = key(
         None,
-        "Machines that stand by for restarts; each is there again after rejoin.repair_s.",
+        "Machines that stand by: for restarts, and for every failure where groups come back at "
+        "checkpoints or what is broken is worked around. Each is there again after "
+        "rejoin.repair_s; they fail as often as machines of the job do.",
         f"{_PRICE}{BYTEROBUST}: 2, 2, 3, 4 for jobs of 128, 256, 512, 1,024",
         "1",
         between=(0, 100_000),

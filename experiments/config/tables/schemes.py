@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from faultline.experiments.config.tables.table import RegisteredTable, key, seconds, with_registered
+from faultline.experiments.config.tables.table import (
+    RegisteredTable,
+    count,
+    key,
+    seconds,
+    with_registered,
+)
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies
 
@@ -19,12 +25,11 @@ class _StrategyTable(RegisteredTable):
     """``[strategy]``: the scheme, and a table of named choices for each scheme that has any."""
 
     name: str = "checkpoint"
-    redundancy: int | None = key(
+    redundancy: int | None = count(
         None,
         "Redundancy r; unset: the best by the scheme's closed form.",
         "derived: least normalised time to train J(r), Lee et al. 2026 (SPARe)",
-        "1",
-        between=(1, 100_000),
+        100_000,
     )
 
 

@@ -94,6 +94,16 @@ def seconds(
     return key(default, meaning, source, "s", **documentation)
 
 
+def count(default: int | None, meaning: str, source: str, most: float, **documentation: Any) -> Any:
+    """Return a key that holds a whole number from 1 to so many; see `key`."""
+    return key(default, meaning, source, "1", between=(1, most), **documentation)
+
+
+def share(default: float | None, meaning: str, source: str, **documentation: Any) -> Any:
+    """Return a key that holds a share from 0 to 1; see `key`."""
+    return key(default, meaning, source, "1", between=(0, 1), **documentation)
+
+
 def documentation_of(field: FieldInfo) -> FieldDocumentation:
     """Return what a field says of itself; empty where it says nothing."""
     stated = field.json_schema_extra

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pandas as pd
-from faultline.experiments.figures.style import PUBLISHED, graded_looks, legend_below
+from faultline.experiments.figures.style import (
+    PUBLISHED,
+    draw_means,
+    graded_looks,
+    legend_below,
+    mark,
+)
 from faultline.experiments.studies.gemini.setting import (
     PUBLISHED_RECOVERY,
     SCHEMES,
@@ -14,7 +20,6 @@ from faultline.experiments.studies.gemini.tables import LOST_MACHINES
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
@@ -57,10 +62,10 @@ def draw_recovery(table: pd.DataFrame) -> Figure:
     axes[0].set_ylim(0, 1.02)
     axes[0].set_ylabel("recovery from memory")
     handles = [
-        Line2D([], [], color=_GREY, label="exact"),
-        Line2D([], [], color=_GREY, ls=":", lw=1.2, label="GEMINI's lower bound"),
-        Line2D([], [], color=_GREY, marker="o", ls="none", label="random sets"),
-        Line2D([], [], **PUBLISHED, label="published, 16 machines"),
+        mark("exact", _GREY),
+        mark("GEMINI's lower bound", _GREY, ls=":", lw=1.2),
+        mark("random sets", _GREY, marker="o", ls="none"),
+        mark("published, 16 machines", **PUBLISHED),
     ]
     legend_below(figure, handles)
     return figure
@@ -92,13 +97,13 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     by_share.yaxis.set_major_formatter(PercentFormatter(1))
     by_share.set_ylabel("all state still in memory")
     handles = [
-        Line2D([], [], color=colour, marker=marker, label=SCHEMES[name].label)
+        mark(SCHEMES[name].label, colour, marker=marker)
         for name, (colour, marker) in _LOOKS.items()
     ]
     handles += [
-        Line2D([], [], color=_GREY, label="groups across domains"),
-        Line2D([], [], color=_GREY, ls="--", label="groups of neighbours"),
-        Line2D([], [], color=_GREY, marker="o", ls="none", label="failures drawn, 95%"),
+        mark("groups across domains", _GREY),
+        mark("groups of neighbours", _GREY, ls="--"),
+        mark("failures drawn, 95%", _GREY, marker="o", ls="none"),
     ]
     legend_below(figure, handles)
     return figure
@@ -110,7 +115,6 @@ def _draw_curves(axis: Axes, exact: pd.DataFrame, drawn: pd.DataFrame, column: s
         axis.plot(line[column], line.exact, color=_LOOKS[scheme][0], linestyle=dashes)
     for (scheme, _), marks in drawn.groupby(["scheme", "placement"]):
         colour, marker = _LOOKS[scheme]
-        axis.errorbar(
-            marks[column], marks.drawn, yerr=[marks.drawn - marks.low, marks.high - marks.drawn],
-            fmt=marker, color=colour, markersize=4, linewidth=1.0, clip_on=False,
-        )  # fmt: skip
+        means = marks.rename(columns={"drawn": "mean"})
+        look = {"fmt": marker, "color": colour, "markersize": 4, "linewidth": 1.0}
+        draw_means(axis, marks[column], means, **look, clip_on=False)

@@ -63,12 +63,7 @@ def memory_losing_mix(mix: str, domain_share: float) -> CauseMix:
     The shipped mixes know no failures of scale-up domains. Here a share of each cause's failures
     strikes the whole domain instead; the number of failures stays the same.
 
-    Parameters
-    ----------
-    mix : str
-        Name of a shipped mix.
-    domain_share : float
-        Share of failures that take a domain with all its hosts, 0 to 1.
+    The share goes from 0 to 1.
     """
     causes = []
     for cause in load_mix(mix).causes():
@@ -152,9 +147,6 @@ class CheckpointCosts:
     def on_storage_s(self, interval_s: float | None = None) -> float:
         """Return the time that a failure wastes with checkpoints on storage, in seconds.
 
-        Parameters
-        ----------
-        interval_s : float or None
-            Time between two; one after the other if None.
+        One follows the other where no interval is given.
         """
         return wasted_time_s(self.storage_s, interval_s or self.storage_s, self.storage_s)

@@ -137,15 +137,7 @@ def _distinct(rng: np.random.Generator, sets: int, things: int, chosen: int) -> 
 class DrawnLosses:
     """Hosts that lost their memory, by time, over one long course of failures of a mix.
 
-    Parameters
-    ----------
-    mix : CauseMix
-        Where the failures come from. They are memoryless, so that windows cut out of one course
-        do not depend on each other.
-    hours : int
-        How long the course is.
-    seed : int
-        Seed of the failures.
+    They are memoryless, so that windows cut out of one course do not depend on each other.
     """
 
     def __init__(self, mix: CauseMix, hours: int, seed: int) -> None:
@@ -293,16 +285,7 @@ def survival(
 ) -> float:
     """Return the probability that memory holds all state after a window, in closed form.
 
-    Parameters
-    ----------
-    scheme : str
-        Key of `SCHEMES`.
-    placement : {"across-domains", "neighbours"}
-        Which hosts share a group.
-    rates_per_s : tuple of float
-        Failures a second of a host and of a domain.
-    window_h : float
-        Hours in which nothing is rebuilt.
+    The rates are those of a host and of a domain; nothing is rebuilt in the window.
     """
     groups = SCHEMES[scheme].groups(HOSTS, placement)
     return 1.0 - loss_in_window(

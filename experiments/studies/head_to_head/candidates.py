@@ -64,10 +64,7 @@ class Candidate:
 def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
     """Return the candidates in the order of the registry.
 
-    Parameters
-    ----------
-    names : sequence of str, optional
-        Schemes, or candidates such as ``spare/reft``; all by default.
+    Names are schemes, or candidates such as ``spare/reft``; all by default.
 
     Raises
     ------
@@ -102,10 +99,7 @@ def held_bytes(stages: float) -> float:
     counts no FLOP for more. Activations are those of one stage: a pipeline of fewer, longer stages
     has as many micro-batches fewer in flight.
 
-    Parameters
-    ----------
-    stages : float
-        Stages of the job's pipeline whose state it holds; 1 where nothing has failed.
+    It is one stage where nothing has failed.
     """
     whole = _stage()
     return stages * (whole.parameters + whole.gradients + whole.optimizer) + whole.activations

@@ -115,14 +115,7 @@ class Inheritance:
 class EnteredTraining(Training):
     """A training that finds its scheme as the past has left it.
 
-    Parameters
-    ----------
-    job : Job
-        The job.
-    strategy : Strategy
-        The scheme at its start.
-    past : sequence of Failure
-        Failures before the start, at negative times.
+    The past are failures before the start, at negative times.
     """
 
     def __init__(self, job: Job, strategy: Strategy, past: Sequence[Failure]) -> None:
@@ -142,7 +135,9 @@ class EnteredTraining(Training):
         waited_s = self.progress.now_s
         members = set(self.strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
-        started = yield Restart(self.work.groups, absent, self._asks)
+        started = yield Restart(
+            self.work.groups, absent, self._asks, recovery=self.strategy.restart_recovery()
+        )
         self._hits.note(started.struck)
         # To wait for repairs is part of the training, to start up is not.
         self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
@@ -172,17 +167,9 @@ def lived_through(
     A scheme that restarts with what is left is in the state after a restart. Others go through
     their failures one by one; a restart that finds new hardware ends what was broken before.
 
-    Parameters
-    ----------
-    strategy : Strategy
-        The scheme at its start.
-    past : sequence of Failure
-        Failures before the start, at negative times.
-    layout : JobLayout
-        Which GPUs are in which group.
-    replaces_s : float, optional
-        Seconds until a group that was dropped is back on a spare; by default it waits for a
-        restart. That it comes at the end of a step only is left out.
+    The past is that of `EnteredTraining`. A group that was dropped is back on a spare after
+    `replaces_s`; by default it waits for a restart. That it comes at the end of a step only is left
+    out.
     """
     if not strategy.restart_replaces:
         broken = [_damage(one, layout) for one in still_broken(past)]

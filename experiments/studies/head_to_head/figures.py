@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.style import legend_below, write_notes
+from faultline.experiments.figures.style import legend_below, mark, pale, write_notes
 from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
 from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
 from faultline.experiments.studies.head_to_head.setting import SETTINGS
 from matplotlib import patheffects
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_hex, to_rgb
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -148,12 +148,10 @@ def draw_settings(table: pd.DataFrame) -> Figure:
         _dots(panel, ranked[np.isfinite(ranked["ratio"])])
         panel.set_title(f"{setting}: a failure every {_time(mtbf_s)}")
     panels[1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
-    marks = (("o", "#444444", "time to train"), ("D", "white", "GPU-hours, spares included"))
+    of_all = {"color": "#444444", "linestyle": "none"}
     handles = [
-        Line2D(
-            [], [], linestyle="none", marker=mark, markerfacecolor=fill, color="#444444", label=text
-        )
-        for mark, fill, text in marks
+        mark("time to train", marker="o", **of_all),
+        mark("GPU-hours, spares included", marker="D", markerfacecolor="white", **of_all),
     ]
     legend_below(figure, handles, 2)
     write_notes(figure, [_APPROXIMATE])
@@ -234,8 +232,8 @@ def draw_phase(axes: Axes, region: Region, axis: Axis2D) -> None:
     axes.set_ylim(y_edges[0], y_edges[-1])
     _ticks(axes, axis)
     _name_regions(axes, region, _taken(region, axis))
-    for mark in axis.landmarks:
-        _landmark(axes, mark)
+    for landmark in axis.landmarks:
+        _landmark(axes, landmark)
 
 
 def draw_levels(axes: Axes, region: Region, levels: Sequence[float]) -> None:
@@ -256,23 +254,18 @@ def draw_levels(axes: Axes, region: Region, levels: Sequence[float]) -> None:
 def legend_handles() -> list[Patch | Line2D]:
     """Return what explains the map; the regions are named on it."""
     return [
-        Patch(facecolor=_mixed("#0072B2", _SOLID), label="surely the best"),
-        Patch(facecolor=_mixed("#0072B2", _PALE), label="the next is within the seeds' noise"),
-        Line2D([], [], color="#222222", linestyle=":", linewidth=1.0, label="the best's ratio"),
+        Patch(facecolor=pale("#0072B2", _SOLID), label="surely the best"),
+        Patch(facecolor=pale("#0072B2", _PALE), label="the next is within the seeds' noise"),
+        mark("the best's ratio", "#222222", linestyle=":", linewidth=1.0),
     ]
 
 
 def _cell_colours(region: Region) -> tuple[list[str], NDArray[np.int_]]:
     colours = ["#FFFFFF"]
     for scheme in region.schemes:
-        colours += [_mixed(colour_of(scheme), _PALE), _mixed(colour_of(scheme), _SOLID)]
+        colours += [pale(colour_of(scheme), _PALE), pale(colour_of(scheme), _SOLID)]
     numbers = np.where(region.place < 0, 0, 1 + 2 * region.place + region.sure)
     return colours, numbers
-
-
-def _mixed(colour: str, share: float) -> str:
-    red, green, blue = (1.0 - share * (1.0 - part) for part in to_rgb(colour))
-    return to_hex((red, green, blue))
 
 
 def _edges(centres: NDArray[np.float64], log: bool) -> NDArray[np.float64]:
@@ -303,9 +296,9 @@ def _taken(region: Region, axis: Axis2D) -> NDArray[np.bool_]:
     """Return the cells where landmarks and their texts are."""
     taken = np.zeros(region.place.shape, dtype=bool)
     columns, rows = len(region.xs), len(region.ys)
-    for mark in axis.landmarks:
-        column = int(np.abs(np.log(region.xs) - np.log(mark.x)).argmin())
-        distances = region.ys - mark.y if not axis.log_y else np.log(region.ys / mark.y)
+    for landmark in axis.landmarks:
+        column = int(np.abs(np.log(region.xs) - np.log(landmark.x)).argmin())
+        distances = region.ys - landmark.y if not axis.log_y else np.log(region.ys / landmark.y)
         row = int(np.abs(distances).argmin())
         low, last = row - max(1, round(0.08 * rows)), column + round(0.25 * columns)
         taken[max(0, low) : row + 1, column : last + 1] = True
@@ -341,14 +334,14 @@ def _off_centre(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     return np.asarray(apart, dtype=float)
 
 
-def _landmark(axes: Axes, mark: Landmark) -> None:
+def _landmark(axes: Axes, landmark: Landmark) -> None:
     axes.plot(
-        mark.x, mark.y, marker="*", markersize=13, color="#111111", markeredgecolor="white",
+        landmark.x, landmark.y, marker="*", markersize=13, color="#111111", markeredgecolor="white",
         markeredgewidth=1.0, zorder=7,
     )  # fmt: skip
     axes.annotate(
-        mark.text, (mark.x, mark.y), xytext=(8, -3), textcoords="offset points", ha="left",
-        va="top", fontsize=8, path_effects=_HALO, zorder=7,
+        landmark.text, (landmark.x, landmark.y), xytext=(8, -3), textcoords="offset points",
+        ha="left", va="top", fontsize=8, path_effects=_HALO, zorder=7,
     )  # fmt: skip
 
 

@@ -106,13 +106,6 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
     state that is saved after the failure; and where it does not hold: for a job of fewer than
     `LEAST_LIVES` lives, or of lives that keep fewer than `LEAST_KEPT` checkpoints
     (`Prediction.holds_for`).
-
-    Parameters
-    ----------
-    question : ResolvedJob
-        The job.
-    mtbf_s : float
-        Mean time between its failures as the cell states it, in seconds.
     """
     strategy, protected = question.strategy(), question.protected
     if strategy.tracks_components or not isinstance(strategy, Predictable):
@@ -219,7 +212,7 @@ class _Field:
             self._pasts[seed] = self._process.past(seed)
         strategy, job = entry.question.strategy(), entry.question.job(seed)
         # The clock starts with the start-up of what is left.
-        limit_s = entry.question.durations.restart_s + limit * self._ideal_s
+        limit_s = entry.question.restart_s + limit * self._ideal_s
         job = replace(job, work=replace(job.work, time_limit_s=limit_s))
         progress, begun_s = play_entered(job, strategy, self._pasts[seed])
         return self._row(entry, strategy, seed, progress, begun_s)
@@ -277,12 +270,7 @@ def named_for_what_they_are(candidates: Sequence[Candidate], rows: Mapping[str, 
 
     A combination whose every run takes as long as its control's owes nothing to the other scheme.
 
-    Parameters
-    ----------
-    candidates : sequence of Candidate
-        Who took part.
-    rows : mapping of str to list of dict
-        Their runs by name; ``scheme`` is changed in place.
+    Runs come by name; their ``scheme`` is changed in place.
     """
     for control in candidates:
         if not control.is_control:
@@ -363,14 +351,7 @@ def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 def winners(table: pd.DataFrame, plane: str, name: str) -> pd.DataFrame:
     """Return the winners of a plane's cells, a row a cell.
 
-    Parameters
-    ----------
-    table : DataFrame
-        What `candidate_table` returned.
-    plane : str
-        The plane.
-    name : {"time", "gpu_hours"}
-        What is won by.
+    By ``time`` or by ``gpu_hours``, of what `candidate_table` returned.
     """
     return table[(table["plane"] == plane) & table[f"best_{name}"]]
 

@@ -12,12 +12,12 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.protected import protect
-from faultline.experiments.job.resolved_job import durations_of, recovery_prices, restart_time_s
+from faultline.experiments.job.resolved_job import durations_of, recovery_prices
 from faultline.experiments.studies.head_to_head.candidates import Candidate
 from faultline.experiments.studies.head_to_head.failures import Process
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
-from faultline.strategies.recovery import RecoveryKind
+from faultline.strategies.recovery import RESTART, RecoveryKind
 from faultline.strategies.registry import strategy_class
 
 PlaneName = Literal["restart", "domains", "settings", "stalls", "layers"]
@@ -94,17 +94,13 @@ class Ground:
     def durations_in(self, cell: Cell, scenario: Scenario) -> Durations:
         """Return the times of a cell's phases.
 
-        Parameters
-        ----------
-        cell : Cell
-            The circumstances.
-        scenario : Scenario
-            A candidate's in that cell: recoveries cost by its GPUs.
+        Recoveries cost by the GPUs of the candidate's scenario.
         """
         prices = recovery_prices(scenario)
         if cell.stall_s is not None:
-            prices = replace(prices, stated_s=dict.fromkeys(get_args(RecoveryKind), cell.stall_s))
-        return replace(self.durations, restart_s=cell.restart_s, recovery=prices)
+            stated_s = dict.fromkeys(get_args(RecoveryKind), cell.stall_s)
+            prices = replace(prices, stated_s=stated_s | {"restart": cell.restart_s})
+        return replace(self.durations, recovery=prices)
 
     def steps_in(self, cell: Cell) -> int:
         """Return how many steps are played: for about 120 failures, from 120 to 5,000."""
@@ -166,7 +162,7 @@ def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Sc
 def modelled_restart_s(gpus: int) -> float:
     """Return a restart's time by the number of GPUs, by its phases, in seconds."""
     scenario = load_scenario(SCENARIO, [f"job.gpus={gpus}"])
-    return restart_time_s(scenario)
+    return recovery_prices(scenario).duration_s(RESTART, scenario.job.groups)
 
 
 _MTBF_S = (60.0, 86_400.0)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import LineLook, look_of, title_of
-from faultline.experiments.figures.style import PUBLISHED, legend_below
+from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.mecefo.numerics.training import SHOWN_RANK, error_table
 from faultline.experiments.studies.mecefo.runs import Course
@@ -39,8 +39,8 @@ def draw_drops(rows: Sequence[Row]) -> Figure:
         for system in SYSTEMS
     ]
     handles += [
-        Line2D([], [], **PUBLISHED, label="published"),
-        Line2D([], [], color="black", lw=1.0, label="95 % interval over seeds"),
+        mark("published", **PUBLISHED),
+        mark("95 % interval over seeds", "black", lw=1.0),
     ]
     legend_below(figure, handles, 5)
     return figure

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import looks_of_schemes, title_of
-from faultline.experiments.figures.style import CAUSE_LOOKS, PUBLISHED, draw_band, legend_below
+from faultline.experiments.figures.style import (
+    CAUSE_LOOKS,
+    PUBLISHED,
+    draw_band,
+    legend_below,
+    mark,
+    stack_bars,
+)
 from faultline.experiments.studies.ntp import published
 from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY, variant_name
 from faultline.experiments.studies.ntp.setting import GPUS
@@ -17,7 +24,6 @@ from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
@@ -65,9 +71,9 @@ def draw_availability(table: pd.DataFrame) -> Figure:
     axis.set_ylabel("domains without a failed GPU")
     axis.set_title("Availability of whole scale-up domains, 32,768 GPUs")
     handles = [
-        Line2D([], [], color="#555555", label="formula"),
-        Line2D([], [], color="#555555", marker="o", ls="none", ms=4, label="random sets"),
-        Line2D([], [], **PUBLISHED, label="published, 64 GPUs"),
+        mark("formula"),
+        mark("random sets", marker="o", ls="none", ms=4),
+        mark("published, 64 GPUs", **PUBLISHED),
     ]
     axis.legend(handles=handles, loc="lower left")
     return figure
@@ -102,7 +108,7 @@ def draw_losses(table: pd.DataFrame) -> Figure:
     whole.set_ylabel("throughput lost")
     whole.set_title("Hit domains packed into few replicas, or not")
     near.set_title("Packed (bands: 5th to 95th percentile)")
-    entry = Line2D([], [], **{**PUBLISHED, "marker": "v"}, label="published: at most")
+    entry = mark("published: at most", **{**PUBLISHED, "marker": "v"})
     figure.legend(
         handles=[*whole.get_legend_handles_labels()[0], entry], loc="outside lower center", ncols=4
     )
@@ -162,12 +168,9 @@ def draw_spares(table: pd.DataFrame) -> Figure:
     axis.set_ylim(0, 100)
     axis.set_ylabel("spare domains of 32 GPUs")
     axis.set_title("Spares that keep the batch through 15 days, in whole replicas")
-    handles = [
-        Line2D([], [], color=look.colour, linewidth=6, label=f"{look.label}, mean")
-        for look in _LOOKS.values()
-    ]
-    handles.append(Line2D([], [], color="black", label="5th to 95th percentile"))
-    handles.append(Line2D([], [], **PUBLISHED, label="published"))
+    handles = [mark(f"{look.label}, mean", look.colour, linewidth=6) for look in _LOOKS.values()]
+    handles.append(mark("5th to 95th percentile", "black"))
+    handles.append(mark("published", **PUBLISHED))
     axis.legend(handles=handles, loc="upper left")
     return figure
 
@@ -205,14 +208,9 @@ def draw_loop(table: pd.DataFrame) -> Figure:
     means = shares.groupby(table.variant, sort=False).mean()
     goodput = table.groupby("variant", sort=False).goodput.mean()
     figure, axis = plt.subplots(figsize=(9.0, 4.4))
-    left = pd.Series(0.0, index=means.index)
-    for cause in _SHOWN:
-        look = CAUSE_LOOKS[cause]
-        axis.barh(
-            range(len(means)), means[cause], left=left, color=look.colour, hatch=look.hatch,
-            edgecolor="white", linewidth=0.5, label=MEANINGS[cause],
-        )  # fmt: skip
-        left += means[cause]
+    named = means.rename(columns=MEANINGS)
+    stack_bars(axis, range(len(means)), named, (CAUSE_LOOKS[cause] for cause in _SHOWN))
+    left = means.sum(axis=1)
     for place, variant in enumerate(means.index):
         axis.text(
             left[variant] + 0.004, place, f"goodput {goodput[variant]:.1%}", va="center", fontsize=9
@@ -255,7 +253,7 @@ def draw_within(table: pd.DataFrame) -> Figure:
             )
             for place, stall_s in enumerate(stalls)
         ),
-        Line2D([], [], **_CONTROL, label="NTP without a restart: the same with r = 1"),
+        mark("NTP without a restart: the same with r = 1", **_CONTROL),
     ]
     legend_below(figure, handles, 3)
     figure.suptitle("600,000 GPUs, a single GPU fails every 300 s, repair in 4 days")

@@ -45,16 +45,7 @@ def random_counts(
 ) -> NDArray[np.int16]:
     """Draw sets of failures, uniform over the cluster, and count failed GPUs by domain.
 
-    Parameters
-    ----------
-    rng : Generator
-        Random stream.
-    sets, failures : int
-        How many sets, and failures in each.
-    domains, domain_gpus : int
-        Scale-up domains, and their GPUs.
-    blast_radius : int
-        GPUs that a failure takes: neighbours in one domain, no GPU twice.
+    A failure takes a blast radius of GPUs: neighbours in one domain, no GPU twice.
 
     Returns
     -------
@@ -89,16 +80,7 @@ def lost_shares(
 ) -> NDArray[np.float64]:
     """Return the share of throughput lost in each state.
 
-    Parameters
-    ----------
-    failed : array of int, shape (states, domains)
-        Failed GPUs of each domain.
-    job : StudyJob
-        The job.
-    scheme : Scheme
-        What becomes of replicas with failed GPUs.
-    packing : bool
-        Whether hit domains are packed into the fewest replicas.
+    The states are rows of failed GPUs by domain; packing puts hit domains into the fewest replicas.
     """
     if packing:
         worst = packed(worst_first(failed), job.domains, job.domains // job.replicas)

@@ -256,14 +256,8 @@ def failing_spares_table(repair: str, seeds: Sequence[int], count: int) -> pd.Da
 def spares_needed(counts: Counts, job: StudyJob, scheme: Scheme) -> int:
     """Return the fewest spare domains, in whole replicas, with which every state keeps the batch.
 
-    Parameters
-    ----------
-    counts : array of int, shape (states, domains and spares)
-        Failed GPUs of each domain; spares come last, and only as many as there are take part.
-    job : StudyJob
-        The job.
-    scheme : Scheme
-        What becomes of replicas with failed GPUs.
+    States are rows of failed GPUs by domain; spares come last, and only as many as there are take
+    part.
 
     Raises
     ------

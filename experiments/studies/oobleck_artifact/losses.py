@@ -74,18 +74,8 @@ def play(
 ) -> Booked:
     """Play a run.
 
-    Parameters
-    ----------
-    system : {"oobleck", "varuna", "bamboo"}
-        Who trains.
-    costs : ArtifactCosts
-        What a loss costs.
-    steps_s : sequence of float
-        Seconds of a step with the nodes of each interval.
-    interval_s : float
-        Seconds from one loss to the next.
-    takes_back : bool
-        Whether Varuna goes back to its last checkpoint; the artifact has a switch for it.
+    There is a time of a step for the nodes of each interval. Whether Varuna goes back to its last
+    checkpoint is a switch of the artifact.
     """
     rules = {"oobleck": _Oobleck, "varuna": _Varuna, "bamboo": _Bamboo}[system]
     run = rules(costs)

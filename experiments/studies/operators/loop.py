@@ -46,16 +46,7 @@ def scattered(
 ) -> list[Incident]:
     """Return the incidents of a run at random moments at which it is up.
 
-    Parameters
-    ----------
-    kinds : sequence of IncidentKind
-        What happened how often.
-    span_s : float
-        Length of the run, in seconds.
-    restart_s : float
-        The run's own restart, in seconds.
-    rng : numpy.random.Generator
-        Where chance comes from.
+    The restart is the run's own; kinds say what happened how often.
     """
     causes = rng.permutation([kind.cause for kind in kinds for _ in range(kind.count)])
     by_cause = {kind.cause: kind for kind in kinds}

@@ -174,16 +174,7 @@ def play_stress(
 ) -> StressRun:
     """Play until there is nothing left to kill, or so many steps.
 
-    Parameters
-    ----------
-    rules : QuorumRules
-        How the groups agree.
-    kills_s : iterable of float
-        When a group is killed, ascending, in seconds.
-    rng : numpy.random.Generator
-        Decides which.
-    most_steps : int
-        Steps after which it ends.
+    Kills are ascending times; chance decides who.
     """
     return _Play(rules, iter(kills_s), rng).run(most_steps)
 
@@ -196,16 +187,8 @@ def gain_of_rare_averaging(
     Groups ask for a quorum only when they average: one that is killed loses its round, and one that
     is killed while they average takes the round of all with it.
 
-    Parameters
-    ----------
-    rules : QuorumRules
-        How the groups agree.
-    gap_s : float
-        Mean time between kills, in seconds.
-    steps : int
-        Steps of a round.
-    each_step : StressRun
-        What comes of averaging at each step under the same kills.
+    What comes of averaging at each step is under the same kills, which are `gap_s` apart on
+    average.
     """
     inner_s = rules.step_s - rules.averaging_s
     round_s = steps * inner_s + rules.averaging_s

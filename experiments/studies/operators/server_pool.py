@@ -167,13 +167,5 @@ class _Play:
 
 
 def play_pool(pool: Pool, rng: np.random.Generator) -> PoolRun:
-    """Play a job to its end.
-
-    Parameters
-    ----------
-    pool : Pool
-        The job and its servers.
-    rng : numpy.random.Generator
-        Where chance comes from.
-    """
+    """Play a job to its end."""
     return _Play(pool, rng).run()

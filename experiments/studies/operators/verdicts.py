@@ -60,12 +60,7 @@ class Judgement:
 def verdicts(outputs: tuple[Output, ...], samples: pd.DataFrame) -> Iterator[Judgement]:
     """Yield a verdict an output and scheme that has simulated it.
 
-    Parameters
-    ----------
-    outputs : tuple of Output
-        What is published.
-    samples : DataFrame
-        What was simulated, with the columns of `loop.SAMPLE`.
+    Samples have the columns of `loop.SAMPLE`.
     """
     by_output = dict(list(samples.groupby(["setting", "quantity"], sort=False)))
     for output in outputs:

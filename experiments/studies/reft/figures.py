@@ -9,6 +9,7 @@ from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import (
     PUBLISHED,
     draw_band,
+    draw_means,
     graded_looks,
     ticks_at,
     write_notes,
@@ -93,10 +94,7 @@ def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
     # What masks failures: the checkpoints beneath are what is compared.
     label = "no masking" if scheme == "checkpoint" else title_of(scheme)
     mean = line["mean"]
-    axis.errorbar(
-        range(len(line)), mean, yerr=[mean - line["low"], line["high"] - mean], fmt=look.marker,
-        color=look.colour, label=label,
-    )  # fmt: skip
+    draw_means(axis, range(len(line)), line, fmt=look.marker, color=look.colour, label=label)
     axis.plot(range(len(line)), mean, color=look.colour, lw=0.9, alpha=0.6)
     for place, value in enumerate(mean):
         axis.annotate(
@@ -147,11 +145,8 @@ def draw_stalls(table: pd.DataFrame) -> Figure:
         curve = [of_treatment(treatment, stall_s) for stall_s in stalls_s]
         axis.plot(stalls_s / 60, curve, color=colour, ls=dashes, label=label)
         mine = mean_over_seeds(table[table.treatment == treatment], ["stall_s"], "effective_time")
-        axis.errorbar(
-            mine.stall_s / 60, mine["mean"],
-            yerr=[mine["mean"] - mine["low"], mine["high"] - mine["mean"]], fmt=marker,
-            color=colour, label=f"simulated, {treatment}",
-        )  # fmt: skip
+        look = {"fmt": marker, "color": colour, "label": f"simulated, {treatment}"}
+        draw_means(axis, mine.stall_s / 60, mine, **look)
     axis.plot(
         stalls_s / 60, [one_after_the_other(stall_s) for stall_s in stalls_s], color=_GREEN, ls=":",
         label="each failure waits for a stall of its own",

@@ -44,9 +44,6 @@ ITERATIONS_S: dict[str, tuple[float, dict[Mode, float]]] = {
 SNAPSHOT_BYTES = 11_471 * 2**20
 """State of a rank whose snapshots were timed."""
 
-SNAPSHOTS_S: dict[Mode, float] = dict(zip(MODES, (14.3, 3.58, 0.98, 0.46), strict=True))
-"""Seconds of a snapshot of `SNAPSHOT_BYTES` a rank."""
-
 SHARDED_SNAPSHOTS_S = {1: 0.46, 2: 0.51, 4: 0.354}
 """Seconds of a hidden snapshot by the size of the sharding group."""
 

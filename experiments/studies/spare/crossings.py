@@ -24,12 +24,7 @@ FloatArray = NDArray[np.float64]
 def crossings(best: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
     """Return where the lead changes between two schemes, each at its best.
 
-    Parameters
-    ----------
-    best : DataFrame
-        A row a run (`rates.best_runs`).
-    curves : DataFrame
-        A row a setting and scheme (of `rates.sweep`), with the closed forms.
+    `best` has a row a run (`rates.best_runs`), `curves` a row a setting and scheme (`rates.sweep`).
 
     Returns
     -------

@@ -10,7 +10,9 @@ import seaborn as sns
 from faultline.experiments.figures.palette import looks_of_schemes
 from faultline.experiments.figures.style import (
     PUBLISHED,
+    draw_means,
     legend_below,
+    mark,
     ticks_at,
     write_title,
 )
@@ -115,12 +117,11 @@ def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> Non
 
 def _legend_entries(with_published: bool) -> list[Line2D]:
     entries = [
-        Line2D([], [], color=look.colour, marker=look.marker,
-               label=f"{look.label} (band: all seeds)")
+        mark(f"{look.label} (band: all seeds)", look.colour, marker=look.marker)
         for look in map(_LOOKS.__getitem__, SCHEMES)
     ]  # fmt: skip
     if with_published:
-        entries.append(Line2D([], [], label="published (Lee et al. 2026)", **PUBLISHED))
+        entries.append(mark("published (Lee et al. 2026)", **PUBLISHED))
     return entries
 
 
@@ -177,10 +178,7 @@ def rate_figures(curves: pd.DataFrame, crossings: pd.DataFrame) -> dict[str, Dra
 def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
     """Draw who trains soonest at which failure rate: one job, sound rules, Weibull failures.
 
-    Parameters
-    ----------
-    curves, crossings : DataFrame
-        As `rates.sweep` and `crossings.crossings` return them.
+    As `rates.sweep` and `crossings.crossings` return them.
     """
     mine = _part(curves, "spare-sound", "weibull", 200)
     changes = _part(crossings, "spare-sound", "weibull", 200)
@@ -237,10 +235,7 @@ def draw_all(
     axes[1][0].yaxis.set_major_formatter(PercentFormatter(1.0))
     with_published = bool(curves[curves.rules == rules].published_ratio.notna().any())
     with_published &= distribution == "weibull"
-    names = [
-        Line2D([], [], color=_LOOKS[s].colour, marker=_LOOKS[s].marker, ls="", label=NAMES[s])
-        for s in NAMES
-    ]
+    names = [mark(NAMES[s], _LOOKS[s].colour, marker=_LOOKS[s].marker, ls="") for s in NAMES]
     keys = [*names, *_keys(with_published, crossings=True)]
     legend_below(figure, keys)
     failures = "Weibull (shape 0.78)" if distribution == "weibull" else distribution
@@ -263,9 +258,8 @@ def _draw_ratios(axis: Axes, mine: pd.DataFrame) -> None:
         rows = mine[mine.strategy == scheme]
         colour, marker = _LOOKS[scheme].colour, _LOOKS[scheme].marker
         axis.plot(rows.mtbf_s, rows.closed_form_ratio, color=colour, linewidth=1.6, alpha=0.75)
-        axis.errorbar(
-            rows.mtbf_s, rows.time_to_train_ratio,
-            yerr=[rows.time_to_train_ratio - rows.low, rows.high - rows.time_to_train_ratio],
+        draw_means(
+            axis, rows.mtbf_s, rows.rename(columns={"time_to_train_ratio": "mean"}),
             linestyle=":", linewidth=0.9, marker=marker, color=colour, markersize=6, elinewidth=1,
         )  # fmt: skip
         for rate in rows.mtbf_s[rows.time_to_train_ratio.isna() | (rows.low > _TOP)]:
@@ -337,13 +331,12 @@ def _label_rates(axis: Axes) -> None:
 def _keys(published: bool, crossings: bool = False) -> list[Line2D]:
     grey = "#444444"
     keys = [
-        Line2D([], [], color=grey, marker="o", linestyle="", label="simulated, with 95 % interval"),
-        Line2D([], [], color=grey, label="closed form"),
-        Line2D([], [], color=grey, marker="^", markersize=7, linestyle="",
-               label="more, or not done in a year"),
+        mark("simulated, with 95 % interval", grey, marker="o", linestyle=""),
+        mark("closed form", grey),
+        mark("more, or not done in a year", grey, marker="^", markersize=7, linestyle=""),
     ]  # fmt: skip
     if crossings:
-        keys.append(Line2D([], [], color="#aaaaaa", linewidth=6, label="one overtakes another"))
+        keys.append(mark("one overtakes another", "#aaaaaa", linewidth=6))
     if published:
-        keys.append(Line2D([], [], label="published (Lee et al. 2026)", **PUBLISHED))
+        keys.append(mark("published (Lee et al. 2026)", **PUBLISHED))
     return keys

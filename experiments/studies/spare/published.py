@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import as_file, files
-
 import pandas as pd
+from faultline.experiments.studies.data import read_rows
 
 GROUPS = (200, 600, 1000)
 STUDY_ALL_REDUCE_S = {200: 2.0, 600: 6.0, 1000: 10.0}
 STUDY_SAVE_S = 58.8
 """2e13 bytes at 340 GB/s."""
 
-_DATA = files("faultline.experiments.studies.spare").joinpath("data")
 
-
-@cache
 def table(name: str) -> pd.DataFrame:
     """Return one of the tracked tables of published numbers; its first line names the source."""
-    with as_file(_DATA.joinpath(f"{name}.csv")) as path:
-        return pd.read_csv(path, comment="#")
+    return pd.DataFrame(read_rows("spare", name))
 
 
 def trials() -> pd.DataFrame:
@@ -34,21 +28,20 @@ def headline() -> pd.DataFrame:
 
 def interval_steps(scheme: str, groups: int, redundancy: int) -> int | None:
     """Return the checkpoint interval that the study used, in steps, where it is known."""
-    known = table("spare_intervals")
-    match = known[
-        (known.scheme == scheme) & (known.groups == groups) & (known.redundancy == redundancy)
-    ]
-    return None if match.empty else int(match.interval_steps.iloc[0])
+    known = _known("spare_intervals", scheme, groups, redundancy, "interval_steps")
+    return None if known is None else int(known)
 
 
 def published(scheme: str, groups: int, redundancy: int, quantity: str) -> float | None:
     """Return a published mean: from the trials where they reach, else from the headline."""
-    for source in (trials(), headline()):
-        match = source[
-            (source.scheme == scheme)
-            & (source.groups == groups)
-            & (source.redundancy == redundancy)
-        ]
-        if not match.empty and quantity in match:
-            return float(match[quantity].iloc[0])
+    known = _known("spare_n200_weibull", scheme, groups, redundancy, quantity)
+    later = _known("spare_headline", scheme, groups, redundancy, quantity)
+    return later if known is None else known
+
+
+def _known(name: str, scheme: str, groups: int, redundancy: int, quantity: str) -> float | None:
+    cell = {"scheme": scheme, "groups": groups, "redundancy": redundancy}
+    for row in read_rows("spare", name):
+        if cell.items() <= row.items() and quantity in row:
+            return float(row[quantity])
     return None

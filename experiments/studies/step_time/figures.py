@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.style import BarLook, legend_below
+from faultline.experiments.figures.style import BarLook, legend_below, stack_bars
 from faultline.experiments.studies.step_time.tables import PARTS, SECTIONS
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
@@ -64,21 +64,8 @@ def draw_parts(table: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(1, 2, figsize=(12, 0.2 * half + 1.4))
     for axis, rows in zip(axes, (mine[:half], mine[half:]), strict=True):
         places = np.arange(len(rows))
-        left = np.zeros(len(rows))
-        for part, look in _LOOKS.items():
-            share = (rows[part] / rows.step_s).to_numpy()
-            axis.barh(
-                places,
-                share,
-                0.8,
-                left,
-                color=look.colour,
-                hatch=look.hatch,
-                edgecolor="white",
-                linewidth=0.4,
-                label=PARTS[part],
-            )
-            left += share
+        shares = rows[list(PARTS)].div(rows.step_s, axis=0).rename(columns=PARTS)
+        stack_bars(axis, places, shares, (_LOOKS[part] for part in PARTS))
         axis.set_yticks(places, list(rows["case"]), fontsize=7)
         axis.invert_yaxis()
         axis.set_xlim(0, 1)

@@ -89,15 +89,7 @@ class Window:
 
 
 class WindowTimer:
-    """Times steps of jobs on windows of one platform.
-
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    timer : callable
-        Times what hosts of that platform play.
-    """
+    """Times steps of jobs on windows of one platform."""
 
     def __init__(self, platform: Path, timer: Timer) -> None:
         self._platform, self._timer = read_platform(platform), timer

@@ -78,10 +78,7 @@ def _replication(groups: Sequence[int]) -> Iterator[Cell]:
 def compare_counts(asked: tuple[Cell, float, int]) -> dict[str, Any]:
     """Simulate a cell and put the closed forms beside it.
 
-    Parameters
-    ----------
-    asked : tuple
-        The cell; the relative standard error of the mean count that is aimed at; the seed.
+    The cell comes with the relative standard error of the mean count that is aimed at, and a seed.
 
     Returns
     -------

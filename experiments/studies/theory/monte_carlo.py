@@ -45,14 +45,8 @@ def generator(seed: int, purpose: Purpose, groups: int, index: int) -> np.random
 def first_loss(scheme: str, times: Times, redundancy: int) -> Times:
     """Return when something is lost for good, a value a trial.
 
-    Parameters
-    ----------
-    scheme : {"spare", "replication"}
-        How copies lie on groups: by a Golomb ruler, or in sets of consecutive groups.
-    times : array, shape (trials, N)
-        When each group fails; any unit.
-    redundancy : int
-        Number of copies r.
+    Times have a row a trial and a column a group. SPARe's copies lie by a Golomb ruler, others in
+    sets of consecutive groups.
     """
     if scheme == "spare":
         lost = _all_hosts_gone(times, ruler_for(times.shape[1], redundancy))
@@ -99,14 +93,8 @@ def times_until_wipe_out_s(
 ) -> list[FloatArray]:
     """Return the times until something is lost, in seconds, a value a trial for each case.
 
-    Parameters
-    ----------
-    cases : sequence of (scheme, redundancy)
-        Layouts that live through the same failures.
-    groups, trials : int
-        N, and how often groups are given lifetimes.
-    lifetimes_s : callable
-        Draws an array of independent times to failure, in seconds, of the shape it is given.
+    All cases live through the same failures; `lifetimes_s` draws times to failure of the shape it
+    is given.
     """
     ends_s: list[list[FloatArray]] = [[] for _ in cases]
     for chunk in _chunks(trials, groups):

@@ -122,27 +122,27 @@ def _played(seed: int) -> Record:
     return run(load_scenario("spare-study", SMALL), seed)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_one_seed_one_record_with_any_number_of_workers(workers: int) -> None:
+def test_one_seed_one_record_in_processes_of_their_own() -> None:
     here = [_played(seed) for seed in range(6)]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         assert list(pool.map(_played, range(6))) == here
 
 
-def test_hash_randomisation_changes_nothing() -> None:
+def test_hash_randomisation_changes_nothing(ask: Ask) -> None:
     """Sets and dictionaries in the matching must not let Python's hash seed through."""
     words = arguments([*SMALL, "job.steps=100", "strategy.redundancy=4"], "--json")
-    records = [
-        subprocess.run(
-            [sys.executable, "-m", "faultline.experiments.cli", *words],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            check=True,
-            timeout=120,
-        ).stdout
-        for hash_seed in ("1", "2")
-    ]
-    assert records[0] == records[1]
+    elsewhere = subprocess.run(
+        [sys.executable, "-m", "faultline.experiments.cli", *words],
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert elsewhere.stdout == ask(*words)
 
 
 def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -> None:

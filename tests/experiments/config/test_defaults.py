@@ -116,7 +116,7 @@ def test_a_model_and_a_platform_make_a_job(tmp_path: Path) -> None:
     assert times.save_s == pytest.approx(state_bytes(scenario) / slowest, rel=0.05)
     # Queue and start by ByteRobust's curves; detection on top, and NCCLX's communicators.
     queue_s, communicator_s = 408 / 2 ** (0.255 * 3), 0.88 * 0.256**0.72
-    assert times.restart_s == pytest.approx(10 + queue_s + 38.6 + communicator_s)
+    assert times.restart_s() == pytest.approx(10 + queue_s + 38.6 + communicator_s)
     assert scenario.job.compute_jitter == 0
 
 

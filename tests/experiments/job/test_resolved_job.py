@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.filled import filled_in
 from faultline.experiments.job.platform_files import generate_preset
 from faultline.experiments.job.resolved_job import (
     durations_of,
     resolve,
-    restart_time_s,
     rules_of,
 )
 from faultline.experiments.runs.single_run import run, scenario_hash
@@ -24,7 +24,7 @@ from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Rules
-from faultline.strategies.recovery import SHRINK
+from faultline.strategies.recovery import RESTART, SHRINK
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_modelled_restart_follows_the_measured_ones(gpus: int, measured_s: flo
     scenario = load_scenario(
         "spare-sound", ["restart.time=modelled", f"job.gpus={gpus}", "job.groups=16", *stock]
     )
-    assert restart_time_s(scenario) == pytest.approx(measured_s, rel=0.02)
+    assert recovery_prices(scenario).duration_s(RESTART, 16) == pytest.approx(measured_s, rel=0.02)
 
 
 def test_shrinking_a_communicator_costs_more_the_larger_it_is() -> None:

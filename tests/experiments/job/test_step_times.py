@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import scenario_from
+from faultline.experiments.config.scenario_file import load_scenario, scenario_from
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job.filled import filled_in
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
@@ -205,7 +205,7 @@ def test_engines_agree_where_the_slow_group_dies(four_servers: Path, edit: Edit)
     assert not question.step.is_even
     times = question.job(0).work.member_times
     assert times is not None
-    without = times.passes_s((1, 2, 3)) + times.sync_s((1, 2, 3))
+    without = times.passes_s(StepShares((1, 2, 3))) + times.sync_s(StepShares((1, 2, 3)))
     assert without < 0.9 * question.step.step_s
 
 
@@ -248,11 +248,42 @@ def test_a_switch_with_a_way_around_slows_steps_until_it_is_repaired(
     assert times is not None
     assert whole.step is not None
     without = times(("leaf-00000-03",))
-    assert without.passes_s((0, 1)) == pytest.approx(whole.step.passes_s, rel=1e-6)
+    assert without.passes_s(StepShares((0, 1))) == pytest.approx(whole.step.passes_s, rel=1e-6)
     slower_s = whole.step.data_parallel_s * (8 / 7 - 1)
-    assert without.sync_s((0, 1)) == pytest.approx(whole.step.sync_s + slower_s, rel=1e-3)
+    assert without.sync_s(StepShares((0, 1))) == pytest.approx(
+        whole.step.sync_s + slower_s, rel=1e-3
+    )
     calm_s = float(run_question(whole, 0)["time_s"])
     assert calm_s + 10 * slower_s < replayed["time_s"] < calm_s + 40 * 8 * slower_s
+
+
+def test_a_measured_all_reduce_is_slowed_as_well(servers: Path, tmp_path: Path) -> None:
+    """Where no model is named, its rings pass seven adapters of a server as those of a step do."""
+    mix = tmp_path / "switches.toml"
+    mix.write_text(SWITCHES)
+    keys = [
+        "job.groups=2",
+        "job.gpus=16",
+        "job.steps=40",
+        "job.compute_s=1",
+        "job.compute_jitter=0",
+    ]
+    base = ["strategy.name=checkpoint", "all_reduce.time=measured", "job.parameter_bytes=4e11"]
+    scenario = load_scenario("spare-sound", [*keys, *base, f"platform.file={servers}"])
+    whole = resolve(scenario.with_({"failures.mtbf_s": 1e12}))
+    mixed = {"failures.model": "mix", "failures.mix": str(mix), "failures.rate": "model"}
+    struck = scenario.with_({**mixed, "failures.mtbf_s": None, "failures.clock": "renewal"})
+    replayed, played = run(struck, 0, "replay"), run(struck, 0, "simgrid")
+    assert replayed["failures"] == 0
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+    times = resolve(struck).job(0).work.detour_times
+    assert times is not None
+    all_reduce_s = whole.durations.all_reduce_s(2)
+    assert times(("leaf-00000-03",)).sync_s(StepShares((0, 1))) == pytest.approx(
+        8 / 7 * all_reduce_s, rel=1e-3
+    )
+    longer_s = replayed["time_s"] - _time_s(whole)
+    assert 5 * all_reduce_s / 7 < longer_s < 40 * 8 * all_reduce_s / 7
 
 
 def test_replicas_that_share_sequences_fail_as_one_and_count_apart(four_servers: Path) -> None:

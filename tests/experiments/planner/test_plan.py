@@ -84,7 +84,7 @@ def test_recoveries_cost_as_on_the_gpus_that_are_planned_with() -> None:
     planned = read_situation(Wish("spare-sound", stated, gpus=2000)).durations
     alone = read_situation(Wish("spare-sound", (*stated, "job.gpus=2000"))).durations
     assert planned.recovery == alone.recovery
-    assert planned.restart_s == alone.restart_s
+    assert planned.restart_s() == alone.restart_s()
 
 
 def test_gpus_scale_the_failures_and_leave_the_groups() -> None:

@@ -302,6 +302,7 @@ def test_a_scheduler_that_comes_back_is_given_the_runs_again(
     assert results == {"long": None, "later": None}
 
 
+@pytest.mark.slow
 def test_a_worker_with_another_environment_is_refused(
     healthy_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,8 +69,27 @@ def supervised(what: Callable[[], object], limits: Limits = PATIENT) -> Played:
         return supervise(in_place_of_a_run, limits, owner)
 
 
+@pytest.fixture(scope="module")
+def kept() -> Iterator[list[ForkServer]]:
+    """Keep a fork server for tests after which it goes on: each takes a second to start."""
+    servers: list[ForkServer] = []
+    yield servers
+    for server in servers:
+        server.stop()
+
+
 @pytest.fixture
-def server() -> Iterator[ForkServer]:
+def kept_server(kept: list[ForkServer]) -> ForkServer:
+    if not kept:
+        kept.append(ForkServer(environment()))
+    return kept[0]
+
+
+@pytest.fixture
+def server(kept: list[ForkServer]) -> Iterator[ForkServer]:
+    """Start one that may be killed; there is no other meanwhile."""
+    while kept:
+        kept.pop().stop()
     server = ForkServer(environment())
     yield server
     server.stop()
@@ -283,31 +302,31 @@ def playing_process() -> psutil.Process | None:
     return None
 
 
-def test_a_server_plays_one_run_after_the_other(server: ForkServer) -> None:
+def test_a_server_plays_one_run_after_the_other(kept_server: ForkServer) -> None:
     for seed in range(3):
         asked = request(f"run {seed}", seed=seed)
-        result = server.play(assigned(asked))
+        result = kept_server.play(assigned(asked))
         scenario = asked.task.scenario
         assert (result.run_id, result.played.error) == (f"run {seed}", None)
         assert result.played.value == run(scenario, seed)
         assert result.wall_s > 0
 
 
-def test_a_server_has_a_single_thread(server: ForkServer) -> None:
+def test_a_server_has_a_single_thread(kept_server: ForkServer) -> None:
     """A fork copies one thread, and the locks of all."""
-    server.play(assigned(request("it")))
+    kept_server.play(assigned(request("it")))
     assert server_process().num_threads() == 1
 
 
-def test_a_killed_run_is_told_and_the_server_goes_on(server: ForkServer) -> None:
+def test_a_killed_run_is_told_and_the_server_goes_on(kept_server: ForkServer) -> None:
     with ThreadPoolExecutor(1) as thread:
-        endless = thread.submit(server.play, assigned(request("endless", ENDLESS)))
+        endless = thread.submit(kept_server.play, assigned(request("endless", ENDLESS)))
         server_number = server_process().pid
         victim = wait_for(playing_process)
         assert victim is not None
         victim.send_signal(signal.SIGBUS)
         assert endless.result(PATIENCE_S).played.error == "died by SIGBUS"
-    assert server.play(assigned(request("next"))).played.error is None
+    assert kept_server.play(assigned(request("next"))).played.error is None
     assert server_process().pid == server_number
 
 
@@ -320,7 +339,7 @@ def test_a_server_that_dies_is_replaced(server: ForkServer) -> None:
     assert server_process().pid != first.pid
 
 
-@pytest.mark.parametrize(("tries", "deaths"), [(4, 3), (2, 2)])
+@pytest.mark.parametrize(("tries", "deaths"), [pytest.param(4, 3, marks=pytest.mark.slow), (2, 2)])
 def test_a_run_is_tried_again_when_its_fork_server_dies(
     server: ForkServer, tries: int, deaths: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,7 +360,7 @@ def test_a_run_is_tried_again_when_its_fork_server_dies(
     assert result.played == Played(None, told)
 
 
-@pytest.mark.parametrize("deaths", [3, 4])
+@pytest.mark.parametrize("deaths", [pytest.param(3, marks=pytest.mark.slow), 4])
 def test_a_fork_server_that_is_killed_at_its_start_is_started_again(
     server: ForkServer, deaths: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,12 +399,12 @@ def die_first(times: tuple[str, int, float]) -> int:
     ("deaths", "after_s", "begun"), [(3, 0.0, 4), (9, 0.0, 5), (9, 1.1, 1)], ids=str
 )
 def test_a_run_that_is_killed_at_its_start_is_played_again_a_few_times(
-    server: ForkServer, tmp_path: Path, deaths: int, after_s: float, begun: int
+    kept_server: ForkServer, tmp_path: Path, deaths: int, after_s: float, begun: int
 ) -> None:
     """Later it may be the machine that has no memory left, and it would be killed again."""
     path = tmp_path / "begun"
     asked = Request("it", Call(die_first, (str(path), deaths, after_s)))
-    played = server.play(assigned(asked)).played
+    played = kept_server.play(assigned(asked)).played
     assert len(path.read_text()) == begun
     if deaths < begun:
         assert played == Played(begun)
@@ -393,7 +412,7 @@ def test_a_run_that_is_killed_at_its_start_is_played_again_a_few_times(
         assert played == Played(None, "died by SIGKILL: perhaps the machine ran out of memory")
 
 
-@pytest.mark.parametrize("engine", ["replay", "simgrid"])
+@pytest.mark.parametrize("engine", [pytest.param("replay", marks=pytest.mark.slow), "simgrid"])
 def test_stopping_ends_what_is_under_way(server: ForkServer, engine: str) -> None:
     asked = request("it", ENDLESS, engine=engine)  # type: ignore[arg-type]
     with ThreadPoolExecutor(1) as thread:
@@ -410,7 +429,7 @@ def test_stopping_ends_what_is_under_way(server: ForkServer, engine: str) -> Non
         server.play(assigned(request("later")))
 
 
-def test_a_run_that_nobody_wants_is_ended(server: ForkServer) -> None:
+def test_a_run_that_nobody_wants_is_ended(kept_server: ForkServer) -> None:
     seen: list[psutil.Process] = []
 
     def wanted() -> bool:
@@ -418,18 +437,19 @@ def test_a_run_that_nobody_wants_is_ended(server: ForkServer) -> None:
         return False
 
     with pytest.raises(RunAbandonedError):
-        server.play(assigned(request("it", ENDLESS)), wanted)
+        kept_server.play(assigned(request("it", ENDLESS)), wanted)
     assert seen
     assert gone(seen)
-    assert server.play(assigned(request("next"))).played.error is None
+    assert kept_server.play(assigned(request("next"))).played.error is None
 
 
 def test_another_environment_is_refused() -> None:
+    before = played_by()
     server = ForkServer(environment() | {"numpy": "1.0.0"})
     with pytest.raises(UserError, match=r"numpy is .* there, and 1\.0\.0 where") as refusal:
         server.play(assigned(request("it")))
     assert "\n" not in str(refusal.value)
-    assert not played_by()
+    assert played_by() == before
 
 
 def test_packages_are_those_of_the_owner_whatever_the_working_directory(
@@ -443,13 +463,13 @@ def test_packages_are_those_of_the_owner_whatever_the_working_directory(
 
 
 def test_relative_paths_start_where_the_sweep_was_started(
-    server: ForkServer, tmp_path: Path
+    kept_server: ForkServer, tmp_path: Path
 ) -> None:
     write_xml(load_preset("hgx-h100"), tmp_path / "servers.xml")
     asked = request("it", "platform.file=servers.xml")
 
     def played_in(directory: Path) -> Result:
-        return server.play(Assignment(asked, Limits(), str(directory)))
+        return kept_server.play(Assignment(asked, Limits(), str(directory)))
 
     assert played_in(tmp_path).played.error is None
     for elsewhere in (tmp_path / "nowhere", Path.cwd()):

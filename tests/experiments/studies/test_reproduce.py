@@ -38,6 +38,8 @@ from faultline.experiments.studies.spare.study import cell_rows
 from faultline.simulator.timeline import Event, EventKind
 from matplotlib.figure import Figure
 
+from tests.experiments.asking import Ask
+
 ROW_KEYS = ["quantity", "scheme", "setting", "published", "simulated", "low", "high", "unit"]
 
 
@@ -170,11 +172,8 @@ def test_schemes_live_through_the_same_failures() -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_reproduction_from_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["reproduce", "spare", "--seeds", "2", "--json", "-o", str(tmp_path)]) == 0
-    rows = json.loads(capsys.readouterr().out)
+def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
+    rows = ask.reproduced("spare", tmp_path, "--seeds", "2")
     assert all(list(row) == ROW_KEYS for row in rows)
     assert {path.name for path in tmp_path.glob("*.png")} >= {"headline.png", "study-weibull.png"}
     assert (tmp_path / "headline.csv").is_file()

@@ -151,16 +151,7 @@ def synthetic_text(
     Which of the two is even chance. The earlier is out of reach of a network that sees one token at
     a time, so that attention has something to learn.
 
-    Parameters
-    ----------
-    shape : Dimensions
-        Vocabulary and length.
-    sequences : int
-        How many.
-    rng : Generator
-        Where first tokens, choices and noise come from.
-    noise : float
-        Share of tokens that follow from nothing.
+    As much as the `noise` of all tokens follows from nothing.
 
     Returns
     -------
@@ -310,18 +301,8 @@ def gradient_errors(
 ) -> pd.DataFrame:
     """Return the errors of gradients, a row for each weight and setting.
 
-    Parameters
-    ----------
-    settings : Settings, optional
-        The model and its training.
-    low_ranks : iterable of int
-        Directions that low rank keeps.
-    ranks : sequence of int
-        Data-parallel ranks, of which one is approximate.
-    draws : int
-        Texts on which gradients are compared.
-    warm_up_steps : int
-        Steps of exact training before.
+    Of the data-parallel ranks one is approximate; `draws` are the texts on which gradients are
+    compared, `low_ranks` the directions that low rank keeps.
 
     Returns
     -------

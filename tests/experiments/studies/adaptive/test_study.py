@@ -10,7 +10,6 @@ from statistics import mean, stdev
 
 import pandas as pd
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
@@ -29,6 +28,8 @@ from faultline.experiments.studies.adaptive.variants import (
 )
 from faultline.simulator.badput import CAUSES
 from matplotlib.figure import Figure
+
+from tests.experiments.asking import Ask
 
 SEEDS = 3
 
@@ -141,13 +142,10 @@ def test_a_single_seed_has_no_interval(runs: pd.DataFrame) -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_study_from_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["reproduce", "adaptive", "--seeds", "2", "--json", "-o", str(tmp_path)]) == 0
+def test_the_whole_study_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
     rows = {
         (row["quantity"], row["scheme"], row["setting"]): row
-        for row in json.loads(capsys.readouterr().out)
+        for row in ask.reproduced("adaptive", tmp_path, "--seeds", "2")
     }
     cells = len(VARIANTS) * sum(len(REDUNDANCIES[scheme]) for scheme in SCHEMES)
     assert sum(quantity == "time_to_train_ratio" for quantity, _, _ in rows) == cells

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.studies.gemini import study, tables
 from faultline.experiments.studies.gemini.setting import CheckpointCosts
 from faultline.experiments.studies.gemini.tables import placement_table, wasted_table
+
+from tests.experiments.asking import Ask
 
 MIX = "llama3"
 
@@ -121,15 +122,11 @@ def test_curves_are_the_closed_form_of_the_tables(windows: pd.DataFrame) -> None
 
 
 @pytest.mark.slow
-def test_the_whole_reproduction_from_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["reproduce", "gemini", "--seeds", "1", "--json", "-o", str(tmp_path)]) == 0
-    results = json.loads(capsys.readouterr().out)
+def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
+    results = ask.reproduced("gemini", tmp_path, "--seeds", "1")
     assert {row["scheme"] for row in results} >= {"gemini", "reft-8", "reft-16"}
     names = {"rows", "recovery", "domains", "windows", "curves", "wasted", "placement"}
     assert {path.stem for path in tmp_path.glob("*.csv")} == names
-    assert {path.name for path in tmp_path.glob("*.png")} == {"recovery.png", "survival.png"}
     table = pd.read_csv(tmp_path / "windows.csv")
     inside = (table.exact >= table.low) & (table.exact <= table.high)
     assert inside.mean() > 0.8

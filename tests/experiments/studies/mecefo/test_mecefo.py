@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
@@ -38,6 +37,8 @@ from faultline.experiments.studies.mecefo.setting import (
 )
 from faultline.strategies.takeover.node_costs import measured_costs
 from matplotlib.figure import Figure
+
+from tests.experiments.asking import Ask
 
 
 @pytest.fixture(scope="module")
@@ -183,12 +184,9 @@ def test_a_drop_of_bamboo_is_what_a_count_of_events_says() -> None:
 
 @pytest.mark.paper("MeCeFO", "throughput drops of three systems", "reproduce-mecefo")
 @pytest.mark.slow
-def test_the_whole_reproduction_from_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
     assert hours_of(Cell("mecefo", "7B", "low")) == 900
-    assert main(["reproduce", "mecefo", "--json", "-o", str(tmp_path)]) == 0
-    results = json.loads(capsys.readouterr().out)
+    results = ask.reproduced("mecefo", tmp_path)
     drops = {(row["scheme"], row["setting"]): row for row in results if row["quantity"] == "drop"}
     for (system, setting), row in drops.items():
         if system == "mecefo" and row["published"] is not None:
@@ -196,6 +194,5 @@ def test_the_whole_reproduction_from_the_command_line(
         # Of 7B far more was lost than nodes that are down account for.
         if system == "bamboo" and setting.startswith("350M") and row["published"] is not None:
             assert 1 / 1.5 < row["simulated"] / row["published"] < 1.5, setting
-    assert {"drops.png", "courses.png", "gradients.png"} == {
-        path.name for path in tmp_path.glob("*.png")
-    }
+    drawn = {path.stem for path in tmp_path.glob("*.png")}
+    assert drawn == {"drops", "courses", "gradients"}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from math import exp
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.studies.base import changes_against
@@ -17,6 +15,8 @@ from faultline.experiments.studies.reft import combinations, figures, lifetimes,
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
 from matplotlib.figure import Figure
+
+from tests.experiments.asking import Ask
 
 
 @pytest.mark.paper("REFT", "times to 10 % loss", "reproduce-reft")
@@ -204,11 +204,8 @@ def test_what_is_drawn_and_said_comes_from_the_tables(
 
 @pytest.mark.paper("REFT", "iteration times and saving", "reproduce-reft")
 @pytest.mark.slow
-def test_the_whole_reproduction_from_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["reproduce", "reft", "--seeds", "2", "--json", "-o", str(tmp_path)]) == 0
-    results = json.loads(capsys.readouterr().out)
+def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
+    results = ask.reproduced("reft", tmp_path, "--seeds", "2")
     names = [(row["quantity"], row["scheme"], row["setting"]) for row in results]
     assert len(names) == len(set(names))
     found = {name: row["simulated"] for name, row in zip(names, results, strict=True)}
@@ -237,6 +234,3 @@ def test_the_whole_reproduction_from_the_command_line(
             assert mine["spare"] < mine["replication"] < mine["checkpoint"]
         for scheme in combinations.SCHEMES:
             assert mean[restart_s, "reft", scheme] < mean[restart_s, "storage", scheme]
-    assert {path.stem for path in tmp_path.glob("*.png")} == {
-        *("loss", "saving", "stalls", "combinations", "redundancies")
-    }

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.studies import all_studies
 from faultline.experiments.studies.step_time import tables
 from faultline.experiments.studies.step_time.collectives import GPUS, bus_bandwidths
@@ -24,6 +23,8 @@ from faultline.experiments.studies.step_time.published import STACKS, cases
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob
+
+from tests.experiments.asking import Ask
 
 CASES = {case.label: case for case in cases()}
 SMALL = ("A1 1.7B", "A1 3.6B", "A1 7.5B", "A1 18.4B")
@@ -184,12 +185,8 @@ def test_hidden_values_stay_hidden() -> None:
 
 @pytest.mark.paper("Megatron-LM and others", "33 published steps", "reproduce-step-time")
 @pytest.mark.slow
-def test_the_whole_study_from_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["reproduce", "step-time", "--json", "-o", str(tmp_path)]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert (tmp_path / "step-time.png").is_file()
+def test_the_whole_study_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
+    rows = ask.reproduced("step-time", tmp_path)
     settings = {row["setting"] for row in rows}
     assert set(CASES) <= settings
     errors = {row["scheme"]: row["simulated"] for row in rows if row["quantity"] == "mean error"}

@@ -1,0 +1,120 @@
+"""Processes that keep a platform loaded, in which what is asked is played from time 0."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from faultline.simulator.simgrid_engine.process import (
+    OwnProcess,
+    SimulationError,
+    answer,
+    undeterred,
+)
+
+if TYPE_CHECKING:
+    import simgrid
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_LOADED: list[simgrid.Engine] = []
+"""The one engine of a process that keeps a platform."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedTime:
+    """How long something takes by itself, in seconds."""
+
+    duration_s: float
+
+    @classmethod
+    def believable(cls, stored: dict[str, Any]) -> PlayedTime:
+        """Return one from what a file says; raises an error where that is none."""
+        known = cls(**stored)
+        if not known.duration_s >= 0.0:
+            raise ValueError("is no time")
+        return known
+
+
+def played_on(
+    platform: Path,
+    play: Callable[Concatenate[simgrid.Engine, Arguments], Result],
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> Result:
+    """Return what a function of a module returns that plays something on an engine.
+
+    It is called in a fork of the process that keeps the platform, with the clock at 0: what
+    something takes does not depend, not even by rounding, on what was asked for before.
+
+    Parameters
+    ----------
+    platform : Path
+        Platform XML; loaded when it is first asked for, and when it has changed.
+    play : callable
+        Is given the engine.
+    *args, **kwargs
+        What else it is given.
+
+    Raises
+    ------
+    SimulationError
+        If SimGrid aborts, or the process is killed again and again.
+    """
+    changed_ns = platform.stat().st_mtime_ns
+
+    def call() -> Result:
+        try:
+            # A process that is forked from this one has no part in what it keeps.
+            kept = _kept_process(platform, changed_ns, os.getpid())
+            return kept.call(_in_a_fork, play, args, kwargs)
+        except SimulationError:
+            # The process is gone, it may be.
+            _kept_process.cache_clear()
+            raise
+
+    return undeterred(call)
+
+
+@lru_cache(maxsize=2)
+def _kept_process(platform: Path, _changed_ns: int, _process: int) -> OwnProcess:
+    return OwnProcess(_load, (platform,), kept=True)
+
+
+def _load(platform: Path) -> None:
+    from faultline.simulator.simgrid_engine.loading import load_engine
+
+    engine = load_engine(platform)
+    engine.netzone_root.seal()
+    _LOADED.append(engine)
+
+
+def _in_a_fork(
+    play: Callable[..., Result], args: tuple[object, ...], kwargs: dict[str, object]
+) -> Result:
+    """Let a fork of this process, which has one thread, play something."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with os.fdopen(writing, "wb") as told:
+                pickle.dump(answer(play, (*_LOADED, *args), kwargs), told)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as heard:
+        told_bytes = heard.read()
+    os.waitpid(child, 0)
+    if not told_bytes:
+        raise SimulationError("SimGrid aborted the simulation")
+    result, error = pickle.loads(told_bytes)
+    if error is not None:
+        raise error
+    returned: Result = result
+    return returned

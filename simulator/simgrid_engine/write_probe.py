@@ -1,0 +1,124 @@
+"""What a write to storage and the steps beside it cost each other: SimGrid plays both at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from faultline.simulator.background import ALONE, Sharing, WriteBesideSteps
+from faultline.simulator.probe_cache import cached
+from faultline.simulator.simgrid_engine.kept_platform import played_on
+from faultline.simulator.simgrid_engine.traffic import Traffic
+
+if TYPE_CHECKING:
+    import simgrid
+
+# Raise it when the same would be played otherwise.
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedBeside:
+    """Passes, where they are played, and the exchange of gradients; each beside a write.
+
+    Attributes
+    ----------
+    parts : sequence of (float, float, float, float)
+        What the part and the write take alone, and when each has ended of both begun at once; in
+        seconds.
+    """
+
+    parts: Sequence[tuple[float, float, float, float]]
+
+
+def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
+    """Return what the first group's write of a checkpoint and a job's steps cost each other.
+
+    Parameters
+    ----------
+    platform : Path
+        Platform XML.
+    traffic : Traffic
+        Of the job, with its step where that is played.
+    """
+
+    def believable(stored: dict[str, Any]) -> PlayedBeside:
+        known = PlayedBeside(**stored)
+        if not all(min(part) >= 0.0 for part in known.parts):
+            raise ValueError("has a time that is none")
+        return known
+
+    def measure() -> PlayedBeside:
+        return played_on(platform, play_beside, traffic)
+
+    found = cached(platform, [_VERSION, repr(traffic)], measure, believable)
+    *passes, sync = (Sharing.of(*part) for part in found.parts)
+    return WriteBesideSteps(found.parts[-1][1], passes[0] if passes else ALONE, sync)
+
+
+def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
+    """Play the parts of a step beside a write, on a platform that is idle otherwise."""
+    import simgrid
+    from faultline.platforms.xml_names import CONTROLLER_HOST
+    from faultline.simulator.pattern.activity_graph import Fold, passes_graph
+    from faultline.simulator.pattern.step_shares import StepShares
+    from faultline.simulator.pattern.sync_graph import sync_graph
+    from faultline.simulator.pattern.teams import Teams
+    from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
+    from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
+    from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
+    from faultline.simulator.simgrid_engine.probes import all_reduce
+    from faultline.simulator.simgrid_engine.storage_traffic import write_checkpoint
+
+    parts: list[Callable[[], None]] = []
+    if traffic.step is None:
+        reducing = partial(all_reduce, traffic.hosts, traffic.bytes_per_rank, traffic.fidelity)
+        parts.append(reducing)
+    else:
+        pattern, host_of = traffic.step.pattern, hosts_of_ranks(traffic.step.hosts).__getitem__
+        # The replicas of the group that writes; the others wait for them.
+        writing = Fold(tuple(range(pattern.context)), tuple(range(pattern.tensor)))
+        everybody = StepShares(tuple(range(pattern.data // pattern.context)))
+        synced = sync_graph(Teams(pattern, everybody), range(pattern.tensor))
+        # Built here, before there are actors: within one, each task costs switches of threads.
+        for graph in (passes_graph(pattern, writing), synced):
+            player = GraphPlayer(graph, host_of)
+
+            def play(player: GraphPlayer = player) -> None:
+                player.start()
+                player.wait()
+
+            parts.append(play)
+    played: list[tuple[float, float, float, float]] = []
+
+    def write() -> None:
+        size_bytes = traffic.checkpoint_bytes_per_rank
+        write_checkpoint(traffic.hosts[0], traffic.storage, size_bytes)
+
+    def lasting_s(act: Callable[[], None]) -> float:
+        start_s = float(simgrid.Engine.clock)
+        act()
+        return float(simgrid.Engine.clock) - start_s
+
+    def begin(act: Callable[[], None]) -> tuple[simgrid.Actor, list[float]]:
+        lasted_s: list[float] = []
+        actor = simgrid.this_actor.get_host().add_actor(
+            "beside", lambda: lasted_s.append(lasting_s(act))
+        )
+        return actor, lasted_s
+
+    def measure() -> None:
+        for part in parts:
+            alone_s, write_s = lasting_s(part), lasting_s(write)
+            both = begin(part), begin(write)
+            for actor, _ in both:
+                actor.join()
+            (_, (ended_s,)), (_, (written_s,)) = both
+            played.append((alone_s, write_s, ended_s, written_s))
+
+    actor_on(CONTROLLER_HOST, "measure", measure)
+    run_to_the_end(engine)
+    return PlayedBeside(played)

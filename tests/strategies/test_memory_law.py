@@ -1,0 +1,72 @@
+"""What does not fit into a GPU is not entered, whichever scheme, and is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from faultline.simulator.contract import Contract
+from faultline.strategies.base import Continue, Hit, StepPlan, WipeOut
+from faultline.strategies.registry import build_strategy
+
+from tests.strategies.helpers import options_of
+
+EIGHT = {"stages": 8, "layers": 32}
+DOMAIN = {"stages": 1, "tensor": 16}
+ONE_NODE = [Hit(0, 3, 3, 8)]
+ONE_GPU = [Hit(0, 3, 3, 16)]
+ALL_BUT_FOUR = [Hit(group, 0, 6, 8) for group in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "redundancy", "job", "little", "hits", "refused", "allowed"),
+    [
+        # Nobody has a second stage: the pipeline idles, or all are formed anew at once.
+        ("mecefo", 1, EIGHT, {"stages_that_fit": 1}, ONE_NODE, {"batch_share": 0.75}, None),
+        ("bamboo", 1, EIGHT, {"stages_that_fit": 1}, ONE_NODE, {"pace": 32 / 31}, {"pace": 1.5}),
+        # The pipeline of seven has to merge with another.
+        ("oobleck", 1, EIGHT, {"least_stages": 8}, ONE_NODE, {}, None),
+        # Four nodes make up no pipeline of eight.
+        ("varuna", 1, EIGHT, {"least_stages": 8}, ALL_BUT_FOUR, {"members": ()}, {"pace": 8.0}),
+        # 15 GPUs of a domain hold no more than 16 have to: its replica is out.
+        ("ntp", 1, DOMAIN, {"least_tensor": 16}, ONE_GPU, {"members": (1, 2, 3)}, None),
+        ("ntp-pw", 1, DOMAIN, {"least_tensor": 16}, ONE_GPU, {"members": (1, 2, 3)}, None),
+        ("spare-ntp", 2, DOMAIN, {"least_tensor": 16}, ONE_GPU, {"members": (1, 2, 3, 4, 5)}, None),
+    ],
+)
+def test_what_does_not_fit_is_not_entered(
+    scheme: str,
+    redundancy: int,
+    job: dict[str, Any],
+    little: dict[str, Any],
+    hits: list[Hit],
+    refused: dict[str, Any],
+    allowed: dict[str, Any] | None,
+) -> None:
+    groups = 6 if scheme == "spare-ntp" else 4
+    plans: list[StepPlan] = []
+    for memory, times in ({}, 0), (little, 1):
+        told = job | memory | ({"overloaded_share": 1.0} if scheme == "bamboo" else {})
+        strategy = build_strategy(scheme, groups, redundancy, options_of(scheme, **told))
+        for hit in hits:
+            strategy.on_hit(hit)
+        verdict = strategy.on_failures(sorted({hit.group for hit in hits}))
+        if isinstance(verdict, WipeOut):
+            strategy.restart()
+            for hit in hits:
+                strategy.on_hit(hit)
+        plans.append(strategy.plan())
+        assert strategy.states_refused == times
+    assert plans[0] != plans[1]
+    for plan, expected in zip(plans, (allowed or {}, refused), strict=True):
+        for name, value in expected.items():
+            assert getattr(plan, name) == pytest.approx(value), name
+
+
+def test_a_shared_optimizer_needs_so_many_groups() -> None:
+    """Three replicas are enough, and what two would have to hold does not fit."""
+    strategy = build_strategy("spare", 4, 2, options_of("spare", least_groups=3))
+    contract = Contract(strategy, 4)
+    assert isinstance(contract.verdict((1,)), Continue)
+    assert isinstance(contract.verdict((3,)), WipeOut)
+    assert strategy.states_refused == 1
