@@ -15,6 +15,7 @@ from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import run, run_question
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.pattern.step_shares import StepShares
 
 JOB = """
 [job]
