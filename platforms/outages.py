@@ -92,23 +92,51 @@ def switches_with_a_way_around(platform: Platform) -> tuple[str, ...]:
     return tuple(switch for switch in switch_levels(platform) if not ways.cut_off({switch}))
 
 
-def adapters_without(platform: Platform, switches: Sequence[str]) -> dict[str, float]:
-    """Return what adapters are left without some switches, together, as shares by link.
+def adapter_links(platform: Platform) -> tuple[tuple[str, ...], ...]:
+    """Return the links by which each GPU host is cabled to the network, its adapters' own."""
+    levels = switch_levels(platform)
+    return tuple(
+        tuple(cable[-1] for neighbour, cable in platform.edges[gpu.name] if neighbour in levels)
+        for gpu in platform.gpus
+    )
+
+
+def links_of_component(platform: Platform, level: str, number: int) -> tuple[str, ...]:
+    """Return the links of a GPU's adapter, or of a switch of the network; none of anything else.
+
+    Parameters
+    ----------
+    platform : Platform
+        The platform.
+    level : str
+        "adapter" or "switch".
+    number : int
+        Of the GPU, or of the switch: leaf switches first.
+    """
+    if level == "adapter":
+        return adapter_links(platform)[number // platform.gpus_per_rank]
+    if level != "switch":
+        return ()
+    switches = tuple(switch_levels(platform))
+    cables = platform.edges[switches[number % len(switches)]]
+    return tuple(sorted({link for _, cable in cables for link in cable}))
+
+
+def adapters_without(platform: Platform, parts: Sequence[str]) -> dict[str, float]:
+    """Return what adapters are left without some switches or links, together, as shares by link.
 
     Servers that are slowed have as much less of each of their adapters: what a GPU cannot send over
     its own goes over NVLink and the others.
     """
-    if not switches:
+    if not parts:
         return {}
-    gone = FailureDomain(switches[0], "switch", (), tuple(switches))
+    gone = FailureDomain(parts[0], "switch", (), tuple(parts))
     (outage,) = outages(platform, [gone])
-    levels = switch_levels(platform)
     return {
-        cable[-1]: outage.bandwidth_left[server]
-        for gpu in platform.gpus
+        link: outage.bandwidth_left[server]
+        for gpu, links in zip(platform.gpus, adapter_links(platform), strict=True)
         if (server := gpu.domain if gpu.host < 0 else gpu.host) in outage.bandwidth_left
-        for neighbour, cable in platform.edges[gpu.name]
-        if neighbour in levels
+        for link in links
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from faultline.simulator.pattern.step_shares import StepShares
@@ -18,6 +18,10 @@ class ConstantTime:
     def __call__(self, members: int) -> float:
         """Return the time of an all-reduce, in seconds."""
         return self.time_s
+
+    def slowed(self, factor: float) -> ConstantTime:
+        """Return it where sending takes so many times as long."""
+        return ConstantTime(self.time_s * factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,10 @@ class RingTime:
         rounds = 2 * (members - 1)
         return rounds * self.hop_s + rounds / members * self.transfer_s
 
+    def slowed(self, factor: float) -> RingTime:
+        """Return it where sending takes so many times as long."""
+        return replace(self, transfer_s=self.transfer_s * factor)
+
 
 @dataclass(frozen=True, slots=True)
 class SyncTime:
@@ -70,6 +78,10 @@ class SyncTime:
         """Return the time that members take, in seconds."""
         replicas = members * self.replicas_per_member
         return (replicas - 1) / replicas * self.transfer_s + self.alone_s
+
+    def slowed(self, factor: float) -> SyncTime:
+        """Return it where sending takes so many times as long."""
+        return replace(self, transfer_s=self.transfer_s * factor)
 
 
 AllReduceTime = ConstantTime | RingTime | SyncTime

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from faultline.simulator.background import WriteBesideSteps
+from faultline.simulator.conditions import Disturbances
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
-from faultline.simulator.network_outages import NetworkOutages
+from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.phases import AllReduce, Compute
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
@@ -71,10 +72,13 @@ class Work:
         Begins anew how long each lives that stands by, in seconds; None for ever.
     member_times : MemberTimes or None
         What a step of some groups takes on a platform that treats them unequally.
-    network_outages : NetworkOutages or None
-        When switches are down around which there is a way.
+    disturbances : Disturbances or None
+        The failures that stop no group.
     detour_times : DetourTimes or None
-        What a step takes meanwhile, or with all switches; None where no message of it is played.
+        What a step takes without parts of the network, or with all of it where groups do not do
+        what they do in an undisturbed step; None where no message of it is played.
+    reactions : Reactions
+        What is done about failures that stop no group.
     plays_steps : bool
         Whether steps are played on the platform, rank by rank.
     """
@@ -95,8 +99,9 @@ class Work:
     standby_s: float = 0.0
     standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
     member_times: MemberTimes | None = field(default=None, compare=False)
-    network_outages: NetworkOutages | None = field(default=None, compare=False)
+    disturbances: Disturbances | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)
+    reactions: Reactions = field(default_factory=Reactions)
     plays_steps: bool = False
 
     def pace_of(
@@ -131,8 +136,10 @@ class Work:
 
     def is_regular(self, phase: Compute) -> bool:
         """Return whether every member takes whole micro-batches at its nominal pace."""
-        if phase.pipelines or self.compute_jitter:
-            return not self.compute_jitter
+        if self.compute_jitter or self.reactions.validation_share:
+            return False
+        if phase.pipelines:
+            return True
         nominal = StepPlan(phase.members, phase.stacks, phase.stack_size)
         return phase.pace == self.pace_of(nominal, phase.without, phase.patch)
 
@@ -263,7 +270,8 @@ class Job:
     def all_reduce_s(self, phase: Compute | AllReduce) -> float:
         """Return the time of an all-reduce of the members of a phase, in seconds."""
         exact = self.work.sync_s(phase)
-        return self.durations.all_reduce_s(len(phase.members)) if exact is None else exact
+        whole_s = self.durations.all_reduce_s(len(phase.members)) if exact is None else exact
+        return whole_s * phase.slow.collective
 
     def moves(self, recovery: Recovery) -> bool:
         """Return whether state moves in a recovery: not where its time is stated."""

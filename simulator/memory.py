@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from faultline.simulator.failures.failure import Failure, JobLayout
@@ -76,6 +76,22 @@ class Memory:
             elif shelf.whole is not None and shelf.whole.batches > found.batches:
                 found, where, duration_s = shelf.whole, way, shelf.tier.load.of(way)
         return found, where, duration_s
+
+    def newest_on_storage(self, checkpoints: Sequence[Saved], before_s: float) -> Saved:
+        """Return the newest of some checkpoints and the snapshots on storage, taken by some time.
+
+        The last of the checkpoints, if all are younger. Snapshots in memory are left out, as the
+        next ones overwrite them.
+        """
+        kept = [shelf.whole for shelf in self.shelves if shelf.is_on_storage]
+        known = [*checkpoints, *(one for one in kept if one)]
+        old = [one for one in known if one.at_s <= before_s]
+        return max(old, key=lambda one: one.batches, default=checkpoints[-1])
+
+    def forget(self) -> None:
+        """What is kept is worth nothing."""
+        for shelf in (*self._survivors, *self.shelves):
+            shelf.clear()
 
     def guard(self, since_s: float, now_s: float) -> None:
         """The job goes on, with all nodes replaced that it knows to be lost.

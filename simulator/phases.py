@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from faultline.simulator.background import Write
+from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import Failure
 from faultline.strategies.recovery import RESTART, SHRINK, Recovery
 from faultline.strategies.step_shares import Pipeline
@@ -33,7 +34,9 @@ class Compute:
     pace : float
         Factor on all compute times.
     without : tuple of str
-        Switches that are down, around which there is a way.
+        Parts of the network that are down, around which there is a way.
+    slow : Slowdown
+        What else slows them.
     pipelines : tuple of Pipeline
         Those of members that are not as in an undisturbed step.
     """
@@ -44,6 +47,7 @@ class Compute:
     patch: Mapping[int, int] | None = None
     pace: float = 1.0
     without: tuple[str, ...] = ()
+    slow: Slowdown = UNDISTURBED
     pipelines: tuple[Pipeline, ...] = ()
 
 
@@ -102,10 +106,11 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
-    """Members reduce their gradients, without some switches; fails if a member is missing."""
+    """Members reduce their gradients, over what the network has; fails if a member is missing."""
 
     members: tuple[int, ...]
     without: tuple[str, ...] = ()
+    slow: Slowdown = UNDISTURBED
     pipelines: tuple[Pipeline, ...] = ()
 
 

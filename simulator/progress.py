@@ -36,6 +36,9 @@ class Progress:
         Failures of groups, and those among them that struck a group which was down already.
     failures_by_cause : dict of str to int
         Failures of groups by cause; empty where causes are unknown.
+    disturbances : dict of str to int
+        Failures by cause that stopped no group, or none at first; empty where there are no such
+        causes.
     raised_power_s : float
         How long all GPUs would draw their rated power for what schemes had some draw beyond it.
     now_s : float
@@ -51,6 +54,7 @@ class Progress:
     failures: int = 0
     failures_while_down: int = 0
     failures_by_cause: dict[str, int] = field(default_factory=dict)
+    disturbances: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
     restarts_from_memory: int = 0
     restarts_from_peers: int = 0

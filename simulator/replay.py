@@ -138,14 +138,16 @@ class ReplayEngine:
         now_s, steps, pace = self.now_s, 0, self._pace
         if self._down or self._busy_until_s or self._write is not None:
             return Outcome(now_s)
-        compute, _, at_most, until_s, saves = phase
+        compute, all_reduce, at_most, until_s, saves = phase
+        decided = self._decided_by(compute)
+        if decided is None:
+            return Outcome(now_s)
         if saves and pace.draws_ahead:
-            outcome = self._quiet_rounds(phase, saves)
+            outcome = self._quiet_rounds(phase, saves, decided)
             if outcome.saves:
                 return outcome
-        groups, stacks = len(compute.members), compute.stacks
-        size = compute.stack_size * compute.pace
-        whole_s = self._job.all_reduce_s(compute)
+        (groups, size), stacks = decided, compute.stacks
+        whole_s = self._reduces_s(all_reduce)
         failure_s = self._upcoming[0][0] if self._upcoming else inf
         # A failure that comes this long after a step began does not touch its compute; and, where
         # all-reduces fail, with the second time on top nothing of it.
@@ -159,7 +161,7 @@ class ReplayEngine:
                 now_s += whole_s
                 steps += 1
                 continue
-            ends_s = self._ends_ahead(compute, now_s, left, likely)
+            ends_s = self._ends_ahead(compute, decided, whole_s, now_s, left, likely)
             quiet, last_s = len(ends_s) // 2, ends_s.item(-3)
             if last_s >= until_s or last_s + computing_s + reducing_s >= failure_s:
                 starts_s = ends_s[:-1:2]
@@ -172,11 +174,32 @@ class ReplayEngine:
         self.now_s = now_s
         return Outcome(now_s, steps=steps, all_reduce_s=steps * whole_s)
 
-    def _quiet_rounds(self, phase: QuietSteps, saves: Saves) -> Outcome:
+    def _decided_by(self, compute: Compute) -> tuple[int, float] | None:
+        """Return how many groups decide when all have computed a step, and the size of a stack.
+
+        Those that are slowest, where they always are; None where others may be.
+        """
+        size, slow = compute.stack_size * compute.pace, compute.slow.compute
+        if not slow:
+            return len(compute.members), size
+        factors = sorted(slow.values())
+        worst, slowest = factors[-1], factors.count(factors[-1])
+        next_one = factors[-slowest - 1] if slowest < len(factors) else 1.0
+        most_s, nominal_s = (
+            time_s(compute.stacks) for time_s in (self._pace.longest_s, self._pace.nominal_s)
+        )
+        if worst * (2.0 * nominal_s - most_s) < next_one * most_s and most_s > nominal_s:
+            return None
+        return slowest, size * worst
+
+    def _reduces_s(self, phase: AllReduce) -> float:
+        return self._job.all_reduce_s(phase)
+
+    def _quiet_rounds(self, phase: QuietSteps, saves: Saves, decided: tuple[int, float]) -> Outcome:
         """Play rounds of steps and a checkpoint, as long as none can be touched by a failure."""
         compute, pace, now_s = phase.compute, self._pace, self.now_s
-        size, stacks = compute.stack_size * compute.pace, compute.stacks
-        whole_s = self._job.all_reduce_s(compute)
+        (_, size), stacks = decided, compute.stacks
+        whole_s = self._reduces_s(phase.all_reduce)
         save_s = self._job.durations.save_s
         longest_s = pace.longest_s(stacks) * size + whole_s
         nominal_s = pace.nominal_s(stacks) * size + whole_s
@@ -186,7 +209,7 @@ class ReplayEngine:
             steps += following
             while following:
                 likely = (quiet_s - now_s) / nominal_s
-                ends_s = self._ends_ahead(compute, now_s, following, likely)
+                ends_s = self._ends_ahead(compute, decided, whole_s, now_s, following, likely)
                 played = len(ends_s) // 2
                 pace.pass_over(played)
                 now_s = ends_s.item(2 * played)
@@ -199,7 +222,13 @@ class ReplayEngine:
         )
 
     def _ends_ahead(
-        self, compute: Compute, now_s: float, at_most: int, likely: float
+        self,
+        compute: Compute,
+        decided: tuple[int, float],
+        whole_s: float,
+        now_s: float,
+        at_most: int,
+        likely: float,
     ) -> NDArray[np.float64]:
         """Return now, then the end of compute and of all-reduce of some of the next steps.
 
@@ -207,10 +236,9 @@ class ReplayEngine:
         """
         place = 2 * (self._pace.drawn - self._ahead_from)
         if compute is not self._ahead_of or place + 1 >= len(self._ahead_s):
-            groups, size = len(compute.members), compute.stack_size * compute.pace
+            groups, size = decided
             slowest_s = self._pace.slowest_ahead_s(groups, compute.stacks, likely)
             self._ahead_of, self._ahead_from, place = compute, self._pace.drawn, 0
-            whole_s = self._job.all_reduce_s(compute)
             self._ahead_s = np.full(2 * len(slowest_s) + 1, whole_s)
             np.multiply(slowest_s, size, out=self._ahead_s[1::2])
         # The end of the step before is where the next one begins.
@@ -221,7 +249,7 @@ class ReplayEngine:
         return ends_s
 
     def _compute(self, phase: Compute) -> Outcome:
-        start_s, patch = self.now_s, phase.patch
+        start_s, patch, slow = self.now_s, phase.patch, phase.slow
         size = phase.stack_size * phase.pace
         if patch is None:
             most_stacks, computing = phase.stacks, len(phase.members) - len(self._down)
@@ -229,10 +257,10 @@ class ReplayEngine:
             most_stacks, computing = max(patch.values()), 0
         busy_until_s = self._busy_until_s
         latest_s = max(start_s, *busy_until_s.values()) if busy_until_s else start_s
-        latest_s += self._pace.longest_s(most_stacks) * size
+        latest_s += self._pace.longest_s(most_stacks) * size * slow.slowest
         end_s = start_s
         apart: dict[int, int] = {}
-        if busy_until_s or (self._upcoming and self._upcoming[0][0] <= latest_s):
+        if busy_until_s or slow.compute or (self._upcoming and self._upcoming[0][0] <= latest_s):
             end_s, apart = self._compute_at_risk(phase, latest_s)
         if patch is None:
             if computing > len(apart):
@@ -253,26 +281,28 @@ class ReplayEngine:
         return Outcome(end_s)
 
     def _compute_at_risk(self, phase: Compute, latest_s: float) -> tuple[float, dict[int, int]]:
-        """Let those compute by themselves who may fail before `latest_s`, or who start late.
+        """Let those compute by themselves who may fail before `latest_s`, start late or are slow.
 
         Returns the end of the last of them, and the shard types each computed, by group.
         """
         start_s = end_s = self.now_s
         upcoming, next_failure_s = self._upcoming, self._next_failure_s
         busy, self._busy_until_s = self._busy_until_s, {}
+        slow = phase.slow.compute
+        known = dict.fromkeys((*busy, *slow))
         apart: dict[int, int] = {}
         unharmed: list[tuple[float, int]] = []
-        candidates = [(next_failure_s[group], group) for group in busy if group not in self._down]
+        candidates = [(next_failure_s[group], group) for group in known if group not in self._down]
         while upcoming and upcoming[0][0] <= latest_s:
             failure = heappop(upcoming)
-            if failure[1] in busy:
+            if failure[1] in known:
                 unharmed.append(failure)
             else:
                 candidates.append(failure)
         for failure_s, group in candidates:
             stacks = phase.stacks if phase.patch is None else phase.patch.get(group, 0)
             apart[group] = stacks
-            own_s = self._pace.own_s(stacks) * phase.stack_size * phase.pace
+            own_s = self._pace.own_s(stacks) * phase.stack_size * phase.pace * slow.get(group, 1.0)
             arrival_s = max(start_s, busy.get(group, 0.0)) + own_s
             if failure_s <= arrival_s:
                 self._down.add(group)
@@ -280,7 +310,7 @@ class ReplayEngine:
                 end_s = max(end_s, failure_s)
             else:
                 end_s = max(end_s, arrival_s)
-                if group not in busy:
+                if group not in known:
                     unharmed.append((failure_s, group))
         for failure in unharmed:
             if failure[1] not in self._down:
@@ -289,7 +319,7 @@ class ReplayEngine:
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
         job, start_s = self._job, self.now_s
-        whole_s = job.all_reduce_s(phase)
+        whole_s = self._reduces_s(phase)
         lacked_from_start = bool(self._down)
         if self._fails_in_all_reduce:
             lacked_from_start |= self._fall_until(start_s)
@@ -329,6 +359,7 @@ class ReplayEngine:
             self._down.discard(group)
         self._dropped.update(phase.dropped)
         for group in phase.carried_on:
+            self.clocks.resume(group, self.now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
         self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members))
         self._move(phase.recovery, phase.members)
@@ -380,6 +411,8 @@ class ReplayEngine:
                 while next_failure_s[group] <= end_s:
                     failures.append((clocks.take_at_occurrence(group), group))
         self.now_s = end_s
+        for group in unwatched - absent:
+            clocks.resume(group, end_s)
         self._down.clear()
         self._busy_until_s.clear()
         self._dropped = absent
@@ -427,6 +460,7 @@ class ReplayEngine:
     def _rejoin(self, phase: Rejoin) -> Outcome:
         for group in phase.groups:
             self.clocks.take_while_down(group, self.now_s)
+            self.clocks.resume(group, self.now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
         self._dropped.difference_update(phase.groups)
         self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members))

@@ -10,7 +10,7 @@ from math import inf
 from faultline.simulator.background import Write
 from faultline.simulator.badput import Mark
 from faultline.simulator.failures.failure import Failure, JobLayout
-from faultline.strategies.protection.tier import Recovery, Tier
+from faultline.strategies.protection.tier import Durable, Recovery, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,11 @@ class Shelf:
         self._coming: Saved | None = None
         self._last_s = 0.0
         self._write: Write | None = None
+
+    @property
+    def is_on_storage(self) -> bool:
+        """Whether no node that is lost takes anything of it."""
+        return isinstance(self.tier.keeper, Durable)
 
     def due(self, steps: int, now_s: float, down: int) -> bool:
         """Whether to take a snapshot at the end of a step: one at a time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.job import Work
 from faultline.simulator.phases import AllReduce, Compute
 from faultline.strategies.base import StepPlan
@@ -19,7 +20,9 @@ class StepPhases:
     work : Work
         The job.
     without : tuple of str
-        Switches that are down, around which there is a way.
+        Parts of the network that are down, around which there is a way.
+    slow : Slowdown
+        What else slows its members.
 
     Attributes
     ----------
@@ -50,28 +53,42 @@ class StepPhases:
         "useful_s",
     )
 
-    def __init__(self, plan: StepPlan, work: Work, without: tuple[str, ...] = ()) -> None:
-        pace = work.pace_of(plan, without)
+    def __init__(
+        self,
+        plan: StepPlan,
+        work: Work,
+        without: tuple[str, ...] = (),
+        slow: Slowdown = UNDISTURBED,
+    ) -> None:
+        pace, twice = work.pace_of(plan, without), work.reactions.validation_share
+        members, pipelines = plan.members, plan.pipelines
+        stacks, size = plan.stacks, plan.stack_size
         self.compute = Compute(
-            plan.members, plan.stacks, plan.stack_size, None, pace, without, plan.pipelines
+            members, stacks, size, None, pace * (1 + twice), without, slow, pipelines
         )
-        self.all_reduce = AllReduce(plan.members, without, plan.pipelines)
+        self.all_reduce = AllReduce(members, without, slow, pipelines)
         self.share = plan.batch_share
-        self.types = plan.stacks * plan.stack_size
-        self.nominal_s = self.types * work.compute_s * pace
+        self.types = stacks * size
+        types_s = self.types * work.compute_s
+        self.nominal_s = types_s * pace * (1 + twice) * slow.slowest
         self.raised_power_s = (plan.power - 1.0) * self.nominal_s
         # Several types in one go may take less than as many one by one.
-        unhurt_s = min(self.types * work.compute_s, self.nominal_s)
-        once_s = min(work.compute_s, self.nominal_s)
+        unhurt_s, once_s = min(types_s, self.nominal_s), min(work.compute_s, self.nominal_s)
         self.useful_s = once_s * plan.batch_share
-        self.redundancy_s = unhurt_s - once_s
-        self.degraded_s = (self.nominal_s - unhurt_s) + (once_s - self.useful_s)
+        validation_s = unhurt_s * twice
+        self.redundancy_s = unhurt_s - once_s + validation_s
+        self.degraded_s = self.nominal_s - unhurt_s + (once_s - self.useful_s)
+        self.degraded_s -= validation_s
         self.down = work.groups - len(plan.members)
 
 
 def patch_compute(
-    plan: StepPlan, patch: Mapping[int, int], work: Work, without: tuple[str, ...]
+    plan: StepPlan,
+    patch: Mapping[int, int],
+    work: Work,
+    without: tuple[str, ...],
+    slow: Slowdown,
 ) -> Compute:
     """Return what some groups compute once more, given the stacks of each."""
     pace = work.pace_of(plan, without, patch)
-    return Compute(plan.members, 0, plan.stack_size, patch, pace, without, plan.pipelines)
+    return Compute(plan.members, 0, plan.stack_size, patch, pace, without, slow, plan.pipelines)

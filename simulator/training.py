@@ -10,11 +10,12 @@ from collections.abc import Callable, Generator
 from math import ceil, inf
 
 from faultline.simulator.background import Write
+from faultline.simulator.conditions import UNDISTURBED, Conditions, Slowdown
 from faultline.simulator.contract import Contract
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.job import Rules, Work
 from faultline.simulator.memory import Memory
-from faultline.simulator.network_outages import Detours
 from faultline.simulator.phases import (
     AllReduce,
     Background,
@@ -31,7 +32,7 @@ from faultline.simulator.phases import (
     Stall,
 )
 from faultline.simulator.progress import Progress
-from faultline.simulator.snapshots import Saved
+from faultline.simulator.snapshots import Saved, Shelf
 from faultline.simulator.spare_pool import SparePool
 from faultline.simulator.step_phases import StepPhases, patch_compute
 from faultline.simulator.timeline import Event, EventKind
@@ -78,7 +79,7 @@ class Training:
         self._on_checkpoint = on_checkpoint
         self._plan = strategy.plan()
         self._saved = self._state(0.0)
-        self._loaded = self._saved
+        self._saved_before = self._loaded = self._saved
         self._before_failure = self._saved
         self._unsaved_since_s = 0.0
         self._spares = SparePool(work.spare_groups, work.repair_s)
@@ -87,8 +88,11 @@ class Training:
         self._failed_since_restart = 0
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
-        outages = work.network_outages
-        self._detours = Detours(iter(()) if outages is None else outages())
+        self._conditions = Conditions(work.disturbances)
+        self.progress.disturbances = self._conditions.counts
+        self._clean: dict[Failure, Saved] = {}
+        self._put_off: set[Shelf | None] = set()
+        self._restarted_s = -inf
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
         self._restarts_since_save = 0
         self._disturbed = False
@@ -99,7 +103,7 @@ class Training:
         work, progress = self.work, self.progress
         hits = self._hits
         holds_last_step = self._memory.holds_last_step
-        play = StepPhases(self._plan, work)
+        play = self._phases()
         while (
             not self._done()
             and progress.now_s < self._limit_s
@@ -109,10 +113,11 @@ class Training:
                 yield from self._hand_back()
             if self._plan is not self.strategy.plan():
                 self._plan = self._contract.replanned()
-                play = StepPhases(self._plan, work, self._detours.without)
-            if self._detours.next_change_s <= progress.now_s:
-                self._detours.advance(progress.now_s)
-                play = StepPhases(self._plan, work, self._detours.without)
+                play = self._phases()
+            if self._conditions.next_change_s <= progress.now_s:
+                yield from self._meet_conditions()
+                play = self._phases()
+                continue
             if not self._disturbed and (yield from self._play_quiet_steps(play)):
                 continue
             self._disturbed = False
@@ -129,7 +134,8 @@ class Training:
                     continue
             else:
                 progress.seconds["checkpoint"] += reduced.disturbed_s
-                self._reduced(reduced.now_s - outcome.now_s - reduced.disturbed_s)
+                reduced_s = reduced.now_s - outcome.now_s - reduced.disturbed_s
+                self._reduced(reduced_s, play.all_reduce.slow)
                 progress.now_s = reduced.now_s
             progress.completed_steps += 1
             if progress.completed_steps <= self._loaded.steps:
@@ -142,6 +148,76 @@ class Training:
                 self._log(EventKind.STEP, stacks=self._plan.stacks)
             yield from self._save_what_is_due(play.down)
 
+    def _phases(self) -> StepPhases:
+        """Return the phases of the next steps."""
+        slow = self._conditions.slowdown(self._plan.members)
+        return StepPhases(self._plan, self.work, self._conditions.without, slow)
+
+    def _meet_conditions(self) -> Generator[Phase, Outcome, None]:
+        """Take in what has begun or ended since the last look, and do what it asks for."""
+        conditions, progress = self._conditions, self.progress
+        conditions.advance(progress.now_s)
+        begun, ended = conditions.happened()
+        for failure in begun:
+            members = self.strategy.plan().members
+            if not any(group in failure.groups for group in members):
+                continue
+            if failure.kind == "flap":
+                fails = failure.lasts_s >= self.work.reactions.retry_s
+                outcome = yield Stall(members, failure.lasts_s)
+                self._spend("detection" if fails else "degraded", outcome)
+            elif failure.kind == "hang":
+                yield from self._hang(failure.lasts_s)
+            elif failure.kind == "corrupt" and self.strategy.compares:
+                yield from self._lose_a_step()
+            elif failure.kind == "corrupt":
+                known = (self._saved, self._saved_before)
+                self._clean[failure] = self._memory.newest_on_storage(known, failure.time_s)
+        for failure in ended:
+            if failure.kind == "corrupt" and failure in self._clean:
+                yield from self._restart(self._clean[failure])
+            elif failure.kind == "planned" and failure.time_s > self._restarted_s:
+                # Who has notice saves what there is.
+                if failure.lasts_s > 0.0:
+                    yield from self._save()
+                yield from self._restart()
+
+    def _hang(self, timeout_s: float) -> Generator[Phase, Outcome, None]:
+        """The collective of the next step hangs until it is given up; then do as the rules say."""
+        yield from self._lose_a_step()
+        self._spend("detection", (yield Stall(self.strategy.plan().members, timeout_s)))
+        if self.work.reactions.hang == "restart":
+            yield from self._restart()
+
+    def _lose_a_step(self) -> Generator[Phase, Outcome, None]:
+        """Compute what is thrown away."""
+        if self._plan is not self.strategy.plan():
+            self._plan = self._contract.replanned()
+        self._spend("repeated", (yield self._phases().compute))
+
+    def _can_save(self, due: bool, what: Shelf | None) -> bool:
+        """Whether a snapshot, or else a checkpoint, is taken now: without storage, steps go on.
+
+        What is due then is put off until storage is there.
+        """
+        if not due and what not in self._put_off:
+            return False
+        self._put_off.discard(what)
+        if self._storage_is_away():
+            self._put_off.add(what)
+            return False
+        return True
+
+    def _storage_is_away(self) -> bool:
+        self._conditions.advance(self.progress.now_s)
+        return self._conditions.storage_back_s > self.progress.now_s
+
+    def _await_storage(self, cause: str) -> Generator[Phase, Outcome, None]:
+        """Wait until storage is there."""
+        while self._storage_is_away():
+            wait_s = self._conditions.storage_back_s - self.progress.now_s
+            self._spend(cause, (yield Stall(self.strategy.plan().members, wait_s)))
+
     def _play_quiet_steps(self, play: StepPhases) -> Generator[Phase, Outcome, bool]:
         """Play the steps in a row in which nothing happens; False where a failure may come next."""
         progress, quiet = self.progress, self._unobserved_steps(play)
@@ -152,7 +228,7 @@ class Training:
             return False
         compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s - outcome.save_s
         self._computed(play, outcome.steps, compute_s)
-        self._reduced(outcome.all_reduce_s)
+        self._reduced(outcome.all_reduce_s, play.all_reduce.slow)
         progress.now_s = outcome.now_s
         progress.completed_steps += outcome.steps
         progress.completed_batches += outcome.steps * play.share
@@ -172,6 +248,8 @@ class Training:
         now_s, done, down = progress.now_s, progress.completed_steps, play.down
         if self._record or done < self._loaded.steps or not play.compute.members:
             return None
+        if self._put_off:
+            return None
         due_step, until_s = self.work.checkpoint_policy.not_due_before(
             done, now_s - self._unsaved_since_s, now_s, down
         )
@@ -182,7 +260,7 @@ class Training:
             # After each step groups may come back.
             until_s = min(until_s, self._spares.next_ready_s)
         until_s = min(until_s, self._limit_s, self._hits.next_repair_s)
-        until_s = min(until_s, self._detours.next_change_s)
+        until_s = min(until_s, self._conditions.next_change_s)
         batches_left = self.work.steps - _ROUNDING - progress.completed_batches
         at_most = min(due_step - done, ceil(batches_left / play.share))
         if at_most < 1 or until_s <= now_s:
@@ -198,6 +276,8 @@ class Training:
             return None
         if self._memory.shelves or self._memory.holds_last_step:
             return None
+        if self._conditions.storage_back_s > self.progress.now_s:
+            return None
         return Saves(play.compute.members[0], every, steps_left)
 
     def _save_what_is_due(self, down: int) -> Generator[Phase, Outcome, None]:
@@ -208,9 +288,10 @@ class Training:
         if self._memory.shelves:
             saved |= yield from self._take_snapshots(down)
         unsaved_s = progress.now_s - self._unsaved_since_s
-        if done or self.work.checkpoint_policy.due(
+        due = self.work.checkpoint_policy.due(
             progress.completed_steps, unsaved_s, progress.now_s, down
-        ):
+        )
+        if done or self._can_save(due, None):
             written = yield from self._save()
             saved |= written
             if done and not written:
@@ -246,9 +327,9 @@ class Training:
         progress.played_steps += steps
         progress.stack_computations += steps * play.types
 
-    def _reduced(self, duration_s: float) -> None:
-        """Book a good all-reduce: useful as far as it is of a full batch."""
-        share = self._plan.batch_share
+    def _reduced(self, duration_s: float, slow: Slowdown = UNDISTURBED) -> None:
+        """Book a good all-reduce: useful as far as it is of a full batch, and nothing is slow."""
+        share = self._plan.batch_share / slow.collective
         self.progress.seconds["all_reduce"] += duration_s * share
         if share < 1.0:
             self.progress.seconds["degraded"] += duration_s * (1.0 - share)
@@ -283,10 +364,11 @@ class Training:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
                 return True
-            outcome = yield AllReduce(plan.members, self._detours.without, plan.pipelines)
+            without, slow = self._conditions.without, self._conditions.slowdown(plan.members)
+            outcome = yield AllReduce(plan.members, without, slow, plan.pipelines)
             if not outcome.missing:
                 progress.seconds["checkpoint"] += outcome.disturbed_s
-                self._reduced(outcome.now_s - progress.now_s - outcome.disturbed_s)
+                self._reduced(outcome.now_s - progress.now_s - outcome.disturbed_s, slow)
                 progress.now_s = outcome.now_s
                 return True
 
@@ -317,7 +399,8 @@ class Training:
                 stacks=plan.stacks,
                 moved_types=verdict.moved_types,
             )
-        outcome = yield patch_compute(plan, verdict.patch, self.work, self._detours.without)
+        without, slow = self._conditions.without, self._conditions.slowdown(plan.members)
+        outcome = yield patch_compute(plan, verdict.patch, self.work, without, slow)
         self._spend("patch_compute", outcome)
 
     def _save(self) -> Generator[Phase, Outcome, bool]:
@@ -325,6 +408,7 @@ class Training:
         progress = self.progress
         members = self.strategy.plan().members
         last = self._done()
+        yield from self._await_storage("checkpoint")
         waits = self.strategy.checkpoint_waits or last
         saved = False
         for writer in members:
@@ -349,7 +433,7 @@ class Training:
         """The last of some checkpoints has been written at this moment."""
         progress = self.progress
         progress.checkpoints += checkpoints
-        self._saved = self._state(progress.now_s)
+        self._saved_before, self._saved = self._saved, self._state(progress.now_s)
         self._unsaved_since_s = progress.now_s
         self._restarts_since_save = 0
         if self._on_checkpoint:
@@ -379,7 +463,8 @@ class Training:
         """Take the snapshots that are due; whether there was one."""
         progress, taken = self.progress, False
         for shelf in self._memory.shelves:
-            if shelf.due(progress.completed_steps, progress.now_s, down):
+            due = shelf.due(progress.completed_steps, progress.now_s, down)
+            if self._can_save(due, shelf) if shelf.is_on_storage else due:
                 if shelf.tier.stall_s > 0.0:
                     stall = Stall(self.strategy.plan().members, shelf.tier.stall_s)
                     self._spend("checkpoint", (yield stall))
@@ -400,7 +485,8 @@ class Training:
         if recovery is not None:
             yield from self._recover(recovery)
 
-    def _restart(self) -> Generator[Phase, Outcome, None]:
+    def _restart(self, clean: Saved | None = None) -> Generator[Phase, Outcome, None]:
+        """Bring the job back, to a state that is not corrupt if one is given."""
         progress, strategy = self.progress, self.strategy
         progress.restarts += 1
         self._restarts_since_save += 1
@@ -426,6 +512,16 @@ class Training:
         found, where, duration_s = self._memory.recover(
             self._before_failure, self._saved, outcome.struck
         )
+        if clean is not None:
+            self._memory.forget()
+            found, where, duration_s = clean, "storage", None
+            self._saved_before = self._saved = clean
+        # Corruption that a state is older than has not touched it.
+        self._clean = {
+            failure: kept for failure, kept in self._clean.items() if found.batches > kept.batches
+        }
+        self._restarted_s = progress.now_s
+        self._put_off.clear()
         progress.restarts_from_memory += where == "local"
         progress.restarts_from_peers += where == "peers"
         progress.ledger.take_back(found.booked)
@@ -433,6 +529,8 @@ class Training:
         redone = self.rules.resume == "redo" and found is self._saved and found.steps > 0
         progress.completed_steps = found.steps - 1 if redone else found.steps
         progress.completed_batches = found.batches - (found.last_share if redone else 0.0)
+        if duration_s is None:
+            yield from self._await_storage("load")
         self._spend("load", (yield Load(strategy.plan().members, duration_s)))
         # The restart has told all that had failed when it began. What fails from then on, and is
         # not told yet, is lost after it.

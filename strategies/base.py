@@ -263,6 +263,11 @@ class Strategy(ABC):
         return True
 
     @property
+    def compares(self) -> bool:
+        """Whether groups that compute the same data show at once what one of them has corrupted."""
+        return False
+
+    @property
     def stages_held(self) -> float:
         """Most stages of a pipeline whose state a GPU has had to hold so far: by default its own.
 

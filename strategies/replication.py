@@ -78,6 +78,10 @@ class Replication(Strategy):
         return self._plan
 
     @property
+    def compares(self) -> bool:
+        return self.redundancy > 1
+
+    @property
     def checkpoint_waits(self) -> bool:
         return self._checkpoint_waits
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import TypeVar
 
 import numpy as np
@@ -11,9 +12,17 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import failure_model, job_layout
 from faultline.simulator.failures.distributions import Distribution, Exponential
-from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure, JobLayout, Kind, Level
+from faultline.simulator.failures.failure import (
+    STOPPING,
+    UNSTATED_CAUSE,
+    Failure,
+    JobLayout,
+    Kind,
+    Level,
+)
 from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
+from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.failures.renewal_rate import renewal_rate
 
 MOST_FAILURES = 1_000_000
@@ -87,22 +96,33 @@ def draw(scenario: Scenario, span_s: float, seed: int) -> Drawing:
         If its failure model is no good, or more than a million failures are to be expected.
     """
     model = failure_model(scenario)
-    if span_s > MOST_FAILURES * model.mtbf_s:
-        raise UserError(
-            f"--days {span_s / 86400:g}: about {span_s / model.mtbf_s:.2g} failures, one every "
-            f"{model.mtbf_s:.3g} s; draw less than {MOST_FAILURES * model.mtbf_s / 86400:.2g} days"
-        )
-    failures = model.failures_until(span_s, seed)
     sources = _sources(model)
+    mean_s = model.mtbf_s
+    if any(source.kind not in STOPPING for source in sources):
+        # That of all that is drawn, and not only of what stops something.
+        mean_s = 1.0 / sum(source.processes / source.between.mean_s for source in sources)
+    if span_s > MOST_FAILURES * mean_s:
+        raise UserError(
+            f"--days {span_s / 86400:g}: about {span_s / mean_s:.2g} failures, one every "
+            f"{mean_s:.3g} s; draw less than {MOST_FAILURES * mean_s / 86400:.2g} days"
+        )
+    failures = _untreated(model).failures_until(span_s, seed)
     return Drawing(
         scenario.failures.process,
         job_layout(scenario),
-        model.mtbf_s,
+        mean_s,
         span_s,
         failures,
         _summaries(sources, failures, span_s),
         _course(sources, np.linspace(0.0, span_s, _POINTS + 1).tolist()) if sources else [],
     )
+
+
+def _untreated(model: FailureModel) -> FailureModel:
+    """Return a mix about whose failures nobody does anything: a trace of them is for others to."""
+    if not (isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix)):
+        return model
+    return SharedFailures(replace(model.sequence, reactions=Reactions(retry_s=inf)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +133,7 @@ class _Source:
     level: Level
     kind: Kind
     between: Distribution
-    processes: int
+    processes: float
 
     def mean_failures(self, spans_s: Sequence[float]) -> list[float]:
         """Return the expected failures of all its processes, begun at time 0, until each time."""
@@ -134,9 +154,15 @@ def _sources(model: FailureModel) -> list[_Source]:
     if isinstance(model, IndependentGroups):
         return [_Source(UNSTATED_CAUSE, "group", "hardware", model.distribution, model.groups)]
     if isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix):
-        gpus = model.sequence.layout.gpus
+        gpus, excess = model.sequence.layout.gpus, model.sequence.dependence.correlated_excess
         return [
-            _Source(cause.name, cause.level, cause.kind, cause.time_between_failures(gpus), 1)
+            _Source(
+                cause.name,
+                cause.level,
+                cause.kind,
+                cause.time_between_failures(gpus),
+                cause.at_once * (excess if cause.kind in STOPPING else 1.0),
+            )
             for cause in model.sequence.mixed
         ]
     return []

@@ -33,7 +33,6 @@ class Repair:
     # Of these.
     mean_s: float
     median_s: float
-    deviation_s: float
     # Median and width of a lognormal distribution fitted to them.
     scale_s: float
     sigma: float
@@ -123,7 +122,6 @@ def fit_repair(times_s: Sequence[float]) -> Repair | None:
         len(times),
         float(times.mean()),
         float(np.median(times)),
-        float(times.std(ddof=1)) if len(times) > 1 else 0.0,
         float(exp(logs.mean())),
         float(logs.std(ddof=1)) if len(times) > 1 else 0.0,
         times,

@@ -16,7 +16,7 @@ PER_1000_NODE_DAYS = 1000 * GPUS_PER_NODE * 86_400.0
 # What a mix may have.
 _LEAST_SHAPE, _MOST_SHAPE = 0.1, 1000.0
 _LEAST_RATE, _MOST_RATE = 1e-9, 1e9
-_LEAST_S, _MOST_S = 1e-6, 1e10
+_LEAST_S, _MOST_S, _MOST_SIGMA = 1e-6, 1e10, 10.0
 
 
 def per_1000_node_days(rate_per_gpu_s: Estimate) -> Estimate:
@@ -31,8 +31,7 @@ def per_1000_node_days(rate_per_gpu_s: Estimate) -> Estimate:
 def mix_text(fitted: Fit, failures: FailureLog) -> str:
     """Write what was fitted as a mix of causes in TOML.
 
-    A shape is there where gaps are not memoryless. Repairs are uniform with the mean of the log's,
-    and as near to their deviation as times that are not negative allow: mixes know no other spread.
+    A shape is there where gaps are not memoryless. Repairs are lognormal.
     """
     days = failures.span_s / 86_400.0
     source = (
@@ -42,8 +41,8 @@ def mix_text(fitted: Fit, failures: FailureLog) -> str:
     lines = [f"source = {json.dumps(source)}"]
     if fitted.lemons is not None and fitted.lemons.shape.value < float("inf"):
         lines.append(
-            "# Nodes differ: a gamma-distributed factor on their rates has the shape "
-            f"{_told(fitted.lemons.shape)}."
+            "# Nodes differ: failures.kinds.lemon_shape, of a gamma-distributed factor on their "
+            f"rates, is {_told(fitted.lemons.shape)}."
         )
     taken: set[str] = set()
     for cause in fitted.causes:
@@ -63,7 +62,7 @@ def _cause_lines(cause: CauseFit, name: str) -> list[str]:
         f'kind = "{cause.kind}"',
     ]
     if cause.repair is not None:
-        lines += _repair_lines(cause.repair)
+        lines.append(_repair_line(cause.repair))
     shape = cause.gaps.shape
     if shape is not None and not cause.gaps.memoryless:
         kept = min(_MOST_SHAPE, max(_LEAST_SHAPE, shape.value))
@@ -71,15 +70,11 @@ def _cause_lines(cause: CauseFit, name: str) -> list[str]:
     return lines
 
 
-def _repair_lines(repair: Repair) -> list[str]:
-    half_s = min(3**0.5 * repair.deviation_s, 0.999 * repair.mean_s)
-    least, most = (
-        f"{min(_MOST_S, max(_LEAST_S, at)):.6g}s"
-        for at in (repair.mean_s - half_s, repair.mean_s + half_s)
-    )
-    spread = f"median {repair.median_s:.4g} s, sigma {repair.sigma:.2g}"
-    told = f"  # {repair.count} repairs; {spread}"
-    return [f'repair = {{ least = "{least}", most = "{most}" }}{told}']
+def _repair_line(repair: Repair) -> str:
+    median = f'"{min(_MOST_S, max(_LEAST_S, repair.scale_s)):.6g}s"'
+    sigma = min(_MOST_SIGMA, repair.sigma)
+    time = f"{{ median = {median}, sigma = {sigma:.3g} }}" if sigma > 1e-3 else median
+    return f"repair = {time}  # {repair.count} repairs; mean {repair.mean_s:.4g} s"
 
 
 def _told(estimate: Estimate) -> str:

@@ -29,6 +29,7 @@ from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.screen import screen_as_wide_as
 from faultline.platforms.files import read_text
+from faultline.simulator.failures.failure import STOPPING
 from rich.table import Table
 
 _DAY_S = 86_400.0
@@ -54,8 +55,8 @@ def execute_list(arguments: argparse.Namespace) -> int:
         (
             row["name"],
             str(len(row["causes"])),
-            f"every {duration_text(row['mtbf_s'])}",
-            f"{row['hardware_share']:.0%}",
+            f"every {duration_text(row['mtbf_s'])}" if row["mtbf_s"] else "none",
+            f"{row['hardware_share']:.0%}" if row["mtbf_s"] else "",
             row["description"],
         )
         for row in rows
@@ -66,13 +67,14 @@ def execute_list(arguments: argparse.Namespace) -> int:
 
 def _row(mix: MixFile, gpus: int) -> dict[str, Any]:
     causes = mix.causes()
-    rate_per_gpu_s = sum(cause.rate_per_gpu_s for cause in causes)
-    hardware = sum(cause.rate_per_gpu_s for cause in causes if cause.kind == "hardware")
+    stopping = [cause for cause in causes if cause.kind in STOPPING]
+    rate_per_gpu_s = sum(cause.rate_per_gpu_s for cause in stopping)
+    hardware = sum(cause.rate_per_gpu_s for cause in stopping if cause.kind == "hardware")
     return {
         "name": mix.name,
         "gpus": gpus,
-        "mtbf_s": 1.0 / (rate_per_gpu_s * gpus),
-        "hardware_share": hardware / rate_per_gpu_s,
+        "mtbf_s": 1.0 / (rate_per_gpu_s * gpus) if stopping else None,
+        "hardware_share": hardware / rate_per_gpu_s if stopping else None,
         "causes": [cause.name for cause in causes],
         "description": mix.description,
         "source": mix.source,

@@ -52,8 +52,8 @@ _READ: Mapping[str, Mapping[str, Reader]] = {
 """What makes values of the texts, where it is not the usual; by command."""
 
 
-def _commands() -> list[Command]:
-    """Return all commands, as ``commands.txt`` declares them."""
+def all_commands() -> list[Command]:
+    """Return all commands in the order of ``--help``, as ``commands.txt`` declares them."""
     text = files("faultline.experiments.commands").joinpath("commands.txt").read_text("utf-8")
     shared = {
         "presets": shipped("presets", "faultline.platforms"),
@@ -98,5 +98,5 @@ def _command(title: str, said: str) -> Command:
 
 
 def add_parsers(commands: Any) -> None:
-    """Declare all commands, in the order in which ``--help`` lists them."""
-    declare(commands, _commands())
+    """Declare all commands."""
+    declare(commands, all_commands())

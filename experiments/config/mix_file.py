@@ -16,8 +16,15 @@ from faultline.experiments.config.toml_text import TomlSource, parse_toml
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.toml_lines import key_lines
 from faultline.platforms.units import parse_time_s
-from faultline.simulator.failures.distributions import Constant, Distribution, Uniform
-from faultline.simulator.failures.failure import Kind, Level
+from faultline.simulator.failures.distributions import Constant, Distribution, Lognormal, Uniform
+from faultline.simulator.failures.failure import (
+    FACTOR_ALLOWED,
+    FACTOR_NEEDED,
+    LASTS_ALLOWED,
+    LASTS_NEEDED,
+    Kind,
+    Level,
+)
 from faultline.simulator.failures.mix import Cause
 from pydantic import (
     AfterValidator,
@@ -71,23 +78,59 @@ class Observed(_Table):
     span: Duration
 
 
-class RepairRange(_Table):
-    """``repair = { least = "3d", most = "5d" }``: any time between two; ``"3h"`` is always that."""
+class TimeRange(_Table):
+    """How long something takes.
 
-    least: Duration
-    most: Duration
+    ``"3h"`` is always that; ``{ least = "3d", most = "5d" }`` any time between two; and
+    ``{ median = "10min", sigma = 1.9 }`` lognormal, sigma that of the natural logarithm.
+    """
+
+    least: Duration | None = None
+    most: Duration | None = None
+    median: Duration | None = None
+    sigma: float | None = Field(None, gt=0, le=10)
 
     @model_validator(mode="after")
-    def _in_order(self) -> RepairRange:
-        if parse_time_s(self.least) > parse_time_s(self.most):
+    def _one_of_two(self) -> TimeRange:
+        given = [name for name, value in self if value is not None]
+        if given not in (["least", "most"], ["median", "sigma"]):
+            raise ValueError('needs least and most, or median and sigma, or is a time such as "3h"')
+        if self.least and self.most and parse_time_s(self.least) > parse_time_s(self.most):
+            raise ValueError("least should not exceed most")
+        return self
+
+    def distribution(self) -> Distribution:
+        """Return the distribution of the time."""
+        if self.median is not None and self.sigma is not None:
+            return Lognormal(parse_time_s(self.median), self.sigma)
+        least_s, most_s = parse_time_s(self.least), parse_time_s(self.most)
+        return Constant(least_s) if least_s == most_s else Uniform(least_s, most_s)
+
+
+class FactorRange(_Table):
+    """``factor = { least = 1.1, most = 3.0 }``: any factor between two; ``1.5`` is always that."""
+
+    least: float = Field(ge=1, le=1000)
+    most: float = Field(ge=1, le=1000)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> FactorRange:
+        if self.least > self.most:
             raise ValueError("least should not exceed most")
         return self
 
 
 def _one_time_or_two(value: object) -> object:
-    if isinstance(value, (dict, RepairRange)):
+    if isinstance(value, (dict, TimeRange)):
         return value
     return {"least": _check_duration(value), "most": value}
+
+
+def _one_factor_or_two(value: object) -> object:
+    return value if isinstance(value, (dict, FactorRange)) else {"least": value, "most": value}
+
+
+Time = Annotated[TimeRange, BeforeValidator(_one_time_or_two)]
 
 
 class CauseTable(_Table):
@@ -102,8 +145,11 @@ class CauseTable(_Table):
     per_1000_node_days: float | None = Field(None, ge=1e-9, le=1e9)
     level: Level
     kind: Kind
-    repair: Annotated[RepairRange, BeforeValidator(_one_time_or_two)] | None = None
+    repair: Time | None = None
     shape: float | None = Field(None, ge=0.1, le=1000)
+    lasts: Time | None = None
+    factor: Annotated[FactorRange, BeforeValidator(_one_factor_or_two)] | None = None
+    at_once: float = Field(1.0, ge=1, le=1e6)
 
     @model_validator(mode="after")
     def _one_rate(self) -> CauseTable:
@@ -111,12 +157,18 @@ class CauseTable(_Table):
             raise ValueError("needs a rate: either count or per_1000_node_days")
         return self
 
-    def repair_time(self) -> Distribution | None:
-        """Return the distribution of the time to repair; None where the file does not say."""
-        if self.repair is None:
-            return None
-        least_s, most_s = parse_time_s(self.repair.least), parse_time_s(self.repair.most)
-        return Constant(least_s) if least_s == most_s else Uniform(least_s, most_s)
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> CauseTable:
+        for name, needing, allowing in (
+            ("lasts", LASTS_NEEDED, LASTS_ALLOWED),
+            ("factor", FACTOR_NEEDED, FACTOR_ALLOWED),
+        ):
+            stated = getattr(self, name) is not None
+            if stated and self.kind not in allowing:
+                raise ValueError(f"{name} is of kinds {', '.join(sorted(allowing))}; leave it out")
+            if not stated and self.kind in needing:
+                raise ValueError(f"a failure of kind {self.kind} needs {name}")
+        return self
 
 
 class MixFile(_Table):
@@ -148,8 +200,11 @@ class MixFile(_Table):
                 table.level,
                 table.kind,
                 self._rate_per_gpu_s(table),
-                table.repair_time(),
+                table.repair.distribution() if table.repair else None,
                 table.shape,
+                table.lasts.distribution() if table.lasts else None,
+                (table.factor.least, table.factor.most) if table.factor else (1.0, 1.0),
+                table.at_once,
             )
             for table in self.cause
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from io import BytesIO, StringIO, TextIOWrapper
@@ -19,12 +19,24 @@ from faultline.experiments.config.keys import quote
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import read_file, write_file
 from faultline.platforms.units import parse_time_s
-from faultline.simulator.failures.failure import KINDS, LEVELS, Failure, JobLayout, Kind, Level
+from faultline.simulator.failures.failure import (
+    FACTOR_ALLOWED,
+    FACTOR_NEEDED,
+    KINDS,
+    LASTS_ALLOWED,
+    LASTS_NEEDED,
+    LEVELS,
+    STOPPING,
+    Failure,
+    JobLayout,
+    Kind,
+    Level,
+)
 from faultline.simulator.failures.failure import UNSTATED_CAUSE as UNSTATED
 from faultline.simulator.failures.recorded import COLUMN_TYPES, RecordedFailures, as_column
 from numpy.typing import NDArray
 
-COLUMNS = ("time", "component", "cause", "kind", "repair")
+COLUMNS = ("time", "component", "cause", "kind", "repair", "lasts", "factor")
 REQUIRED = ("time", "component")
 _CODED = COLUMNS[1:]
 LARGEST_BYTES = 2**28
@@ -104,19 +116,36 @@ class _Reader:
         seconds = self._plain_seconds(cells["time"])
         if seconds is None:
             seconds = [self._time_s(text.strip()) for text in cells["time"]]
-        places, causes, kinds, repairs_s = (
+        places, causes, kinds, repairs_s, lasts_s, factors = (
             self._codes(name).column(cells.get(name), len(rows)) for name in _CODED
         )
+        if cells.get("lasts") or cells.get("factor") or (kinds >= len(STOPPING)).any():
+            self._check_kinds(cells, kinds, len(rows))
         values = (seconds, *places.T[:2], causes, kinds, repairs_s, *places.T[2:])
+        values = (*values, lasts_s, factors)
         self._chunks.append(
             {name: as_column(name, each) for name, each in zip(COLUMN_TYPES, values, strict=True)}
         )
 
     def _codes(self, column: str) -> _Codes:
         if column not in self._known:
-            reads = (self._component, self._cause, kind_place, _repair_s)
+            reads = (self._component, self._cause, kind_place, _repair_s, _lasts_s, _factor)
             self._known[column] = _Codes(dict(zip(_CODED, reads, strict=True))[column])
         return self._known[column]
+
+    @staticmethod
+    def _check_kinds(cells: Mapping[str, Sequence[str]], kinds: NDArray[Any], count: int) -> None:
+        """Refuse what a kind lacks, or has no use for."""
+        nothing = [""] * count
+        for name, needing, allowing in (
+            ("lasts", LASTS_NEEDED, LASTS_ALLOWED),
+            ("factor", FACTOR_NEEDED, FACTOR_ALLOWED),
+        ):
+            for text, place in zip(cells.get(name) or nothing, kinds.tolist(), strict=True):
+                if not text.strip() and KINDS[place] in needing:
+                    raise _Wrong(f"a failure of kind {KINDS[place]} needs a cell {name}")
+                if text.strip() and KINDS[place] not in allowing:
+                    raise _Wrong(f"a failure of kind {KINDS[place]} has no {name}; leave it empty")
 
     def _plain_seconds(self, texts: Sequence[str]) -> list[float] | None:
         """Read times that are all numbers; None where one may be something else."""
@@ -196,8 +225,8 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
     Parameters
     ----------
     path : Path
-        A CSV file whose header names its columns: time and component, and if it likes cause, kind
-        and repair. Times and repairs are in seconds, or carry a unit; times may be timestamps.
+        A CSV file whose header names its columns: time and component, and if it likes cause, kind,
+        repair, lasts and factor. Times are in seconds, or carry a unit; `time` may be a timestamp.
     layout : JobLayout
         Tells which components there are, and which groups they take down.
     start : datetime, optional
@@ -263,12 +292,17 @@ def write_trace(failures: Iterable[Failure], path: Path) -> None:
     """
     text = StringIO(newline="")
     rows = csv.writer(text)
-    rows.writerow(COLUMNS)
-    for failure in failures:
+    written = list(failures)
+    # Most traces are of what stops at once.
+    more = any(failure.kind not in STOPPING for failure in written)
+    rows.writerow(COLUMNS if more else COLUMNS[:-2])
+    for failure in written:
         repair = "" if failure.repair_s is None else repr(failure.repair_s)
-        rows.writerow(
-            (repr(failure.time_s), failure.component, failure.cause, failure.kind, repair)
-        )
+        row = [repr(failure.time_s), failure.component, failure.cause, failure.kind, repair]
+        if more:
+            row.append(repr(failure.lasts_s) if failure.kind in LASTS_ALLOWED else "")
+            row.append(repr(failure.factor) if failure.kind in FACTOR_ALLOWED else "")
+        rows.writerow(row)
     write_file(path, text.getvalue())
 
 
@@ -341,6 +375,16 @@ def kind_place(text: str) -> int:
 
 def _repair_s(text: str) -> float:
     return seconds_of("repair", text) if text else nan
+
+
+def _lasts_s(text: str) -> float:
+    return seconds_of("lasts", text) if text else 0.0
+
+
+def _factor(text: str) -> float:
+    if text and not (_NUMBER.fullmatch(text) and 1.0 <= float(text) <= 1000.0):
+        raise _Wrong(f"factor {quote(text)} is none; write a number from 1 to 1000")
+    return float(text) if text else 1.0
 
 
 def seconds_of(column: str, text: str) -> float:

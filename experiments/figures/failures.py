@@ -15,11 +15,19 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-# Okabe and Ito (2008), a palette for all kinds of colour vision.
+# Okabe and Ito (2008), a palette for all kinds of colour vision; what it lacks is grey.
 KIND_COLOURS: dict[Kind, str] = {
     "hardware": "#0072B2",
     "network": "#E69F00",
     "software": "#CC79A7",
+    "preemption": "#009E73",
+    "slow": "#56B4E9",
+    "flap": "#F0E442",
+    "partial": "#D55E00",
+    "hang": "#000000",
+    "corrupt": "#7B3294",
+    "planned": "#888888",
+    "storage": "#BBBBBB",
 }
 _DAY_S = 86_400.0
 _MOST_ROWS = 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache, partial
@@ -19,14 +19,16 @@ from faultline.experiments.job.platform_files import (
     spec_of,
     switches_with_detours,
 )
-from faultline.simulator.failures.distributions import Exponential, Weibull
-from faultline.simulator.failures.failure import JobLayout
+from faultline.simulator.conditions import drawn_outages, shared_out
+from faultline.simulator.failures.dependence import Dependence
+from faultline.simulator.failures.distributions import NEVER_S, Exponential, Weibull
+from faultline.simulator.failures.failure import STOPPING, Failure, JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
+from faultline.simulator.failures.reactions import Evict, Ignore, Reactions
 from faultline.simulator.failures.recorded import RecordedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.failures.victims import ComponentChoice
-from faultline.simulator.network_outages import NetworkOutages, drawn_outages, shared_out
 
 GPU_SECONDS_PER_FAILURE = 16_384 * 54 * 86_400 / 419
 """Llama 3 (Grattafiori et al. 2024): 419 unexpected interruptions in 54 days on 16,384 H100."""
@@ -61,9 +63,10 @@ def failure_model(scenario: Scenario) -> FailureModel:
         )
     layout = job_layout(scenario)
     model = SharedFailures(
-        _mix(scenario, layout) if table.model == "mix" else _trace(table, layout)
+        _mix(scenario, layout) if table.model == "mix" else _trace(scenario, layout)
     )
-    clash = set(model.sequence.causes) & set(FailuresTable.model_fields)
+    named = {*model.sequence.causes, *model.sequence.disturbance_causes}
+    clash = named & set(FailuresTable.model_fields)
     if clash:
         raise UserError(
             f"cause {min(clash)!r} of the {table.model} has the name of a key of [failures], and "
@@ -114,7 +117,7 @@ def job_layout(scenario: Scenario) -> JobLayout:
     )
 
 
-def network_outages(scenario: Scenario, seed: int) -> NetworkOutages | None:
+def network_outages(scenario: Scenario, seed: int) -> Callable[[], Iterator[Failure]] | None:
     """Return when switches are down around which the platform's cables know a way.
 
     They fail where the failures are a mix of causes, some of which strike switches.
@@ -123,11 +126,20 @@ def network_outages(scenario: Scenario, seed: int) -> NetworkOutages | None:
     if table.model != "mix" or table.gpus_per_switch is not None:
         return None
     around, fatal = switches_with_detours(platform_file(scenario))
-    striking = [cause for cause in _causes(scenario, layout) if cause.level == "switch"]
+    causes = _causes(scenario, layout)
+    striking = [one for one in causes if one.level == "switch" and one.kind in STOPPING]
     if not (around and striking):
         return None
     shared = shared_out(striking, fatal, len(around))
-    return partial(drawn_outages, shared, layout.gpus, around, scenario.rejoin.repair_s, seed)
+    return partial(
+        drawn_outages,
+        shared,
+        layout.gpus,
+        layout.groups,
+        len(around),
+        scenario.rejoin.repair_s,
+        seed,
+    )
 
 
 def _refuse_keys_of_other_models(table: FailuresTable) -> None:
@@ -155,7 +167,8 @@ def _independent_groups(
 
 def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
     table = scenario.failures
-    mix = CauseMix(_striking(_causes(scenario, layout), layout), layout)
+    striking = _striking(_causes(scenario, layout), layout)
+    mix = CauseMix(striking, layout, reactions_of(scenario), _dependence(table))
     if table.rate == "model" and not 1e-3 <= mix.mtbf_s <= 1e15:
         raise UserError(
             f"failures.mix = {table.mix!r}: a failure every {mix.mtbf_s:.1g} s on {layout.gpus:,} "
@@ -169,6 +182,7 @@ def _causes(scenario: Scenario, layout: JobLayout) -> tuple[Cause, ...]:
     table = scenario.failures
     causes = load_mix(table.mix or "llama3").causes()
     striking = _striking(causes, layout)
+    reactions = reactions_of(scenario)
     if not striking:
         raise UserError(
             f"failures.mix = {table.mix!r}: it strikes switches only, and by the cables of the "
@@ -176,15 +190,54 @@ def _causes(scenario: Scenario, layout: JobLayout) -> tuple[Cause, ...]:
         )
     if table.rate != "mtbf":
         return tuple(causes)
-    faster = CauseMix(striking, layout).mtbf_s / stated_mtbf_s(scenario)
+    mtbf_s = CauseMix(striking, layout, reactions).mtbf_s
+    if mtbf_s >= NEVER_S:
+        raise UserError(
+            f"failures.mix = {table.mix!r}: no cause of it stops anything, and failures.rate = "
+            '"mtbf" scales those that do; set failures.rate = "model"'
+        )
+    faster = mtbf_s / stated_mtbf_s(scenario)
     return tuple(replace(cause, rate_per_gpu_s=cause.rate_per_gpu_s * faster) for cause in causes)
 
 
 def _striking(causes: Iterable[Cause], layout: JobLayout) -> tuple[Cause, ...]:
-    return tuple(cause for cause in causes if layout.gpus_per_component(cause.level) > 0)
+    """Leave out causes that cut nobody off by striking switches, which they would."""
+    return tuple(
+        cause
+        for cause in causes
+        if cause.kind not in STOPPING or layout.gpus_per_component(cause.level) > 0
+    )
 
 
-def _trace(table: FailuresTable, layout: JobLayout) -> Trace:
+def reactions_of(scenario: Scenario) -> Reactions:
+    """Return what is done about failures that stop nothing."""
+    said = scenario.failures.kinds
+    return Reactions(
+        Ignore() if said.slow == "ignore" else Evict(said.slow_found_s),
+        said.retry_s,
+        said.hang,
+        said.hang_timeout_s,
+        said.planned,
+        said.planned_limit_s,
+        said.validation_share,
+    )
+
+
+def _dependence(table: FailuresTable) -> Dependence:
+    said = table.kinds
+    return Dependence(
+        said.correlated_excess,
+        said.excess_within_s,
+        said.lemon_shape,
+        said.lemons_evicted_after,
+        said.recurrence,
+        said.recurs_after_s,
+        said.recurs_at_most,
+    )
+
+
+def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
+    table = scenario.failures
     if table.trace is None:
         raise UserError('failures.model = "trace": needs failures.trace, the path of a CSV file')
     if table.gpus_per_switch == 0:
@@ -198,14 +251,19 @@ def _trace(table: FailuresTable, layout: JobLayout) -> Trace:
     except ValueError as error:
         raise UserError(f"failures.trace_start: {error}") from error
     recorded = _recorded(path, layout, start)
-    last_s = recorded[-1].time_s
+    last_s = float((recorded.time_s + recorded.lasts_s).max())
     span_s = table.trace_span_s or last_s
     if span_s <= 0 or span_s < last_s:
         raise UserError(
             f"failures.trace_span_s: the last failure of {path} is at {last_s:g} s; set a span "
             "that is longer"
         )
-    return Trace(recorded, layout.groups, span_s, table.after_end)
+    if not (recorded.kind >= len(STOPPING)).any():
+        return Trace(recorded, layout.groups, span_s, table.after_end)
+    reactions = reactions_of(scenario)
+    stops = RecordedFailures.of(one for each in recorded if (one := reactions.stop(each)))
+    others = tuple(one for each in recorded if (one := reactions.condition(each)))
+    return Trace(stops.in_order_of_time(), layout.groups, span_s, table.after_end, others)
 
 
 def _recorded(path: Path, layout: JobLayout, start: datetime | None) -> RecordedFailures:

@@ -13,13 +13,14 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import Choice, at_redundancy, choices_at, wants_best_period
+from faultline.experiments.job.disturbances import disturbances
 from faultline.experiments.job.durations import (
     durations_of,
     is_measured,
     recovery_prices,
     standbys_of,
 )
-from faultline.experiments.job.failure_model import failure_model, job_layout, network_outages
+from faultline.experiments.job.failure_model import failure_model, job_layout, reactions_of
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform, state_bytes
 from faultline.experiments.job.predictions import predict_settings
@@ -180,8 +181,16 @@ class ResolvedJob:
             self.scenario.recovery.standby_s,
             partial(self._standby_lives, seed),
             member_times(self.scenario, self.step),
-            None if detours is None else network_outages(self.scenario, seed),
+            disturbances(
+                self.scenario,
+                self.failures,
+                self.durations.all_reduce_s,
+                self.step,
+                detours is not None,
+                seed,
+            ),
             detours,
+            reactions_of(self.scenario),
             self.step is not None,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -76,7 +76,7 @@ class PlayedMemberTimes:
 
     platform: Path  # Platform XML.
     step: PlacedStep  # The step of all groups.
-    without: tuple[str, ...] = ()  # Switches that are down.
+    without: tuple[str, ...] = ()  # Switches and links that are down.
     _known: dict[StepShares, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -114,7 +114,7 @@ class PlayedMemberTimes:
                 changed_ns,
                 self.step,
                 self.without,
-                None if shares == undisturbed else shares,
+                shares=None if shares == undisturbed else shares,
             )
         return self._known[shares]
 
@@ -163,7 +163,7 @@ class MeasuredMemberTimes:
 
 @dataclass(frozen=True)
 class PlayedDetourTimes:
-    """What a step takes without some switches: played once for each set of groups.
+    """What a step takes without some switches or links: played once for each set of groups.
 
     Attributes
     ----------
@@ -198,12 +198,20 @@ def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes
     return PlayedDetourTimes(partial(MeasuredMemberTimes, path, traffic, compute_s))
 
 
+def played_time(
+    path: Path, step: PlacedStep, slow: Mapping[str, float], shares: StepShares | None = None
+) -> StepTime:
+    """Return the time of a step with a share of the bandwidth of some links."""
+    return _step_time(path, path.stat().st_mtime_ns, step, (), tuple(sorted(slow.items())), shares)
+
+
 @lru_cache(maxsize=64)
 def _step_time(
     path: Path,
     _changed_ns: int,
     step: PlacedStep,
     without: tuple[str, ...] = (),
+    slow: tuple[tuple[str, float], ...] = (),
     shares: StepShares | None = None,
 ) -> StepTime:
     def believable(stored: dict[str, Any]) -> StepTime:
@@ -214,9 +222,9 @@ def _step_time(
         return StepTime(**stored)
 
     def play() -> StepTime:
-        bandwidths = adapters_without(platform_at(path), without)
+        bandwidths = adapters_without(platform_at(path), without) | dict(slow)
         return played_on(path, time_step, step.hosts, step.pattern, bandwidths, shares)
 
-    asked = [_PLAY_VERSION, repr(step), repr(shares), *without]
+    asked = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, slow)]
     with explaining_aborts(path):
         return cached(path, asked, play, believable)

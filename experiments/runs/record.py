@@ -389,6 +389,12 @@ _DEFINED = (
         "failures of groups by that cause, where causes are known",
         value=lambda run: run.progress.failures_by_cause,
     ),
+    _count(
+        "disturbances.",
+        "disturbances by",
+        "failures by that cause that stopped no group at once, where there are such causes",
+        value=lambda run: run.progress.disturbances,
+    ),
     _count("reorderings", "reorderings", "times that shard types were put in another order"),
     _count(
         "standby_failures",

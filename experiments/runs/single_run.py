@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.failure_kinds import FailureKindsTable
 from faultline.experiments.config.trace_file import LARGEST_BYTES as LARGEST_TRACE
 from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.filled import filled_in
@@ -128,7 +130,10 @@ def asked_hash(scenario: Scenario) -> str:
 
 
 def _digest(scenario: Scenario, without: dict[str, set[str]]) -> str:
-    said = scenario.model_dump_json(exclude={"name": True, "description": True, **without})
+    left_out: dict[str, Any] = {"name": True, "description": True, **without}
+    if scenario.failures.kinds == FailureKindsTable():
+        left_out["failures"] = {*without.get("failures", ()), "kinds"}
+    said = scenario.model_dump_json(exclude=left_out)
     digest = hashlib.sha256(said.encode())
     if scenario.platform.file not in preset_names():
         digest.update(read_file(scenario.platform.file, LARGEST_XML))

@@ -61,6 +61,10 @@ class FailureClocks(ABC):
         """Take a due failure, noticed at `noticed_s`, and set the clock to the next one."""
 
     @abstractmethod
+    def resume(self, group: int, up_s: float) -> None:
+        """A group is up again: what its repair has not found fails anew from then on."""
+
+    @abstractmethod
     def take_while_down(self, group: int, until_s: float) -> None:
         """Take the failures of a group that is down anyway, up to `until_s`.
 
@@ -138,6 +142,9 @@ class RenewalClocks(FailureClocks):
         self.next_failure_s[group] = happened_s + self._interval(group)
         return happened_s
 
+    def resume(self, group: int, up_s: float) -> None:
+        """Nothing: where causes are unknown, nobody looks for a culprit."""
+
     def _strike(self, group: int) -> float:
         happened_s = self.next_failure_s[group]
         self._struck.append((happened_s, group, self._taken[group]))
@@ -194,6 +201,7 @@ class EventClocks(FailureClocks):
         self._spared = frozenset(spared)
         self._ahead: list[deque[Failure]] = [deque() for _ in range(groups)]
         self._struck: list[Failure] = []
+        self._recurring: dict[int, Failure] = {}
         self.failures = 0
         self.failures_while_down = 0
         self.failures_by_cause = dict.fromkeys(causes, 0)
@@ -218,7 +226,22 @@ class EventClocks(FailureClocks):
     def take_at_occurrence(self, group: int) -> float:
         failure = self._pass_over(group)
         self._struck.append(failure)
+        # Of several groups that went down the first has the culprit.
+        if failure.recurs_s and group == failure.groups[0]:
+            self._recurring[group] = failure
         return failure.time_s
+
+    def resume(self, group: int, up_s: float) -> None:
+        failure = self._recurring.pop(group, None) if self._recurring else None
+        if failure is not None:
+            delay_s, *others_s = failure.recurs_s
+            again = failure._replace(
+                time_s=up_s + delay_s, groups=range(group, group + 1), recurs_s=tuple(others_s)
+            )
+            ahead = self._ahead[group]
+            place = sum(1 for other in ahead if other.time_s <= again.time_s)
+            ahead.insert(place, again)
+            self.next_failure_s[group] = ahead[0].time_s
 
     def _pass_over(self, group: int) -> Failure:
         failure = self._ahead[group].popleft()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, gamma, isfinite
+from math import erfc, exp, expm1, gamma, isfinite, log, sqrt
 from typing import Protocol
 
 import numpy as np
+
+NEVER_S = 1e15
+"""The mean time between failures that never happen, in seconds: closed forms need a number."""
 
 
 class DistributionError(ValueError):
@@ -210,4 +213,50 @@ class Uniform:
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
         """Draw `size` independent times, in seconds."""
         drawn: list[float] = rng.uniform(self.least_s, self.most_s, size).tolist()
+        return drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Lognormal:
+    """Times over several orders of magnitude, such as how long something is slow.
+
+    Parameters
+    ----------
+    median_s : float
+        Median, in seconds; positive.
+    sigma : float
+        Standard deviation of the natural logarithm; positive.
+
+    Raises
+    ------
+    DistributionError
+        If a parameter is not positive and finite.
+    """
+
+    median_s: float
+    sigma: float
+
+    def __post_init__(self) -> None:
+        _positive("median_s", self.median_s)
+        _positive("sigma", self.sigma)
+
+    @property
+    def mean_s(self) -> float:
+        """Mean, in seconds."""
+        return self.median_s * exp(self.sigma**2 / 2.0)
+
+    @property
+    def variance_s2(self) -> float:
+        """Variance, in seconds squared."""
+        return expm1(self.sigma**2) * self.mean_s**2
+
+    def survival(self, time_s: float) -> float:
+        """Return the probability that `time_s`, in seconds, is not enough."""
+        if time_s <= 0.0:
+            return 1.0
+        return erfc(log(time_s / self.median_s) / (self.sigma * sqrt(2.0))) / 2.0
+
+    def sample(self, rng: np.random.Generator, size: int) -> list[float]:
+        """Draw `size` independent times, in seconds."""
+        drawn: list[float] = (rng.lognormal(log(self.median_s), self.sigma, size)).tolist()
         return drawn

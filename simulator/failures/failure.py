@@ -6,11 +6,56 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-Level = Literal["gpu", "host", "domain", "switch", "group", "job"]
-"""What kind of component fails; "domain" is a scale-up domain, "job" is everything at once."""
+Level = Literal["gpu", "adapter", "host", "domain", "switch", "group", "job"]
+"""What kind of component fails; each GPU has an adapter, "domain" is a scale-up domain, "job" is
+everything at once."""
 
-Kind = Literal["hardware", "network", "software"]
-"""Whether a machine, the network between machines, or no machine at all is broken."""
+Kind = Literal[
+    "hardware",
+    "network",
+    "software",
+    "preemption",
+    "slow",
+    "flap",
+    "partial",
+    "hang",
+    "corrupt",
+    "planned",
+    "storage",
+]
+"""What kind of failure it is.
+
+hardware, network, software, preemption
+    A component stops: a machine is broken, the network between machines, a process; or machines
+    are taken away.
+slow
+    A component is slower by a factor for a while.
+flap
+    A link is down for a moment, which collectives may outlast.
+partial
+    Some of the network is lost until its repair: what is left carries less.
+hang
+    Nothing is broken, and a collective does not end before its time-out.
+corrupt
+    From its onset a component computes what is wrong, until somebody finds out.
+planned
+    Maintenance, announced ahead.
+storage
+    Nothing can be saved, or loaded.
+"""
+
+STOPPING: frozenset[Kind] = frozenset({"hardware", "network", "software", "preemption"})
+"""Kinds by which a component stops when the failure happens."""
+
+LASTS_NEEDED: frozenset[Kind] = frozenset({"slow", "flap", "partial", "corrupt", "storage"})
+"""Kinds of which it has to be said how long they last; of `LASTS_ALLOWED` it may."""
+
+LASTS_ALLOWED: frozenset[Kind] = LASTS_NEEDED | {"hang", "planned"}
+
+FACTOR_NEEDED: frozenset[Kind] = frozenset({"slow"})
+"""Kinds that need a factor; `FACTOR_ALLOWED` may have one."""
+
+FACTOR_ALLOWED: frozenset[Kind] = FACTOR_NEEDED | {"partial"}
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -20,33 +65,22 @@ UNSTATED_CAUSE = "unstated"
 
 
 class Failure(NamedTuple):
-    """One failure of one component.
+    """One failure of one component."""
 
-    Attributes
-    ----------
-    time_s : float
-        When it happens, in seconds of simulated time.
-    level : Level
-        What kind of component is hit.
-    number : int
-        Number of the component at its level, from 0.
-    cause : str
-        Name of the cause.
-    kind : Kind
-        What kind of repair it calls for.
-    repair_s : float or None
-        Seconds until the component is as good as new; None where nobody says.
-    groups : range
-        Groups that go down: all that have GPUs on the component.
-    """
-
-    time_s: float
-    level: Level
-    number: int
-    cause: str
-    kind: Kind
-    repair_s: float | None
-    groups: range
+    time_s: float  # When it happens, in seconds of simulated time.
+    level: Level  # What kind of component is hit.
+    number: int  # Number of the component at its level, from 0.
+    cause: str  # Name of the cause.
+    kind: Kind  # What kind of repair it calls for.
+    repair_s: float | None  # Seconds until the component is as good as new; None where nobody says.
+    groups: range  # Groups that go down, or feel it: all that have GPUs on the component.
+    # Of kinds that do not stop it: how long it goes on, until a hang is given up, until corruption
+    # is found, or from the notice of maintenance to its beginning; in seconds.
+    lasts_s: float = 0.0
+    # How many times as long a slow component takes, or what is left of a network.
+    factor: float = 1.0
+    # Seconds from each time that it is up again to the next failure by the same culprit.
+    recurs_s: tuple[float, ...] = ()
 
     @property
     def component(self) -> str:
@@ -66,20 +100,12 @@ class JobLayout:
     GPUs are numbered through the job: group k has GPUs ``k*g`` to ``(k+1)*g - 1``, and the
     components of each level are runs of GPUs in the same way. The last component of a level has
     fewer GPUs where the level's size does not divide the job's.
-
-    Attributes
-    ----------
-    groups : int
-        Number of groups.
-    gpus_per_group : int
-        GPUs g of a group.
-    gpus_per_host, gpus_per_domain, gpus_per_switch : int
-        GPUs of a host, of a scale-up domain, and those that a switch connects; 0 of a switch where
-        no GPU is cut off without it.
     """
 
-    groups: int
-    gpus_per_group: int
+    groups: int  # Number of groups.
+    gpus_per_group: int  # GPUs g of a group.
+    # GPUs of a host, of a scale-up domain, and those that a switch connects; 0 of a switch where no
+    # GPU is cut off without it.
     gpus_per_host: int
     gpus_per_domain: int
     gpus_per_switch: int
@@ -93,6 +119,7 @@ class JobLayout:
         """Return the GPUs of a whole component of a level."""
         sizes: Mapping[Level, int] = {
             "gpu": 1,
+            "adapter": 1,
             "host": self.gpus_per_host,
             "domain": self.gpus_per_domain,
             "switch": self.gpus_per_switch,
@@ -111,17 +138,19 @@ class JobLayout:
         return range(index * size, min((index + 1) * size, self.gpus))
 
     def groups_of(self, level: Level, index: int) -> range:
-        """Return the groups that have GPUs on a component."""
+        """Return the groups that have GPUs on a component: all, where a switch is everybody's."""
+        if not self.gpus_per_component(level):
+            return range(self.groups)
         gpus = self.gpus_of(level, index)
         return range(gpus[0] // self.gpus_per_group, gpus[-1] // self.gpus_per_group + 1)
 
     def hosts_losing_memory(self, failure: Failure) -> range:
         """Return the hosts whose memory is lost by a failure.
 
-        Hardware is replaced by the server: a GPU that breaks takes its host's memory with it.
-        Neither network nor software failures do.
+        Hardware is replaced by the server: a GPU that breaks takes its host's memory with it. So
+        does who takes a server away, and nothing else.
         """
-        if failure.kind != "hardware":
+        if failure.kind not in ("hardware", "preemption"):
             return range(0)
         gpus = self.gpus_of(failure.level, failure.number)
         return range(gpus[0] // self.gpus_per_host, gpus[-1] // self.gpus_per_host + 1)

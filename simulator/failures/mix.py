@@ -9,45 +9,41 @@ rate. It takes as many random streams as there are causes, whatever the number o
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import merge
 from math import exp
+from operator import attrgetter
 
 import numpy as np
-from faultline.simulator.failures.distributions import Distribution, Exponential, Weibull
-from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
+from faultline.simulator.failures.dependence import ON_ONE_NODE, Dependence, DependentFailures
+from faultline.simulator.failures.distributions import NEVER_S, Distribution, Exponential, Weibull
+from faultline.simulator.failures.failure import STOPPING, Failure, JobLayout, Kind, Level
+from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.random_streams import Purpose, stream
+from numpy.typing import NDArray
 
 _BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A cause of failures.
+    """A cause of failures."""
 
-    Attributes
-    ----------
-    name : str
-        Its name. It names the cause's random streams, too, which depend on no other cause.
-    level : Level
-        What kind of component it strikes.
-    kind : Kind
-        What kind of repair it calls for.
-    rate_per_gpu_s : float
-        Failures a second and GPU of the job, in 1/s.
-    repair : Distribution or None
-        Time until the component is as good as new; None where nobody says.
-    shape : float or None
-        Shape of a Weibull distribution of the time between two failures by this cause in the whole
-        job; None for memoryless failures.
-    """
-
-    name: str
-    level: Level
-    kind: Kind
-    rate_per_gpu_s: float
+    name: str  # Its name. It names the cause's random streams, too, which depend on no other cause.
+    level: Level  # What kind of component it strikes.
+    kind: Kind  # What kind of repair it calls for.
+    rate_per_gpu_s: float  # Failures a second and GPU of the job, in 1/s.
+    # Time until the component is as good as new; None where nobody says.
     repair: Distribution | None = None
+    # Shape of a Weibull distribution of the time between two failures by this cause in the whole
+    # job; None for memoryless failures.
     shape: float | None = None
+    # Of kinds that stop nothing: how long it goes on (`Failure.lasts_s`).
+    lasts: Distribution | None = None
+    factors: tuple[float, float] = (1.0, 1.0)  # Bounds of what is drawn for `Failure.factor`.
+    at_once: float = 1.0  # Mean number of components that are struck together, which is geometric.
 
     def time_between_failures(self, gpus: int) -> Distribution:
         """Return the distribution of the time between two of its failures in a job of `gpus`."""
@@ -57,18 +53,14 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class CauseMix:
-    """Failures of a job by several causes, independent of each other.
+    """Failures of a job by several causes, independent of each other."""
 
-    Attributes
-    ----------
-    mixed : tuple of Cause
-        The causes, at least one.
-    layout : JobLayout
-        Which GPUs share which components.
-    """
-
-    mixed: tuple[Cause, ...]
-    layout: JobLayout
+    mixed: tuple[Cause, ...]  # The causes, at least one.
+    layout: JobLayout  # Which GPUs share which components.
+    # Which failures of kinds that stop nothing stop something in the end.
+    reactions: Reactions = field(default_factory=Reactions)
+    # How those that stop something depend on each other.
+    dependence: Dependence = field(default_factory=Dependence)
 
     @property
     def groups(self) -> int:
@@ -77,22 +69,38 @@ class CauseMix:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """Names of all causes."""
-        return tuple(cause.name for cause in self.mixed)
+        """Names of the causes that stop groups."""
+        return tuple(cause.name for cause, _ in self._stopping)
+
+    @property
+    def disturbance_causes(self) -> tuple[str, ...]:
+        """Names of the causes of the others."""
+        return tuple(cause.name for cause in self.mixed if cause.kind not in STOPPING)
+
+    @property
+    def _stopping(self) -> tuple[tuple[Cause, float], ...]:
+        """The causes that stop groups, and how often each GPU meets them, in 1/s."""
+        most = (
+            (cause, cause.rate_per_gpu_s * self.reactions.stopping_share(
+                cause.kind, cause.lasts, cause.factors[1]
+            ))
+            for cause in self.mixed
+        )  # fmt: skip
+        return tuple((cause, rate) for cause, rate in most if rate > 0.0)
 
     @property
     def mtbf_s(self) -> float:
-        """Mean time between two failures of the whole system, in seconds."""
-        return 1.0 / (self.layout.gpus * sum(cause.rate_per_gpu_s for cause in self.mixed))
+        """Mean time between two failures of the whole system that stop groups, in seconds."""
+        rate = sum(rate for _, rate in self._stopping) * self.dependence.correlated_excess
+        return 1.0 / (self.layout.gpus * rate) if rate else NEVER_S
 
     def hardware_shares(self) -> dict[Level, float]:
         """Return the share of all failures that break hardware, by the level that they strike."""
-        whole = sum(cause.rate_per_gpu_s for cause in self.mixed)
+        whole = sum(rate for _, rate in self._stopping)
         shares: dict[Level, float] = {}
-        for cause in self.mixed:
-            if cause.kind == "hardware":
-                share = cause.rate_per_gpu_s / whole
-                shares[cause.level] = shares.get(cause.level, 0.0) + share
+        for cause, rate in self._stopping:
+            if cause.kind in ("hardware", "slow", "preemption"):
+                shares[cause.level] = shares.get(cause.level, 0.0) + rate / whole
         return shares
 
     def survival(self, time_s: float) -> float:
@@ -101,35 +109,62 @@ class CauseMix:
         ``exp(-rate * time)`` of that group, as if all causes were memoryless.
         """
         by_level: dict[Level, float] = {}
-        for cause in self.mixed:
-            by_level[cause.level] = by_level.get(cause.level, 0.0) + cause.rate_per_gpu_s
+        for cause, rate in self._stopping:
+            by_level[cause.level] = by_level.get(cause.level, 0.0) + rate * cause.at_once
         worst = max(
             sum(rate * self.layout.share_felt(level, group) for level, rate in by_level.items())
             for group in range(self.groups)
         )
-        return exp(-worst * self.layout.gpus * time_s)
+        excess = self.dependence.correlated_excess
+        return exp(-worst * excess * self.layout.gpus * time_s)
 
     def spared(self) -> frozenset[int]:
         """Return the groups that never fail: there are none."""
         return frozenset()
 
     def batches(self, seed: int) -> Iterator[list[Failure]]:
-        """Yield the failures in the order of time, about as many at a time as there are groups.
+        """Yield those that stop groups, about as many at a time as there are groups.
 
-        The sequence does not depend on how many are taken at a time.
+        They come in the order of time. The sequence does not depend on how many are taken at a
+        time.
         """
-        streams = [_CauseStream(cause, self.layout, seed) for cause in self.mixed]
+        if not self._stopping:
+            return
+        factors = self.dependence.node_factors(self.layout.components("host"), seed)
+        drawn = [_CauseStream(one, self.layout, seed, factors) for one, _ in self._stopping]
+        dependent = DependentFailures(self.dependence, self.layout, factors, seed)
         until_s, ahead_s = 0.0, max(_BLOCK, self.groups) * self.mtbf_s
+        coming: list[Failure] = []
         while True:
             until_s += ahead_s
-            batch = [failure for one in streams for failure in one.failures_until(until_s)]
-            yield sorted(batch, key=lambda failure: failure.time_s)
+            begun = (self.reactions.stop(one) for each in drawn for one in each.until(until_s))
+            stops = [failure for failure in begun if failure is not None]
+            # Sorted first: what follows is drawn in the order of time.
+            stops.sort(key=_time_s)
+            coming += stops
+            coming += dependent.followers(stops)
+            coming.sort(key=_time_s)
+            here = bisect_right(coming, until_s, key=_time_s)
+            batch, coming = coming[:here], coming[here:]
+            yield dependent.as_they_come(batch)
+
+    def disturbances(self, seed: int) -> Iterator[Failure]:
+        """Yield those that stop nothing, or nothing yet, in the order of time."""
+        factors = self.dependence.node_factors(self.layout.components("host"), seed)
+        others = (cause for cause in self.mixed if cause.kind not in STOPPING)
+        streams = [_CauseStream(one, self.layout, seed, factors) for one in others]
+        return merge(*(each.conditions(self.reactions) for each in streams), key=_time_s)
+
+
+_time_s = attrgetter("time_s")
 
 
 class _CauseStream:
     """The failures of one cause, drawn a block at a time."""
 
-    def __init__(self, cause: Cause, layout: JobLayout, seed: int) -> None:
+    def __init__(
+        self, cause: Cause, layout: JobLayout, seed: int, factors: NDArray[np.float64] | None
+    ) -> None:
         self._cause = cause
         self._layout = layout
         self._between = cause.time_between_failures(layout.gpus)
@@ -137,37 +172,79 @@ class _CauseStream:
         self._times = stream(seed, Purpose.CAUSE_TIMES, index)
         self._places = stream(seed, Purpose.CAUSE_PLACES, index)
         self._repairs = stream(seed, Purpose.CAUSE_REPAIRS, index)
+        if cause.lasts:
+            self._lengths = stream(seed, Purpose.CAUSE_LENGTHS, index)
+        if cause.factors[1] > 1.0:
+            self._factors = stream(seed, Purpose.CAUSE_FACTORS, index)
+        if cause.at_once > 1.0:
+            self._sizes = stream(seed, Purpose.CAUSE_SIZES, index)
+        self._nodes = None
+        self._slowness = 1.0
+        if factors is not None and cause.level in ON_ONE_NODE:
+            self._nodes = np.cumsum(factors)
+            self._slowness = len(factors) / float(self._nodes[-1])
         self._last_s = 0.0
         self._drawn = self._failures()
         self._next = next(self._drawn)
 
-    def failures_until(self, time_s: float) -> Iterator[Failure]:
+    def until(self, time_s: float) -> Iterator[Failure]:
         """Yield those up to `time_s`, in seconds, that have not been yielded yet."""
         while self._next.time_s <= time_s:
             yield self._next
             self._next = next(self._drawn)
 
+    def conditions(self, reactions: Reactions) -> Iterator[Failure]:
+        """Yield what each of them means for the job as long as it goes on."""
+        while True:
+            condition = reactions.condition(self._next)
+            if condition is not None:
+                yield condition
+            self._next = next(self._drawn)
+
     def _failures(self) -> Iterator[Failure]:
         cause, layout = self._cause, self._layout
-        gpus_per_component = layout.gpus_per_component(cause.level)
         while True:
             intervals_s = self._between.sample(self._times, _BLOCK)
-            times_s = (self._last_s + np.cumsum(intervals_s)).tolist()
+            times_s = (self._last_s + self._slowness * np.cumsum(intervals_s)).tolist()
             self._last_s = times_s[-1]
             # A GPU is drawn, not a component, so that one with fewer GPUs fails less often.
             gpus = self._places.integers(0, layout.gpus, _BLOCK).tolist()
             repairs_s = cause.repair.sample(self._repairs, _BLOCK) if cause.repair else None
+            lengths_s = cause.lasts.sample(self._lengths, _BLOCK) if cause.lasts else None
+            least, most = cause.factors
+            factors = self._factors.uniform(least, most, _BLOCK).tolist() if most > 1.0 else None
             for place, (time_s, gpu) in enumerate(zip(times_s, gpus, strict=True)):
-                index = gpu // gpus_per_component
-                yield Failure(
-                    time_s,
-                    cause.level,
-                    index,
-                    cause.name,
-                    cause.kind,
-                    repairs_s[place] if repairs_s else None,
-                    layout.groups_of(cause.level, index),
-                )
+                for number in self._struck_with(gpu):
+                    yield Failure(
+                        time_s,
+                        cause.level,
+                        number,
+                        cause.name,
+                        cause.kind,
+                        repairs_s[place] if repairs_s else None,
+                        layout.groups_of(cause.level, number),
+                        lengths_s[place] if lengths_s else 0.0,
+                        factors[place] if factors else 1.0,
+                    )
+
+    def _struck_with(self, gpu: int) -> list[int]:
+        """Return the components that are struck at once, the first of them that of a GPU."""
+        layout, size = self._layout, self._layout.gpus_per_component(self._cause.level) or 1
+        if self._nodes is not None:
+            # Where nodes differ, the GPU is one of a node drawn by its share of the rate.
+            where = self._places.random() * self._nodes[-1]
+            node = int(self._nodes.searchsorted(where, side="right"))
+            first = node * layout.gpus_per_host
+            gpu = min(first + gpu % layout.gpus_per_host, layout.gpus - 1)
+        numbers = [gpu // size]
+        if self._cause.at_once > 1.0:
+            wanted = self._sizes.geometric(1.0 / self._cause.at_once)
+            wanted = min(wanted, layout.components(self._cause.level))
+            while len(numbers) < wanted:
+                other = int(self._sizes.integers(layout.gpus)) // size
+                if other not in numbers:
+                    numbers.append(other)
+        return numbers
 
 
 def stream_index(name: str) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 from faultline.simulator.failures.clocks import ClockRule, EventClocks, FailureClocks, RenewalClocks
@@ -46,20 +47,11 @@ class FailureModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndependentGroups:
-    """Every group fails by itself, by a renewal process.
+    """Every group fails by itself, by a renewal process."""
 
-    Attributes
-    ----------
-    distribution : Distribution
-        Time between two failures of one group.
-    groups : int
-        Number of groups.
-    components : ComponentChoice or None
-        Which component of a group breaks; None where failures are of groups as a whole.
-    """
-
-    distribution: Distribution
-    groups: int
+    distribution: Distribution  # Time between two failures of one group.
+    groups: int  # Number of groups.
+    # Which component of a group breaks; None where failures are of groups as a whole.
     components: ComponentChoice | None = None
 
     @property
@@ -118,21 +110,24 @@ class FailureSequence(Protocol):
         ...
 
     def batches(self, seed: int) -> Iterator[Sequence[Failure]]:
-        """Yield the failures in the order of time, some at a time; ends where there are no more."""
+        """Yield those that stop groups, some at a time, in the order of time; may end."""
+        ...
+
+    @property
+    def disturbance_causes(self) -> tuple[str, ...]:
+        """Names of the causes by which failures come that stop nothing."""
+        ...
+
+    def disturbances(self, seed: int) -> Iterator[Failure]:
+        """Yield the failures that stop nothing, in the order of time."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SharedFailures:
-    """Failures that come from one sequence, and may take several groups down at once.
+    """Failures that come from one sequence, and may take several groups down at once."""
 
-    Attributes
-    ----------
-    sequence : FailureSequence
-        Where they come from.
-    """
-
-    sequence: FailureSequence
+    sequence: FailureSequence  # Where they come from.
 
     @property
     def mtbf_s(self) -> float:
@@ -167,9 +162,12 @@ class SharedFailures:
 
     def failures_until(self, time_s: float, seed: int) -> list[Failure]:
         """Return the failures up to `time_s`, in seconds, in the order of time."""
-        failures: list[Failure] = []
+        early = takewhile(
+            lambda failure: failure.time_s <= time_s, self.sequence.disturbances(seed)
+        )
+        failures = list(early)
         for batch in self.sequence.batches(seed):
             failures += (failure for failure in batch if failure.time_s <= time_s)
             if batch and batch[-1].time_s > time_s:
                 break
-        return failures
+        return sorted(failures, key=lambda failure: failure.time_s)

@@ -20,37 +20,31 @@ COLUMN_TYPES = {
     "repair_s": np.float64,
     "first_group": np.int32,
     "end_group": np.int32,
+    "lasts_s": np.float64,
+    "factor": np.float64,
 }
 _CHUNK = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedFailures(Sequence[Failure]):
-    """A sequence of failures, a column an attribute of `Failure`.
+    """A sequence of failures, a column an attribute of `Failure`."""
 
-    Attributes
-    ----------
-    time_s, repair_s : array of float
-        As there, in seconds; NaN where nobody says how long a repair takes.
-    level, kind, cause : array of int
-        Places in `LEVELS`, `KINDS` and `causes`.
-    number : array of int
-        As there.
-    first_group, end_group : array of int
-        The groups that go down, the last one excluded.
-    causes : tuple of str
-        Names of all causes.
-    """
-
+    # As there, in seconds; NaN where nobody says how long a repair takes.
     time_s: NDArray[np.float64]
+    # Places in `LEVELS`, `KINDS` and `causes`.
     level: NDArray[np.int8]
-    number: NDArray[np.int32]
+    number: NDArray[np.int32]  # As there.
     cause: NDArray[np.int32]
     kind: NDArray[np.int8]
     repair_s: NDArray[np.float64]
+    # The groups that go down, the last one excluded.
     first_group: NDArray[np.int32]
     end_group: NDArray[np.int32]
-    causes: tuple[str, ...]
+    # As there.
+    lasts_s: NDArray[np.float64]
+    factor: NDArray[np.float64]
+    causes: tuple[str, ...]  # Names of all causes.
 
     @classmethod
     def of(cls, failures: Iterable[Failure]) -> RecordedFailures:
@@ -66,6 +60,8 @@ class RecordedFailures(Sequence[Failure]):
             "repair_s": [nan if each.repair_s is None else each.repair_s for each in found],
             "first_group": [each.groups.start for each in found],
             "end_group": [each.groups.stop for each in found],
+            "lasts_s": [each.lasts_s for each in found],
+            "factor": [each.factor for each in found],
         }
         return cls(**{name: as_column(name, each) for name, each in columns.items()}, causes=causes)
 
@@ -109,11 +105,15 @@ class RecordedFailures(Sequence[Failure]):
                     KINDS[kind],
                     None if isnan(repair_s) else repair_s,
                     range(first, end),
+                    lasts_s,
+                    factor,
                 )
-                for time_s, level, number, cause, kind, repair_s, first, end in zip(
+                for time_s, level, number, cause, kind, repair_s, first, end, lasts_s, factor
+                in zip(
                     some.time_s.tolist(), some.level.tolist(), some.number.tolist(),
                     some.cause.tolist(), some.kind.tolist(), some.repair_s.tolist(),
                     some.first_group.tolist(), some.end_group.tolist(),
+                    some.lasts_s.tolist(), some.factor.tolist(),
                     strict=True,
                 )
             ]  # fmt: skip

@@ -8,6 +8,7 @@ from math import inf, nan
 from typing import Literal
 
 import numpy as np
+from faultline.simulator.failures.distributions import NEVER_S
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.failures.recorded import RecordedFailures
 
@@ -16,24 +17,14 @@ AfterEnd = Literal["none", "repeat"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Failures of a job, as recorded.
+    """Failures of a job, as recorded."""
 
-    Attributes
-    ----------
-    recorded : sequence of Failure
-        The failures in the order of time, at least one, from time 0 on.
-    groups : int
-        Number of groups of the job.
-    span_s : float
-        How long was recorded, in seconds: positive, and not before the last failure.
-    after_end : {"none", "repeat"}
-        What happens after `span_s`: nothing fails any more, or the trace begins anew.
-    """
-
-    recorded: Sequence[Failure]
-    groups: int
-    span_s: float
+    recorded: Sequence[Failure]  # Those that stop groups in the order of time, from time 0 on.
+    groups: int  # Number of groups of the job.
+    span_s: float  # How long was recorded, in seconds: positive, and not before the last failure.
+    # What happens after `span_s`: nothing fails any more, or the trace begins anew.
     after_end: AfterEnd = "none"
+    others: tuple[Failure, ...] = ()  # Those that stop nothing, in the order of time.
 
     def __post_init__(self) -> None:
         if not isinstance(self.recorded, RecordedFailures):
@@ -46,18 +37,23 @@ class Trace:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """Names of all causes, sorted."""
+        """Names of the causes that stop groups, sorted."""
         columns = self._columns
         return tuple(sorted(columns.causes[place] for place in np.unique(columns.cause)))
 
     @property
+    def disturbance_causes(self) -> tuple[str, ...]:
+        """Names of the causes of the others, sorted."""
+        return tuple(sorted({failure.cause for failure in self.others}))
+
+    @property
     def mtbf_s(self) -> float:
-        """Mean time between two failures while the trace lasts, in seconds."""
-        return self.span_s / len(self.recorded)
+        """Mean time between two stops while the trace lasts, in seconds."""
+        return self.span_s / len(self.recorded) if self.recorded else NEVER_S
 
     def survival(self, time_s: float) -> float:
         """Return 1 if every group has a gap of more than `time_s` between failures, else 0."""
-        if self.after_end == "none":
+        if self.after_end == "none" or not self.recorded:
             return 1.0
         columns = self._columns
         longest_s = np.full(self.groups, -inf)
@@ -84,6 +80,15 @@ class Trace:
         """Yield the failures in the order of time, some at a time."""
         yield from self._columns.chunks()
         times = 0
-        while self.after_end == "repeat":
+        while self.after_end == "repeat" and self.recorded:
             times += 1
             yield from self._columns.later(times * self.span_s).chunks()
+
+    def disturbances(self, seed: int) -> Iterator[Failure]:
+        """Yield those that stop nothing, in the order of time."""
+        yield from self.others
+        times = 0
+        while self.after_end == "repeat" and self.others:
+            times += 1
+            for one in self.others:
+                yield one._replace(time_s=one.time_s + times * self.span_s)

@@ -38,21 +38,11 @@ class WholeGroups:
 
 @dataclass(frozen=True, slots=True)
 class ComponentChoice:
-    """How the failures of independent groups are told apart.
+    """How the failures of independent groups are told apart."""
 
-    Attributes
-    ----------
-    layout : JobLayout
-        Which GPUs share which components.
-    level : {"gpu", "host", "group"}
-        What kind of component is struck.
-    hardware_share : float
-        Share of the failures that are of hardware; the others are of software.
-    """
-
-    layout: JobLayout
-    level: Literal["gpu", "host", "group"]
-    hardware_share: float
+    layout: JobLayout  # Which GPUs share which components.
+    level: Literal["gpu", "host", "group"]  # What kind of component is struck.
+    hardware_share: float  # Share of the failures that are of hardware; the others are of software.
 
     def victims(self, seed: int) -> ComponentVictims:
         """Return what the failures of a run strike."""

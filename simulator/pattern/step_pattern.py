@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple
 
 
@@ -40,6 +40,14 @@ class PartWork:
         back = forward if backward is None else backward
         factors = (forward, back, forward, back, forward, back, forward)
         return PartWork(*(a * b for a, b in zip(astuple(self), factors, strict=True)))
+
+    def slower(self, factor: float) -> PartWork:
+        """Return what takes so many times as long to compute."""
+        return replace(
+            self,
+            forward_flop=self.forward_flop * factor,
+            backward_flop=self.backward_flop * factor,
+        )
 
 
 class Held(NamedTuple):

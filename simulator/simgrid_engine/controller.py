@@ -34,7 +34,7 @@ from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.evenness import longest_flow_s
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-from faultline.simulator.simgrid_engine.narrowing import narrowed
+from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
 from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
@@ -75,6 +75,7 @@ class SimgridEngine:
     def __init__(self, job: Job, traffic: Traffic, platform: Path) -> None:
         work = job.work
         self._job = job
+        self._platform = platform
         self._traffic = traffic
         self._platform = platform
         self._news: Channel[News] = Channel()
@@ -94,7 +95,9 @@ class SimgridEngine:
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         self._arrived: set[int] = set()
         self._all_reduces = 0
-        self._played_steps = PlayedSteps(traffic.step, platform) if traffic.step else None
+        self._played_steps = (
+            PlayedSteps(traffic.step, platform, work.layout) if traffic.step else None
+        )
         self._writing_until_s = 0.0
         self._hung_s = inf
         self._writing: dict[int, Order] = {}
@@ -171,11 +174,13 @@ class SimgridEngine:
             computing = shares.computing(stacks)
             stacks = {group: stacks.get(group, 1) for group in computing}
             # Gradients that were to hide behind the last pass may last longer than that.
-            longest_s = self._nominal_s(phase) + self._job.all_reduce_s(phase)
+            longest_s = self._nominal_s(phase) * phase.slow.slowest
+            longest_s += self._job.all_reduce_s(phase)
             unharmed = self._unharmed(phase.members, self._beside_write(longest_s))
             played = self._played_steps.within(shares, unharmed)
+        slow, size = phase.slow.compute, phase.stack_size * phase.pace
         orders = {
-            group: ComputeOrder(number, phase.stack_size * phase.pace)
+            group: ComputeOrder(number, size * slow.get(group, 1.0))
             for group, number in stacks.items()
             if group not in played
         }
@@ -190,7 +195,7 @@ class SimgridEngine:
         def play() -> None:
             if self._played_steps and played:
                 times = {group: stacks[group] for group in played.intersection(stacks)}
-                self._played_steps.do_without(phase.without)
+                self._played_steps.meet(phase.without, phase.slow)
                 self._played_steps.passes(shares, times)
 
         done = self._carry_out({group: orders[group] for group in at_risk}, play)
@@ -281,7 +286,7 @@ class SimgridEngine:
             and not absent
             and self._unharmed(members, quiet_s).issuperset(members)
         ):
-            self._played_steps.do_without(phase.without)
+            self._played_steps.meet(phase.without, phase.slow)
             self._played_steps.sync(StepShares(phase.members, phase.pipelines))
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
@@ -291,7 +296,9 @@ class SimgridEngine:
         else:
             shows_s = start_s + whole_s
         if self._traffic.all_reduce and not self._played_steps:
-            shares = self._shares_without(phase.without)
+            shares = {**self._shares_without(phase.without)}
+            for link, share in slow_links(self._platform, phase.slow.causes).items():
+                shares[link] = min(share, shares.get(link, 1.0))
             with narrowed(shares):
                 whole = self._reduce_by_messages(members, bool(absent), shows_s)
             if not whole:

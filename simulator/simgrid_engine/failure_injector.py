@@ -81,6 +81,7 @@ class FailureInjector:
         """What is left of groups that went down comes up at once."""
         for group in groups:
             self.notice(group)
+            self._clocks.resume(group, simgrid.Engine.clock)
             self._start(group, 0.0, announce=False)
         self._wake.put(True)
 
@@ -108,6 +109,7 @@ class FailureInjector:
         """Bring groups back up that the job had dropped."""
         for group in groups:
             self._clocks.take_while_down(group, simgrid.Engine.clock)
+            self._clocks.resume(group, simgrid.Engine.clock)
             self._start(group, up_at_s, announce=False)
         self._wake.put(True)
 
@@ -116,6 +118,10 @@ class FailureInjector:
         assert self._booting is not None
         failures = tuple(sorted(self._booting.failures))
         self._booting = None
+        for group in range(len(self._hosts)):
+            if group not in self.down:
+                self._clocks.resume(group, simgrid.Engine.clock)
+        self._wake.put(True)
         return failures
 
     def inject(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import simgrid
@@ -49,6 +49,12 @@ class GraphPlayer:
             self._task(number, activity, host_of)
             for number, activity in enumerate(graph.activities)
         ]
+        self._computed = [
+            (task, one.rank, one.amount)
+            for task, one in zip(self._tasks, graph.activities, strict=True)
+            if one.peer is None and one.amount
+        ]
+        self._slow: Mapping[Rank, float] = {}
         # One call begins them all: from within an actor each costs two switches of threads.
         self._begin = simgrid.ExecTask.init("begin", 0.0, host_of(graph.activities[0].rank))
         waited_for: set[int] = set()
@@ -72,6 +78,15 @@ class GraphPlayer:
 
     def __len__(self) -> int:
         return len(self._tasks) + 1
+
+    def slow_down(self, factors: Mapping[Rank, float]) -> None:
+        """Let some ranks take so many times as long for what they compute, and no others."""
+        for task, rank, amount in self._computed:
+            factor = factors.get(rank, 1.0)
+            if factor != self._slow.get(rank, 1.0):
+                # The property does not know that a task may have several instances.
+                simgrid.ExecTask.flops.fset(task, amount * factor, "instance_0")
+        self._slow = factors
 
     def start(self) -> None:
         """Start to play the graph once; its last play has ended."""

@@ -7,22 +7,24 @@ step is played like this only if no failure can fall into it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from faultline.platforms.outages import adapters_without
 from faultline.platforms.xml_reader import read_platform
-from faultline.simulator.pattern.activity_graph import Fold, passes_graph
+from faultline.simulator.conditions import NETWORK, UNDISTURBED, Slowdown
+from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
-from faultline.simulator.simgrid_engine.narrowing import narrowed
+from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
 from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
 
 _KEPT = 4
@@ -40,17 +42,23 @@ class PlayedSteps:
         What they do, and where.
     platform : Path
         The platform XML that is loaded.
+    layout : JobLayout, optional
+        Which GPUs share which components; needed where some are slow.
     """
 
-    def __init__(self, step: PlacedStep, platform: Path) -> None:
+    def __init__(self, step: PlacedStep, platform: Path, layout: JobLayout | None = None) -> None:
+        self._layout = layout
         self._platform = platform
         self._narrowing = ExitStack()
         self._without: Sequence[str] = ()
         self._step = step
         self._teams = lru_cache(maxsize=4 * _KEPT)(partial(Teams, step.pattern))
+        self._slow = UNDISTURBED
+        self._factors: dict[Rank, float] = {}
         self._hosts = hosts_of_ranks(step.hosts)
         self._passes: OrderedDict[StepShares, dict[int, GraphPlayer]] = OrderedDict()
         self._players: WeakValueDictionary[object, GraphPlayer] = WeakValueDictionary()
+        self._ranks: WeakKeyDictionary[GraphPlayer, dict[Rank, Rank]] = WeakKeyDictionary()
         self._syncs: OrderedDict[StepShares, GraphPlayer] = OrderedDict()
         # Built here, before there are actors: within one, each task costs switches of threads.
         everybody = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
@@ -58,14 +66,36 @@ class PlayedSteps:
         self._sync_of(everybody)
         self.activities = 0
 
-    def do_without(self, switches: Sequence[str]) -> None:
-        """Send what follows over what is left of the network without some switches."""
-        if switches == self._without:
-            return
-        self._without = switches
-        self._narrowing.close()
-        shares = adapters_without(read_platform(self._platform), switches)
-        self._narrowing.enter_context(narrowed(shares))
+    def meet(self, without: Sequence[str], slow: Slowdown) -> None:
+        """Play what follows without parts of the network, and with slow GPUs and adapters."""
+        if without != self._without or slow is not self._slow:
+            shares = adapters_without(read_platform(self._platform), without)
+            for link, share in slow_links(self._platform, slow.causes).items():
+                shares[link] = min(share, shares.get(link, 1.0))
+            self._narrowing.close()
+            self._narrowing.enter_context(narrowed(shares))
+        if slow is not self._slow:
+            self._factors = {}
+            for failure in slow.causes:
+                for rank in self._slow_ranks(failure):
+                    self._factors[rank] = max(failure.factor, self._factors.get(rank, 1.0))
+            for player in self._players.values():
+                self._slow_down(player)
+        self._without, self._slow = without, slow
+
+    def _slow_down(self, player: GraphPlayer) -> None:
+        """Let a team's slow ranks, which it numbers by itself, take longer."""
+        ranks = self._ranks[player].items()
+        player.slow_down({own: self._factors[rank] for own, rank in ranks if rank in self._factors})
+
+    def _slow_ranks(self, failure: Failure) -> Iterator[Rank]:
+        """Yield the ranks whose GPUs are slow; an adapter is none."""
+        assert self._layout is not None
+        pattern = self._step.pattern
+        gpus = self._layout.gpus_of(failure.level, failure.number)
+        for gpu in () if failure.level in NETWORK else gpus:
+            place, position = divmod(gpu, pattern.tensor)
+            yield Rank(*divmod(place, pattern.pipeline), position)
 
     def within(self, shares: StepShares, groups: Collection[int]) -> set[int]:
         """Return the members whose passes touch GPUs of some groups only; those that idle, too."""
@@ -111,6 +141,9 @@ class PlayedSteps:
             graph = passes_graph(team.pattern, fold)
             player = GraphPlayer(graph, hosts_of_ranks(hosts).__getitem__)
             self._players[key] = player
+            own = {activity.rank for activity in graph.activities}
+            self._ranks[player] = {rank: teams.rank_of((team, rank)) for rank in own}
+            self._slow_down(player)
         return player
 
     def _sync_of(self, shares: StepShares) -> GraphPlayer:

@@ -22,14 +22,14 @@ def test_every_file_and_command_of_the_page_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (causes,) = blocks("toml")
-    Path("our-causes.toml").write_text(causes, encoding="utf-8")
+    causes, slow = blocks("toml")
+    Path("our-causes.toml").write_text(causes + slow, encoding="utf-8")
     (trace,) = blocks("csv")
     Path("log.csv").write_text(trace, encoding="utf-8")
     (jobs,) = blocks("text")
     Path("sacct.txt").write_text(jobs, encoding="utf-8")
     commands = [line for block in blocks("sh") for line in block.splitlines()]
-    assert len(commands) == 10
+    assert len(commands) == 11
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "faultline"

@@ -157,3 +157,52 @@ def test_a_restart_waits_for_the_repair_of_what_has_failed(tmp_path: Path) -> No
     ]
     assert [one["restarts"] for one in waits] == [2, 1]
     assert waits[1]["restart_s"] == pytest.approx(700 + 300)
+
+
+# Each about six times in 40,000 s on 12 servers.
+KINDS = {
+    "preemption": ("host", 'at_once = 2.0'),
+    "hang": ("gpu", 'lasts = "2min"'),
+    "corrupt": ("gpu", 'lasts = { median = "20min", sigma = 1.0 }'),
+    "slow": ("gpu", 'factor = { least = 1.1, most = 2 }\nlasts = { median = "5min", sigma = 1 }'),
+    "flap": ("adapter", 'lasts = { median = "10s", sigma = 1.5 }'),
+    "partial": ("switch", 'factor = 1.5\nlasts = "1h"'),
+    "planned": ("host", 'lasts = "10min"'),
+    "storage": ("job", 'lasts = { least = "10min", most = "1h" }'),
+    "hardware": ("host", 'repair = "1h"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare", "replica-drop"])
+@pytest.mark.parametrize("reactions", [("ignore", "restart", "wait"), ("evict", "abort", "drain")])
+def test_a_mix_of_all_kinds(scheme: str, reactions: tuple[str, str, str], tmp_path: Path) -> None:
+    causes = (
+        f'[[cause]]\nname = "a-{kind}"\nkind = "{kind}"\nper_1000_node_days = 1_000\n'
+        f'level = "{level}"\n{rest}\n'
+        for kind, (level, rest) in KINDS.items()
+    )
+    path = tmp_path / "kinds.toml"
+    path.write_text('source = "made up"\n' + "".join(causes), encoding="utf-8")
+    slow, hang, planned = reactions
+    settings = [
+        "failures.model=mix",
+        f"failures.mix={path}",
+        f"failures.kinds.slow={slow}",
+        f"failures.kinds.hang={hang}",
+        f"failures.kinds.planned={planned}",
+        "failures.kinds.planned_limit_s=3000",
+        "failures.kinds.validation_share=0.0025",
+        "failures.kinds.recurrence=0.3",
+        "failures.kinds.correlated_excess=1.5",
+        "failures.kinds.lemon_shape=0.5",
+        "failures.kinds.lemons_evicted_after=3",
+        "restart.duration_s=300",
+        "job.time_limit_s=40000",
+        *JOB,
+    ]
+    redundancy = 1 if scheme == "replica-drop" else 3
+    record, _ = compare("spare-sound", settings_of(scheme, 24, redundancy, 900, *settings), 2)
+    counts = [value for key, value in record.items() if key.startswith("disturbances.")]
+    assert len(counts) == 7
+    assert all(counts)
+    assert record["degraded_s"] > 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import date
 from typing import Literal
 
+from faultline.experiments.config.tables.failure_kinds import FailureKindsTable
 from faultline.experiments.config.tables.table import SOUND, Table, count, key, seconds, share
 from faultline.simulator.failures.clocks import ClockRule
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 STUDY = "SPARe study (Lee et al. 2026, arXiv 2603.00357)"
 LLAMA3 = "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783)"
@@ -87,7 +88,7 @@ class FailuresTable(Table):
     )
     mix: str | None = key(
         None,
-        "The causes: a shipped mix (llama3, rsc-1, rsc-2) or a TOML file, relative to "
+        "The causes: a shipped mix (llama3, rsc-1, rsc-2, rsc-1-kinds) or a TOML file, relative to "
         "the scenario's; unset: llama3.",
         "choice: Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783) tell causes apart",
         only_with={"failures.model": "mix"},
@@ -105,8 +106,8 @@ class FailuresTable(Table):
     )
     trace: str | None = key(
         None,
-        "A CSV file with the columns time, component, cause, kind and repair; relative "
-        "to the scenario's file.",
+        "A CSV file with the columns time, component, cause, kind, repair, lasts and factor; "
+        "relative to the scenario's file.",
         "choice: whose failures is for you to say",
         only_with={"failures.model": "trace"},
     )
@@ -119,7 +120,7 @@ class FailuresTable(Table):
     )
     trace_span_s: float | None = seconds(
         None,
-        "How long the trace is; unset: until its last failure.",
+        "How long the trace is; unset: until its last failure, or until that is over.",
         "derived: the last failure of the trace",
         above=(0, 1e15),
         only_with={"failures.model": "trace"},
@@ -154,6 +155,11 @@ class FailuresTable(Table):
         "1",
         between=(0, 10**9),
         only_with={"failures.model": ("mix", "trace")},
+    )
+
+    kinds: FailureKindsTable = Field(
+        default_factory=FailureKindsTable,
+        description="What is done about each kind of failure, and how failures depend on another.",
     )
 
     @field_validator("trace_start", mode="before")

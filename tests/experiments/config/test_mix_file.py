@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix, shipped_mixes
-from faultline.simulator.failures.distributions import Constant, Uniform
+from faultline.simulator.failures.distributions import Constant, Lognormal, Uniform
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import CauseMix
 from hypothesis import given
@@ -92,9 +93,32 @@ def test_shipped_mixes_name_their_sources_and_repairs(name: str) -> None:
     assert mix.name == name
     assert "arXiv" in mix.source
     for cause in mix.causes():
+        if cause.kind not in ("hardware", "network", "software") or cause.name == "false-alarm":
+            continue
         assert cause.repair is not None
         mean_s = 4 * DAY_S if cause.kind == "hardware" else 3 * HOUR_S
         assert cause.repair.mean_s == mean_s
+
+
+def test_a_cause_of_another_kind(tmp_path: Path) -> None:
+    path = tmp_path / "slow.toml"
+    cause = """
+source = "made up"
+[[cause]]
+name = "hot"
+level = "gpu"
+kind = "slow"
+per_1000_node_days = 1
+factor = { least = 1.1, most = 3 }
+lasts = { median = "10min", sigma = 1.5 }
+"""
+    path.write_text(cause, encoding="utf-8")
+    (hot,) = load_mix(str(path)).causes()
+    assert (hot.lasts, hot.factors, hot.at_once) == (Lognormal(600.0, 1.5), (1.1, 3.0), 1.0)
+    for line in ("factor", "lasts"):
+        path.write_text(re.sub(f"{line} = .*", "", cause), encoding="utf-8")
+        with pytest.raises(UserError, match=f"of kind slow needs {line}"):
+            load_mix(str(path))
 
 
 def test_a_mix_of_one_s_own(tmp_path: Path) -> None:
@@ -124,6 +148,11 @@ def test_a_mix_of_one_s_own(tmp_path: Path) -> None:
         ("per_1000_node_days = 8\n", "", "needs a rate"),
         ("per_1000_node_days = 8", "per_1000_node_days = 8\ncount = 3", "needs a rate"),
         ("count = 40", "count = -40", "count = -40"),
+        ('repair = "90min"', 'kind = "slow"', "kind"),
+        ('repair = "90min"', 'lasts = "3h"', "lasts is of kinds"),
+        ('repair = "90min"', "factor = 2", "factor is of kinds"),
+        ('repair = "90min"', "at_once = 0.5", "at_once = 0.5"),
+        ('repair = "90min"', 'repair = { median = "1h" }', "median and sigma"),
         ("shape = 0.7", "shape = 0.01", "shape = 0.01"),
         ('[observed]\ngpus = 1_000\nspan = "10d"\n', "", "[observed]"),
         ('source = "our log of 2025"\n', "", "source: is missing"),
@@ -145,7 +174,7 @@ def test_mistakes_are_told_with_their_line(old: str, new: str, told: str, tmp_pa
 
 @pytest.mark.parametrize("name", ["nowhere.toml", "", "/", "\0"])
 def test_what_is_no_file_is_told_with_the_shipped_mixes(name: str) -> None:
-    with pytest.raises(UserError, match="llama3, rsc-1, rsc-2"):
+    with pytest.raises(UserError, match="llama3, rsc-1, rsc-1-kinds, rsc-2"):
         load_mix(name)
 
 

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.trace_file import parse_timestamp, read_trace, write_trace
-from faultline.simulator.failures.failure import KINDS, LEVELS, Failure, JobLayout
+from faultline.simulator.failures.failure import (
+    FACTOR_NEEDED,
+    KINDS,
+    LASTS_NEEDED,
+    LEVELS,
+    Failure,
+    JobLayout,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,7 +74,9 @@ def failures(draw: st.DrawFn) -> Failure:
     repair_s = draw(st.none() | seconds)
     kind = draw(st.sampled_from(KINDS))
     groups = LAYOUT.groups_of(level, number)
-    return Failure(draw(seconds), level, number, cause, kind, repair_s, groups)
+    lasts_s = draw(seconds) if kind in LASTS_NEEDED else 0.0
+    factor = draw(st.floats(1, 1000)) if kind in FACTOR_NEEDED else 1.0
+    return Failure(draw(seconds), level, number, cause, kind, repair_s, groups, lasts_s, factor)
 
 
 @given(recorded=st.lists(failures(), min_size=1, max_size=20))
@@ -87,7 +96,7 @@ def test_what_is_written_is_read_back(
         ("1e99,gpu-1,", "time '1e99' is out of range"),
         ("nan,gpu-1,", "time 'nan' is no time"),
         ("2024-13-01,gpu-1,", "failures.trace_start"),
-        ("3,gpu,", "component 'gpu' is none: write gpu-0, host-0"),
+        ("3,gpu,", "component 'gpu' is none: write gpu-0, adapter-0, host-0"),
         ("3,rack-1,", "component 'rack-1' is none"),
         ("3,gpu--1,", "component 'gpu--1' is none"),
         ("3,gpu-48,", "component gpu-48: the job has gpu-0 to gpu-47"),
@@ -119,6 +128,10 @@ def test_a_mistake_is_told_with_its_line_and_how_many_more(
         ("time,component,time\n", "column time is there twice"),
         ('time,component\n1,"gpu-1\n', "no CSV"),
         ("time,component,kind\n1,gpu-1,metal\n", "kind 'metal'"),
+        ("time,component,kind,factor\n1,gpu-1,slow,2\n", "of kind slow needs a cell lasts"),
+        ("time,component,kind,lasts\n1,gpu-1,slow,1h\n", "of kind slow needs a cell factor"),
+        ("time,component,lasts\n1,gpu-1,1h\n", "of kind hardware has no lasts"),
+        ("time,component,kind,lasts,factor\n1,gpu-1,slow,1h,0.5\n", "factor '0.5' is none"),
         ("time,component,cause\n1,gpu-1," + "x" * 61 + "\n", "too long"),
         ("time,component,cause\n" + "".join(f"{n},gpu-1,c{n}\n" for n in range(201)), "201 causes"),
     ],

@@ -317,3 +317,40 @@ def test_a_stated_time_holds_beside_a_model(servers: Path) -> None:
 
 def _time_s(question: ResolvedJob) -> float:
     return float(run_question(question, 0)["time_s"])
+
+
+# GPUs 0 to 3 of a replica are its first stage, 4 to 7 its second; of 4 servers each is a replica.
+SLOW = {
+    "a GPU of the first stage": "gpu-3,slow,1.5",
+    "a GPU of the last stage": "gpu-13,slow,1.2",
+    "a whole server": "host-1,slow,1.5",
+    "an adapter": "adapter-9,slow,4",
+    "an adapter that is gone": "adapter-3,partial,",
+    "the uplinks of a leaf switch": "switch-0,partial,2",
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_a_slow_part_of_the_platform(what: str, four_servers: Path) -> None:
+    """Both engines to 1e-6; a slow GPU lengthens the passes, a slow adapter what is sent.
+
+    A stage of p that computes f times as long, m micro-batches one after the other, adds at most
+    f - 1 of the passes, and at least f - 1 of its m computations.
+    """
+    component, kind, factor = SLOW[what].split(",")
+    log = four_servers.parent / "slow.csv"
+    log.write_text(f"time,component,kind,lasts,factor\n0,{component},{kind},1e6,{factor}\n")
+    keys = {"job.groups": 4, "failures": {"model": "trace", "trace": str(log)}}
+    scenario = scenario_on(four_servers, **keys)
+    replayed, simulated = (run(scenario, 0, engine) for engine in ("replay", "simgrid"))
+    for column in ("time_s", "degraded_s", "all_reduce_s", "compute_s"):
+        assert simulated[column] == pytest.approx(replayed[column], rel=1e-6), column
+    longer_s = replayed["time_s"] / 6 - (replayed["step_s"] + 2.0 / 2)
+    assert longer_s > 1e-3 * replayed["step_s"]
+    if component.startswith(("gpu", "host")):
+        passes_s = (
+            replayed["step_s"] - replayed["step_data_parallel_s"] - replayed["step_optimizer_s"]
+        )
+        more = float(factor) - 1.0
+        assert longer_s <= more * passes_s * (1 + 1e-9)
+        assert longer_s >= more * replayed["step_compute_s"] * 0.5

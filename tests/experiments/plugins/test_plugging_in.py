@@ -110,7 +110,12 @@ def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
     )
     done = faultline("failures", "list", "--json", path=tmp_path)
     assert done.returncode == 0
-    assert {mix["name"] for mix in json.loads(done.stdout)} == {"llama3", "rsc-1", "rsc-2"}
+    assert {mix["name"] for mix in json.loads(done.stdout)} == {
+        "llama3",
+        "rsc-1",
+        "rsc-1-kinds",
+        "rsc-2",
+    }
     said = done.stderr.splitlines()
     for words in (
         "half of plugged (half:Half) is left out: ZeroDivisionError",

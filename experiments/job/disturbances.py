@@ -1,0 +1,140 @@
+"""From a scenario's failures that stop nothing to what they do to its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from heapq import merge
+from operator import attrgetter
+from pathlib import Path
+
+from faultline.experiments.config.model_numbers import platform_at
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.job.failure_model import job_layout, network_outages
+from faultline.experiments.job.platform_files import platform_file, switches_with_detours
+from faultline.experiments.job.step_times import placed_step, played_time
+from faultline.platforms.outages import links_of_component
+from faultline.simulator.conditions import NETWORK, Disturbances, Effect, Effects, StatedEffects
+from faultline.simulator.durations import AllReduceTime
+from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.failures.models import FailureModel, FailureSequence, SharedFailures
+from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.simgrid_engine.step_time import StepTime
+
+
+def disturbances(
+    scenario: Scenario,
+    failures: FailureModel,
+    all_reduce_s: AllReduceTime,
+    step: StepTime | None,
+    on_network: bool,
+    seed: int,
+) -> Disturbances | None:
+    """Return the failures of a job that stop nothing; None where there are none.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is asked.
+    failures : FailureModel
+        Where they come from.
+    all_reduce_s : AllReduceTime
+        What an all-reduce takes.
+    step : StepTime or None
+        What an undisturbed step is made of, where it is played on the platform.
+    on_network : bool
+        Whether any message of it is played on the platform.
+    seed : int
+        Seed of the run.
+    """
+    sources: list[Callable[[], Iterator[Failure]]] = []
+    causes: tuple[str, ...] = ()
+    if isinstance(failures, SharedFailures) and failures.sequence.disturbance_causes:
+        causes = failures.sequence.disturbance_causes
+        per_host = job_layout(scenario).gpus_per_host if step is None else 1
+        sources.append(partial(_drawn, failures.sequence, seed, per_host))
+    outages = network_outages(scenario, seed) if on_network else None
+    if outages is not None:
+        sources.append(outages)
+    if not sources:
+        return None
+    effects: Effects
+    if step is None:
+        around = switches_with_detours(platform_file(scenario))[0] if outages else ()
+        effects = StatedEffects(all_reduce_s, scenario.job.groups, around)
+    else:
+        path = platform_file(scenario)
+        effects = PlayedEffects(path, placed_step(scenario, path), job_layout(scenario), step)
+    return Disturbances(partial(_in_order, tuple(sources)), effects, causes)
+
+
+def _drawn(sequence: FailureSequence, seed: int, gpus_per_host: int) -> Iterator[Failure]:
+    """Yield the failures of a sequence; of a server's adapters others do the work of what is gone.
+
+    A job whose steps are played finds that by itself: there is one GPU a host for it.
+    """
+    for failure in sequence.disturbances(seed):
+        lost = failure.kind == "partial" and failure.level == "adapter" and failure.factor == 1.0
+        if lost and gpus_per_host > 1:
+            yield failure._replace(factor=gpus_per_host / (gpus_per_host - 1))
+        else:
+            yield failure
+
+
+def _in_order(sources: tuple[Callable[[], Iterator[Failure]], ...]) -> Iterator[Failure]:
+    return merge(*(begin() for begin in sources), key=attrgetter("time_s"))
+
+
+@dataclass(frozen=True)
+class PlayedEffects:
+    """Effects on a job whose steps are played: of each component alone, on its platform."""
+
+    platform: Path  # Platform XML.
+    step: PlacedStep  # The step of all groups.
+    layout: JobLayout  # Which GPUs share which components.
+    undisturbed: StepTime  # What the step takes.
+
+    def __call__(self, failure: Failure) -> Effect:
+        """Return the effect of a component.
+
+        The GPUs of a server share what is left of its adapters, and all what is left without a
+        switch; what is only slow is a bottleneck.
+        """
+        if failure.level not in NETWORK:
+            return Effect(compute=self._of_gpus(failure))
+        if failure.kind == "partial" and failure.factor == 1.0:
+            return Effect(without=self._parts(failure))
+        number = failure.number
+        if failure.level == "adapter" and self.undisturbed.is_even:
+            # All replicas are alike, and so are their adapters of the same place.
+            number %= self.layout.gpus_per_group
+        links = links_of_component(platform_at(self.platform), failure.level, number)
+        slow = played_time(self.platform, self.step, dict.fromkeys(links, 1.0 / failure.factor))
+        known = self.undisturbed
+        return Effect(slow.passes_s / known.passes_s, slow.sync_s / known.sync_s)
+
+    def _parts(self, failure: Failure) -> tuple[str, ...]:
+        if failure.level == "adapter":
+            return links_of_component(platform_at(self.platform), "adapter", failure.number)
+        around, _ = switches_with_detours(self.platform)
+        return (around[failure.number % len(around)],) if around else ()
+
+    def _of_gpus(self, failure: Failure) -> float:
+        """Return how many times as long a group's passes take, some of whose stages are slow."""
+        pattern, layout = self.step.pattern, self.layout
+        gpus = layout.gpus_of(failure.level, failure.number)
+        group = gpus[0] // layout.gpus_per_group
+        mine = (gpu for gpu in gpus if gpu // layout.gpus_per_group == group)
+        stages = {gpu // pattern.tensor % pattern.pipeline for gpu in mine}
+        alone = StepShares((0 if self.undisturbed.is_even else group,))
+        parts = tuple(
+            part.slower(failure.factor) if place % pattern.pipeline in stages else part
+            for place, part in enumerate(pattern.parts)
+        )
+        slow = PlacedStep(replace(pattern, parts=parts), self.step.names)
+        slow_s, sound_s = (
+            played_time(self.platform, one, {}, alone).passes_s for one in (slow, self.step)
+        )
+        return slow_s / sound_s

@@ -1,0 +1,127 @@
+"""Failures that are not independent: bursts, nodes that fail more often, repairs that miss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.random_streams import Purpose, stream
+from numpy.typing import NDArray
+
+ON_ONE_NODE = frozenset({"gpu", "adapter", "host"})
+"""Levels whose components are part of one node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """How failures that stop something depend on each other."""
+
+    # Failures by which each one is followed, itself included, on average; at least 1. Their number
+    # is geometric, and what they strike is drawn anew.
+    correlated_excess: float = 1.0
+    # Mean of the exponential time from a failure to one that follows it, in seconds.
+    excess_within_s: float = 600.0
+    # Shape of the gamma-distributed factor, of mean 1, on each node's rate; None where all are
+    # alike.
+    lemon_shape: float | None = None
+    # Failures of a node after which another, of the mean rate, has its place for good.
+    evicted_after: int | None = None
+    # Probability that a repair did not find the culprit, which then fails again.
+    recurrence: float = 0.0
+    # Mean of the exponential time until then, from when it is up again, in seconds.
+    recurs_after_s: float = 660.0
+    # Times in a row that it can do so; then it is replaced with all that is around it.
+    recurs_at_most: int = 6
+
+    def node_factors(self, nodes: int, seed: int) -> NDArray[np.float64] | None:
+        """Return the factor on each node's rate; None where all are alike."""
+        if self.lemon_shape is None:
+            return None
+        shape = self.lemon_shape
+        return stream(seed, Purpose.LEMONS).gamma(shape, 1.0 / shape, nodes)
+
+
+class DependentFailures:
+    """What becomes of the failures of a run that were drawn as if they were independent.
+
+    Parameters
+    ----------
+    dependence : Dependence
+        How they depend on each other.
+    layout : JobLayout
+        Which GPUs share which components.
+    factors : array of float, or None
+        Of each node, as failures were drawn.
+    seed : int
+        Seed of the run.
+    """
+
+    def __init__(
+        self,
+        dependence: Dependence,
+        layout: JobLayout,
+        factors: NDArray[np.float64] | None,
+        seed: int,
+    ) -> None:
+        self._dependence = dependence
+        self._layout = layout
+        self._factors = factors
+        self._bursts = stream(seed, Purpose.BURSTS)
+        self._repairs = stream(seed, Purpose.RECURRENCES)
+        self._replacements = stream(seed, Purpose.LEMONS, 1)
+        self._failed: dict[int, int] = {}
+        self._replaced: set[int] = set()
+
+    def followers(self, failures: Iterable[Failure]) -> list[Failure]:
+        """Return the failures that follow some, in no order."""
+        said, layout, found = self._dependence, self._layout, []
+        if said.correlated_excess <= 1.0:
+            return []
+        for failure in failures:
+            for _ in range(self._bursts.geometric(1.0 / said.correlated_excess) - 1):
+                after_s = float(self._bursts.exponential(said.excess_within_s))
+                gpu = int(self._bursts.integers(layout.gpus))
+                number = gpu // layout.gpus_per_component(failure.level)
+                groups = layout.groups_of(failure.level, number)
+                found.append(
+                    failure._replace(time_s=failure.time_s + after_s, number=number, groups=groups)
+                )
+        return found
+
+    def as_they_come(self, failures: Sequence[Failure]) -> list[Failure]:
+        """Return those that happen, in the order of time, with those that recur."""
+        said = self._dependence
+        happening = failures
+        if self._factors is not None and said.evicted_after is not None:
+            happening = [one for one in failures if self._happens(one, said.evicted_after)]
+        if said.recurrence <= 0.0:
+            return list(happening)
+        return [self._recurring(failure) for failure in happening]
+
+    def _happens(self, failure: Failure, most: int) -> bool:
+        """Thin the failures of a node that has been replaced by one of the mean rate."""
+        if failure.level not in ON_ONE_NODE:
+            return True
+        assert self._factors is not None
+        layout = self._layout
+        node = layout.gpus_of(failure.level, failure.number)[0] // layout.gpus_per_host
+        if node in self._replaced and self._replacements.random() * self._factors[node] > 1.0:
+            return False
+        self._failed[node] = self._failed.get(node, 0) + 1
+        if self._failed[node] >= most:
+            self._replaced.add(node)
+        return True
+
+    def _recurring(self, failure: Failure) -> Failure:
+        said, times = self._dependence, 0
+        # Nobody repairs what was taken away.
+        if failure.kind == "preemption":
+            return failure
+        while times < said.recurs_at_most and self._repairs.random() < said.recurrence:
+            times += 1
+        if not times:
+            return failure
+        delays_s = self._repairs.exponential(said.recurs_after_s, times).tolist()
+        return failure._replace(recurs_s=tuple(delays_s))

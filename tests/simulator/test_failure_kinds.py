@@ -1,0 +1,377 @@
+"""Each kind of failure in its simplest case, its time derived by hand; played by both engines.
+
+As in `helpers.small_job`: 10 s to compute a type, 2 s an all-reduce, 5 s a checkpoint every 2
+steps, 100 s a restart, 3 s a load. Undisturbed, 4 steps end at 12, 24, 41 and 53, checkpoints at 29
+and 58.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.simulator.conditions import Disturbances, StatedEffects
+from faultline.simulator.durations import ConstantTime
+from faultline.simulator.failures.failure import Failure, Kind, Level
+from faultline.simulator.failures.models import SharedFailures
+from faultline.simulator.failures.reactions import Evict, Reactions
+from faultline.simulator.failures.trace import Trace
+from faultline.simulator.job import Job
+from faultline.simulator.progress import Progress
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.simgrid_engine.process import run_on_simgrid
+from faultline.simulator.simgrid_engine.traffic import Traffic
+from faultline.simulator.training import Training
+from faultline.strategies.base import Strategy
+from faultline.strategies.checkpoint_policies import EverySteps, Never
+from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
+from faultline.strategies.registry import build_strategy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.simulator.helpers import Obedient, Scripted, small_job
+
+UNDISTURBED_S = 58.0
+ON_STORAGE = Tier("storage", EverySteps(2), 1.0, 4.0, Durable(), LoadTimes(0.0, 0.0))
+Playing = Callable[..., Progress]
+
+
+def happening(
+    kind: Kind,
+    time_s: float,
+    lasts_s: float = 0.0,
+    factor: float = 1.0,
+    level: Level = "gpu",
+    groups: range = range(1),
+) -> Failure:
+    return Failure(time_s, level, 0, "tested", kind, None, groups, lasts_s, factor)
+
+
+@dataclass(frozen=True)
+class Listed(Trace):
+    """A trace that keeps what its columns cannot say: which repairs miss the culprit."""
+
+    listed: tuple[Failure, ...] = ()
+
+    def batches(self, seed: int) -> Iterator[Sequence[Failure]]:
+        yield self.listed
+
+
+def job_under(
+    failures: list[Failure], reactions: Reactions | None = None, groups: int = 3, **changes: Any
+) -> Job:
+    """Return a small job that lives through failures, as reactions make them."""
+    reactions = reactions or Reactions()
+    stops = [one for each in failures if (one := reactions.stop(each))]
+    others = tuple(one for each in failures if (one := reactions.condition(each)))
+    effects = StatedEffects(ConstantTime(2.0), groups)
+    changes |= {"disturbances": Disturbances(partial(iter, others), effects)}
+    job = small_job(Scripted({}), groups=groups, reactions=reactions, **changes)
+    trace = Trace(sorted(stops, key=lambda one: one.time_s), groups, 1e6)
+    return Job(job.work, job.rules, job.durations, SharedFailures(trace), job.seed)
+
+
+def replayed(job: Job, strategy: Strategy) -> Progress:
+    training = Training(job.work, job.rules, strategy)
+    play(training, ReplayEngine(job))
+    return training.progress
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("platforms") / "3.xml"
+    write_xml(load_preset("spare-600k", groups=3), path)
+    return path
+
+
+@pytest.fixture(params=["replay", "simgrid"])
+def played(request: pytest.FixtureRequest, platform: Path) -> Playing:
+    def on_engine(job: Job, strategy: Strategy | None = None) -> Progress:
+        strategy = strategy or build_strategy("checkpoint", 3, 1)
+        if request.param == "replay":
+            progress = replayed(job, strategy)
+        else:
+            hosts = [[name] for name in read_platform(platform).gpu_names]
+            traffic = Traffic(hosts, "", 0.0, all_reduce=False, save=False, load=False)
+            progress = run_on_simgrid(job, strategy, platform, traffic).progress
+        assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
+        return progress
+
+    return on_engine
+
+
+# Failures, reactions, changes, the time of the job, and what is lost under which causes.
+BY_HAND: dict[str, tuple[list[Failure], Reactions, dict[str, Any], float, dict[str, float]]] = {
+    # From 5 to 25: step 2 begins within and computes 15 s; step 3 begins later.
+    "a slow GPU": (
+        [happening("slow", 5.0, 20.0, 1.5)],
+        Reactions(),
+        {},
+        UNDISTURBED_S + 5,
+        {"degraded": 5},
+    ),
+    # Members wait for the slowest, whatever else is slow.
+    "two slow GPUs": (
+        [happening("slow", 5.0, 20.0, 1.5), happening("slow", 6.0, 1e3, 1.2, groups=range(1, 2))],
+        Reactions(),
+        {},
+        UNDISTURBED_S + 5 + 2 + 2,
+        {"degraded": 9},
+    ),
+    # The same, of the all-reduce only.
+    "a slow adapter": (
+        [happening("slow", 5.0, 20.0, 1.5, "adapter")],
+        Reactions(),
+        {},
+        UNDISTURBED_S + 1,
+        {"degraded": 1},
+    ),
+    "a part of the network": (
+        [happening("partial", 5.0, 20.0, 1.25, "switch")],
+        Reactions(),
+        {},
+        UNDISTURBED_S + 0.5,
+        {"degraded": 0.5},
+    ),
+    # Found and stopped at 5 + 9 = 14: the others compute step 2 until 22, and miss it at 24.
+    "a slow GPU that is evicted": (
+        [happening("slow", 5.0, 1e4, 1.5)],
+        Reactions(Evict(9.0)),
+        {},
+        24 + 103 + UNDISTURBED_S,
+        {"repeated": 12 + 10, "detection": 2, "restart": 100, "load": 3},
+    ),
+    "over before it is found": (
+        [happening("slow", 5.0, 8.0, 1.5)],
+        Reactions(Evict(9.0)),
+        {},
+        UNDISTURBED_S + 5,
+        {"degraded": 5},
+    ),
+    "a flap within the retries": (
+        [happening("flap", 5.0, 7.0, level="adapter")],
+        Reactions(),
+        {},
+        UNDISTURBED_S + 7,
+        {"degraded": 7},
+    ),
+    # Retries until 42; the group is down since 35, so step 2 is lost at 54.
+    "a flap beyond them": (
+        [happening("flap", 5.0, 70.0, level="adapter")],
+        Reactions(),
+        {},
+        54 + 103 + UNDISTURBED_S,
+        {"detection": 30 + 2, "repeated": 12 + 10, "restart": 100, "load": 3},
+    ),
+    # Step 2 computes until 22 and hangs until 622; restart and load until 725.
+    "a hang": (
+        [happening("hang", 5.0)],
+        Reactions(),
+        {},
+        725 + UNDISTURBED_S,
+        {"detection": 600, "repeated": 12 + 10, "restart": 100, "load": 3},
+    ),
+    "a hang that is aborted": (
+        [happening("hang", 5.0, 60.0)],
+        Reactions(hang="abort"),
+        {},
+        UNDISTURBED_S + 10 + 60,
+        {"detection": 60, "repeated": 10},
+    ),
+    # Of 8 steps, the 3rd ends at 41, after the onset; found at 70, where the 5th ends. The state of
+    # step 4, saved at 58, is bad: from 173 on steps 3 to 8 with checkpoints at 4, 6 and 8.
+    "corruption": (
+        [happening("corrupt", 30.0, 40.0)],
+        Reactions(),
+        {"steps": 8},
+        173 + 6 * 12 + 3 * 5,
+        {"repeated": 36, "restart": 100, "load": 3, "checkpoint": 5 * 5},
+    ),
+    # Found at 41, and gone with the restart: nothing is saved between.
+    "corruption that is found soon": (
+        [happening("corrupt", 30.0, 5.0)],
+        Reactions(),
+        {},
+        41 + 103 + 2 * 12 + 5,
+        {"repeated": 12, "restart": 100, "load": 3},
+    ),
+    # A failure at 45 restarts to step 4's state of 58? There is none: to step 2's of 29, older than
+    # the onset, and so the corruption is never found.
+    "corruption that a restart undoes": (
+        [happening("corrupt", 30.0, 40.0), happening("hardware", 45.0)],
+        Reactions(),
+        {"steps": 8},
+        53 + 103 + 6 * 12 + 3 * 5,
+        {"repeated": 12 + 10, "detection": 2, "restart": 100, "load": 3},
+    ),
+    # Notice until 25: at 29 there is a checkpoint, one more is written, and the job restarts.
+    "planned work": (
+        [happening("planned", 5.0, 20.0, level="host")],
+        Reactions(),
+        {},
+        29 + 5 + 103 + 2 * 12 + 5,
+        {"checkpoint": 15, "restart": 100, "load": 3},
+    ),
+    # A failure at 13 restarts the job at 24, and the work is done by the way.
+    "planned work that waits": (
+        [happening("planned", 5.0, 1.0, level="host"), happening("hardware", 13.0)],
+        Reactions(planned="wait", planned_limit_s=1e4),
+        {},
+        24 + 103 + UNDISTURBED_S,
+        {"repeated": 12 + 10, "detection": 2, "restart": 100, "load": 3},
+    ),
+    # From 20 to 40: nothing is saved at 24; step 3 ends at 36, and 4 at 48.
+    "no storage to save to": (
+        [happening("storage", 20.0, 20.0, level="job")],
+        Reactions(),
+        {},
+        UNDISTURBED_S - 5,
+        {},
+    ),
+    # From 20 to 26: back at the end of step 3, at 36, where step 2's checkpoint is made up for.
+    "storage is back": (
+        [happening("storage", 20.0, 6.0, level="job")],
+        Reactions(),
+        {},
+        UNDISTURBED_S,
+        {},
+    ),
+    # Snapshots on storage stall 1 s: none at 24, one at 48, and the last checkpoint.
+    "no storage for snapshots": (
+        [happening("storage", 20.0, 27.0, level="job")],
+        Reactions(),
+        {"checkpoint_policy": Never(), "tiers": (ON_STORAGE,)},
+        48 + 1 + 5,
+        {},
+    ),
+    # Restarted at 124 from a failure at 13, there is nothing to load before 500.
+    "no storage to load from": (
+        [happening("storage", 10.0, 490.0, level="job"), happening("hardware", 13.0)],
+        Reactions(),
+        {},
+        503 + UNDISTURBED_S,
+        {"repeated": 22, "detection": 2, "restart": 100, "load": 376 + 3},
+    ),
+    "validation": ([], Reactions(validation_share=0.1), {}, UNDISTURBED_S + 4, {"redundancy": 4}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BY_HAND)
+def test_the_simplest_case_of_each_kind(case: str, played: Playing) -> None:
+    failures, reactions, changes, time_s, lost_s = BY_HAND[case]
+    progress = played(job_under(failures, reactions, **changes))
+    assert progress.now_s == pytest.approx(time_s, rel=1e-9)
+    steps = changes.get("steps", 4)
+    expected = {"compute": 10.0 * steps, "all_reduce": 2.0 * steps, "checkpoint": 2.5 * steps}
+    if "storage" in {failure.kind for failure in failures} and "load" not in lost_s:
+        expected["checkpoint"] = time_s - 48.0
+    spent = {cause: seconds for cause, seconds in progress.seconds.items() if seconds > 1e-9}
+    assert spent == pytest.approx({**expected, **lost_s})
+
+
+def test_replicas_that_compute_the_same_data_find_corruption_at_once(played: Playing) -> None:
+    """Two copies of each type: a step computes 20 s, and the one that shows it is lost."""
+    corrupt = [happening("corrupt", 30.0, 1e4)]
+    progress = played(job_under(corrupt), build_strategy("replication", 3, 2))
+    assert progress.now_s == pytest.approx(4 * 22 + 2 * 5 + 20)
+    assert progress.restarts == 0
+
+
+def test_a_repair_that_misses_the_culprit_is_followed_by_the_same_failure(played: Playing) -> None:
+    """Missed at 24, up at 124, loaded at 127; down again at 130 and missed at 139, up at 239."""
+    job = job_under([])
+    first = happening("hardware", 13.0)._replace(recurs_s=(6.0,))
+    job = Job(
+        job.work,
+        job.rules,
+        job.durations,
+        SharedFailures(Listed((first,), 3, 1e6, listed=(first,))),
+        0,
+    )
+    progress = played(job)
+    assert (progress.failures, progress.restarts) == (2, 2)
+    assert progress.now_s == pytest.approx(139 + 103 + UNDISTURBED_S)
+
+
+def test_who_has_left_the_job_slows_nobody(played: Playing) -> None:
+    """Group 2 fails at 3 and is dropped; its slow GPU and adapter are nobody's."""
+    gone = range(2, 3)
+    slow = [happening("slow", 5.0, 1e4, 3.0, level, gone) for level in ("gpu", "adapter")]
+    stop = happening("hardware", 3.0, groups=gone)
+    alone, beside = (played(job_under([stop, *others]), Obedient(3, [{}])) for others in ([], slow))
+    assert beside.now_s == alone.now_s
+
+
+KINDS: list[Kind] = ["slow", "partial", "flap", "hang", "corrupt", "planned", "storage", "hardware"]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Failure]:
+    found = []
+    for kind in draw(st.lists(st.sampled_from(KINDS), max_size=12)):
+        group = draw(st.integers(0, 2))
+        found.append(
+            happening(
+                kind,
+                draw(st.floats(0, 600)),
+                0.0 if kind == "hardware" else draw(st.floats(0, 300)),
+                draw(st.floats(1, 3)) if kind in ("slow", "partial") else 1.0,
+                draw(st.sampled_from(["gpu", "adapter"])),
+                range(group, group + 1),
+            )
+        )
+    return sorted(found, key=lambda one: one.time_s)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    histories(),
+    st.sampled_from([("checkpoint", 1), ("spare", 2), ("replication", 3), ("dp-drop", 1)]),
+    st.sampled_from([Evict(9.0), None]),
+    st.sampled_from(["restart", "abort"]),
+    st.sampled_from(["drain", "wait"]),
+    st.sampled_from([0.0, 0.03]),
+)
+def test_every_second_is_booked_once(
+    failures: list[Failure],
+    scheme: tuple[str, int],
+    slow: Evict | None,
+    hang: Any,
+    planned: Any,
+    jitter: float,
+) -> None:
+    """And the kept steps are booked as compute and all-reduce, whatever has disturbed them."""
+    reactions = Reactions(hang=hang, planned=planned, planned_limit_s=50.0)
+    if slow:
+        reactions = Reactions(slow, hang=hang, planned=planned, planned_limit_s=50.0)
+    job = job_under(failures, reactions, compute_jitter=jitter, steps=12)
+    progress = replayed(job, build_strategy(scheme[0], 3, scheme[1]))
+    assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
+    assert progress.completed_batches == pytest.approx(12)
+    assert progress.seconds["compute"] + progress.seconds["all_reduce"] <= 12 * 12 + 1e-6
+    assert min(one for name, one in progress.seconds.items() if name != "waiting") >= -1e-9
+
+
+@pytest.mark.parametrize("factor", [1.5, 1.01])
+def test_the_slowest_of_jittering_groups_one_of_which_is_slow(factor: float) -> None:
+    """Steps played at once take on average what drawing every group of every step does."""
+    steps = 4_000
+    job = job_under(
+        [happening("slow", 0.0, 1e9, factor)],
+        compute_jitter=0.02,
+        steps=steps,
+        checkpoint_policy=EverySteps(50),
+    )
+    progress = replayed(job, build_strategy("checkpoint", 3, 1))
+    drawn = 1 + 0.02 * np.random.default_rng(1).standard_normal((100_000, 3))
+    slowest = 10.0 * (drawn * [factor, 1.0, 1.0]).max(axis=1)
+    mean_s = (progress.now_s - progress.seconds["checkpoint"]) / steps - 2.0
+    assert mean_s == pytest.approx(slowest.mean(), abs=4 * slowest.std() / sqrt(steps))
