@@ -191,6 +191,23 @@ class Contract:
                 "members that are not idle have one a stage",
             )
 
+        self._check_pipelines(plan)
+
+    def _check_pipelines(self, plan: StepPlan) -> None:
+        """Look at who does what: members, with nodes of the job, by one cut of the model."""
+        groups = [one.group for one in plan.pipelines]
+        strangers = [group for group in groups if not _has(plan.members, group)]
+        if strangers or groups != sorted(set(groups)):
+            self._breach(
+                f"plan() has pipelines of groups {groups}",
+                "name members, each once, in ascending order",
+            )
+        for one in plan.pipelines:
+            cuts = {stage.layers is None for stage in one.stages}
+            nodes = all(0 <= stage.group < self._groups for stage in one.stages)
+            if not nodes or len(cuts) > 1 or one.micro_batches < bool(one.stages):
+                self._breach(f"plan() has a pipeline that cannot be: {one}")
+
     def _breach(self, what: str, remedy: str = "see docs/adding-a-scheme.md") -> NoReturn:
         raise ContractError(self._strategy.name, what, remedy)
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from faultline.simulator.pattern.step_shares import StepShares
+
 
 @dataclass(frozen=True, slots=True)
 class ConstantTime:
@@ -86,14 +88,14 @@ AllReduceTime = ConstantTime | RingTime | SyncTime
 
 
 class MemberTimes(Protocol):
-    """What a step takes where it depends on which groups take part, and not only on how many."""
+    """What a step takes where it depends on who takes part and with what, not only on how many."""
 
-    def passes_s(self, members: Sequence[int]) -> float:
-        """Return the time until the slowest member has computed one shard type, in seconds."""
+    def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
+        """Return the time until the slowest has computed its share so many times, in seconds."""
 
-    def sync_s(self, members: Sequence[int]) -> float:
-        """Return the time of the members' all-reduce, in seconds."""
+    def sync_s(self, shares: StepShares) -> float:
+        """Return the time of the all-reduce, in seconds."""
 
 
 DetourTimes = Callable[[Sequence[str]], MemberTimes]
-"""What a step takes without some switches, around which there is a way."""
+"""What a step takes without some switches, around which there is a way; or with all of them."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from faultline.simulator.background import WriteBesideSteps
-from faultline.simulator.conditions import UNDISTURBED, Disturbances, Slowdown
+from faultline.simulator.conditions import Disturbances
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.failures.reactions import Reactions
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.phases import AllReduce, Compute
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
+from faultline.strategies.base import StepPlan
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.protection.tier import Tier
 from faultline.strategies.recovery import RESTART, Recovery
+from faultline.strategies.step_shares import Pipeline
 
 Detection = Literal["all-reduce", "watchdog"]
 FailureInAllReduce = Literal["next-step", "fails-it"]
@@ -74,11 +78,14 @@ class Work:
     disturbances : Disturbances or None
         The failures that stop no group.
     detour_times : DetourTimes or None
-        What a step takes without parts of the network; needed where there are such failures.
+        What a step takes without parts of the network, or with all of it where groups do not do
+        what they do in an undisturbed step; None where no message of it is played.
     reactions : Reactions
-        What is done about them.
+        What is done about failures that stop no group.
     approximation_loss : float
         What an approximate gradient trains less than an exact one, as a share of it.
+    plays_steps : bool
+        Whether steps are played on the platform, rank by rank.
     """
 
     groups: int
@@ -102,20 +109,71 @@ class Work:
     detour_times: DetourTimes | None = field(default=None, compare=False)
     reactions: Reactions = field(default_factory=Reactions)
     approximation_loss: float = 0.0
+    plays_steps: bool = False
 
-    def times_without(self, switches: Sequence[str]) -> MemberTimes | None:
-        """Return what a step of some groups takes without some switches."""
-        if not switches:
-            return self.member_times
-        assert self.detour_times is not None
-        return self.detour_times(switches)
+    def pace_of(
+        self,
+        plan: StepPlan,
+        without: Sequence[str] = (),
+        patched: Collection[int] | None = None,
+    ) -> float:
+        """Return how long a step computes, over `compute_s` for each shard type.
 
-    def pace_of(self, members: Sequence[int], without: Sequence[str] = ()) -> float:
-        """Return how long members compute without some switches, over `compute_s`."""
-        times = self.times_without(without)
-        if times is None or not members:
-            return 1.0
-        return times.passes_s(members) / self.compute_s
+        Played on the platform where that is known to differ.
+
+        Parameters
+        ----------
+        plan : StepPlan
+            The step.
+        without : sequence of str
+            Switches that are down.
+        patched : collection of int, optional
+            Groups that compute one stack of it; by default all members compute all.
+        """
+        rounds = plan.stacks if patched is None else 1
+        types = rounds * plan.stack_size
+        times = self._times(without, plan.pipelines, more=types > 1)
+        if times is None or not plan.members:
+            return plan.pace
+        shares = StepShares(plan.members, plan.pipelines, plan.stack_size)
+        if patched is not None:
+            shares = shares.of(shares.computing(patched))
+        played = times.passes_s(shares, rounds) / (types * self.compute_s)
+        return played if plan.pipelines and self.plays_steps else plan.pace * played
+
+    def is_regular(self, phase: Compute) -> bool:
+        """Return whether every member takes whole micro-batches at its nominal pace."""
+        if self.compute_jitter or self.reactions.validation_share:
+            return False
+        if phase.pipelines:
+            return True
+        nominal = StepPlan(phase.members, phase.stacks, phase.stack_size)
+        return phase.pace == self.pace_of(nominal, phase.without, phase.patch)
+
+    def pace_without(self, phase: Compute, lacking: Collection[int]) -> float:
+        """Return the pace of those who are left of a phase; the slowest may be lacking."""
+        slow = self.member_times is not None or phase.without or phase.pipelines
+        if not slow or not self.plays_steps or not self.is_regular(phase):
+            return phase.pace
+        shares = StepShares(phase.members, phase.pipelines).of(
+            tuple(group for group in phase.members if group not in lacking)
+        )
+        left = StepPlan(shares.members, phase.stacks, phase.stack_size, pipelines=shares.pipelines)
+        return self.pace_of(left, phase.without)
+
+    def sync_s(self, phase: Compute | AllReduce) -> float | None:
+        """Return the time of an all-reduce, in seconds; None where the number of members says."""
+        times = self._times(phase.without, phase.pipelines)
+        shares = StepShares(phase.members, phase.pipelines)
+        return None if times is None else times.sync_s(shares)
+
+    def _times(
+        self, without: Sequence[str], pipelines: Sequence[Pipeline], *, more: bool = False
+    ) -> MemberTimes | None:
+        changed = self.plays_steps and (pipelines or more)
+        if self.detour_times is not None and (without or changed):
+            return self.detour_times(without)
+        return self.member_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +190,9 @@ class Rules:
     failed_all_reduce_fraction : float
         Cost of an all-reduce that lacked a member from the start, as a fraction of a good one.
     watchdog_s : float
-        Time-out of the watchdog, from the start of the all-reduce, in seconds.
+        Time-out of the watchdog, from the start of the all-reduce, in seconds. Where steps are
+        played, one that dies in the passes is waited for by the rest of its group at once, and the
+        watchdog's time counts from there.
     failure_in_all_reduce : {"next-step", "fails-it"}
         Whether a failure after a group has finished its compute shows in this all-reduce or only in
         the next step.
@@ -217,18 +277,11 @@ class Job:
     failures: FailureModel
     seed: int
 
-    def all_reduce_s(
-        self,
-        members: Sequence[int],
-        without: Sequence[str] = (),
-        slow: Slowdown = UNDISTURBED,
-    ) -> float:
-        """Return the time of an all-reduce of members, on what the network has, in seconds."""
-        exact = self.work.times_without(without)
-        whole_s = (
-            self.durations.all_reduce_s(len(members)) if exact is None else exact.sync_s(members)
-        )
-        return whole_s * slow.collective
+    def all_reduce_s(self, phase: Compute | AllReduce) -> float:
+        """Return the time of an all-reduce of the members of a phase, in seconds."""
+        exact = self.work.sync_s(phase)
+        whole_s = self.durations.all_reduce_s(len(phase.members)) if exact is None else exact
+        return whole_s * phase.slow.collective
 
     def moves(self, recovery: Recovery) -> bool:
         """Return whether state moves in a recovery: not where its time is stated."""

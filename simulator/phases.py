@@ -14,6 +14,7 @@ from faultline.simulator.background import Write
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import Failure
 from faultline.strategies.recovery import RESTART, SHRINK, Recovery
+from faultline.strategies.step_shares import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Compute:
         Parts of the network that are down, around which there is a way.
     slow : Slowdown
         What else slows them.
+    pipelines : tuple of Pipeline
+        Those of members that are not as in an undisturbed step.
     """
 
     members: tuple[int, ...]
@@ -45,6 +48,7 @@ class Compute:
     pace: float = 1.0
     without: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
+    pipelines: tuple[Pipeline, ...] = ()
 
 
 class Saves(NamedTuple):
@@ -107,6 +111,7 @@ class AllReduce:
     members: tuple[int, ...]
     without: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
+    pipelines: tuple[Pipeline, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ class ReplayEngine:
         self._write: WriteClock | None = None
         self._disturbed_s = 0.0
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
+        self._hung_s = inf
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -192,7 +193,7 @@ class ReplayEngine:
         return slowest, size * worst
 
     def _reduces_s(self, phase: AllReduce) -> float:
-        return self._job.all_reduce_s(phase.members, phase.without, phase.slow)
+        return self._job.all_reduce_s(phase)
 
     def _quiet_rounds(self, phase: QuietSteps, saves: Saves, decided: tuple[int, float]) -> Outcome:
         """Play rounds of steps and a checkpoint, as long as none can be touched by a failure."""
@@ -263,6 +264,9 @@ class ReplayEngine:
             end_s, apart = self._compute_at_risk(phase, latest_s)
         if patch is None:
             if computing > len(apart):
+                if self._down:
+                    left = self._job.work.pace_without(phase, self._down.union(apart))
+                    size = phase.stack_size * left
                 slowest_s = size * self._pace.slowest_s(computing - len(apart), most_stacks)
                 end_s = max(end_s, start_s + slowest_s)
         else:
@@ -270,6 +274,9 @@ class ReplayEngine:
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
         if self._write is not None:
             end_s = start_s + self._beside(Compute, end_s - start_s)
+        if self._down and self._job.work.plays_steps:
+            # The rest of a group waits for whoever dies from then on.
+            self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
         self.now_s = end_s
         return Outcome(end_s)
 
@@ -322,7 +329,8 @@ class ReplayEngine:
             self.now_s = start_s + self._beside(AllReduce, whole_s)
             return Outcome(self.now_s)
         if job.rules.detection == "watchdog":
-            self.now_s += job.rules.watchdog_s
+            self.now_s = max(start_s, min(start_s, self._hung_s) + job.rules.watchdog_s)
+            self._hung_s = inf
         elif lacked_from_start:
             self.now_s += whole_s * job.rules.failed_all_reduce_fraction
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.job import Work
 from faultline.simulator.phases import AllReduce, Compute
@@ -59,20 +61,35 @@ class StepPhases:
         without: tuple[str, ...] = (),
         slow: Slowdown = UNDISTURBED,
     ) -> None:
-        pace = plan.pace * work.pace_of(plan.members, without)
-        twice = work.reactions.validation_share
+        pace, twice = work.pace_of(plan, without), work.reactions.validation_share
+        members, pipelines = plan.members, plan.pipelines
+        stacks, size = plan.stacks, plan.stack_size
         self.compute = Compute(
-            plan.members, plan.stacks, plan.stack_size, None, pace * (1 + twice), without, slow
+            members, stacks, size, None, pace * (1 + twice), without, slow, pipelines
         )
-        self.all_reduce = AllReduce(plan.members, without, slow)
+        self.all_reduce = AllReduce(members, without, slow, pipelines)
         self.batches = Batches.of(plan, work.approximation_loss)
-        self.types = plan.stacks * plan.stack_size
-        unhurt_s = self.types * work.compute_s
-        self.nominal_s = unhurt_s * pace * (1 + twice) * slow.slowest
+        self.types = stacks * size
+        types_s = self.types * work.compute_s
+        self.nominal_s = types_s * pace * (1 + twice) * slow.slowest
         self.raised_power_s = (plan.power - 1.0) * self.nominal_s
-        self.useful_s = work.compute_s * self.batches.trained
+        # Several types in one go may take less than as many one by one.
+        unhurt_s, once_s = min(types_s, self.nominal_s), min(work.compute_s, self.nominal_s)
+        self.useful_s = once_s * self.batches.trained
         validation_s = unhurt_s * twice
-        self.redundancy_s = unhurt_s - work.compute_s + validation_s
-        self.degraded_s = self.nominal_s - unhurt_s + (work.compute_s - self.useful_s)
+        self.redundancy_s = unhurt_s - once_s + validation_s
+        self.degraded_s = self.nominal_s - unhurt_s + (once_s - self.useful_s)
         self.degraded_s -= validation_s
         self.down = work.groups - len(plan.members)
+
+
+def patch_compute(
+    plan: StepPlan,
+    patch: Mapping[int, int],
+    work: Work,
+    without: tuple[str, ...],
+    slow: Slowdown,
+) -> Compute:
+    """Return what some groups compute once more, given the stacks of each."""
+    pace = work.pace_of(plan, without, patch)
+    return Compute(plan.members, 0, plan.stack_size, patch, pace, without, slow, plan.pipelines)

@@ -20,7 +20,6 @@ from faultline.simulator.memory import Memory
 from faultline.simulator.phases import (
     AllReduce,
     Background,
-    Compute,
     Inquiry,
     Load,
     Outcome,
@@ -36,7 +35,7 @@ from faultline.simulator.phases import (
 from faultline.simulator.progress import Batches, Progress
 from faultline.simulator.snapshots import Saved, Shelf
 from faultline.simulator.spare_pool import SparePool
-from faultline.simulator.step_phases import StepPhases
+from faultline.simulator.step_phases import StepPhases, patch_compute
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Continue, Strategy, WipeOut
 from faultline.strategies.recovery import Recovery, rejoining
@@ -373,8 +372,8 @@ class Training:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
                 return True
-            slow = self._conditions.slowdown(plan.members)
-            outcome = yield AllReduce(plan.members, self._conditions.without, slow)
+            without, slow = self._conditions.without, self._conditions.slowdown(plan.members)
+            outcome = yield AllReduce(plan.members, without, slow, plan.pipelines)
             if not outcome.missing:
                 progress.seconds["checkpoint"] += outcome.disturbed_s
                 self._reduced(outcome.now_s - progress.now_s - outcome.disturbed_s, slow)
@@ -411,15 +410,8 @@ class Training:
                 stacks=plan.stacks,
                 moved_types=verdict.moved_types,
             )
-        outcome = yield Compute(
-            plan.members,
-            0,
-            plan.stack_size,
-            verdict.patch,
-            plan.pace * self.work.pace_of(plan.members, self._conditions.without),
-            self._conditions.without,
-            self._conditions.slowdown(plan.members),
-        )
+        without, slow = self._conditions.without, self._conditions.slowdown(plan.members)
+        outcome = yield patch_compute(plan, verdict.patch, self.work, without, slow)
         self._spend("patch_compute", outcome)
 
     def _save(self) -> Generator[Phase, Outcome, bool]:

@@ -7,12 +7,13 @@ global rendezvous, which spreads the work over all nodes there are. A second los
 overloaded node is fatal to the pipeline: all meet in a global rendezvous at once. So does any loss
 where two stages do not fit into a GPU.
 
-The cost of computing everything twice is in the time of a step without failures.
+The cost of computing everything twice is in the stated time of a step without failures; where
+steps are played, shadows compute the forward pass of the next stage behind their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -26,7 +27,9 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
+from faultline.strategies.step_shares import Pipeline
 from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.pipelines import formed, regrouped
 from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
     failures_until_nobody_is_left,
@@ -64,6 +67,26 @@ class BambooOptions(StrategyOptions):
     )
 
 
+def _with_shadows(pipeline: Pipeline, lost: Collection[tuple[int, int]]) -> Pipeline:
+    """Return a pipeline whose nodes have shadows, which do the work of those that are lost."""
+    stages = pipeline.stages
+    doers = []
+    for place in range(len(stages)):
+        before = place
+        while (stages[before].group, stages[before].node) in lost and place - before < len(stages):
+            before -= 1
+        doers.append(stages[before][:2])
+    shares = []
+    for place, (stage, doer) in enumerate(zip(stages, doers, strict=True)):
+        after = (place + 1) % len(stages)
+        # Who does two stages has no time for a third, and nobody's shadow is doubled.
+        shadows = doers.count(doer) == 1 and after != place
+        group, node = doer
+        shadow = after if shadows else None
+        shares.append(stage._replace(group=group, node=node, shadows=shadow))
+    return replace(pipeline, stages=tuple(shares))
+
+
 class Bamboo(Strategy):
     """Pipelines whose nodes each have a shadow."""
 
@@ -84,12 +107,13 @@ class Bamboo(Strategy):
         fits = self.shape.stages_that_fit
         self._has_shadows = fits is None or fits >= 2
         self._lost = LostStages(groups, self.shape.stages)
-        self._whole = StepPlan(tuple(range(groups)), 1)
+        self._shadowed: dict[int, set[int]] = {}
+        self._whole = StepPlan(tuple(range(groups)), 1, pipelines=self._pipelines())
         self.restart()
 
     def restart(self) -> None:
         self._lost.clear()
-        self._shadowed: dict[int, set[int]] = {}
+        self._shadowed.clear()
         self._newly: dict[int, set[int]] = {}
         self._plan: StepPlan | None = self._whole
 
@@ -180,7 +204,27 @@ class Bamboo(Strategy):
         pace = 1.0 + self._options.spread_share * (spread - 1.0)
         if shadowed:
             pace *= self._options.slowdown
-        return self._whole if pace == 1.0 else StepPlan(self._whole.members, 1, pace=pace)
+        if pace == 1.0:
+            return self._whole
+        return StepPlan(self._whole.members, 1, pace=pace, pipelines=self._pipelines())
+
+    def _pipelines(self) -> tuple[Pipeline, ...]:
+        """Return what the nodes do: each its stage, and the next one's forward pass or all of it.
+
+        Pipelines are those of the last global rendezvous, of the nodes that were left then.
+        """
+        shadowed = {(group, node) for group, lost in self._shadowed.items() for node in lost}
+        met = [
+            [
+                (group, stage)
+                for stage in range(self.shape.stages)
+                if stage not in self._lost.of(group) or (group, stage) in shadowed
+            ]
+            for group in range(self.groups)
+        ]
+        least = min(self.shape.least_stages, self.shape.stages)
+        pipelines = formed(regrouped(met, least), self.groups, self.shape)
+        return tuple(_with_shadows(one, shadowed) for one in pipelines)
 
     @property
     def _nodes(self) -> int:

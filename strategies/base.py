@@ -25,6 +25,7 @@ from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.recovery import RESTART, RESTART_AS_IS, SHRINK, Recovery, RecoveryKind
+from faultline.strategies.step_shares import Pipeline
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 
@@ -60,6 +61,10 @@ class StepPlan:
         Stages of a group.
     idle : tuple of int
         Members that train nothing of the batch, in ascending order.
+    pipelines : tuple of Pipeline
+        What each of some members does that differs from an undisturbed step, by group in ascending
+        order. Where steps are played on the platform, it says how long that takes, instead of
+        `pace`.
     """
 
     members: tuple[int, ...]
@@ -71,6 +76,7 @@ class StepPlan:
     approximate: tuple[Task, ...] = ()
     stages: int = 1
     idle: tuple[int, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
 
     @property
     def approximate_share(self) -> float:

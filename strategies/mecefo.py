@@ -29,9 +29,11 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
+from faultline.strategies.step_shares import Pipeline, StageShare, idle
 from faultline.strategies.takeover.lost_stages import LostStages
 from faultline.strategies.takeover.mecefo_options import MecefoOptions
 from faultline.strategies.takeover.neighbours import Carriers, tasks_by_node
+from faultline.strategies.takeover.node_costs import passes_of_task
 from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
 from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
@@ -169,20 +171,39 @@ class Mecefo(Strategy):
             approximate=tuple(task for group in hit for task in self._shared_nodes(group)),
             stages=self.shape.stages,
             idle=tuple(group for group in range(self.groups) if group not in working),
+            pipelines=tuple(
+                self._pipeline(group) for group in range(self.groups) if self._lost.of(group)
+            ),
         )
 
     def _shared_nodes(self, group: int) -> Iterator[Task]:
         """Return the stages whose nodes do others, too."""
-        stages = range(self.shape.stages)
-        nodes = [self._carrier(group, stage) for stage in stages]
-        if self._options.takes_over == "rebalanced":
-            live = (stage for stage in stages if stage not in self._lost.of(group))
-            dealt = zip(live, self.tasks(group), strict=True)
-            nodes = [node for node, tasks in dealt for _ in range(tasks)]
+        nodes = self._nodes_by_stage(group)
         tasks_of = Counter(nodes)
         for stage, node in enumerate(nodes):
             if tasks_of[node] > 1:
                 yield Task(group, stage, node)
+
+    def _pipeline(self, group: int) -> Pipeline:
+        """Return what live nodes of a pipeline do: those with several stages do less of each."""
+        if not self._works(group):
+            return idle(group)
+        nodes = self._nodes_by_stage(group)
+        shares = (
+            StageShare(group, node, None, *passes_of_task(self._costs, nodes.count(node)))
+            for node in nodes
+        )
+        return Pipeline(group, tuple(shares), self.shape.micro_batches, self.shape.tensor)
+
+    def _nodes_by_stage(self, group: int) -> list[int]:
+        """Return which node does each stage of a pipeline."""
+        stages = range(self.shape.stages)
+        if self._options.takes_over != "rebalanced":
+            return [self._carrier(group, stage) for stage in stages]
+        live = [node for node in stages if node not in self._lost.of(group)]
+        return [
+            node for node, tasks in zip(live, self.tasks(group), strict=True) for _ in range(tasks)
+        ]
 
     def _slowdown(self, group: int) -> float:
         """Return the time of a pipeline over that of a sound one.

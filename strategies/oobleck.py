@@ -23,8 +23,9 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
+from faultline.strategies.step_shares import Pipeline, reduced
 from faultline.strategies.takeover.lost_stages import LostStages
-from faultline.strategies.takeover.pipelines import iteration_time, regrouped
+from faultline.strategies.takeover.pipelines import formed, iteration_time, regrouped
 from faultline.strategies.takeover.published_oobleck import relative_throughput
 from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
@@ -105,8 +106,8 @@ class Oobleck(Strategy):
         """
         interrupted = [group for group in missing if self._newly.get(group, True)]
         if interrupted and self._options.throughput != "table":
-            left = self._nodes_left()
-            self.states_refused += self._regrouped(left) != regrouped(left, least=1)
+            left = [self._lost.live(group) for group in range(self.groups)]
+            self.states_refused += self._pipelines() != regrouped(left, least=1)
         if self._pace() is None:
             return WipeOut(tuple(missing))
         self._newly.clear()
@@ -145,15 +146,31 @@ class Oobleck(Strategy):
         pace = self._pace()
         if pace is None:
             return NOTHING_LEFT
-        return self._whole if pace == 1.0 else StepPlan(self._whole.members, 1, pace=pace)
+        pipelines: tuple[Pipeline, ...] = ()
+        if self._options.throughput == "templates" and any(map(self._lost.of, range(self.groups))):
+            shape = self.shape
+            usual = (shape.stages, shape.micro_batches, shape.tensor)
+            pipelines = tuple(
+                one
+                for one in formed(self._pipelines(), self.groups, shape)
+                if one != reduced(one.group, *usual)
+            )
+        if pace == 1.0 and not pipelines:
+            return self._whole
+        return StepPlan(self._whole.members, 1, pace=pace, pipelines=pipelines)
+
+    def _pipelines(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """Return the nodes of each pipeline that is left; empty where nothing works."""
+        least = min(self.shape.least_stages, self.shape.stages)
+        return regrouped(map(self._lost.live, range(self.groups)), least)
 
     def _pace(self) -> float | None:
         """Return the time of a step over that with all nodes; None where nothing works."""
-        nodes = self._nodes_left()
         if self._options.throughput == "table":
-            speed = relative_throughput(sum(nodes) / (self.groups * self.shape.stages))
+            left = sum(map(self._lost.nodes_left, range(self.groups)))
+            speed = relative_throughput(left / (self.groups * self.shape.stages))
             return 1.0 / speed if speed > 0.0 else None
-        pipelines = self._regrouped(nodes)
+        pipelines = tuple(map(len, self._pipelines()))
         if not pipelines:
             return None
         self._shortest = min(self._shortest, pipelines[-1])
@@ -161,12 +178,6 @@ class Oobleck(Strategy):
             now, sound = self._time(pipelines), self._time((self.shape.stages,) * self.groups)
             self._paces[pipelines] = max(1.0, now / sound)
         return self._paces[pipelines]
-
-    def _nodes_left(self) -> tuple[int, ...]:
-        return tuple(map(self._lost.nodes_left, range(self.groups)))
-
-    def _regrouped(self, nodes: Sequence[int]) -> tuple[int, ...]:
-        return regrouped(nodes, min(self.shape.least_stages, self.shape.stages))
 
     def _time(self, pipelines: Sequence[int]) -> float:
         shape = self.shape

@@ -20,7 +20,8 @@ from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.failures.models import FailureModel, FailureSequence, SharedFailures
 from faultline.simulator.pattern.placed_step import PlacedStep
-from faultline.simulator.simgrid_engine.step_timing import StepTime
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.simgrid_engine.step_time import StepTime
 
 
 def disturbances(
@@ -127,11 +128,13 @@ class PlayedEffects:
         group = gpus[0] // layout.gpus_per_group
         mine = (gpu for gpu in gpus if gpu // layout.gpus_per_group == group)
         stages = {gpu // pattern.tensor % pattern.pipeline for gpu in mine}
-        alone = self.step.of_groups([0 if self.undisturbed.is_even else group])
+        alone = StepShares((0 if self.undisturbed.is_even else group,))
         parts = tuple(
             part.slower(failure.factor) if place % pattern.pipeline in stages else part
             for place, part in enumerate(pattern.parts)
         )
-        slow = PlacedStep(replace(alone.pattern, parts=parts), alone.names)
-        slow_s, sound_s = (played_time(self.platform, one, {}).passes_s for one in (slow, alone))
+        slow = PlacedStep(replace(pattern, parts=parts), self.step.names)
+        slow_s, sound_s = (
+            played_time(self.platform, one, {}, alone).passes_s for one in (slow, self.step)
+        )
         return slow_s / sound_s

@@ -30,7 +30,7 @@ from faultline.experiments.job.step_times import detour_times, member_times, ste
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.simulator.random_streams import Purpose, stream
-from faultline.simulator.simgrid_engine.step_timing import StepTime
+from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import (
@@ -205,6 +205,7 @@ class ResolvedJob:
             detours,
             reactions_of(self.scenario),
             self.scenario.strategy.approximation_loss,
+            self.step is not None,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,16 @@ from faultline.experiments.job.platform_files import (
 from faultline.platforms.outages import adapters_without
 from faultline.simulator.durations import MemberTimes
 from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.all_reduce_times import cached_all_reduce
 from faultline.simulator.simgrid_engine.kept_platform import played_on
-from faultline.simulator.simgrid_engine.step_timing import StepTime, time_step
+from faultline.simulator.simgrid_engine.step_time import StepTime
+from faultline.simulator.simgrid_engine.step_timing import time_step
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 # Raise it when the same step would be played otherwise.
-_PLAY_VERSION = 1
+_PLAY_VERSION = 2
 
 
 def is_played(scenario: Scenario) -> bool:
@@ -70,30 +72,51 @@ def step_time_of(scenario: Scenario) -> StepTime | None:
 
 @dataclass(frozen=True)
 class PlayedMemberTimes:
-    """What a step takes by the groups that take part: each set of them is played once."""
+    """What a step takes by who takes part, and with what: each such step is played once."""
 
     platform: Path  # Platform XML.
     step: PlacedStep  # The step of all groups.
     without: tuple[str, ...] = ()  # Switches and links that are down.
-    _known: dict[tuple[int, ...], StepTime] = field(
+    _known: dict[StepShares, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def passes_s(self, members: Sequence[int]) -> float:
-        """Return the time until the slowest member has computed its micro-batches, in seconds."""
-        return self._of(members).passes_s
+    def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
+        """Return the time until the slowest has computed its share so many times, in seconds."""
+        pattern = self.step.pattern
+        if self._is_even:
+            shares = shares.anywhere(self._groups)
+            if not shares.pipelines:
+                # One takes as long as all.
+                shares = shares._replace(members=tuple(range(self._groups)))
+        if not any(pattern.hidden_gradient_bytes) and not any(pattern.hidden_weight_bytes):
+            return rounds * self._of(shares).passes_s
+        return sum(self._of(shares.of_round(each, rounds)).passes_s for each in range(rounds))
 
-    def sync_s(self, members: Sequence[int]) -> float:
+    def sync_s(self, shares: StepShares) -> float:
         """Return the time of what follows, in seconds."""
-        return self._of(members).sync_s
+        return self._of(shares.anywhere(self._groups) if self._is_even else shares).sync_s
 
-    def _of(self, members: Sequence[int]) -> StepTime:
-        groups = tuple(members)
-        if groups not in self._known:
+    @property
+    def _groups(self) -> int:
+        return self.step.pattern.data // self.step.pattern.context
+
+    @cached_property
+    def _is_even(self) -> bool:
+        return not self.without and self._of(StepShares(tuple(range(self._groups)))).is_even
+
+    def _of(self, shares: StepShares) -> StepTime:
+        if shares not in self._known:
             changed_ns = self.platform.stat().st_mtime_ns
-            step = self.step.of_groups(sorted(groups))
-            self._known[groups] = _step_time(self.platform, changed_ns, step, self.without)
-        return self._known[groups]
+            undisturbed = StepShares(tuple(range(self._groups)))
+            self._known[shares] = _step_time(
+                self.platform,
+                changed_ns,
+                self.step,
+                self.without,
+                shares=None if shares == undisturbed else shares,
+            )
+        return self._known[shares]
 
 
 def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes | None:
@@ -125,17 +148,17 @@ class MeasuredMemberTimes:
     compute_s: float
     without: tuple[str, ...]
 
-    def passes_s(self, members: Sequence[int]) -> float:
+    def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
         """Return the time of computing, in seconds: no message is in it."""
-        return self.compute_s
+        return rounds * shares.stack_size * self.compute_s
 
-    def sync_s(self, members: Sequence[int]) -> float:
+    def sync_s(self, shares: StepShares) -> float:
         """Return the time of the members' all-reduce, in seconds."""
-        hosts = tuple(tuple(self.traffic.hosts[group]) for group in sorted(members))
-        shares = tuple(adapters_without(platform_at(self.platform), self.without).items())
+        hosts = tuple(tuple(self.traffic.hosts[group]) for group in sorted(shares.members))
+        bandwidths = tuple(adapters_without(platform_at(self.platform), self.without).items())
         traffic = self.traffic
         size_bytes, fidelity = traffic.bytes_per_rank, traffic.fidelity
-        return cached_all_reduce(self.platform, hosts, size_bytes, fidelity, shares).duration_s
+        return cached_all_reduce(self.platform, hosts, size_bytes, fidelity, bandwidths).duration_s
 
 
 @dataclass(frozen=True)
@@ -175,9 +198,11 @@ def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes
     return PlayedDetourTimes(partial(MeasuredMemberTimes, path, traffic, compute_s))
 
 
-def played_time(path: Path, step: PlacedStep, slow: Mapping[str, float]) -> StepTime:
+def played_time(
+    path: Path, step: PlacedStep, slow: Mapping[str, float], shares: StepShares | None = None
+) -> StepTime:
     """Return the time of a step with a share of the bandwidth of some links."""
-    return _step_time(path, path.stat().st_mtime_ns, step, (), tuple(sorted(slow.items())))
+    return _step_time(path, path.stat().st_mtime_ns, step, (), tuple(sorted(slow.items())), shares)
 
 
 @lru_cache(maxsize=64)
@@ -187,6 +212,7 @@ def _step_time(
     step: PlacedStep,
     without: tuple[str, ...] = (),
     slow: tuple[tuple[str, float], ...] = (),
+    shares: StepShares | None = None,
 ) -> StepTime:
     def believable(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
@@ -196,9 +222,9 @@ def _step_time(
         return StepTime(**stored)
 
     def play() -> StepTime:
-        shares = adapters_without(platform_at(path), without) | dict(slow)
-        return played_on(path, time_step, step.hosts, step.pattern, shares)
+        bandwidths = adapters_without(platform_at(path), without) | dict(slow)
+        return played_on(path, time_step, step.hosts, step.pattern, bandwidths, shares)
 
-    asked = [_PLAY_VERSION, repr(step), *without, *map(repr, slow)]
+    asked = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, slow)]
     with explaining_aborts(path):
         return cached(path, asked, play, believable)

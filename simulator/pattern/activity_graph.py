@@ -114,32 +114,7 @@ def passes_graph(pattern: StepPattern, fold: Fold) -> ActivityGraph:
     return graph
 
 
-def sync_graph(pattern: StepPattern, fold: Fold) -> ActivityGraph:
-    """Return what follows the passes: the rest of the gradients between replicas, the optimizer.
-
-    Ring collectives of a stage's position over the replicas are one message to the next: with all
-    of them under way, each takes as long as the ring.
-    """
-    graph = ActivityGraph()
-    for stage in range(pattern.pipeline):
-        size, flop = pattern.gradient_bytes[stage], pattern.optimizer_flop[stage]
-        for position in fold.positions:
-            sent: tuple[int, ...] = ()
-            if pattern.data > 1 and size > 0.0:
-                messages = tuple(
-                    graph.add(
-                        Activity("gradient", rank, fold.next_replica(rank, pattern), size), ()
-                    )
-                    for rank in (Rank(replica, stage, position) for replica in fold.replicas)
-                )
-                sent = _meet(graph, messages, Rank(fold.replicas[0], stage, position))
-            for replica in fold.replicas:
-                rank = Rank(replica, stage, position)
-                graph.add(Activity("optimizer", rank, None, flop), sent)
-    return graph
-
-
-def _meet(graph: ActivityGraph, numbers: tuple[int, ...], where: Rank) -> tuple[int, ...]:
+def meet(graph: ActivityGraph, numbers: tuple[int, ...], where: Rank) -> tuple[int, ...]:
     """Let several activities be waited for as one."""
     if len(numbers) < 2:
         return numbers
@@ -168,12 +143,18 @@ class _Replica:
         return stage_passes(stage, pattern.pipeline, pattern.virtual_stages, pattern.micro_batches)
 
     def _in_order(self) -> Iterator[tuple[int, Pass]]:
-        """Yield passes of all stages, each behind the one that its input comes from."""
+        """Yield passes of all stages, each behind the one that its input comes from.
+
+        Stages of one node take turns.
+        """
         waiting = {stage: deque(self._passes(stage)) for stage in range(self._pattern.pipeline)}
         written: set[Pass | None] = {None}
+        at_once = 1 if self._pattern.nodes else None
         while any(waiting.values()):
             for stage, queue in waiting.items():
-                while queue and self._input_of(queue[0]) in written:
+                for _ in range(at_once or len(queue)):
+                    if not queue or self._input_of(queue[0]) not in written:
+                        break
                     written.add(queue[0])
                     yield stage, queue.popleft()
 
@@ -197,7 +178,7 @@ class _Replica:
         ranks = [Rank(self._replica, stage, position) for position in fold.positions]
         done: dict[Rank, tuple[int, ...]] = {}
         for rank in ranks:
-            free = self._free.get((stage, rank.position), ())
+            free = self._free.get((self._node(stage), rank.position), ())
             waits_for = (*free, *self._arrived.pop((pass_, rank.position), ()))
             done[rank] = (graph.add(Activity("compute", rank, None, flop), waits_for),)
             hidden = self._hidden_bytes(stage, pass_)
@@ -218,14 +199,21 @@ class _Replica:
                 )
                 for rank in ranks
             )
-            met = _meet(graph, messages, ranks[0])
+            met = meet(graph, messages, ranks[0])
             done = dict.fromkeys(ranks, met)
         if context > 0.0:
             for rank, before in done.items():
                 message = Activity("context", rank, fold.next_context(rank, pattern), context)
                 done[rank] = (graph.add(message, before),)
         for rank, before in done.items():
-            self._free[stage, rank.position] = self._send(rank, pass_, before)
+            free = self._send(rank, pass_, before)
+            if forward and work.beside_flop:
+                free = (graph.add(Activity("compute", rank, None, work.beside_flop), free),)
+            self._free[self._node(stage), rank.position] = free
+
+    def _node(self, stage: int) -> int:
+        """Return whose GPUs do a stage."""
+        return self._pattern.nodes[stage] if self._pattern.nodes else stage
 
     def _hidden_bytes(self, stage: int, pass_: Pass) -> float:
         """Return what goes to the next replica behind a pass: weights, or gradients of a part."""
@@ -246,7 +234,7 @@ class _Replica:
             return done
         follows = Pass(pass_.forward, to_part, pass_.micro_batch)
         stage = to_part % pattern.pipeline
-        if stage == rank.stage:
+        if self._node(stage) == self._node(rank.stage):
             self._arrived[follows, rank.position] = done
             return done
         peer = Rank(rank.replica, stage, rank.position)

@@ -37,14 +37,3 @@ class PlacedStep:
             tuple(tuple(next(names) for _ in tensor) for _ in range(self.pattern.pipeline))
             for _ in range(self.pattern.data)
         )
-
-    def of_groups(self, groups: Sequence[int]) -> PlacedStep:
-        """Return the step of some groups: each is the replicas that share their sequences."""
-        pattern = self.pattern
-        size = pattern.context * pattern.pipeline * pattern.tensor
-        return PlacedStep(
-            pattern.of_replicas(len(groups) * pattern.context),
-            tuple(
-                name for group in groups for name in self.names[group * size : (group + 1) * size]
-            ),
-        )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,8 @@ class PartWork:
         Bytes that each rank sends to the next in the rings of its tensor-parallel group.
     forward_context_bytes, backward_context_bytes : float
         Bytes that each rank sends to the next in the ring that shares its sequences.
+    beside_flop : float
+        Computation behind the forward pass that only its rank's next pass waits for.
     """
 
     forward_flop: float
@@ -25,6 +29,17 @@ class PartWork:
     backward_tensor_bytes: float = 0.0
     forward_context_bytes: float = 0.0
     backward_context_bytes: float = 0.0
+    beside_flop: float = 0.0
+
+    def __add__(self, other: PartWork) -> PartWork:
+        """Return both, one behind the other."""
+        return PartWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def scaled(self, forward: float, backward: float | None = None) -> PartWork:
+        """Return so many times the work of each pass; as many backward as forward by default."""
+        back = forward if backward is None else backward
+        factors = (forward, back, forward, back, forward, back, forward)
+        return PartWork(*(a * b for a, b in zip(astuple(self), factors, strict=True)))
 
     def slower(self, factor: float) -> PartWork:
         """Return what takes so many times as long to compute."""
@@ -33,6 +48,34 @@ class PartWork:
             forward_flop=self.forward_flop * factor,
             backward_flop=self.backward_flop * factor,
         )
+
+
+class Held(NamedTuple):
+    """What a rank does for the weights that it holds, besides the passes; see `StepPattern`."""
+
+    hidden_gradient_bytes: float = 0.0
+    gradient_bytes: float = 0.0
+    optimizer_flop: float = 0.0
+    hidden_weight_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCut:
+    """How the parts of a model are made of layers, so that they can be cut otherwise.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        Layers of each part.
+    work : PartWork
+        One layer.
+    held : Held
+        The weights of one layer.
+    """
+
+    counts: tuple[int, ...]
+    work: PartWork
+    held: Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +109,10 @@ class StepPattern:
     hidden_weight_bytes : tuple of float
         The same as `hidden_gradient_bytes`, while its first micro-batch is computed: updated
         weights, without which no second one begins. Nothing if empty.
+    nodes : tuple of int
+        By stage: whose GPUs do it, where some do several; each its own if empty.
+    layers : LayerCut or None
+        What parts are made of, where that is known.
     """
 
     data: int
@@ -80,6 +127,8 @@ class StepPattern:
     gradient_bytes: tuple[float, ...]
     optimizer_flop: tuple[float, ...]
     hidden_weight_bytes: tuple[float, ...] = ()
+    nodes: tuple[int, ...] = ()
+    layers: LayerCut | None = None
 
     @property
     def virtual_stages(self) -> int:
@@ -89,18 +138,59 @@ class StepPattern:
     @property
     def stage_flop(self) -> list[float]:
         """What a rank of each stage computes of a micro-batch."""
-        parts = [part.forward_flop + part.backward_flop for part in self.parts]
+        parts = [part.forward_flop + part.backward_flop + part.beside_flop for part in self.parts]
         return [sum(parts[stage :: self.pipeline]) for stage in range(self.pipeline)]
 
-    def of_replicas(self, replicas: int) -> StepPattern:
-        """Return the step of fewer replicas: rings over n move (n - 1)/n of what they reduce."""
-        if replicas == self.data:
-            return self
-        share = (replicas - 1) / replicas * self.data / (self.data - 1)
-        return replace(
-            self,
-            data=replicas,
-            hidden_gradient_bytes=tuple(share * size for size in self.hidden_gradient_bytes),
-            gradient_bytes=tuple(share * size for size in self.gradient_bytes),
-            hidden_weight_bytes=tuple(share * size for size in self.hidden_weight_bytes),
-        )
+    @property
+    def held(self) -> tuple[Held, ...]:
+        """What a rank of each stage does for its weights."""
+        gathered = self.hidden_weight_bytes or (0.0,) * self.pipeline
+        kinds = (self.hidden_gradient_bytes, self.gradient_bytes, self.optimizer_flop, gathered)
+        return tuple(map(Held, *kinds))
+
+    def cut_into(self, counts: Sequence[int]) -> tuple[PartWork, ...]:
+        """Return the parts of the same model if they had so many layers each.
+
+        Raises
+        ------
+        ValueError
+            If nothing is known of its layers.
+        """
+        if self.layers is None:
+            raise ValueError("the step says nothing of the model's layers")
+        layer, first, last = self.layers.work, self.parts[0], self.parts[-1]
+        # What the ends have besides their layers: the output, and what is gathered at a border.
+        output = last + layer.scaled(-self.layers.counts[-1])
+        border = first + layer.scaled(-self.layers.counts[0])
+        forward_gather = output.forward_tensor_bytes if len(self.parts) > 1 else 0.0
+        backward_gather = border.backward_tensor_bytes if len(self.parts) > 1 else 0.0
+        parts = []
+        for place, count in enumerate(counts):
+            part = layer.scaled(count)
+            if place > 0:
+                part += PartWork(0.0, 0.0, forward_tensor_bytes=forward_gather)
+            if place < len(counts) - 1:
+                part += PartWork(0.0, 0.0, backward_tensor_bytes=backward_gather)
+            else:
+                part += PartWork(output.forward_flop, output.backward_flop)
+            parts.append(part)
+        return tuple(parts)
+
+    @property
+    def held_by_layer(self) -> tuple[Held, ...]:
+        """What a rank does for the weights of each layer; those at the ends with what is there."""
+        assert self.layers is not None
+        counts, held = self.layers.counts, self.layers.held
+        each = [held] * sum(counts)
+        of_stages = self.held
+        for place, stage in ((0, 0), (-1, self.pipeline - 1)):
+            own = sum(counts[stage :: self.pipeline])
+            each[place] = Held(
+                *(
+                    whole - own * one + kept
+                    for whole, one, kept in zip(of_stages[stage], held, each[place], strict=True)
+                )
+            )
+            if self.pipeline == 1:
+                break
+        return tuple(each)

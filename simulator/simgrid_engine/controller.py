@@ -13,6 +13,7 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.background import Write
 from faultline.simulator.compute_times import NEVER_SIGMAS
 from faultline.simulator.job import Job
+from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.phases import (
     AllReduce,
     Background,
@@ -98,6 +99,7 @@ class SimgridEngine:
             PlayedSteps(traffic.step, platform, work.layout) if traffic.step else None
         )
         self._writing_until_s = 0.0
+        self._hung_s = inf
         self._writing: dict[int, Order] = {}
         self._write: Write | None = None
         self._play: dict[type, Callable[[Any], Outcome]] = {
@@ -127,8 +129,8 @@ class SimgridEngine:
             return self._play[type(phase)](phase)
         start_s, alone_s = simgrid.Engine.clock, inf
         if isinstance(phase, AllReduce):
-            alone_s = self._job.all_reduce_s(phase.members, phase.without)
-        elif isinstance(phase, Compute) and self._played_steps and self._is_regular(phase):
+            alone_s = self._job.all_reduce_s(phase)
+        elif isinstance(phase, Compute) and self._played_steps and self._job.work.is_regular(phase):
             alone_s = self._nominal_s(phase)
         outcome = self._play[type(phase)](phase)
         if not outcome.missing:
@@ -156,46 +158,55 @@ class SimgridEngine:
         return duration_s * times.slowdown if slowed and times is not None else duration_s
 
     def _nominal_s(self, phase: Compute) -> float:
-        return phase.stacks * phase.stack_size * phase.pace * self._job.work.compute_s
+        stacks = phase.stacks if phase.patch is None else max(phase.patch.values())
+        return stacks * phase.stack_size * phase.pace * self._job.work.compute_s
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         """Leave all steps to their phases: what happens in them is what is simulated here."""
         return Outcome(simgrid.Engine.clock)
 
     def _compute(self, phase: Compute) -> Outcome:
-        if self._played_steps and self._is_regular(phase):
-            times = phase.stacks * phase.stack_size
+        began_s, down = simgrid.Engine.clock, self.failure_injector.down
+        stacks = phase.patch or dict.fromkeys(phase.members, phase.stacks)
+        shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
+        played: set[int] = set()
+        if self._played_steps and self._job.work.is_regular(phase):
+            computing = shares.computing(stacks)
+            stacks = {group: stacks.get(group, 1) for group in computing}
             # Gradients that were to hide behind the last pass may last longer than that.
             longest_s = self._nominal_s(phase) * phase.slow.slowest
-            longest_s += self._job.all_reduce_s(phase.members, phase.without, phase.slow)
-            if self._is_quiet(phase.members, self._beside_write(longest_s)):
-                self._played_steps.meet(phase.without, phase.slow)
-                self._played_steps.passes(phase.members, times)
-                self._arrived = set(phase.members)
-                return Outcome(simgrid.Engine.clock)
-        down, slow = self.failure_injector.down, phase.slow.compute
-        size = phase.stack_size * phase.pace
-        if phase.patch is None:
-            orders = {
-                group: ComputeOrder(phase.stacks, size * slow.get(group, 1.0))
-                for group in phase.members
-            }
-        else:
-            orders = {
-                group: ComputeOrder(stacks, size * slow.get(group, 1.0))
-                for group, stacks in phase.patch.items()
-            }
-        idle = {group for group in phase.members if group not in orders and group not in down}
+            longest_s += self._job.all_reduce_s(phase)
+            unharmed = self._unharmed(phase.members, self._beside_write(longest_s))
+            played = self._played_steps.within(shares, unharmed)
+        slow, size = phase.slow.compute, phase.stack_size * phase.pace
+        orders = {
+            group: ComputeOrder(number, size * slow.get(group, 1.0))
+            for group, number in stacks.items()
+            if group not in played
+        }
+        idle = {group for group in phase.members if group not in stacks and group not in down}
         # Ranks work for groups that may fail meanwhile, or are not free yet; the others compute.
         at_risk = self._at_risk(orders)
         computations = simgrid.ActivitySet()
         for group, order in orders.items():
             if group not in at_risk:
                 computations.push(self._computation(group, order))
-        self._arrived = idle | self._carry_out({group: orders[group] for group in at_risk})
-        self._arrived |= orders.keys() - at_risk
+
+        def play() -> None:
+            if self._played_steps and played:
+                times = {group: stacks[group] for group in played.intersection(stacks)}
+                self._played_steps.meet(phase.without, phase.slow)
+                self._played_steps.passes(shares, times)
+
+        done = self._carry_out({group: orders[group] for group in at_risk}, play)
+        self._arrived = idle | done | (stacks.keys() - at_risk)
         if not computations.empty():
             computations.wait_all()
+        lacking = [group for group in phase.members if group not in self._arrived]
+        if lacking and self._played_steps:
+            # The rest of a group waits for whoever dies from then on.
+            died_s = min(self.clocks.next_failure_s[group] for group in lacking)
+            self._hung_s = max(began_s, died_s)
         return Outcome(simgrid.Engine.clock)
 
     def _at_risk(self, orders: Mapping[int, ComputeOrder]) -> set[int]:
@@ -227,32 +238,24 @@ class SimgridEngine:
         self._activities[0] += 1
         return computation
 
-    def _is_regular(self, phase: Compute) -> bool:
-        """Return whether every member takes whole micro-batches at the nominal pace."""
-        work = self._job.work
-        return (
-            phase.patch is None
-            and not work.compute_jitter
-            and phase.pace == work.pace_of(phase.members, phase.without)
-        )
-
-    def _is_quiet(self, members: Sequence[int], duration_s: float) -> bool:
-        """Return whether nothing disturbs members for so long: no failure, no write beside them."""
+    def _unharmed(self, members: Sequence[int], duration_s: float) -> set[int]:
+        """Return the members that nothing disturbs for so long: no failure, no write beside."""
         start_s, next_failure_s = simgrid.Engine.clock, self.clocks.next_failure_s
-        until_s = start_s + duration_s * (1 + 1e-6)
-        return (
-            start_s >= self._writing_until_s
-            and self.failure_injector.down.isdisjoint(members)
-            and all(next_failure_s[group] > until_s for group in members)
-        )
+        if start_s < self._writing_until_s:
+            return set()
+        until_s, down = start_s + duration_s * (1 + 1e-6), self.failure_injector.down
+        return {group for group in members if next_failure_s[group] > until_s and group not in down}
 
-    def _carry_out(self, orders: Mapping[int, Order]) -> set[int]:
+    def _carry_out(
+        self, orders: Mapping[int, Order], meanwhile: Callable[[], None] = lambda: None
+    ) -> set[int]:
         """Give orders; return those who carried them out, once all have or are down."""
         waiting = set()
         for group, order in orders.items():
             if group not in self.failure_injector.down:
                 self.failure_injector.ranks[group].orders.put(order)
                 waiting.add(group)
+        meanwhile()
         done: set[int] = set()
         while waiting:
             news = self._news.get()
@@ -274,15 +277,20 @@ class SimgridEngine:
         rules, members = self._job.rules, phase.members
         fails_within = rules.failure_in_all_reduce == "fails-it"
         start_s = simgrid.Engine.clock
-        whole_s = self._job.all_reduce_s(members, phase.without, phase.slow)
+        whole_s = self._job.all_reduce_s(phase)
         absent = self._absent(members, fails_within)
+        hung_s, self._hung_s = min(start_s, self._hung_s), inf
         quiet_s = self._beside_write(whole_s)
-        if self._played_steps and not absent and self._is_quiet(members, quiet_s):
+        if (
+            self._played_steps
+            and not absent
+            and self._unharmed(members, quiet_s).issuperset(members)
+        ):
             self._played_steps.meet(phase.without, phase.slow)
-            self._played_steps.sync(members)
+            self._played_steps.sync(StepShares(phase.members, phase.pipelines))
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
-            shows_s = start_s + rules.watchdog_s
+            shows_s = max(start_s, hung_s + rules.watchdog_s)
         elif absent:
             shows_s = start_s + whole_s * rules.failed_all_reduce_fraction
         else:

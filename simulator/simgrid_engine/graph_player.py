@@ -31,10 +31,18 @@ class GraphPlayer:
         The host of a rank.
     watched : Rank, optional
         Whose activities are noted.
+
+    Attributes
+    ----------
+    spans : list of Span
+        What that rank did.
+    ended_s : float
+        When the graph was last played to its end, in simulated seconds.
     """
 
     def __init__(self, graph: ActivityGraph, host_of: HostOf, watched: Rank | None = None) -> None:
         self.spans: list[Span] = []
+        self.ended_s = 0.0
         self._begun_s: dict[int, float] = {}
         self._ended = simgrid.Semaphore(0)
         self._tasks = [
@@ -61,7 +69,7 @@ class GraphPlayer:
         for number, task in enumerate(self._tasks):
             if number not in waited_for:
                 task.add_successor(end)
-        end.on_this_completion_cb(lambda _task: self._ended.release())
+        end.on_this_completion_cb(self._end)
         self._tasks.append(end)
         if watched is not None:
             for number, activity in enumerate(graph.activities):
@@ -98,6 +106,10 @@ class GraphPlayer:
         self._begin.enqueue_firings(1)
         engine.run()
         return float(engine.clock - begun_s)
+
+    def _end(self, _task: simgrid.Task) -> None:
+        self.ended_s = simgrid.Engine.clock
+        self._ended.release()
 
     @staticmethod
     def _task(number: int, activity: Activity, host_of: HostOf) -> simgrid.Task:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Fold, Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
+from faultline.simulator.pattern.teams import Hosts
 
-Hosts = Sequence[Sequence[Sequence[str]]]
-"""GPU hosts by replica, stage and tensor-parallel position."""
-
-_MESSAGES = ("tensor", "context", "forward", "backward", "gradient")
+MESSAGES = ("tensor", "context", "forward", "backward", "gradient")
+"""Kinds of messages, by whom a rank sends to."""
 
 
 def hosts_of_ranks(hosts: Hosts) -> dict[Rank, simgrid.Host]:
@@ -35,14 +35,17 @@ class PlacedJob:
         GPU hosts by replica, stage and position.
     pattern : StepPattern
         What they do in a step.
+    among : PlacedJob, optional
+        Whom the links are shared with, these ranks included; by default they are all there are.
     """
 
-    def __init__(self, hosts: Hosts, pattern: StepPattern) -> None:
+    def __init__(self, hosts: Hosts, pattern: StepPattern, among: PlacedJob | None = None) -> None:
         self._pattern = pattern
+        self._all = among or self
         self._hosts = hosts_of_ranks(hosts)
         self.host = self._hosts.__getitem__
         self._routes: dict[tuple[Rank, Rank], tuple[list[simgrid.Link], float]] = {}
-        self._narrowed: list[tuple[simgrid.Link, float]] = []
+        self._loads: dict[str, Counter[str]] = {}
 
     def fold(self) -> Fold:
         """Return a small fold that changes nothing.
@@ -52,10 +55,10 @@ class PlacedJob:
         """
         pattern = self._pattern
         whole = Fold.whole(pattern)
-        if not self._is_even:
+        if not self.is_even:
             return whole
         tensor, others = (
-            {link for kind in kinds for link in self._load(kind, whole)}
+            {link for kind in kinds for link in self.load(kind)}
             for kinds in (("tensor",), ("context", "forward", "backward", "gradient"))
         )
         positions = 1 if tensor.isdisjoint(others) else 2
@@ -82,47 +85,49 @@ class PlacedJob:
         Between them what counts is the share of the narrowest link: latencies are small beside it.
         """
         whole = Fold.whole(self._pattern)
-        load = self._load("gradient", whole)
+        load = self.load("gradient")
         shares = {
             _rounded(self._share(links, load))
             for links, _ in (self._route(*pair) for pair in self._messages("gradient", whole))
         }
-        return len(shares) < 2 and self._is_even
+        return len(shares) < 2 and self.is_even
 
-    def narrow(self, passes: Fold, sync: Fold) -> None:
+    @contextmanager
+    def narrowed(self, kinds: Iterable[str], fold: Fold) -> Iterator[None]:
         """Leave messages that are played the share of their links that they have among all."""
-        whole = Fold.whole(self._pattern)
         ratios: dict[str, float] = {}
-        folds = [(kind, passes) for kind in _MESSAGES if kind != "gradient"]
-        folds.append(("gradient", sync))
-        if any(self._pattern.hidden_gradient_bytes):
-            folds.append(("gradient", passes))
-        for kind, fold in folds:
-            full, played = self._load(kind, whole), self._load(kind, fold)
+        for kind in kinds:
+            full, played = self._all.load(kind), self._load(kind, fold)
             for name, count in played.items():
                 ratios[name] = max(ratios.get(name, 1.0), full[name] / count)
+        kept: list[tuple[simgrid.Link, float]] = []
         for links, _ in self._routes.values():
             for link in links:
                 ratio = ratios.pop(link.name, 1.0)
                 if ratio > 1.0:
-                    self._narrowed.append((link, link.bandwidth))
+                    kept.append((link, link.bandwidth))
                     link.set_bandwidth(link.bandwidth / ratio)
+        try:
+            yield
+        finally:
+            for link, bandwidth in kept:
+                link.set_bandwidth(bandwidth)
 
-    def widen(self) -> None:
-        """Give links that were narrowed their bandwidth back."""
-        while self._narrowed:
-            link, bandwidth = self._narrowed.pop()
-            link.set_bandwidth(bandwidth)
+    def load(self, kind: str) -> Counter[str]:
+        """Return how many messages of a kind each link carries at once if everybody plays."""
+        if kind not in self._loads:
+            self._loads[kind] = self._load(kind, Fold.whole(self._pattern))
+        return self._loads[kind]
 
     @cached_property
-    def _is_even(self) -> bool:
+    def is_even(self) -> bool:
         """Whether all replicas and positions see the same of the platform, nothing narrowed yet."""
         whole = Fold.whole(self._pattern)
         speeds = {host.speed for host in self._hosts.values()}
         if len(speeds) > 1:
             return False
-        for kind in _MESSAGES:
-            load = self._load(kind, whole)
+        for kind in MESSAGES:
+            load = self.load(kind)
             # Gradients are played by all replicas: only positions stand for each other there.
             seen: dict[tuple[int, ...], set[tuple[float, float]]] = {}
             for here, there in self._messages(kind, whole):

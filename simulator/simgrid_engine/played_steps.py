@@ -7,23 +7,30 @@ step is played like this only if no failure can fall into it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
-import simgrid
 from faultline.platforms.outages import adapters_without
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.conditions import NETWORK, UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import Failure, JobLayout
-from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph, sync_graph
+from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
 from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.sync_graph import sync_graph
+from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
 from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
 from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
 
 _KEPT = 4
-"""Sets of members for which the exchange of gradients is kept; each is a task a GPU."""
+"""Steps of different shares whose graphs are kept; each is a task a GPU, or many."""
+
+Built = TypeVar("Built")
 
 
 class PlayedSteps:
@@ -44,14 +51,19 @@ class PlayedSteps:
         self._platform = platform
         self._narrowing = ExitStack()
         self._without: Sequence[str] = ()
+        self._step = step
+        self._teams = lru_cache(maxsize=4 * _KEPT)(partial(Teams, step.pattern))
         self._slow = UNDISTURBED
-        self._pattern = step.pattern
+        self._factors: dict[Rank, float] = {}
         self._hosts = hosts_of_ranks(step.hosts)
+        self._passes: OrderedDict[StepShares, dict[int, GraphPlayer]] = OrderedDict()
+        self._players: WeakValueDictionary[object, GraphPlayer] = WeakValueDictionary()
+        self._ranks: WeakKeyDictionary[GraphPlayer, dict[Rank, Rank]] = WeakKeyDictionary()
+        self._syncs: OrderedDict[StepShares, GraphPlayer] = OrderedDict()
         # Built here, before there are actors: within one, each task costs switches of threads.
-        groups = range(self._pattern.data // self._pattern.context)
-        self._passes = {group: self._passes_of(group) for group in groups}
-        everybody = tuple(groups)
-        self._syncs = OrderedDict({everybody: self._sync_of(everybody)})
+        everybody = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
+        self._of_groups(everybody)
+        self._sync_of(everybody)
         self.activities = 0
 
     def meet(self, without: Sequence[str], slow: Slowdown) -> None:
@@ -63,57 +75,91 @@ class PlayedSteps:
             self._narrowing.close()
             self._narrowing.enter_context(narrowed(shares))
         if slow is not self._slow:
-            factors: dict[Rank, float] = {}
+            self._factors = {}
             for failure in slow.causes:
                 for rank in self._slow_ranks(failure):
-                    factors[rank] = max(failure.factor, factors.get(rank, 1.0))
-            for player in self._passes.values():
-                player.slow_down(factors)
+                    self._factors[rank] = max(failure.factor, self._factors.get(rank, 1.0))
+            for player in self._players.values():
+                self._slow_down(player)
         self._without, self._slow = without, slow
+
+    def _slow_down(self, player: GraphPlayer) -> None:
+        """Let a team's slow ranks, which it numbers by itself, take longer."""
+        ranks = self._ranks[player].items()
+        player.slow_down({own: self._factors[rank] for own, rank in ranks if rank in self._factors})
 
     def _slow_ranks(self, failure: Failure) -> Iterator[Rank]:
         """Yield the ranks whose GPUs are slow; an adapter is none."""
         assert self._layout is not None
-        pattern = self._pattern
+        pattern = self._step.pattern
         gpus = self._layout.gpus_of(failure.level, failure.number)
         for gpu in () if failure.level in NETWORK else gpus:
             place, position = divmod(gpu, pattern.tensor)
             yield Rank(*divmod(place, pattern.pipeline), position)
 
-    def passes(self, groups: Sequence[int], times: int) -> None:
-        """Let groups take their micro-batches so many times; from within an actor."""
-        for _ in range(times):
-            players = [self._passes[group] for group in groups]
+    def within(self, shares: StepShares, groups: Collection[int]) -> set[int]:
+        """Return the members whose passes touch GPUs of some groups only; those that idle, too."""
+        teams = self._teams(shares)
+        beyond = {team.group for team in teams.teams if not teams.touched(team).issubset(groups)}
+        return set(groups).intersection(shares.members) - beyond
+
+    def passes(self, shares: StepShares, times: Mapping[int, int]) -> None:
+        """Let groups compute shard types, by group how often; from within an actor."""
+        most = max(times.values(), default=0)
+        for round_ in range(most):
+            teams = self._of_groups(shares.of_round(round_, most))
+            players = [player for group, player in teams.items() if times.get(group, 0) > round_]
             for player in players:
                 player.start()
             for player in players:
                 player.wait()
             self.activities += sum(map(len, players))
 
-    def sync(self, groups: Sequence[int]) -> None:
+    def sync(self, shares: StepShares) -> None:
         """Let groups exchange their gradients and step their optimizers; from within an actor."""
-        members = tuple(groups)
-        player = self._syncs.pop(members, None) or self._sync_of(members)
-        self._syncs[members] = player
-        if len(self._syncs) > _KEPT:
-            self._syncs.popitem(last=False)
+        player = self._sync_of(shares)
         player.start()
         player.wait()
         self.activities += len(player)
 
-    def _passes_of(self, group: int) -> GraphPlayer:
-        context = self._pattern.context
-        replicas = tuple(range(group * context, (group + 1) * context))
-        fold = Fold(replicas, tuple(range(self._pattern.tensor)))
-        return GraphPlayer(passes_graph(self._pattern, fold), self._hosts.__getitem__)
+    def _of_groups(self, shares: StepShares) -> dict[int, GraphPlayer]:
+        """Return the passes of each group that has any."""
 
-    def _sync_of(self, groups: tuple[int, ...]) -> GraphPlayer:
-        """Return the exchange between the replicas of some groups, numbered anew among them."""
-        context = self._pattern.context
-        replicas = [group * context + place for group in groups for place in range(context)]
-        pattern = self._pattern.of_replicas(len(replicas))
+        def build() -> dict[int, GraphPlayer]:
+            teams = self._teams(shares)
+            return {team.group: self._of_team(teams, team) for team in teams.teams}
 
-        def host_of(rank: Rank) -> simgrid.Host:
-            return self._hosts[Rank(replicas[rank.replica], rank.stage, rank.position)]
+        return _kept(self._passes, shares, build)
 
-        return GraphPlayer(sync_graph(pattern, Fold.whole(pattern)), host_of)
+    def _of_team(self, teams: Teams, team: Team) -> GraphPlayer:
+        """Return the passes of a team, once for as long as anybody keeps them."""
+        hosts = teams.hosts(team, self._step.hosts)
+        key = team.pattern, tuple(tuple(map(tuple, stages)) for stages in hosts)
+        player = self._players.get(key)
+        if player is None:
+            fold = Fold(tuple(range(team.pattern.context)), tuple(range(team.pattern.tensor)))
+            graph = passes_graph(team.pattern, fold)
+            player = GraphPlayer(graph, hosts_of_ranks(hosts).__getitem__)
+            self._players[key] = player
+            own = {activity.rank for activity in graph.activities}
+            self._ranks[player] = {rank: teams.rank_of((team, rank)) for rank in own}
+            self._slow_down(player)
+        return player
+
+    def _sync_of(self, shares: StepShares) -> GraphPlayer:
+        def build() -> GraphPlayer:
+            graph = sync_graph(self._teams(shares), range(self._step.pattern.tensor))
+            return GraphPlayer(graph, self._hosts.__getitem__)
+
+        return _kept(self._syncs, shares, build)
+
+
+def _kept(
+    known: OrderedDict[StepShares, Built], shares: StepShares, build: Callable[[], Built]
+) -> Built:
+    """Return what was built before, or is built now; what was not asked for longest goes."""
+    built = known.pop(shares, None) or build()
+    known[shares] = built
+    if len(known) > _KEPT:
+        known.popitem(last=False)
+    return built

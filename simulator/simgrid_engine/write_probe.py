@@ -63,7 +63,10 @@ def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
     """Play the parts of a step beside a write, on a platform that is idle otherwise."""
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.pattern.activity_graph import Fold, passes_graph, sync_graph
+    from faultline.simulator.pattern.activity_graph import Fold, passes_graph
+    from faultline.simulator.pattern.step_shares import StepShares
+    from faultline.simulator.pattern.sync_graph import sync_graph
+    from faultline.simulator.pattern.teams import Teams
     from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
     from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
     from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
@@ -78,11 +81,10 @@ def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
         pattern, host_of = traffic.step.pattern, hosts_of_ranks(traffic.step.hosts).__getitem__
         # The replicas of the group that writes; the others wait for them.
         writing = Fold(tuple(range(pattern.context)), tuple(range(pattern.tensor)))
+        everybody = StepShares(tuple(range(pattern.data // pattern.context)))
+        synced = sync_graph(Teams(pattern, everybody), range(pattern.tensor))
         # Built here, before there are actors: within one, each task costs switches of threads.
-        for graph in (
-            passes_graph(pattern, writing),
-            sync_graph(pattern, Fold.whole(pattern)),
-        ):
+        for graph in (passes_graph(pattern, writing), synced):
             player = GraphPlayer(graph, host_of)
 
             def play(player: GraphPlayer = player) -> None:

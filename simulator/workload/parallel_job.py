@@ -13,9 +13,9 @@ recomputation. Rajbhandari et al. 2020 (ZeRO): a sharded optimizer. Grattafiori 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
 from faultline.simulator.workload.errors import WorkloadError, require_positive
 from faultline.simulator.workload.kernels import Kernels
 from faultline.simulator.workload.layout import Layout
@@ -138,7 +138,7 @@ class ParallelJob:
         gradients, weights = ([each / share for each in kind] for kind in self._ring_sizes(numbers))
         hidden = self.gradient_overlap
         shards = layout.data if self.shard_optimizer else 1
-        return StepPattern(
+        pattern = StepPattern(
             data=layout.data,
             pipeline=layout.pipeline,
             tensor=layout.tensor,
@@ -157,6 +157,12 @@ class ParallelJob:
                 for each in numbers
             ),
         )
+        layer = replace(
+            self._part(1, first=True, last=False), backward_tensor_bytes=self._tensor_bytes()[1]
+        )
+        share = self._layer_parameters / numbers[0]
+        held = Held(*(share * each for each in pattern.held[0]))
+        return replace(pattern, layers=LayerCut(self.part_layers, layer, held))
 
     def stage_parameters(self) -> tuple[float, ...]:
         """Return the weights of one rank of each stage."""
@@ -171,6 +177,13 @@ class ParallelJob:
         if layout.pipeline > 1 or not model.tied_embeddings:
             numbers[-1] += table
         return tuple(each / layout.tensor for each in numbers)
+
+    @property
+    def _layer_parameters(self) -> float:
+        """Weights of one rank of a layer."""
+        model = self.model
+        matrices = model.attention_matrix_parameters + model.ffn_matrix_parameters
+        return matrices / self.layout.tensor
 
     @property
     def _tokens(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline.strategies.nonuniform.damage import Damage
@@ -67,12 +67,15 @@ class JobPlan:
         The lowest tensor-parallel degree of a member; None where all are whole.
     power : float
         Mean power of the job's GPUs over their rating.
+    hit : dict of int to ReplicaPlan
+        What members do that have broken GPUs.
     """
 
     members: tuple[int, ...]
     sequences: int
     reduced_degree: int | None
-    power: float = 1.0
+    power: float
+    hit: Mapping[int, ReplicaPlan]
 
 
 def job_plan(groups: int, hit: HitReplicas, plans: Sequence[ReplicaPlan]) -> JobPlan:
@@ -100,4 +103,6 @@ def job_plan(groups: int, hit: HitReplicas, plans: Sequence[ReplicaPlan]) -> Job
     degrees = [plan.degree for plan in of_hit if 0 < plan.degree < whole.degree]
     members = tuple(group for group in range(groups) if group not in away)
     power = 1.0 + sum(plan.power - 1.0 for plan in of_hit) / groups
-    return JobPlan(members, sequences, min(degrees, default=None), power)
+    # The worst come first, and those that do not run are the worst.
+    at_work = dict(zip(hit.groups[dropped:], of_hit[dropped:], strict=True))
+    return JobPlan(members, sequences, min(degrees, default=None), power, at_work)

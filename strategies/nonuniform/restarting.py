@@ -20,8 +20,10 @@ from faultline.strategies.nonuniform.job_plan import (
     packed_replicas,
     unpacked_replicas,
 )
+from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 from faultline.strategies.recovery import RecoveryKind
+from faultline.strategies.step_shares import reduced
 from pydantic import Field
 
 NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"
@@ -113,7 +115,19 @@ class RestartingReplicas(Strategy):
         if job.reduced_degree is not None:
             pace = self.pace(damage.domain_gpus, job.reduced_degree)
         share = job.sequences / (self.groups * plans[0].sequences)
-        return StepPlan(job.members, 1, pace=pace, batch_share=share, power=job.power)
+        shape, power = self.shape, PowerCurve()
+        pipelines = tuple(
+            reduced(
+                group,
+                shape.stages,
+                -(-plan.sequences // shape.micro_batch_sequences),
+                plan.degree,
+                1.0 / power.performance(plan.power),
+            )
+            for group, plan in sorted(job.hit.items())
+            if plan != plans[0]
+        )
+        return StepPlan(job.members, 1, 1, pace, share, job.power, pipelines=pipelines)
 
     def masked_failures(self) -> float:
         """Return 1: every failure makes the job restart."""

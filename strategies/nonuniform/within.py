@@ -26,6 +26,7 @@ from faultline.strategies.nonuniform.degrees import ReductionRule
 from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.nonuniform.restarting import NTP_PAPER
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind
+from faultline.strategies.step_shares import Pipeline, reduced
 from pydantic import Field
 
 
@@ -183,17 +184,32 @@ class NonuniformWithin(Strategy):
             if self._works_on(group)
         }
         slowest = max(slower.values(), default=1.0)
-        pace, share, power = 1.0, 1.0, 1.0
+        pace, share, power, cuts = 1.0, 1.0, 1.0, dict.fromkeys(slower, 0.0)
         if self._options.hit_groups == "smaller-batch":
-            share -= self._lost_share({group: self._cut(slower[group]) for group in sorted(slower)})
+            cuts = {group: self._cut(slower[group]) for group in sorted(slower)}
+            share -= self._lost_share(cuts)
         elif self._options.hit_groups == "boosted":
             pace = max(1.0, slowest / self._power.most_performance)
             power += sum(map(self._power_for, slower.values())) / self.groups
         else:
             pace = slowest
-        plan = StepPlan(inner.members, inner.stacks, inner.stack_size, pace, share, power)
+        pipelines = tuple(
+            self._reduced(group, slower[group], cuts[group]) for group in sorted(slower)
+        )
+        stacks, size = inner.stacks, inner.stack_size
+        plan = StepPlan(inner.members, stacks, size, pace, share, power, pipelines=pipelines)
         if plan != self._plan:
             self._plan = plan
+
+    def _reduced(self, group: int, slower: float, cut: float) -> Pipeline:
+        """Return what a group of a lower degree does, without a share of its batch."""
+        shape, work = self.shape, 1.0
+        if self._options.hit_groups == "boosted":
+            work = 1.0 / min(slower, self._power.most_performance)
+        kept = round(shape.sequences * (1.0 - cut))
+        micro_batches = -(-kept // shape.micro_batch_sequences)
+        degree = self._degree(self._damage.worst(group))
+        return reduced(group, shape.stages, micro_batches, degree, work)
 
     def _power_for(self, slower: float) -> float:
         """Return the power beyond their rating, over it, at which a group's GPUs keep up."""

@@ -62,6 +62,11 @@ class LostStages:
         """Return the stages of a group that are down."""
         return frozenset(stage for stage, hits in self._hits[group].items() if hits)
 
+    def live(self, group: int) -> tuple[tuple[int, int], ...]:
+        """Return the nodes of a group that are up, by group and stage."""
+        lost = self.of(group)
+        return tuple((group, stage) for stage in range(self.stages) if stage not in lost)
+
     def nodes_left(self, group: int) -> int:
         """Return how many nodes of a group are up."""
         return self.stages - len(self.of(group))

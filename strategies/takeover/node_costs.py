@@ -98,6 +98,16 @@ class CalibratedCosts:
         return 1.0 if tasks == 1 else tasks * self.doubled / 2
 
 
+def passes_of_task(costs: CostModel, tasks: int) -> tuple[float, float]:
+    """Return what a task's forward and backward pass cost over those of a node with one.
+
+    The techniques leave the forward pass, a third of a task, as it is (`techniques.task_flop`):
+    what a node saves, or spends, is in the backward pass.
+    """
+    cost = costs.node_cost(tasks) / tasks
+    return (1.0, (3.0 * cost - 1.0) / 2.0) if cost > 1 / 3 else (cost, cost)
+
+
 def measured_costs(batch: Batch = 256, row: Measured = FULL) -> CalibratedCosts:
     """Return the costs that the published throughputs come to.
 

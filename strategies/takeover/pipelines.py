@@ -9,40 +9,78 @@ batch are dealt out anew so that pipelines take times that vary least.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf, sqrt
+from typing import TypeVar
 
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.takeover.templates import Template
+from faultline.strategies.job_shape import JobShape
+from faultline.strategies.step_shares import Pipeline, StageShare, idle
+from faultline.strategies.takeover.templates import Template, even_template
+
+Node = TypeVar("Node")
 
 
-def regrouped(nodes: Sequence[int], least: int) -> tuple[int, ...]:
+def regrouped(nodes: Iterable[Sequence[Node]], least: int) -> tuple[tuple[Node, ...], ...]:
     """Return the nodes of each pipeline after some were lost, the longest first.
 
     Parameters
     ----------
-    nodes : sequence of int
-        Nodes that are left in each pipeline.
+    nodes : iterable of sequences
+        Nodes that are left in each pipeline, in their order.
     least : int
         Nodes of the shortest pipeline that there is a template for: its memory has to do.
 
     Returns
     -------
-    tuple of int
-        Empty where not even one pipeline can be formed.
+    tuple of tuples
+        Each begins with a node that was its own. Empty where not even one pipeline can be formed.
     """
-    left = sorted((n for n in nodes if n > 0), reverse=True)
-    while left and left[-1] < least:
-        if left[0] > least:
-            left[0] -= 1
-            left[-1] += 1
+    left = sorted((list(each) for each in nodes if each), key=len, reverse=True)
+    while left and len(left[-1]) < least:
+        if len(left[0]) > least:
+            left[-1].append(left[0].pop())
         elif len(left) > 1:
             # Two are merged: the shortest with the next.
             left[-2:] = [left[-2] + left[-1]]
         else:
             return ()
-        left.sort(reverse=True)
-    return tuple(left)
+        left.sort(key=len, reverse=True)
+    return tuple(map(tuple, left))
+
+
+def formed(
+    pipelines: Sequence[Sequence[tuple[int, int]]], groups: int, shape: JobShape
+) -> list[Pipeline]:
+    """Return what each group of a job does whose pipelines were re-formed, by group.
+
+    Whole layers are cut evenly, and whole micro-batches dealt out (`dealt_out`).
+
+    Parameters
+    ----------
+    pipelines : sequence of sequences of (int, int)
+        Nodes of each, by group and stage; it counts as the pipeline of its first node's group.
+    groups : int
+        Groups of the job; those without a pipeline idle.
+    shape : JobShape
+        How it is cut as long as no node is lost.
+    """
+    templates = [even_template(shape.layers, len(nodes)) for nodes in pipelines]
+    paces = [template.time_per_micro_batch for template in templates]
+    shares = dealt_out(paces, shape.micro_batches * groups)
+    at_work = {
+        nodes[0][0]: Pipeline(
+            nodes[0][0],
+            tuple(
+                StageShare(*node, None if len(nodes) == shape.stages else stage.end - stage.first)
+                for node, stage in zip(nodes, template.stages, strict=False)
+            ),
+            share,
+            shape.tensor,
+        )
+        for nodes, template, share in zip(pipelines, templates, shares, strict=True)
+    }
+    return [at_work.get(group) or idle(group) for group in range(groups)]
 
 
 def dealt_out(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:

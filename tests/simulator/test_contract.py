@@ -17,6 +17,7 @@ from faultline.strategies.base import Continue, StepPlan, Strategy, StrategyOpti
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import rejoining
 from faultline.strategies.registry import all_strategies
+from faultline.strategies.step_shares import idle, reduced
 
 from tests.simulator.helpers import small_job
 
@@ -72,6 +73,10 @@ def test_who_keeps_it_is_let_through() -> None:
         ({"plan": {"pace": float("nan")}}, "pace of nan"),
         ({"plan": {"stacks": 0}}, "0 stacks"),
         ({"plan": {"batch_share": 1.5}}, "batch share of 1.5"),
+        ({"plan": {"pipelines": (idle(1),)}}, r"pipelines of groups \[1\]"),
+        ({"plan": {"pipelines": (idle(3), idle(2))}}, "ascending order"),
+        ({"plan": {"pipelines": (reduced(4, 1, 1, 1),)}}, r"pipelines of groups \[4\]"),
+        ({"plan": {"pipelines": (reduced(2, 1, 0, 1),)}}, "pipeline that cannot be"),
         ({"verdict": {"dropped": ()}}, "missing for ever"),
         ({"verdict": {"dropped": (1, 1)}}, "each once"),
         ({"verdict": {"carried_on": (2,)}}, "members that are missing"),

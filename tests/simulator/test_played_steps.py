@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from faultline.platforms import read_platform
 from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.step_timing import time_steps
 from faultline.simulator.workload.layout import Layout
@@ -26,14 +27,15 @@ def _play(path: Path, step: PlacedStep) -> tuple[list[float], float]:
 
     engine = load_engine(path)
     played = PlayedSteps(step, path)
+    both = StepShares((0, 1))
     ends_s: list[float] = []
     sizes: list[int] = []
     counts: list[int] = []
 
     def body() -> None:
         for _ in range(_STEPS):
-            played.passes((0, 1), 1)
-            played.sync((0, 1))
+            played.passes(both, {0: 1, 1: 1})
+            played.sync(both)
             ends_s.append(simgrid.Engine.clock)
             sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES)
             counts.append(played.activities)

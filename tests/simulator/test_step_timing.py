@@ -9,11 +9,15 @@ from typing import Any
 import networkx as nx
 import pytest
 from faultline.platforms import load_preset, read_platform, write_xml
-from faultline.simulator.pattern.activity_graph import Activity, Fold, passes_graph, sync_graph
+from faultline.simulator.pattern.activity_graph import Activity, Fold, passes_graph
 from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.sync_graph import sync_graph
+from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.simgrid_engine.kept_platform import played_on
 from faultline.simulator.simgrid_engine.process import SimulationError
-from faultline.simulator.simgrid_engine.step_timing import StepTime, time_step, time_steps
+from faultline.simulator.simgrid_engine.step_time import StepTime
+from faultline.simulator.simgrid_engine.step_timing import time_step, time_steps
 from faultline.simulator.workload.layout import Layout, Placement, place_on_platform
 
 SPEED, NVLINK, NIC = 989e12, 450e9, 50e9
@@ -71,8 +75,9 @@ def seconds(activity: Activity) -> float:
 def longest_path_s(pattern: StepPattern) -> float:
     """Return how long a step takes if nobody shares a link, by networkx."""
     total = 0.0
-    for write in (passes_graph, sync_graph):
-        graph = write(pattern, Fold.whole(pattern))
+    whole = Fold.whole(pattern)
+    teams = Teams(pattern, StepShares(whole.replicas))
+    for graph in (passes_graph(pattern, whole), sync_graph(teams, whole.positions)):
         network = nx.DiGraph()
         for number, waits_for in enumerate(graph.waits_for):
             network.add_edge("begin", number, length=0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, combinations_with_replacement, product
 
 import pytest
@@ -165,12 +165,24 @@ def test_every_number_of_nodes_is_a_sum_of_templates(failures: int, least: int, 
     assert set(range((failures + 1) * least, most + 1)) <= reachable
 
 
+def lengths(nodes: Sequence[int], least: int) -> tuple[int, ...]:
+    """Return how many nodes each pipeline has; all that were left are in one, each once."""
+    left = regrouped(
+        [[(group, place) for place in range(n)] for group, n in enumerate(nodes)], least
+    )
+    if left:
+        everybody = [(group, place) for group, n in enumerate(nodes) for place in range(n)]
+        assert sorted(node for pipeline in left for node in pipeline) == everybody
+        assert len({pipeline[0][0] for pipeline in left}) == len(left)
+    return tuple(map(len, left))
+
+
 def test_pipelines_are_regrouped_in_order() -> None:
-    assert regrouped([8, 7, 8, 6], 1) == (8, 8, 7, 6)
-    assert regrouped([9, 9, 7], 8) == (9, 8, 8)
-    assert regrouped([8, 8, 7, 8], 8) == (15, 8, 8)
-    assert regrouped([7, 6], 8) == (13,)
-    assert regrouped([7, 0], 8) == ()
+    assert lengths([8, 7, 8, 6], 1) == (8, 8, 7, 6)
+    assert lengths([9, 9, 7], 8) == (9, 8, 8)
+    assert lengths([8, 8, 7, 8], 8) == (15, 8, 8)
+    assert lengths([7, 6], 8) == (13,)
+    assert lengths([7, 0], 8) == ()
 
 
 @given(nodes=st.lists(st.integers(0, 12), min_size=1, max_size=7), least=st.integers(1, 9))
@@ -178,7 +190,7 @@ def test_a_loss_costs_no_node_and_no_pipeline_more_than_it_must(
     nodes: list[int], least: int
 ) -> None:
     """Nodes stay; pipelines are merged only where all together have too few nodes to spare."""
-    left = regrouped(nodes, least)
+    left = lengths(nodes, least)
     up = [count for count in nodes if count]
     if sum(up) < least:
         assert left == ()

@@ -32,7 +32,8 @@ class DetectionTable(Table):
     )
     watchdog_s: float = seconds(
         600.0,
-        "Time-out of the watchdog, from the start of the all-reduce.",
+        "Time-out of the watchdog, from the start of the all-reduce; where a model's steps are "
+        "played, from where the rest of its group waits for one that dies.",
         "PyTorch: default time-out of an NCCL process group, 10 minutes",
         above=(0, 1e9),
         only_with={"detection.mode": "watchdog"},

@@ -21,7 +21,8 @@ from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.pattern.step_pattern import StepPattern
-from faultline.simulator.simgrid_engine.step_timing import StepTime, Timer, with_timer
+from faultline.simulator.simgrid_engine.step_time import StepTime
+from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer
 from faultline.simulator.workload.layout import Layout, place_on_platform
 from faultline.simulator.workload.parallel_job import ParallelJob
 

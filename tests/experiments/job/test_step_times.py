@@ -15,6 +15,7 @@ from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import run, run_question
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.pattern.step_shares import StepShares
 
 JOB = """
 [job]
@@ -206,7 +207,7 @@ def test_engines_agree_where_the_slow_group_dies(four_servers: Path, edit: Edit)
     assert not question.step.is_even
     times = question.job(0).work.member_times
     assert times is not None
-    without = times.passes_s((1, 2, 3)) + times.sync_s((1, 2, 3))
+    without = times.passes_s(StepShares((1, 2, 3))) + times.sync_s(StepShares((1, 2, 3)))
     assert without < 0.9 * question.step.step_s
 
 
@@ -249,9 +250,11 @@ def test_a_switch_with_a_way_around_slows_steps_until_it_is_repaired(
     assert times is not None
     assert whole.step is not None
     without = times(("leaf-00000-03",))
-    assert without.passes_s((0, 1)) == pytest.approx(whole.step.passes_s, rel=1e-6)
+    assert without.passes_s(StepShares((0, 1))) == pytest.approx(whole.step.passes_s, rel=1e-6)
     slower_s = whole.step.data_parallel_s * (8 / 7 - 1)
-    assert without.sync_s((0, 1)) == pytest.approx(whole.step.sync_s + slower_s, rel=1e-3)
+    assert without.sync_s(StepShares((0, 1))) == pytest.approx(
+        whole.step.sync_s + slower_s, rel=1e-3
+    )
     calm_s = float(run_question(whole, 0)["time_s"])
     assert calm_s + 10 * slower_s < replayed["time_s"] < calm_s + 40 * 8 * slower_s
 
@@ -278,7 +281,9 @@ def test_a_measured_all_reduce_is_slowed_as_well(servers: Path, tmp_path: Path) 
     times = resolve(struck).job(0).work.detour_times
     assert times is not None
     all_reduce_s = whole.durations.all_reduce_s(2)
-    assert times(("leaf-00000-03",)).sync_s((0, 1)) == pytest.approx(8 / 7 * all_reduce_s, rel=1e-3)
+    assert times(("leaf-00000-03",)).sync_s(StepShares((0, 1))) == pytest.approx(
+        8 / 7 * all_reduce_s, rel=1e-3
+    )
     longer_s = replayed["time_s"] - _time_s(whole)
     assert 5 * all_reduce_s / 7 < longer_s < 40 * 8 * all_reduce_s / 7
 

@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import networkx as nx
 import pytest
-from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, passes_graph, sync_graph
+from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, passes_graph
 from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.sync_graph import sync_graph
+from faultline.simulator.pattern.teams import Teams
 
 
 def step(pipeline: int = 2, virtual_stages: int = 1, micro_batches: int = 4) -> StepPattern:
@@ -87,7 +90,7 @@ def test_who_sends_what_how_often() -> None:
     # Gradients and weights, an equal share for each of the two parts of a stage.
     assert number["gradient"] == ranks * 2 * 2
     assert sent["gradient"] == ranks * (6.0 + 8.0)
-    after = sync_graph(pattern, whole)
+    after = sync_graph(Teams(pattern, StepShares((0, 1))), whole.positions)
     kinds = Counter(activity.kind for activity in after.activities)
     assert (kinds["gradient"], kinds["optimizer"]) == (ranks, ranks)
 

@@ -20,7 +20,7 @@ from faultline.experiments.studies.step_time.predicting import (
     play,
 )
 from faultline.experiments.studies.step_time.published import STACKS, cases
-from faultline.simulator.simgrid_engine.step_timing import StepTime
+from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob
 

@@ -1,0 +1,72 @@
+"""What there is to play in a step, besides the job: who takes part, and with what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import NamedTuple
+
+from faultline.strategies.step_shares import Pipeline
+
+
+class StepShares(NamedTuple):
+    """Who takes part in a step, and with what.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Groups that take part.
+    pipelines : tuple of Pipeline
+        Those that do not do what they do in an undisturbed step.
+    stack_size : int
+        Shard types that each computes in one go.
+    gathers, reduces : bool
+        Whether weights hide behind this round's passes, and gradients: of several rounds in a step,
+        behind those of the first, and of the last.
+    """
+
+    members: tuple[int, ...]
+    pipelines: tuple[Pipeline, ...] = ()
+    stack_size: int = 1
+    gathers: bool = True
+    reduces: bool = True
+
+    def computing(self, asked: Collection[int]) -> tuple[int, ...]:
+        """Return which members compute anew what some groups should: all, if one of these idles."""
+        idle = {one.group for one in self.pipelines if not one.stages}
+        return tuple(sorted(asked)) if idle.isdisjoint(asked) else self.members
+
+    def of(self, members: tuple[int, ...]) -> StepShares:
+        """Return what there is to play of some of the members alone."""
+        pipelines = tuple(one for one in self.pipelines if one.group in members)
+        return self._replace(members=members, pipelines=pipelines)
+
+    def of_round(self, number: int, rounds: int) -> StepShares:
+        """Return what there is to play in one of the rounds of a step."""
+        return self._replace(gathers=number == 0, reduces=number == rounds - 1)
+
+    def anywhere(self, groups: int) -> StepShares:
+        """Return what takes as long where all groups are alike: the first ones stand for any."""
+        idle = {one.group for one in self.pipelines if not one.stages}
+        changed = [one for one in self.pipelines if one.stages]
+        changed.sort(key=lambda one: (str(_seen_from_itself(one)), one.group))
+        named = {one.group for one in changed}
+        others = [group for group in self.members if group not in named | idle]
+        members = [*(one.group for one in changed), *others]
+        order = [*members, *(group for group in range(groups) if group not in {*members})]
+        place = {group: number for number, group in enumerate(order)}
+        pipelines = tuple(
+            replace(
+                one,
+                group=place[one.group],
+                stages=tuple(stage._replace(group=place[stage.group]) for stage in one.stages),
+            )
+            for one in changed
+        )
+        return self._replace(members=tuple(range(len(members))), pipelines=pipelines)
+
+
+def _seen_from_itself(pipeline: Pipeline) -> Pipeline:
+    """Return a pipeline with its nodes numbered from its own group on."""
+    stages = (one._replace(group=one.group - pipeline.group) for one in pipeline.stages)
+    return replace(pipeline, group=0, stages=tuple(stages))

@@ -1,0 +1,247 @@
+"""A step in which not every group does the same: who computes what, and who shares gradients.
+
+A team is the nodes that compute a group's shard type: its own stages as ever, or what a scheme's
+`Pipeline` says. What it does is a step of its own, on the GPUs of its nodes; with the others it
+meets in the sync, weight by weight with whoever holds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import groupby
+from operator import add
+
+from faultline.simulator.pattern.activity_graph import Rank
+from faultline.simulator.pattern.step_pattern import Held, PartWork, StepPattern
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.strategies.step_shares import Pipeline, StageShare
+
+Hosts = Sequence[Sequence[Sequence[str]]]
+"""GPU hosts by replica, stage and tensor-parallel position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The nodes that compute a group's share of the batch.
+
+    Attributes
+    ----------
+    group : int
+        Whose share.
+    pattern : StepPattern
+        Its passes; where gradients hide behind them, with as many replicas more, which stand for
+        the team that they go to.
+    nodes : tuple of (int, int)
+        By its stage: group and stage of the GPUs that do it.
+    holds : tuple of int
+        By the units that the model's weights are shared in: which of its stages has it.
+    """
+
+    group: int
+    pattern: StepPattern
+    nodes: tuple[tuple[int, int], ...]
+    holds: tuple[int, ...]
+
+    @property
+    def kind(self) -> object:
+        """What teams have in common that take as long where all groups are alike."""
+        own = tuple((group - self.group, stage) for group, stage in self.nodes)
+        return self.pattern, own if not any(group for group, _ in own) else self.nodes
+
+
+class Teams:
+    """The teams of a step.
+
+    Parameters
+    ----------
+    pattern : StepPattern
+        What all groups do in an undisturbed step.
+    shares : StepShares
+        Who takes part, and with what.
+
+    Attributes
+    ----------
+    pattern : StepPattern
+        As given.
+    teams : tuple of Team
+        Those with something to do, in the order of the members.
+    replicas : int
+        Replicas that they are.
+    units : tuple of Held
+        What a rank does for each part of the weights: by stage, or by layer if any is cut anew.
+    ring_share : float
+        What a ring over the replicas moves, over that of one over those of the pattern.
+    degrees : set of int
+        Tensor-parallel degrees that there are.
+    """
+
+    def __init__(self, pattern: StepPattern, shares: StepShares) -> None:
+        self.pattern, self._shares = pattern, shares
+        usual = Pipeline(-1, (), pattern.micro_batches, pattern.tensor)
+        changed = {one.group: one for one in shares.pipelines}
+        idle = {group for group, one in changed.items() if not one.stages}
+        working = [group for group in shares.members if group not in idle]
+        self._by_layer = any(stage.layers for one in shares.pipelines for stage in one.stages)
+        self.units = pattern.held_by_layer if self._by_layer else pattern.held
+        self.replicas = len(working) * pattern.context
+        # Rings over n replicas move (n - 1)/n of what they reduce.
+        self.ring_share = 1.0
+        if self.replicas != pattern.data:
+            whole = (pattern.data - 1) / pattern.data
+            self.ring_share = (self.replicas - 1) / self.replicas / whole
+        self.teams = tuple(self._team(group, changed.get(group, usual)) for group in working)
+        self.degrees = {team.pattern.tensor for team in self.teams}
+
+    def kinds(self) -> tuple[list[Team], list[Team]]:
+        """Return teams that stand for all, if these are alike where they do the same.
+
+        First one of each kind; then those that have to be played at once, as gradients go from one
+        kind to another behind their passes.
+        """
+        teams, hides = self.teams, any(one.pattern.data > one.pattern.context for one in self.teams)
+        apart: dict[object, Team] = {}
+        near: dict[Team, None] = {}
+        for number, team in enumerate(teams):
+            before, after = teams[number - 1], teams[(number + 1) % len(teams)]
+            if hides and not before.kind == team.kind == after.kind:
+                near.update(dict.fromkeys((before, team)))
+            else:
+                apart.setdefault(team.kind, team)
+        return list(apart.values()), list(near)
+
+    def after(self, team: Team) -> Team:
+        """Return whom a team sends gradients to."""
+        return self.teams[(self.teams.index(team) + 1) % len(self.teams)]
+
+    def touched(self, team: Team) -> set[int]:
+        """Return the groups on whose GPUs a team computes, or to which it sends meanwhile."""
+        hides = team.pattern.data > team.pattern.context
+        nodes = team.nodes + (self.after(team).nodes if hides else ())
+        return {group for group, _ in nodes}
+
+    def hosts(self, team: Team, hosts: Hosts) -> Hosts:
+        """Return the GPUs of a team, by the replicas of its pattern, given those of the job."""
+        context, tensor = self.pattern.context, team.pattern.tensor
+        nodes = list(team.nodes)
+        placed = [
+            [hosts[group * context + place][stage][:tensor] for group, stage in nodes]
+            for place in range(context)
+        ]
+        if team.pattern.data == context:
+            return placed
+        after = self.after(team)
+        there = [after.nodes[after.holds[team.holds.index(stage)]] for stage in range(len(nodes))]
+        for place in range(context):
+            names = [hosts[group * context + place][node] for group, node in there]
+            degree = after.pattern.tensor
+            placed.append([[each[at % degree] for at in range(tensor)] for each in names])
+        return placed
+
+    def rank_of(self, seen: tuple[Team, Rank]) -> Rank:
+        """Return a rank of the job, given its team and which it is in the team's pattern."""
+        team, rank = seen
+        return self.rank(team, rank.stage, rank.replica, rank.position)
+
+    def rank(self, team: Team, stage: int, place: int, position: int) -> Rank:
+        """Return which rank of the job does a stage of a team, at a place in its group."""
+        group, node = team.nodes[stage]
+        return Rank(group * self.pattern.context + place, node, position)
+
+    def _team(self, group: int, changed: Pipeline) -> Team:
+        whole = self.pattern
+        stages = changed.stages or tuple(
+            StageShare(group, stage) for stage in range(whole.pipeline)
+        )
+        counts = [stage.layers for stage in stages if stage.layers is not None]
+        parts = _at_degree(whole.cut_into(counts) if counts else whole.parts, whole, changed)
+        parts = [
+            _of_share(part, stages[number % len(stages)], parts, number - number % len(stages))
+            for number, part in enumerate(parts)
+        ]
+        virtual, runs = len(parts) // len(stages), [[stage] for stage in range(len(stages))]
+        if virtual == 1:
+            # Neighbouring stages of a node are one stage.
+            by_node = groupby(range(len(stages)), key=lambda stage: stages[stage][:2])
+            runs = [list(run) for _, run in by_node]
+            parts = [reduce(add, [parts[stage] for stage in run]) for run in runs]
+        nodes = tuple((stages[run[0]].group, stages[run[0]].node) for run in runs)
+        holds = self._holds(runs, counts)
+        micro_batches = changed.micro_batches * self._shares.stack_size
+        if virtual > 1:
+            # Interleaving takes a multiple of the stages.
+            micro_batches = -(-micro_batches // len(runs)) * len(runs)
+        more = whole.tensor / changed.tensor
+        kept = [Held()] * len(runs)
+        for stage, unit in zip(holds, self.units, strict=True):
+            kept[stage] = Held(*(a + more * b for a, b in zip(kept[stage], unit, strict=True)))
+        shared = self.replicas > 1
+        gathered = tuple(self.ring_share * one.hidden_weight_bytes for one in kept)
+        hidden = tuple(self.ring_share * one.hidden_gradient_bytes for one in kept)
+        gathers = shared and self._shares.gathers and any(gathered)
+        reduces = shared and self._shares.reduces and any(hidden)
+        nothing = (0.0,) * len(runs)
+        return Team(
+            group,
+            StepPattern(
+                whole.context * (2 if gathers or reduces else 1),
+                len(runs),
+                changed.tensor,
+                whole.context,
+                micro_batches,
+                tuple(parts),
+                whole.send_bytes * more,
+                whole.send_blocks,
+                hidden if reduces else nothing,
+                nothing,
+                tuple(one.optimizer_flop for one in kept),
+                gathered if gathers else (),
+                tuple(map(nodes.index, nodes)) if len(set(nodes)) < len(nodes) else (),
+            ),
+            nodes,
+            holds,
+        )
+
+    def _holds(self, runs: Sequence[Sequence[int]], counts: Sequence[int]) -> tuple[int, ...]:
+        """Return which stage of a team has each unit, given what its stages are runs of."""
+        run_of = {stage: number for number, run in enumerate(runs) for stage in run}
+        if not self._by_layer:
+            return tuple(run_of[stage] for stage in range(self.pattern.pipeline))
+        cut = self.pattern.layers
+        assert cut is not None
+        stages = len(run_of)
+        each = counts or cut.counts
+        return tuple(run_of[part % stages] for part, count in enumerate(each) for _ in range(count))
+
+
+def _at_degree(
+    parts: Sequence[PartWork], whole: StepPattern, changed: Pipeline
+) -> Sequence[PartWork]:
+    """Return what a rank does of parts at another tensor-parallel degree.
+
+    A rank has so much more of the work; its rings send (t - 1)/t of all.
+    """
+    if changed.tensor == whole.tensor:
+        return parts
+    more = whole.tensor / changed.tensor
+    ring = (1.0 - 1.0 / changed.tensor) / (1.0 - 1.0 / whole.tensor)
+    return [
+        replace(
+            part.scaled(more),
+            forward_tensor_bytes=ring * part.forward_tensor_bytes,
+            backward_tensor_bytes=ring * part.backward_tensor_bytes,
+        )
+        for part in parts
+    ]
+
+
+def _of_share(part: PartWork, share: StageShare, parts: Sequence[PartWork], first: int) -> PartWork:
+    """Return a part as its node does it; the parts of one round of stages begin at `first`."""
+    beside = 0.0 if share.shadows is None else parts[first + share.shadows].forward_flop
+    return replace(
+        part,
+        forward_flop=share.forward * part.forward_flop,
+        backward_flop=share.backward * part.backward_flop,
+        beside_flop=beside,
+    )

@@ -1,0 +1,187 @@
+"""Plays steps on a loaded platform to see what they take; see `step_timing`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import simgrid
+from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
+from faultline.simulator.pattern.step_pattern import StepPattern
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.sync_graph import sync_graph
+from faultline.simulator.pattern.teams import Hosts, Team, Teams
+from faultline.simulator.simgrid_engine.graph_player import GraphPlayer, Span
+from faultline.simulator.simgrid_engine.placed_job import MESSAGES, PlacedJob, hosts_of_ranks
+from faultline.simulator.simgrid_engine.step_time import StepTime
+
+_DRAWN_OUT_ROUNDS = 2
+"""Rounds of micro-batches, one a stage each, that are played of a longer step, besides what is left
+over: one fills and drains a pipeline, and the next shows what every further one adds. It takes one
+more where a stage before the last is the slowest, as others run ahead of it at first. Where sends
+overlap, passes may take turns over several rounds: then a step is off by up to 1e-4."""
+
+
+class StepTimer:
+    """Times steps on an engine's platform; passes that were played before are remembered."""
+
+    def __init__(self, engine: simgrid.Engine, folds: bool) -> None:
+        self._engine, self._folds = engine, folds
+        self._known: dict[tuple[object, ...], tuple[dict[str, float], int]] = {}
+
+    def __call__(
+        self, hosts: Hosts, pattern: StepPattern, shares: StepShares | None = None
+    ) -> StepTime:
+        """Play the passes of a step, or what they follow from, and what comes behind them."""
+        context = pattern.context
+        everybody = tuple(range(pattern.data // context))
+        teams = Teams(pattern, shares or StepShares(everybody))
+        used = sorted({group for team in teams.teams for group, _ in team.nodes})
+        replicas = [group * context + place for group in used for place in range(context)]
+        cluster = PlacedJob(
+            [hosts[replica] for replica in replicas], replace(pattern, data=len(replicas))
+        )
+        folds = self._folds and cluster.is_even
+        everyone = tuple(range(pattern.tensor))
+        positions = cluster.fold().positions if folds else everyone
+        if folds:
+            apart, near = teams.kinds()
+            if near and len(teams.degrees) > 1:
+                positions = everyone
+            passes = [self._drawn_out(teams, team, hosts, positions, cluster) for team in apart]
+            places = tuple(used.index(team.group) * context for team in near)
+            with cluster.narrowed(MESSAGES if near else (), Fold(places, positions)):
+                passes += self._together(teams, near, hosts, positions)
+        else:
+            passes = self._together(teams, teams.teams, hosts, positions)
+        longest = max(passes, key=lambda one: (one.passes_s, one.flop))
+        ends_s = max(one.passes_s + one.parts["gradient"] for one in passes)
+        kinds = longest.parts
+        if len(teams.degrees) > 1:
+            positions = everyone
+        known = hosts_of_ranks(hosts)
+        every_replica = Fold(tuple(range(len(replicas))), positions)
+        with cluster.narrowed(("gradient",) if folds else (), every_replica):
+            graph = sync_graph(teams, positions)
+            player = GraphPlayer(graph, known.__getitem__, teams.rank_of(longest.watched))
+            sync_s = player.play_alone(self._engine)
+        optimizer_s = _total(player.spans, "optimizer")
+        return StepTime(
+            kinds["compute"],
+            kinds["tensor"],
+            kinds["context"],
+            kinds["pipeline"],
+            kinds["bubble"],
+            ends_s - longest.passes_s + sync_s - optimizer_s,
+            optimizer_s,
+            len(player) + sum(one.activities for one in passes),
+            cluster.treats_replicas_alike(),
+        )
+
+    def _drawn_out(
+        self,
+        teams: Teams,
+        team: Team,
+        hosts: Hosts,
+        positions: tuple[int, ...],
+        cluster: PlacedJob,
+    ) -> _Passes:
+        """Return the passes of a team among others like it; some micro-batches are played."""
+        hosts = teams.hosts(team, hosts)
+        here = PlacedJob(hosts, team.pattern, cluster)
+        own = tuple(range(team.pattern.context))
+        # Where gradients hide, its rank has as much on its way in.
+        hides = team.pattern.data > len(own) == 1
+        fold = Fold((0, 1) if hides else own, positions[: team.pattern.tensor], True)
+        watched = here.busiest(fold)
+        counts = _played_micro_batches(team.pattern)
+        results = []
+        for micro_batches in counts:
+            alone = replace(
+                team.pattern,
+                micro_batches=micro_batches,
+                optimizer_flop=(0.0,) * team.pattern.pipeline,
+            )
+            key = (alone, fold, tuple(tuple(map(tuple, stages)) for stages in hosts))
+            if key not in self._known:
+                with here.narrowed(MESSAGES, fold):
+                    player = GraphPlayer(passes_graph(alone, fold), here.host, watched)
+                    seconds = player.play_alone(self._engine)
+                self._known[key] = _parts(seconds, player.spans), len(player)
+            results.append(self._known[key])
+        *_, (kinds, _) = results
+        # Every further round of micro-batches adds what the last one has added.
+        rounds = (team.pattern.micro_batches - counts[-1]) / team.pattern.pipeline
+        if rounds:
+            (before, _), (after, _) = results
+            kinds = {kind: part + rounds * (part - before[kind]) for kind, part in after.items()}
+        flop = team.pattern.stage_flop[watched.stage]
+        return _Passes(kinds, (team, watched), flop, sum(number for _, number in results))
+
+    def _together(
+        self, teams: Teams, which: Sequence[Team], hosts: Hosts, positions: tuple[int, ...]
+    ) -> list[_Passes]:
+        """Return the passes of some teams that play all there is, at once."""
+        begun_s = self._engine.clock
+        playing = []
+        for team in which:
+            here = PlacedJob(teams.hosts(team, hosts), team.pattern)
+            own = tuple(range(team.pattern.context))
+            fold = Fold(own, positions[: team.pattern.tensor])
+            watched = here.busiest(fold)
+            player = GraphPlayer(passes_graph(team.pattern, fold), here.host, watched)
+            playing.append((team, watched, player))
+        for _, _, player in playing:
+            player.start()
+        self._engine.run()
+        return [
+            _Passes(
+                _parts(player.ended_s - begun_s, player.spans),
+                (team, watched),
+                team.pattern.stage_flop[watched.stage],
+                len(player),
+            )
+            for team, watched, player in playing
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """The passes of a team: their seconds by kind, whose they are, and what it took to know."""
+
+    parts: dict[str, float]
+    watched: tuple[Team, Rank]
+    flop: float
+    activities: int
+
+    @property
+    def passes_s(self) -> float:
+        return sum(part for kind, part in self.parts.items() if kind != "gradient")
+
+
+def _parts(duration_s: float, spans: Iterable[Span]) -> dict[str, float]:
+    """Return the seconds of the passes by kind; what is left over is the bubble."""
+    kept = list(spans)
+    parts = {kind: _total(kept, kind) for kind in ("compute", "tensor", "context", "pipeline")}
+    # What was to hide behind the passes, and lasts longer than they do.
+    ends_s = {span.kind: span.ended_s for span in sorted(kept, key=lambda span: span.ended_s)}
+    last_s = max(ended_s for kind, ended_s in ends_s.items() if kind != "gradient")
+    parts["gradient"] = max(0.0, ends_s.get("gradient", 0.0) - last_s)
+    bubble_s = duration_s - sum(parts.values())
+    # What is left of sums that ought to be equal is no time.
+    parts["bubble"] = bubble_s if abs(bubble_s) > 1e-12 * duration_s else 0.0
+    return parts
+
+
+def _total(spans: Iterable[Span], kind: str) -> float:
+    return sum(span.ended_s - span.begun_s for span in spans if span.kind == kind)
+
+
+def _played_micro_batches(pattern: StepPattern) -> tuple[int, ...]:
+    """Return of which steps, by micro-batches, the time of the step follows."""
+    stages, flop = pattern.pipeline, pattern.stage_flop
+    rounds = _DRAWN_OUT_ROUNDS + (flop[-1] < max(flop))
+    last = rounds * stages + pattern.micro_batches % stages
+    if pattern.micro_batches <= last:
+        return (pattern.micro_batches,)
+    return (last - stages, last)
