@@ -81,7 +81,9 @@ def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
         opened, _ = open_job(scenario, durations, ground.process(cell).model)
         met = opened.protected.costs_of_memory(opened.costs())
         known = scheme.redundancies(cell.groups, scheme_options(scenario))
-        best = candidate.redundancy or choices_at(opened, known)[0].redundancy
+        best = candidate.redundancy or known[0]
+        if candidate.redundancy is None and len(known) > 1:
+            best = choices_at(opened, known)[0].redundancy
         opened = replace(opened, redundancy=best)
         opened.strategy().plan()
     except (StrategyError, UserError) as error:
