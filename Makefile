@@ -14,7 +14,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-oobleck-artifact reproduce-recovery reproduce-step-time reproduce-operators sweep report bench doctor test test-full lint docs format clean distclean
+.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report bench doctor test test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,12 @@ reproduce-operators: ready ## what operators report of long runs: published besi
 
 reproduce-mecefo: ready ## neighbour take-over: MeCeFO, Bamboo, Oobleck
 	@$(BIN)/faultline reproduce mecefo $(ARGS)
+
+reproduce-mecefo-convergence: ready ## approximate gradients: a small language model trained under take-overs
+	@$(BIN)/faultline reproduce mecefo-convergence $(ARGS)
+
+reproduce-recycle: ready ## re-routed micro-batches: ReCycle, Oobleck, Bamboo
+	@$(BIN)/faultline reproduce recycle $(ARGS)
 
 reproduce-oobleck-artifact: ready ## fifteen of 30 nodes lost: Oobleck, Varuna, Bamboo by Oobleck's artifact
 	@$(BIN)/faultline reproduce oobleck-artifact $(ARGS)

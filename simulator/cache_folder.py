@@ -10,7 +10,7 @@ from pathlib import Path
 
 from faultline.platforms.files import is_draft
 
-SHELVES = ("probes", "platforms")
+SHELVES = ("probes", "platforms", "compiled")
 """Folders of what can be made again; the built SimGrid, which lies beside them, is not touched."""
 _MOST_FILES = 10_000
 _MOST_BYTES = 10**9
@@ -56,7 +56,7 @@ def clean_cache() -> tuple[int, int]:
 
 def _files(shelf: Path) -> Iterator[tuple[Path, os.stat_result]]:
     with suppress(FileNotFoundError):
-        for path in list(shelf.iterdir()):
+        for path in list(shelf.rglob("*")):
             with suppress(FileNotFoundError):
                 status = path.lstat()
                 if not path.is_dir() or path.is_symlink():

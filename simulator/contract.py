@@ -185,6 +185,11 @@ class Contract:
                 f"plan() has members and a batch share of {plan.batch_share}",
                 "members train a share above 0, and at most a whole batch",
             )
+        if plan.approximate and not 0.0 < plan.approximate_share <= 1.0:
+            self._breach(
+                f"plan() has {len(plan.approximate)} approximate gradients of stages",
+                "members that are not idle have one a stage",
+            )
 
         self._check_pipelines(plan)
 

@@ -30,6 +30,7 @@ FailureWhileWaiting = Literal["surfaces", "absorbed"]
 Resume = Literal["redo", "after"]
 FailedWriter = Literal["skips", "replaced"]
 Rejoin = Literal["at-restart", "at-checkpoint"]
+Transient = Literal["replaced", "in-place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Work:
         Which hosts the groups are on; needed where there are tiers.
     standbys : int
         Machines that stand by to take the places of those that fail, beside those of the job.
+    replenish_s : float
+        Seconds until there is another in the place of a standby that was used.
     standby_s : float
         Seconds until one is in its place.
     standby_lives : callable or None
@@ -79,6 +82,8 @@ class Work:
         what they do in an undisturbed step; None where no message of it is played.
     reactions : Reactions
         What is done about failures that stop no group.
+    approximation_loss : float
+        What an approximate gradient trains less than an exact one, as a share of it.
     plays_steps : bool
         Whether steps are played on the platform, rank by rank.
     """
@@ -96,12 +101,14 @@ class Work:
     tiers: tuple[Tier, ...] = ()
     layout: JobLayout | None = None
     standbys: int = 0
+    replenish_s: float = 0.0
     standby_s: float = 0.0
     standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
     member_times: MemberTimes | None = field(default=None, compare=False)
     disturbances: Disturbances | None = field(default=None, compare=False)
     detour_times: DetourTimes | None = field(default=None, compare=False)
     reactions: Reactions = field(default_factory=Reactions)
+    approximation_loss: float = 0.0
     plays_steps: bool = False
 
     def pace_of(
@@ -204,6 +211,8 @@ class Rules:
     rejoin : {"at-restart", "at-checkpoint"}
         When groups that were dropped come back: with a global restart only, or at the first
         checkpoint or snapshot after their repair.
+    transient : {"replaced", "in-place"}
+        Whether a restart after failures of software alone finds other machines, too.
     """
 
     clock: ClockRule
@@ -217,6 +226,7 @@ class Rules:
     resume: Resume
     failed_writer: FailedWriter
     rejoin: Rejoin = "at-restart"
+    transient: Transient = "replaced"
 
 
 @dataclass(frozen=True, slots=True)

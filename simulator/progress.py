@@ -3,8 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from faultline.simulator.badput import Ledger
+from faultline.strategies.base import StepPlan
+
+
+class Batches(NamedTuple):
+    """Full batches: what they train towards a loss, and their samples.
+
+    Both are the same unless approximate gradients are charged.
+    """
+
+    trained: float = 0.0
+    samples: float = 0.0
+
+    @classmethod
+    def of(cls, plan: StepPlan, approximation_loss: float) -> Batches:
+        """Return what a step trains, where an approximate gradient trains less by a share."""
+        samples = plan.batch_share
+        return cls(samples * (1.0 - approximation_loss * plan.approximate_share), samples)
+
+    def plus(self, steps: int, each: Batches) -> Batches:
+        """Return these and those of some steps; as many fewer where that is negative."""
+        return Batches(self.trained + steps * each.trained, self.samples + steps * each.samples)
 
 
 @dataclass(slots=True)
@@ -15,7 +37,7 @@ class Progress:
     ----------
     completed_steps : int
         Steps done and not taken back by a restart.
-    completed_batches : float
+    completed : Batches
         Full batches trained and not taken back; as many as steps unless batches shrink.
     played_steps : int
         All-reduced steps, those that were lost and repeated included.
@@ -48,7 +70,7 @@ class Progress:
     """
 
     completed_steps: int = 0
-    completed_batches: float = 0.0
+    completed: Batches = field(default_factory=Batches)
     played_steps: int = 0
     stack_computations: int = 0
     failures: int = 0
@@ -68,6 +90,11 @@ class Progress:
     raised_power_s: float = 0.0
     now_s: float = 0.0
     ledger: Ledger = field(default_factory=Ledger)
+
+    @property
+    def completed_batches(self) -> float:
+        """Full batches trained and not taken back, by what they train towards a loss."""
+        return self.completed.trained
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -30,6 +30,9 @@ class Purpose(IntEnum):
     LEMONS = 13
     RECURRENCES = 14
     STANDBY_LIVES = 20
+    MODEL_WEIGHTS = 30
+    TRAINING_TEXT = 31
+    HELD_OUT_TEXT = 32
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:

@@ -185,7 +185,8 @@ class RecoveryPrices:
             abort_s = self.abort_s + self.abort_per_doubling_s * log2(max(1, self.gpus))
             phases.append(RecoveryPhase("abort", abort_s, self.gpus))
         if recovery.replaces_hardware:
-            phases.append(RecoveryPhase("hardware", self.hardware_s))
+            more_s = self.without_standby_s if recovery.lacks_standbys else 0.0
+            phases.append(RecoveryPhase("hardware", self.hardware_s + more_s))
         if recovery.starts_processes:
             phases.append(RecoveryPhase("launch", self.launch_s))
         phases.append(RecoveryPhase("communicators", communicators_s, ranks))

@@ -10,6 +10,7 @@ from math import inf
 from faultline.simulator.background import Write
 from faultline.simulator.badput import Mark
 from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.progress import Batches
 from faultline.strategies.protection.tier import Durable, Recovery, Tier
 
 
@@ -21,10 +22,10 @@ class Saved:
     ----------
     steps : int
         Steps completed by then.
-    batches : float
+    batches : Batches
         Full batches trained by then.
-    last_share : float
-        Share of a full batch that the last of the steps trained.
+    last : Batches
+        What the last of the steps trained.
     at_s : float
         When it was taken, in seconds of simulated time; failures before that do it no harm.
     booked : Mark
@@ -32,8 +33,8 @@ class Saved:
     """
 
     steps: int
-    batches: float
-    last_share: float
+    batches: Batches
+    last: Batches
     at_s: float
     booked: Mark
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.job import Work
 from faultline.simulator.phases import AllReduce, Compute
+from faultline.simulator.progress import Batches
 from faultline.strategies.base import StepPlan
 
 
@@ -30,8 +31,8 @@ class StepPhases:
         The phases.
     types : int
         Shard types that each member computes.
-    share : float
-        Share of a full batch that the step trains.
+    batches : Batches
+        What the step trains.
     down : int
         Groups that take no part.
     nominal_s : float
@@ -42,13 +43,13 @@ class StepPhases:
 
     __slots__ = (
         "all_reduce",
+        "batches",
         "compute",
         "degraded_s",
         "down",
         "nominal_s",
         "raised_power_s",
         "redundancy_s",
-        "share",
         "types",
         "useful_s",
     )
@@ -67,14 +68,14 @@ class StepPhases:
             members, stacks, size, None, pace * (1 + twice), without, slow, pipelines
         )
         self.all_reduce = AllReduce(members, without, slow, pipelines)
-        self.share = plan.batch_share
+        self.batches = Batches.of(plan, work.approximation_loss)
         self.types = stacks * size
         types_s = self.types * work.compute_s
         self.nominal_s = types_s * pace * (1 + twice) * slow.slowest
         self.raised_power_s = (plan.power - 1.0) * self.nominal_s
         # Several types in one go may take less than as many one by one.
         unhurt_s, once_s = min(types_s, self.nominal_s), min(work.compute_s, self.nominal_s)
-        self.useful_s = once_s * plan.batch_share
+        self.useful_s = once_s * self.batches.trained
         validation_s = unhurt_s * twice
         self.redundancy_s = unhurt_s - once_s + validation_s
         self.degraded_s = self.nominal_s - unhurt_s + (once_s - self.useful_s)

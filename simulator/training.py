@@ -7,6 +7,7 @@ nor SimGrid: it yields phases and is sent back what became of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from math import ceil, inf
 
 from faultline.simulator.background import Write
@@ -31,7 +32,7 @@ from faultline.simulator.phases import (
     Saves,
     Stall,
 )
-from faultline.simulator.progress import Progress
+from faultline.simulator.progress import Batches, Progress
 from faultline.simulator.snapshots import Saved, Shelf
 from faultline.simulator.spare_pool import SparePool
 from faultline.simulator.step_phases import StepPhases, patch_compute
@@ -84,8 +85,9 @@ class Training:
         self._unsaved_since_s = 0.0
         self._spares = SparePool(work.spare_groups, work.repair_s)
         lives = work.standby_lives
-        self._standbys = SparePool(work.standbys, work.repair_s, lives() if lives else None)
+        self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
         self._failed_since_restart = 0
+        self._processes_failed = False
         self._memory = Memory(work)
         self._hits = HitList(strategy, work)
         self._conditions = Conditions(work.disturbances)
@@ -141,9 +143,9 @@ class Training:
             if progress.completed_steps <= self._loaded.steps:
                 # It was saved already, and is done once more: it counts as it did.
                 progress.ledger.take_back(self._loaded.booked)
-                progress.completed_batches += self._loaded.last_share
+                progress.completed = progress.completed.plus(1, self._loaded.last)
             else:
-                progress.completed_batches += play.share
+                progress.completed = progress.completed.plus(1, play.batches)
             if self._record:
                 self._log(EventKind.STEP, stacks=self._plan.stacks)
             yield from self._save_what_is_due(play.down)
@@ -231,7 +233,7 @@ class Training:
         self._reduced(outcome.all_reduce_s, play.all_reduce.slow)
         progress.now_s = outcome.now_s
         progress.completed_steps += outcome.steps
-        progress.completed_batches += outcome.steps * play.share
+        progress.completed = progress.completed.plus(outcome.steps, play.batches)
         if outcome.saves:
             progress.seconds["checkpoint"] += outcome.save_s
             self._saved_now(outcome.saves)
@@ -262,10 +264,11 @@ class Training:
         until_s = min(until_s, self._limit_s, self._hits.next_repair_s)
         until_s = min(until_s, self._conditions.next_change_s)
         batches_left = self.work.steps - _ROUNDING - progress.completed_batches
-        at_most = min(due_step - done, ceil(batches_left / play.share))
+        steps_left = ceil(batches_left / play.batches.trained)
+        at_most = min(due_step - done, steps_left)
         if at_most < 1 or until_s <= now_s:
             return None
-        saves = self._saves_on_the_way(play, int(at_most), ceil(batches_left / play.share))
+        saves = self._saves_on_the_way(play, int(at_most), steps_left)
         return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s, saves)
 
     def _saves_on_the_way(self, play: StepPhases, first: int, steps_left: int) -> Saves | None:
@@ -307,11 +310,11 @@ class Training:
 
     def _state(self, now_s: float) -> Saved:
         """Return what there is to save at this moment."""
-        progress, share = self.progress, self._plan.batch_share
+        progress = self.progress
         return Saved(
             progress.completed_steps,
-            progress.completed_batches,
-            share,
+            progress.completed,
+            Batches.of(self._plan, self.work.approximation_loss),
             now_s,
             progress.ledger.mark(),
         )
@@ -329,7 +332,7 @@ class Training:
 
     def _reduced(self, duration_s: float, slow: Slowdown = UNDISTURBED) -> None:
         """Book a good all-reduce: useful as far as it is of a full batch, and nothing is slow."""
-        share = self._plan.batch_share / slow.collective
+        share = Batches.of(self._plan, self.work.approximation_loss).trained / slow.collective
         self.progress.seconds["all_reduce"] += duration_s * share
         if share < 1.0:
             self.progress.seconds["degraded"] += duration_s * (1.0 - share)
@@ -341,17 +344,22 @@ class Training:
             self._spend("detection", outcome)
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
-            standbys = 0
+            broken, standbys, told = len(outcome.missing), 0, outcome
+            in_place = self.rules.transient == "in-place"
+            if self._hits.counts or in_place:
+                told = yield Inquiry(outcome.missing)
+            if in_place:
+                broken = sum(failure.kind != "software" for failure in told.struck)
             if self._hits.counts or self.rules.rejoin == "at-checkpoint":
-                standbys = self._send_standbys(len(outcome.missing))
+                standbys = self._send_standbys(broken)
                 self._standbys.bring(standbys, progress.now_s)
             if self._hits.counts:
-                told = yield Inquiry(outcome.missing)
                 self._hits.strike(outcome.missing, told.struck, progress.now_s, standbys)
             verdict = self._contract.verdict(outcome.missing)
             progress.states_refused = self.strategy.states_refused
-            self._failed_since_restart += len(outcome.missing) - standbys
+            self._failed_since_restart += broken - standbys
             if isinstance(verdict, WipeOut):
+                self._processes_failed = in_place and not self._failed_since_restart
                 return False
             # Whoever stays though missing is missed again.
             self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
@@ -379,6 +387,9 @@ class Training:
         carried_on: tuple[int, ...] = (),
     ) -> Generator[Phase, Outcome, None]:
         """Let all wait for what a failure, or a repair, needs short of a restart."""
+        if recovery and recovery.replaces_hardware:
+            suffice = self._standbys_suffice() and self.work.standbys > 0
+            recovery = recovery if suffice else recovery.without_standbys()
         members = self.strategy.plan().members
         outcome = yield Reconfigure(members, dropped, carried_on, recovery, self._asks)
         self._spend("reconfigure", outcome)
@@ -500,7 +511,14 @@ class Training:
         if len(members) < self.work.groups:
             absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
-        lacks_standbys, needed = not self._standbys_suffice(), strategy.restart_recovery()
+        lacks_standbys, needed = False, strategy.restart_recovery()
+        # For the first time since something was saved.
+        in_place = self._processes_failed and self._restarts_since_save == 1
+        self._processes_failed = False
+        if in_place:
+            needed = replace(needed, replaces_hardware=False)
+        else:
+            lacks_standbys = not self._standbys_suffice()
         outcome = yield Restart(self.work.groups, absent, self._asks, lacks_standbys, needed)
         self._spend("restart", outcome)
         self._hits.note(outcome.struck)
@@ -528,7 +546,7 @@ class Training:
         self._loaded = found
         redone = self.rules.resume == "redo" and found is self._saved and found.steps > 0
         progress.completed_steps = found.steps - 1 if redone else found.steps
-        progress.completed_batches = found.batches - (found.last_share if redone else 0.0)
+        progress.completed = found.batches.plus(-1 if redone else 0, found.last)
         if duration_s is None:
             yield from self._await_storage("load")
         self._spend("load", (yield Load(strategy.plan().members, duration_s)))

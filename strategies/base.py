@@ -29,6 +29,14 @@ from faultline.strategies.step_shares import Pipeline
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 
+class Task(NamedTuple):
+    """A stage of a group, and the node of the group that does it, all by number."""
+
+    group: int
+    stage: int
+    node: int
+
+
 @dataclass(frozen=True, slots=True)
 class StepPlan:
     """What the next steps look like, until a failure changes it.
@@ -51,6 +59,12 @@ class StepPlan:
         What each of some members does that differs from an undisturbed step, by group in ascending
         order. Where steps are played on the platform, it says how long that takes, instead of
         `pace`.
+    approximate : tuple of Task
+        Stages whose gradients are approximate, and who does them.
+    stages : int
+        Stages of a group.
+    idle : tuple of int
+        Members that train nothing of the batch, in ascending order.
     """
 
     members: tuple[int, ...]
@@ -60,6 +74,16 @@ class StepPlan:
     batch_share: float = 1.0
     power: float = 1.0
     pipelines: tuple[Pipeline, ...] = ()
+    approximate: tuple[Task, ...] = ()
+    stages: int = 1
+    idle: tuple[int, ...] = ()
+
+    @property
+    def approximate_share(self) -> float:
+        """Share of the gradients of stages that are approximate."""
+        if not self.approximate:
+            return 0.0
+        return len(self.approximate) / (self.stages * (len(self.members) - len(self.idle)))
 
 
 class Hit(NamedTuple):
@@ -333,11 +357,3 @@ class Strategy(ABC):
     def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
         """Return whether it can be built so: by default with what is worth considering."""
         return redundancy in cls.redundancies(groups, options)
-
-    @classmethod
-    def best_redundancy(cls, groups: int, options: StrategyOptions, costs: Costs) -> int:
-        """Return the redundancy with the least closed-form time to train, J(r)."""
-        return min(
-            cls.redundancies(groups, options),
-            key=lambda r: cls(groups, r, options).normalised_time_to_train(costs),
-        )

@@ -13,7 +13,7 @@ and it takes part again as soon as nodes of it are back. When all idle the job r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from faultline.strategies.base import (
     StepPlan,
     Strategy,
     StrategyOptions,
+    Task,
     Verdict,
     WipeOut,
 )
@@ -158,6 +159,9 @@ class Mecefo(Strategy):
         if not working:
             return NOTHING_LEFT
         self._most_held = max(self._most_held, *(max(self.tasks(group)) for group in working))
+        techniques = self._options.techniques
+        approximates = techniques.skip_attention or techniques.low_rank is not None
+        hit = [group for group in working if approximates and self._lost.of(group)]
         return StepPlan(
             self._whole.members,
             1,
@@ -166,7 +170,17 @@ class Mecefo(Strategy):
             pipelines=tuple(
                 self._pipeline(group) for group in range(self.groups) if self._lost.of(group)
             ),
+            approximate=tuple(task for group in hit for task in self._shared_nodes(group)),
+            stages=self.shape.stages,
+            idle=tuple(group for group in range(self.groups) if group not in working),
         )
+
+    def _shared_nodes(self, group: int) -> Iterator[Task]:
+        """Return the stages whose nodes do others, too."""
+        nodes = self._nodes_by_stage(group)
+        for stage, node in enumerate(nodes):
+            if nodes.count(node) > 1:
+                yield Task(group, stage, node)
 
     def _pipeline(self, group: int) -> Pipeline:
         """Return what live nodes of a pipeline do: those with several stages do less of each."""

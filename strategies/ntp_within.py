@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from faultline.strategies.base import Strategy, StrategyOptions
-from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.nonuniform.within import NonuniformWithin, WithinOptions
 from faultline.strategies.replication import Replication, ReplicationOptions
 from faultline.strategies.spare import Spare, SpareOptions
@@ -30,11 +29,6 @@ class SpareNtp(NonuniformWithin):
     def _inner_scheme(self, groups: int, redundancy: int, options: WithinOptions) -> Strategy:
         assert isinstance(options, SpareNtpOptions)
         return Spare(groups, redundancy, options)
-
-    @classmethod
-    def best_redundancy(cls, groups: int, options: StrategyOptions, costs: Costs) -> int:
-        """Return SPARe's, which is more than it takes: fewer groups die."""
-        return Spare.best_redundancy(groups, options, costs)
 
 
 class ReplicationNtpOptions(WithinOptions, ReplicationOptions):

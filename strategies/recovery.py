@@ -82,6 +82,8 @@ class Recovery:
         State that moves, all at once.
     is_expected : bool
         Whether nobody has to detect what happened: what is repaired says so.
+    lacks_standbys : bool
+        Whether other hardware has to be found first, as there are fewer standbys than needed.
     """
 
     kind: RecoveryKind
@@ -90,6 +92,11 @@ class Recovery:
     replaces_hardware: bool = False
     moves: tuple[Move, ...] = ()
     is_expected: bool = False
+    lacks_standbys: bool = False
+
+    def without_standbys(self) -> Recovery:
+        """Return what is needed where no standby is ready: processes start on what is found."""
+        return replace(self, starts_processes=True, lacks_standbys=True)
 
     def along_with(self, other: Recovery | None) -> Recovery:
         """Return this one with what another at the same moment moves."""

@@ -20,7 +20,6 @@ from faultline.strategies.base import (
     WipeOut,
     without,
 )
-from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.closed_forms.course import FailureCourse
 from faultline.strategies.closed_forms.stacked_types import StackedTypes
 from faultline.strategies.closed_forms.stacked_work import least_stacks, patch_types
@@ -42,6 +41,19 @@ class SpareOptions(StrategyOptions):
                 "as-needed": "as many types as newly stand among the group's first S",
                 "one-stack": "one more type for each group whose order changed, or for every "
                 "group when S grew",
+            },
+        },
+    )
+
+    redundancies: Literal["least-time", "published"] = Field(
+        "least-time",
+        description="Which redundancies come into question where none is stated.",
+        json_schema_extra={
+            "source": "choice: what redundancy costs depends on restarts, checkpoints and the step",
+            "choices": {
+                "least-time": "all that there is a ruler for; closed forms that know what the job "
+                "costs choose one, together with its interval",
+                "published": "floor(log2 N + 0.833) alone, whatever anything costs",
             },
         },
     )
@@ -123,15 +135,16 @@ class Spare(Strategy):
 
     @classmethod
     def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
-        """All redundancies with a ruler, from 2 (or 1 where there is no other)."""
-        return range(min(2, largest_redundancy(groups)), largest_redundancy(groups) + 1)
+        """All redundancies with a ruler, from 2 (or 1 where there is no other).
+
+        Or ``r* = floor(log2 N + 0.833)`` alone (Lee et al. 2026), capped by the rulers known.
+        """
+        largest = largest_redundancy(groups)
+        if isinstance(options, SpareOptions) and options.redundancies == "published":
+            return (max(1, min(floor(log2(groups) + 0.833), largest)),)
+        return range(min(2, largest), largest + 1)
 
     @classmethod
     def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
         """Return true where there is a ruler, else say what would do; 1 masks nothing."""
         return bool(ruler_for(groups, redundancy))
-
-    @classmethod
-    def best_redundancy(cls, groups: int, options: StrategyOptions, costs: Costs) -> int:
-        """Return ``r* = floor(log2 N + 0.833)`` (Lee et al. 2026), capped by the rulers known."""
-        return max(1, min(floor(log2(groups) + 0.833), largest_redundancy(groups)))

@@ -84,9 +84,16 @@ class StackedShards:
         self.groups = groups
         self.redundancy = redundancy
         offsets = ruler_for(groups, redundancy)
-        self._type_of = [(u + offset) % groups for u in range(groups) for offset in offsets]
+        # A number is an object of 32 bytes: every list refers to the same ones.
+        self._entries = entries = list(range(groups * redundancy))
+        self._type_of = [
+            entries[(u + offset) % groups] for u in range(groups) for offset in offsets
+        ]
         self._entries_of_type = [
-            [((i - offset) % groups) * redundancy + mark for mark, offset in enumerate(offsets)]
+            [
+                entries[((i - offset) % groups) * redundancy + mark]
+                for mark, offset in enumerate(offsets)
+            ]
             for i in range(groups)
         ]
         self._group_of = [u for u in range(groups) for _ in range(redundancy)]
@@ -99,7 +106,7 @@ class StackedShards:
         self.survivors = groups
         self._alive = [True] * groups
         self._slot_of = list(range(redundancy)) * groups
-        self._entry_at = list(range(groups * redundancy))
+        self._entry_at = self._entries.copy()
         # The type in a group's first slot is that group's own: offset 0.
         self._assigned = [self._entries_of_type[i][0] for i in range(groups)]
         self._served: list[list[int]] = [[i] for i in range(groups)]

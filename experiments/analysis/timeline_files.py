@@ -10,7 +10,6 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.analysis.course import activities_of
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.files import read_file, read_text, write_file
 from faultline.simulator.timeline import Event, EventKind
@@ -125,6 +124,9 @@ def _span(name: str, pid: int, tid: int, start_s: float, end_s: float) -> dict[s
 
 
 def _phases(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    # Pandas, which it needs, takes more memory than all the rest of a run.
+    from faultline.experiments.analysis.course import activities_of
+
     for row in activities_of(events).itertuples(index=False):
         span = _span(row.activity, _JOB, 0, row.start_s, row.end_s)
         yield {**span, "args": {"steps completed": int(row.steps)}}

@@ -49,6 +49,8 @@ class Command(NamedTuple):
     # underscores, and the function is ``execute``, or ``execute_...`` of each of several.
     execute: str = ""
     parts: tuple[Command, ...] = ()  # Those of its own.
+    # Whether it prints a file of a kind of its own, as all others print JSON too.
+    plain: bool = False
 
 
 def declare(commands: Any, known: Iterable[Command], above: str = "") -> None:
@@ -67,6 +69,8 @@ def declare(commands: Any, known: Iterable[Command], above: str = "") -> None:
         for block in filter(None, dedent(command.options).strip("\n").split("\n\n")):
             _add_block(parser, block, {**_READERS, **command.read})
         add_common(parser, inner=True)
+        if not (command.plain or command.parts):
+            parser.add_argument("--json", action="store_true", help="print JSON, in SI units")
         if command.parts:
             inner = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
             declare(inner, command.parts, own)

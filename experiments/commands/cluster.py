@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from faultline.experiments.commands.output import print_json
 from faultline.experiments.runs.certificates import (
     AUTHORITY,
     CERTIFICATE,
@@ -16,6 +17,9 @@ def execute_certificates(arguments: argparse.Namespace) -> int:
     """Make the certificates of a cluster."""
     folder = arguments.dir
     make_certificates(folder)
+    if arguments.json:
+        print_json({"files": [str(folder / name) for name in (AUTHORITY, CERTIFICATE, KEY)]})
+        return 0
     files = (
         f"--tls-ca-file {folder / AUTHORITY} --tls-cert {folder / CERTIFICATE} "
         f"--tls-key {folder / KEY}"

@@ -28,6 +28,10 @@ def execute_doctor(arguments: argparse.Namespace) -> int:
     """Run the command; 1 if a check failed."""
     if arguments.clean:
         removed, size_bytes = clean_cache()
+        if arguments.json:
+            cache = str(cache_directory())
+            print_json({"cache": cache, "removed_files": removed, "removed_bytes": size_bytes})
+            return 0
         print(f"{cache_directory()}: removed {removed:,} files, {size_bytes / 1e6:.1f} MB")
         return 0
     checks = [*version_checks(), *limit_checks(), *simgrid_checks()]

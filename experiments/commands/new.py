@@ -6,14 +6,17 @@ import argparse
 import shlex
 from pathlib import Path
 
+from faultline.experiments.commands.output import print_files
 from faultline.experiments.plugins.skeleton import write_scheme_package
 
 
 def execute_scheme(arguments: argparse.Namespace) -> int:
     """Write a package with a scheme."""
     folder: Path = arguments.output or Path(arguments.name)
-    for path in write_scheme_package(arguments.name, folder):
-        print(path)
+    written = write_scheme_package(arguments.name, folder)
+    print_files(arguments, {path: str(path) for path in written})
+    if arguments.json:
+        return 0
     print(f"next:   pip install -e {shlex.quote(str(folder))}")
     print(f"        faultline run spare-sound --set strategy.name={arguments.name} \\")
     print("            --set job.groups=24 --set job.steps=200")

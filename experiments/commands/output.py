@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +26,15 @@ from rich.table import Table
 def print_json(content: Any) -> None:
     """Print one line of JSON, which knows neither NaN nor infinity: both are null."""
     print(json.dumps(_finite(content), allow_nan=False))
+
+
+def print_files(arguments: argparse.Namespace, written: Mapping[Path, str]) -> None:
+    """Tell which files were written: a line each, or as JSON."""
+    if arguments.json:
+        print_json({"files": list(map(str, written))})
+        return
+    for line in written.values():
+        print(line)
 
 
 def _finite(value: Any) -> Any:

@@ -52,6 +52,9 @@ _READ: Mapping[str, Mapping[str, Reader]] = {
 """What makes values of the texts, where it is not the usual; by command."""
 
 
+_PLAIN = {"scenario reference", "scenario schema", "completion", "schema"}
+
+
 def all_commands() -> list[Command]:
     """Return all commands in the order of ``--help``, as ``commands.txt`` declares them."""
     text = files("faultline.experiments.commands").joinpath("commands.txt").read_text("utf-8")
@@ -94,6 +97,7 @@ def _command(title: str, said: str) -> Command:
         "\n\n".join(blocks),
         _READ.get(name, {}),
         execute,
+        plain=name in _PLAIN,
     )
 
 

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.commands.output import print_json, waiting
+from faultline.experiments.commands.output import print_files, print_json, waiting
 from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.screen import Screen
@@ -45,7 +45,7 @@ def execute_generate(arguments: argparse.Namespace) -> int:
     with waiting("writing"):
         write_xml(spec, arguments.output)
     stands = f", each standing for {spec.gpus_per_rank:,}" if spec.plane else ""
-    print(f"{arguments.output}: {spec.gpus:,} GPUs{stands}")
+    print_files(arguments, {arguments.output: f"{arguments.output}: {spec.gpus:,} GPUs{stands}"})
     return 0
 
 
@@ -85,7 +85,7 @@ def execute_draw(arguments: argparse.Namespace) -> int:
             draw_platform(read_platform(arguments.file), arguments.output)
     except OSError as error:
         raise UserError(f"-o {arguments.output}: cannot be written: {error.strerror}") from error
-    print(arguments.output)
+    print_files(arguments, {arguments.output: str(arguments.output)})
     return 0
 
 

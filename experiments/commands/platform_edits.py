@@ -9,7 +9,7 @@ from pathlib import Path
 import tomlkit
 from faultline.experiments.analysis.platform_phases import Edit, PhaseChange, compare_platforms
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.commands.output import explained, print_json, waiting
+from faultline.experiments.commands.output import explained, print_files, print_json, waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.screen import screen_as_wide_as
 from faultline.platforms.files import write_file
@@ -66,7 +66,8 @@ def execute_import(arguments: argparse.Namespace) -> int:
             raise UserError("--switches: a graph says itself what is plugged in; leave it out")
         text = graph_xml(read_graph(arguments.file), str(arguments.file))
         write_text(text, arguments.output)
-        print(f"{arguments.output}: a platform; faultline platform check {arguments.output}")
+        told = f"{arguments.output}: a platform; faultline platform check {arguments.output}"
+        print_files(arguments, {arguments.output: told})
         return 0
     with explained(arguments.file, "name a graph, or what nvidia-smi topo -m prints"):
         text = arguments.file.read_text(encoding="utf-8", errors="replace")
@@ -76,8 +77,9 @@ def execute_import(arguments: argparse.Namespace) -> int:
     spec = imported_spec(server, switches, arguments.like, where)
     with explained(arguments.output, "choose another -o FILE"):
         write_file(arguments.output, tomlkit.dumps(spec.as_mapping()))
-    print(
+    told = (
         f"{arguments.output}: a spec of {spec.gpus:,} GPUs; what is not in these files is that of "
         f"{arguments.like}: look at it, then faultline platform generate {arguments.output}"
     )
+    print_files(arguments, {arguments.output: told})
     return 0

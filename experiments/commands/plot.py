@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from faultline.experiments.analysis.timeline_files import read_timeline
-from faultline.experiments.commands.output import explained, make_folder, waiting
+from faultline.experiments.commands.output import explained, make_folder, print_files, waiting
 from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
@@ -57,7 +57,7 @@ def _plot_run(
     if path.suffix.removeprefix(".") not in PLOT_FORMATS:
         raise UserError(f"-o {path}: name a file that ends in .{', .'.join(PLOT_FORMATS)}")
     make_folder(path.parent, "-o PATH")
-    _save(draw_timeline(events, title, window_s), title, path)
+    print_files(arguments, _saved(draw_timeline(events, title, window_s), title, path))
 
 
 def _plot_sweep(arguments: argparse.Namespace) -> None:
@@ -69,14 +69,17 @@ def _plot_sweep(arguments: argparse.Namespace) -> None:
         pictures = [chosen_figure(frame, Wanted(**asked))] if asked else usual_figures(sweep)
     folder = arguments.output or arguments.source / "figures"
     make_folder(folder, "-o PATH")
+    written: dict[Path, str] = {}
     for picture in pictures:
-        _save(picture.figure, picture.title, folder / f"{picture.name}.{arguments.format}")
+        path = folder / f"{picture.name}.{arguments.format}"
+        written |= _saved(picture.figure, picture.title, path)
+    print_files(arguments, written)
 
 
-def _save(figure: Figure, title: str, path: Path) -> None:
+def _saved(figure: Figure, title: str, path: Path) -> dict[Path, str]:
     with explained(path, "choose another -o PATH"):
         save_figure(figure, path)
-    print(f"{path}: {title}")
+    return {path: f"{path}: {title}"}
 
 
 def execute_report(arguments: argparse.Namespace) -> int:
@@ -94,5 +97,5 @@ def execute_report(arguments: argparse.Namespace) -> int:
         text = render(make_page(sweep, arguments.price))
     with explained(f"--output {output}", "name a file that can be written"):
         write_file(output, text)
-    print(output)
+    print_files(arguments, {output: str(output)})
     return 0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.commands.output import make_folder
+from faultline.experiments.commands.output import make_folder, print_json
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.screen import Screen
 from faultline.experiments.studies import all_studies, load_study
@@ -20,8 +19,11 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     known = all_studies()
     if arguments.name == "list":
+        if arguments.json:
+            print_json([{"name": name, "description": told} for name, told in known.items()])
+            return 0
         for name, summary in known.items():
-            print(f"{name:16} {summary}")
+            print(f"{name:18} {summary}")
         return 0
     if arguments.name not in known:
         raise UserError(
@@ -59,5 +61,5 @@ def _play(
     make_folder(directory, "-o DIR")
     found = run_study(study, Stage(directory, console, workers=arguments.workers, **how))
     if arguments.json:
-        print(json.dumps(found, allow_nan=False))
+        print_json(found)
     return 0

@@ -5,17 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
 from faultline.experiments.commands.output import print_json, waiting
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import KeyPath
 from faultline.experiments.config.reference import (
     explained,
     find_reference,
     first_sentence,
     overview,
     reference_page,
+    scenario_reference,
     scenario_schema,
 )
 from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
@@ -92,9 +95,21 @@ def execute_check(arguments: argparse.Namespace) -> int:
 
 def execute_explain(arguments: argparse.Namespace) -> int:
     """Explain a key or a table."""
-    text = overview() if arguments.key is None else explained(find_reference(arguments.key))
+    known = None if arguments.key is None else find_reference(arguments.key)
+    if arguments.json:
+        print_json(list(_keys_as_json(() if known is None else known.path)))
+        return 0
+    text = overview() if known is None else explained(known)
     Screen(soft_wrap=True).print(Text(text))
     return 0
+
+
+def _keys_as_json(path: KeyPath) -> Iterator[dict[str, Any]]:
+    """Yield what there is to know of a key, or of a table and all below it."""
+    facts = ("meaning", "kind", "unit", "default", "limits", "choices", "source")
+    for known, key in scenario_reference().items():
+        if known[: len(path)] == path:
+            yield {"key": key.dotted, **{fact: getattr(key, fact) for fact in facts}}
 
 
 def execute_schema(_arguments: argparse.Namespace) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gc
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from io import BytesIO, StringIO, TextIOWrapper
@@ -63,6 +65,7 @@ class _Codes(dict[str, int]):
         super().__init__()
         self._read = read
         self._meanings: list[Any] = []
+        self._looked_up = np.empty(0)
 
     def __missing__(self, text: str) -> int:
         self._meanings.append(self._read(text.strip()))
@@ -77,7 +80,9 @@ class _Codes(dict[str, int]):
         if texts is None:
             return np.repeat(np.array([self._meanings[self[""]]]), count, axis=0)
         codes = np.fromiter(map(self.__getitem__, texts), np.int32, count)
-        return np.array(self._meanings)[codes]
+        if len(self._looked_up) != len(self._meanings):
+            self._looked_up = np.array(self._meanings)
+        return self._looked_up[codes]
 
 
 @dataclass(slots=True)
@@ -244,7 +249,8 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
         many more there are.
     """
     reader = _Reader(path, layout, start)
-    _read_rows(reader)
+    with _uncollected():
+        _read_rows(reader)
     if reader.mistakes:
         more = len(reader.mistakes) - 1
         at_least = "at least " if more >= _MOST_MISTAKES else ""
@@ -280,6 +286,18 @@ def _read_rows(reader: _Reader) -> None:
         reader.mistakes.append(f"{path}:{lines.line_num}: this is no CSV: {error}")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: this is no CSV: it is not UTF-8 text") from error
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Put off the search for circles among objects, of which rows have none: it takes as long."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def write_trace(failures: Iterable[Failure], path: Path) -> None:

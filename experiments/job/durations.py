@@ -24,6 +24,7 @@ from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices,
 from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
 from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
+from faultline.strategies.closed_forms.standbys import standbys_for
 from faultline.strategies.protection.storage import Storage
 from faultline.strategies.recovery import Move
 
@@ -99,6 +100,7 @@ def _is_probed(scenario: Scenario) -> bool:
 
 
 _GPUS_OF_PRICES = 2048
+_DAY_S = 86_400.0
 
 KEYS_OF_WHOLE: dict[str, KeyPath] = {
     "restart": ("restart", "duration_s"),
@@ -165,10 +167,14 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
     )
 
 
-def standbys_of(scenario: Scenario) -> int:
-    """Return how many machines stand by for what fails."""
+def standbys_of(scenario: Scenario, mtbf_s: float, machines: int) -> int:
+    """Return how many machines stand by, where one of so many fails every `mtbf_s` seconds."""
     table = scenario.recovery
-    return int(table.price("standbys")) if table.price("hardware") == "standby" else 0
+    if table.price("hardware") != "standby":
+        return 0
+    if table.standbys_quantile is not None:
+        return standbys_for(machines, _DAY_S / mtbf_s, table.standbys_quantile)
+    return int(table.price("standbys"))
 
 
 @dataclass(frozen=True)

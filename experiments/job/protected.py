@@ -132,6 +132,7 @@ def protect(scenario: Scenario, durations: Durations) -> Protected:
         )
     else:
         times = replace(_measured_times(scenario, protection), persist_s=durations.save_s)
+        times = replace(times, copy_s=max(times.copy_s, table.launch_s))
         if protection.gathers:
             times = _with_gathering(times, scenario, durations)
     _check_memory(scenario, protection, times.host_memory_bytes)

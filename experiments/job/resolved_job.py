@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from math import ceil
 from typing import Literal
 
 from faultline.experiments.config.errors import UserError
@@ -118,6 +119,17 @@ class ResolvedJob:
             all_reduce_s=durations.all_reduce_s(job.groups),
         )
 
+    @property
+    def standbys(self) -> int:
+        """Machines that stand by to take the places of failed ones."""
+        layout = job_layout(self.scenario)
+        machines = ceil(self.scenario.job.all_gpus / layout.gpus_per_host)
+        return standbys_of(self.scenario, self.failures.mtbf_s, machines)
+
+    def _replenish_s(self) -> float:
+        stated = self.scenario.recovery.replenish_s
+        return self.scenario.rejoin.repair_s if stated is None else stated
+
     def predict(self) -> Prediction:
         """Predict what the replay engine would find.
 
@@ -177,7 +189,8 @@ class ResolvedJob:
             self.scenario.rejoin.repair_s,
             self.protected.tiers(due, self.durations.write_beside is not None),
             job_layout(self.scenario),
-            standbys_of(self.scenario),
+            self.standbys,
+            self._replenish_s(),
             self.scenario.recovery.standby_s,
             partial(self._standby_lives, seed),
             member_times(self.scenario, self.step),
@@ -191,6 +204,7 @@ class ResolvedJob:
             ),
             detours,
             reactions_of(self.scenario),
+            self.scenario.strategy.approximation_loss,
             self.step is not None,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)

@@ -57,6 +57,8 @@ def check_engines(build: Callable[[], Strategy], groups: int) -> None:
     settings = [
         *(f"job.groups={groups}", f"job.steps={_STEPS}", f"job.time_limit_s={_LIMIT_S}"),
         *("job.compute_jitter=0", "strategy.name=checkpoint", "checkpoint.interval_steps=5"),
+        # Recoveries much longer than the time between failures would never end.
+        "recovery.preset=hot-swap",
         *component,
     ]
     scenario = load_scenario("spare-sound", settings)

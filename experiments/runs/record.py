@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.experiments.config.model_numbers import model_flop_utilisation
-from faultline.experiments.job.durations import standbys_of
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS
@@ -72,7 +71,7 @@ class PlayedRun:
         job, rejoin = scenario.job, scenario.rejoin
         spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
         gpus = job.gpus_of_group * (job.groups + spare)
-        gpus += standbys_of(scenario) * job_layout(scenario).gpus_per_host
+        gpus += self.job.standbys * job_layout(scenario).gpus_per_host
         return gpus * self.progress.now_s / 3600.0
 
     @property
@@ -182,6 +181,15 @@ def _booked(cause: str) -> Column:
 @cache
 def _own_version() -> str:
     return version("faultline")
+
+
+def _same_tokens(run: PlayedRun) -> dict[str, float]:
+    """Return what a run that charges approximate gradients would say if it did not."""
+    samples = run.progress.completed.samples
+    if not run.job.scenario.strategy.approximation_loss or not samples:
+        return {}
+    ratio = run.progress.now_s / (samples * run.full_batch_s)
+    return {"completed_steps": samples, "time_to_train_ratio": ratio}
 
 
 _STEPS = {"unit": "steps", "shown_unit": "steps"}
@@ -350,6 +358,14 @@ _DEFINED = (
         "checkpoints; infinite where no step was done",
         "lower",
         value=lambda run: run.progress.now_s / run.ideal_s if run.ideal_s else float("inf"),
+    ),
+    Column(
+        "same_tokens.",
+        "number",
+        "as many tokens:",
+        "where approximate gradients are charged, the same for as many tokens, not for the same "
+        "loss: full batches of samples, and the time-to-train ratio of these",
+        value=_same_tokens,
     ),
     _share(
         "availability",

@@ -29,7 +29,7 @@ from faultline.experiments.runs.manifest import (
     unseal,
     write_manifest,
 )
-from faultline.experiments.runs.record import column
+from faultline.experiments.runs.record import COLUMNS, column
 from faultline.platforms.files import is_draft, write_file
 
 FOLDER = "runs"
@@ -75,7 +75,7 @@ def write_run(directory: Path, run: StoredRun) -> None:
 _OF_KIND: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "count": (int,),
-    "number": (int, float, bool),
+    "number": (int, float),
 }
 _TYPES = [
     {"run_id": str, "error": error, "code": str, "wall_s": wall_s}
@@ -143,7 +143,7 @@ def _read(folder: Path, name: str) -> StoredRun:
 
 
 def _check_record(record: Any, shapes: set[Any]) -> None:
-    """Refuse a record whose values are of other types than its columns; None is of any.
+    """Refuse a record that lacks a value, or has one of another type than its column.
 
     Most records of a sweep have the same columns with the same types: those seen are in `shapes`.
     """
@@ -159,6 +159,9 @@ def _check_record(record: Any, shapes: set[Any]) -> None:
         fitting = _OF_KIND[defined.kind] if defined else (str, int, float, bool)
         if value is not None and type(value) not in fitting:
             raise DamagedError(f"has a value in {name[:100]!r} that is none of a record")
+    for name, defined in COLUMNS.items():
+        if record.get(name) is None and not defined.optional:
+            raise DamagedError(f"has no value in {name!r}, as every record has")
     shapes.add(shape)
 
 

@@ -29,6 +29,7 @@ from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.analysis.quantities import quantity as known_quantity
+from faultline.experiments.studies.data import has_rows, read_rows
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
@@ -159,6 +160,16 @@ class Study(ABC):
     """How numbers are written as CSV; None for all their digits."""
     charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Figures by file name: the function that draws one, and the results that it is given."""
+
+    @classmethod
+    def claims(cls) -> pd.DataFrame:
+        """Return all that the paper claims: ``data/claims.csv`` of the study, or nothing.
+
+        Each claim with its published value, and the quantity that stands beside it, or why it is
+        not simulated.
+        """
+        folder = cls.__module__.split(".")[-2]
+        return pd.DataFrame(read_rows(folder, "claims") if has_rows(folder, "claims") else ())
 
     @abstractmethod
     def play(self, stage: Stage) -> Results:

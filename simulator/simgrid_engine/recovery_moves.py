@@ -41,7 +41,7 @@ class PlayedMoves:
     platform: Path
     state: GroupState
     is_even: bool
-    _known: dict[tuple[Flow, ...], float] = field(
+    _known: dict[tuple[SentMove, ...], float] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -49,21 +49,20 @@ class PlayedMoves:
         """Return the time until the last of some moves has arrived, in seconds."""
         if self.is_even:
             moves = _in_order(moves, len(self.state.hosts))
-        flows = tuple(self.state.flows(moves))
-        if not flows:
-            return 0.0
-        if flows not in self._known:
-            asked = [_PLAY_VERSION, flows]
-            found = cached(self.platform, asked, partial(self._play, flows), PlayedTime.believable)
-            self._known[flows] = found.duration_s
-        return self._known[flows]
+        asked = tuple(moves)
+        if asked not in self._known:
+            flows = self.state.flows(moves)
+            self._known[asked] = self._played(flows).duration_s if flows else 0.0
+        return self._known[asked]
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return what arrives at all receivers together, in bytes."""
         return self.state.size_bytes(moves)
 
-    def _play(self, flows: Sequence[Flow]) -> PlayedTime:
-        return played_on(self.platform, time_flows, flows)
+    def _played(self, flows: Sequence[Flow]) -> PlayedTime:
+        asked = [_PLAY_VERSION, flows]
+        play = partial(played_on, self.platform, time_flows, flows)
+        return cached(self.platform, asked, play, PlayedTime.believable)
 
 
 def _in_order(moves: Sequence[SentMove], groups: int) -> list[SentMove]:

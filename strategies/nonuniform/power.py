@@ -45,6 +45,16 @@ class PowerCurve:
         """Performance at the highest power."""
         return self.performance(self.most_power)
 
+    def within_budget(self, working: int, fed: int) -> float:
+        """Return the performance of GPUs that share the power of all that their rack is fed for.
+
+        Parameters
+        ----------
+        working, fed : int
+            GPUs that work, and those whose rated power there is.
+        """
+        return self.performance(min(self.most_power, fed / working))
+
     def power(self, performance: float) -> float | None:
         """Return the lowest power for a performance; None if no power is enough.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar, Literal
 
 from faultline.strategies.base import StrategyOptions
@@ -15,7 +16,7 @@ from faultline.strategies.protection.base import (
     hidden_interference_s,
     peers_of_equal_shards,
 )
-from faultline.strategies.protection.tier import LoadTimes
+from faultline.strategies.protection.tier import LoadTimes, Recovery
 from pydantic import Field
 
 _VERSIONS = 2
@@ -57,6 +58,17 @@ class ReftOptions(StrategyOptions):
             },
         },
     )
+    snapshot_process: Literal["apart", "in-trainer"] = Field(
+        "apart",
+        description="Who owns the copy in host memory.",
+        json_schema_extra={
+            "source": "choice: REFT's snapshot management process",
+            "choices": {
+                "apart": "a process of its own, which outlives the trainer's",
+                "in-trainer": "the trainer's: every restart ends it, so all load from storage",
+            },
+        },
+    )
     placement: Placement = Field(
         "across-domains",
         description="Which nodes share a sharding group.",
@@ -95,6 +107,10 @@ class Reft(Protection):
     @property
     def peers(self) -> NodeGroups:
         return self._peers
+
+    def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
+        apart = self._options.snapshot_process == "apart"
+        return super().recovery(lost_nodes) if apart else None
 
     @property
     def transfers(self) -> Transfers:

@@ -23,9 +23,11 @@ SMALL = [
 OPTIONS = {
     "mecefo": [],
     "mecefo, little memory": ["model.stages_that_fit=1", "rejoin.repair_s=80"],
+    "mecefo, approximation charged": ["strategy.approximation_loss=0.5"],
     "bamboo": ["strategy.name=bamboo"],
     "bamboo, overloaded": ["strategy.name=bamboo", "strategy.bamboo.overloaded_share=1"],
     "oobleck": ["strategy.name=oobleck"],
+    "recycle": ["strategy.name=recycle", "model.pipeline=2", "rejoin.repair_s=80"],
     "varuna": [
         "strategy.name=varuna",
         "job.steps=20",

@@ -19,7 +19,7 @@ from faultline.simulator.phases import (
     Save,
     Saves,
 )
-from faultline.simulator.progress import Progress
+from faultline.simulator.progress import Batches, Progress
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
 from faultline.simulator.training import Training
@@ -70,7 +70,7 @@ def quiet_share(scenario: str, options: list[str], seed: int) -> float:
         ours, theirs = getattr(together, field.name), getattr(apart, field.name)
         if field.name == "ledger":
             assert ours.seconds == pytest.approx(theirs.seconds, **tolerance)
-        elif isinstance(theirs, float):
+        elif isinstance(theirs, float | Batches):
             assert ours == pytest.approx(theirs, **tolerance), field.name
         else:
             assert ours == theirs, field.name

@@ -13,6 +13,7 @@ from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.renewal_rate import constant_rate
 from faultline.simulator.job import Work
 from faultline.simulator.memory import Memory
+from faultline.simulator.progress import Batches
 from faultline.simulator.snapshots import Losses, Saved, Shelf
 from faultline.strategies.checkpoint_period import best_period_s
 from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard, Never
@@ -43,7 +44,7 @@ STORAGE = Tier("storage", EverySteps(4), 0.0, 30.0, Durable(), LOAD)
 
 
 def saved(steps: int, at_s: float) -> Saved:
-    return Saved(steps, float(steps), 1.0, at_s, Ledger().mark())
+    return Saved(steps, Batches(steps, steps), Batches(1.0, 1.0), at_s, Ledger().mark())
 
 
 def failure(time_s: float, number: int, level: Level = "host", kind: Kind = "hardware") -> Failure:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
-from faultline.strategies.base import Continue, Hit, Strategy, WipeOut
+from faultline.strategies.base import Continue, Hit, Strategy, Task, WipeOut
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Communicators, Move
@@ -186,6 +187,39 @@ def test_a_pipeline_that_cannot_work_idles_until_nodes_are_back() -> None:
     assert plan.pace == 1.0
     scheme.on_repair(gpu(1, 0, 4))
     assert scheme.plan().batch_share == 1.0
+
+
+def test_stages_of_nodes_that_do_several_have_approximate_gradients() -> None:
+    scheme = scheme_of("mecefo", stages_that_fit=2)
+    assert (scheme.plan().approximate, scheme.plan().approximate_share) == ((), 0.0)
+    lose(scheme, gpu(0, 3))
+    # By hand: node 2 does stages 2 and 3 of pipeline 0, two of 32 gradients.
+    assert scheme.plan().approximate == (Task(0, 2, 2), Task(0, 3, 2))
+    assert scheme.plan().approximate_share == 2 / 32
+    # Nodes 0 and 1 of pipeline 2 are next to each other: three stages do not fit, it idles.
+    lose(scheme, gpu(2, 0), gpu(2, 1))
+    assert (scheme.plan().idle, len(scheme.plan().approximate)) == ((2,), 2)
+    assert scheme.plan().approximate_share == 2 / 24
+    exact = scheme_of("mecefo", skip_attention=False, recompute_ffn=False, low_rank=False)
+    lose(exact, gpu(0, 3))
+    assert exact.plan().approximate == ()
+
+
+@given(data=st.data(), rule=st.sampled_from(["lighter", "before", "split", "rebalanced"]))
+def test_tasks_are_as_many_as_shared_nodes_do(data: st.DataObject, rule: str) -> None:
+    scheme = scheme_of("mecefo", takes_over=rule)
+    down: list[Hit] = []
+    for _ in range(data.draw(st.integers(1, 12))):
+        if down and data.draw(st.booleans()):
+            scheme.on_repair(down.pop(data.draw(st.integers(0, len(down) - 1))))
+        else:
+            down.append(gpu(data.draw(st.integers(0, 1)), data.draw(st.integers(0, 7))))
+            lose(scheme, down[-1])
+    plan = scheme.plan()
+    for group in range(2):
+        nodes = Counter(task.node for task in plan.approximate if task.group == group)
+        tasks = scheme.tasks(group)
+        assert sorted(nodes.values()) == sorted(number for number in tasks if number > 1)
 
 
 def test_nothing_left_is_a_wipe_out_and_a_restart_waits_for_hardware() -> None:

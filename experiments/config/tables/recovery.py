@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from faultline.experiments.config.tables.table import Table, key, seconds
+from faultline.simulator.job import Transient
 
 NCCLX = "NCCLX (arXiv 2510.20171)"
 BYTEROBUST = "ByteRobust (arXiv 2509.16293)"
@@ -98,6 +99,17 @@ class RecoveryTable(Table):
             "that failure: on top of the restart, even where its time is stated",
         },
     )
+    transient: Transient = key(
+        "replaced",
+        "What a restart does after failures of software alone; only where its time is modelled.",
+        "choice: nobody has to know the cause",
+        choices={
+            "replaced": "the same as after any other: other machines, by hardware",
+            "in-place": "processes start on the same machines; if the job fails again before it "
+            "has saved anything, the machines are evicted (ByteRobust)",
+        },
+        rule="transient",
+    )
     requeue_s: float = seconds(
         408.0,
         "Time in the queue of a job of 2,048 GPUs; it grows by requeue_exponent.",
@@ -122,10 +134,24 @@ class RecoveryTable(Table):
         None,
         "Machines that stand by: for restarts, and for every failure where groups come back at "
         "checkpoints or what is broken is worked around. Each is there again after "
-        "rejoin.repair_s; they fail as often as machines of the job do.",
+        "replenish_s; they fail as often as machines of the job do.",
         f"{_PRICE}{BYTEROBUST}: 2, 2, 3, 4 for jobs of 128, 256, 512, 1,024",
         "1",
         between=(0, 100_000),
+    )
+    standbys_quantile: float | None = key(
+        None,
+        "As many standbys as machines fail on this share of days, or fewer (binomial); unset: "
+        "standbys.",
+        f"choice: a stated number; {BYTEROBUST}: 0.99",
+        "1",
+        between=(0, 0.999999),
+    )
+    replenish_s: float | None = seconds(
+        None,
+        "Time until there is another standby in the place of one that was used; unset: "
+        "rejoin.repair_s.",
+        f"choice: the machine that failed, repaired; {TRAINMOVER}: as long as a start",
     )
     launch_s: float | None = seconds(
         None,

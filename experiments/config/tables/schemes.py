@@ -31,6 +31,15 @@ class _StrategyTable(RegisteredTable):
         "derived: least normalised time to train J(r), Lee et al. 2026 (SPARe)",
         100_000,
     )
+    approximation_loss: float = key(
+        0.0,
+        "What an approximate gradient of a stage trains less than an exact one, as a share of it: "
+        "job.steps are then as many exact steps as would reach the same loss.",
+        "choice: not charged, as in published throughputs; measured for MeCeFO by faultline "
+        "reproduce mecefo-convergence",
+        "1",
+        between=(0, 0.999),
+    )
 
 
 if TYPE_CHECKING:
@@ -91,6 +100,14 @@ class _ProtectionTable(RegisteredTable):
             "measured": "flows over PCIe, host memory and network adapters of the platform",
             "stated": "the keys below",
         },
+        only_with={"protection.name": _IN_MEMORY},
+    )
+    launch_s: float = seconds(
+        0.0,
+        "Time to launch the copies of a snapshot, which each part of the state needs however "
+        "little of it is copied: no snapshot is whole sooner.",
+        "choice: bandwidths alone; REFT (Wang et al. 2023) measures 0.354 s of shards that PCIe "
+        "copies in 0.094 s",
         only_with={"protection.name": _IN_MEMORY},
     )
     copy_s: float = seconds(

@@ -90,7 +90,7 @@ _ABOUT = (
 
 _ORDER = (
     "checkpoint", "replication", "spare", "dp-drop", "ntp", "ntp-pw", "mecefo", "bamboo", "oobleck",
-    "varuna", "spare-ntp", "replication-ntp", NTP_ALONE,
+    "recycle", "varuna", "warm-standby", "replica-drop", "spare-ntp", "replication-ntp", NTP_ALONE,
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import half_width
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.job.choices import at_redundancy
+from faultline.experiments.job.choices import at_redundancy, choices_at
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
 from faultline.experiments.studies.head_to_head.candidates import (
@@ -80,9 +80,8 @@ def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
     try:
         opened, _ = open_job(scenario, durations, ground.process(cell).model)
         met = opened.protected.costs_of_memory(opened.costs())
-        best = candidate.redundancy or scheme.best_redundancy(
-            cell.groups, scheme_options(scenario), met
-        )
+        known = scheme.redundancies(cell.groups, scheme_options(scenario))
+        best = candidate.redundancy or choices_at(opened, known)[0].redundancy
         opened = replace(opened, redundancy=best)
         opened.strategy().plan()
     except (StrategyError, UserError) as error:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-import pandas as pd
-from faultline.experiments.figures.palette import LineLook, look_of, title_of
+from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
 from faultline.experiments.studies.base import Row
-from faultline.experiments.studies.mecefo.numerics.training import SHOWN_RANK, error_table
 from faultline.experiments.studies.mecefo.runs import Course
 from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS, SYSTEMS, Failures
 from matplotlib import pyplot as plt
@@ -17,14 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MultipleLocator, NullFormatter, PercentFormatter
-
-# Okabe and Ito (2008), a palette for all kinds of colour vision.
-_SOURCES = {
-    "random": LineLook("random directions", "#555555", "^"),
-    "weight": LineLook("of the weight", "#0072B2", "o"),
-    "past gradient": LineLook("of a gradient 50 steps old", "#009E73", "D"),
-}
+from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 
 def draw_drops(rows: Sequence[Row]) -> Figure:
@@ -100,73 +90,3 @@ def draw_courses(courses: Mapping[str, Course], scenario: str) -> Figure:
     )
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     return figure
-
-
-def draw_gradient_error(errors: pd.DataFrame) -> Figure:
-    """Draw errors of gradients: of the approximate rank over r, of the mean over n."""
-    table = error_table(errors)
-    figure, (local, mean) = plt.subplots(1, 2, figsize=(10.5, 4.2))
-    _draw_local(local, table)
-    _draw_mean(mean, table)
-    return figure
-
-
-def draw_training_courses(courses: Mapping[str, list[float]]) -> Figure:
-    """Draw the loss over steps, a mean of ten; `courses` as `training_courses` returns them."""
-    looks = zip(("#000000", "#0072B2", "#009E73", "#D55E00"), ("-", "--", "-.", ":"), strict=True)
-    figure, axis = plt.subplots(figsize=(7.2, 4.2))
-    for (name, losses), (colour, dashes) in zip(courses.items(), looks, strict=True):
-        smooth = np.convolve(losses, np.full(10, 0.1), mode="valid")
-        steps = np.arange(len(smooth)) + 4.5
-        axis.plot(steps, smooth, color=colour, linestyle=dashes, label=name)
-    axis.set_xlim(0, None)
-    axis.set_xlabel("step")
-    axis.set_ylabel("training loss (nats a token)")
-    axis.set_title(f"Two of four layers taken over, r = {SHOWN_RANK} of 32")
-    axis.legend(loc="upper right")
-    return figure
-
-
-def _draw_local(axis: Axes, table: pd.DataFrame) -> None:
-    ffn = table[(table.part == "ffn") & (table.ranks == table.ranks.min())]
-    for source, look in _SOURCES.items():
-        mine = ffn[ffn.source == source]
-        axis.plot(
-            mine.low_rank, mine.local_angle_deg, color=look.colour, marker=look.marker,
-            label=look.label,
-        )  # fmt: skip
-    _counts(axis, ffn.low_rank.unique())
-    axis.set_ylim(0, 90)
-    axis.set_yticks(range(0, 91, 15))
-    axis.set_xlabel("directions kept, r (hidden width 32)")
-    axis.set_ylabel("angle to the exact gradient (degrees)")
-    axis.set_title("Feed-forward weights, approximate rank")
-    axis.legend(title="directions", loc="upper right")
-
-
-def _draw_mean(axis: Axes, table: pd.DataFrame) -> None:
-    mine = table[(table.low_rank == SHOWN_RANK) & (table.source == "weight")]
-    parts = {
-        "rank left out, feed-forward": ("ffn", "dropped_error", "#D55E00", "s"),
-        "attention, mean of the others": ("attention", "mean_error", "#CC79A7", "P"),
-        "feed-forward": ("ffn", "mean_error", "#0072B2", "o"),
-        "other weights": ("other", "mean_error", "#555555", "v"),
-    }
-    for label, (part, column, colour, marker) in parts.items():
-        rows = mine[mine.part == part]
-        axis.plot(rows.ranks, rows[column], color=colour, marker=marker, label=label)
-    _counts(axis, mine.ranks.unique())
-    axis.set_yscale("log")
-    axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axis.set_yticks([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
-    axis.yaxis.set_minor_formatter(NullFormatter())
-    axis.set_xlabel("data-parallel ranks, one of them approximate")
-    axis.set_ylabel("error of the mean gradient")
-    axis.set_title(f"Mean over ranks, r = {SHOWN_RANK}, directions of the weight")
-    axis.legend(loc="lower left")
-
-
-def _counts(axis: Axes, values: np.ndarray) -> None:
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(list(values), [str(value) for value in values])
-    axis.minorticks_off()

@@ -1,8 +1,8 @@
 """MeCeFO, Bamboo and Oobleck on 32 GPUs that keep failing (MeCeFO, NeurIPS 2025).
 
 Throughput without failures is input; what failures take of it is simulated: 350M and 7B beside
-published values, 1B predicted. The ablation of one pipeline, memory, and the numerics of the
-approximate backward pass come with it.
+published values, 1B predicted. The ablation of one pipeline and its memory come with it; what
+approximate gradients do to training is a study of its own (`studies.mecefo_convergence`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,6 @@ from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.studies.base import Draw, Results, Row, Study
 from faultline.experiments.studies.mecefo import ablation, figures, runs
-from faultline.experiments.studies.mecefo.numerics.training import (
-    gradient_errors,
-    gradient_rows,
-    training_courses,
-)
 from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS, SYSTEMS, doubled_cost
 from faultline.experiments.studies.stage import Stage
 
@@ -27,25 +22,20 @@ _SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS = "high", 2, 36.0
 
 
 class MecefoStudy(Study):
-    """Drops of the throughput, the ablation of one pipeline, and the gradients of a take-over."""
+    """Drops of the throughput, and the ablation of one pipeline."""
 
     def play(self, stage: Stage) -> Results:
-        """Play all systems, one course of each over time, and train the small model."""
+        """Play all systems, and one course of each over time."""
         drops = runs.drop_table(stage)
         courses = stage.calls("courses", _course_of, SYSTEMS)
-        with stage.step("numerics"):
-            errors = gradient_errors(draws=stage.pick(1, 4))
-            trained = training_courses() if stage.full else {}
         return {
             "runs": drops,
             "costs": ablation.cost_table(),
-            "gradients": errors,
             "courses": dict(zip(SYSTEMS, courses, strict=True)),
-            "training": trained,
         }
 
     def rows(self, results: Results) -> Iterator[Row]:
-        """Return drops, throughputs and the headline, then the ablation and the numerics."""
+        """Return drops, throughputs and the headline, then the ablation."""
         yield from runs.drop_rows(results["runs"])
         yield from runs.throughput_rows(results["runs"])
         yield from runs.resilience_rows(results["runs"])
@@ -53,19 +43,14 @@ class MecefoStudy(Study):
         yield from ablation.slowdown_rows()
         yield from ablation.memory_rows(ablation.memory_table(256))
         yield from ablation.memory_rows(ablation.memory_table(512))
-        yield from gradient_rows(results["gradients"])
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the figures of drops, courses and gradients; of training if all is asked for."""
+        """Return the figures of drops and courses."""
         drops = list(runs.drop_rows(results["runs"]))
-        drawn: dict[str, Draw] = {
+        return {
             "drops.png": partial(figures.draw_drops, drops),
             "courses.png": partial(figures.draw_courses, results["courses"], _SHOWN_SCENARIO),
-            "gradients.png": partial(figures.draw_gradient_error, results["gradients"]),
         }
-        if results["training"]:
-            drawn["training.png"] = partial(figures.draw_training_courses, results["training"])
-        return drawn
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
         """Return drops, Oobleck's plateau, and the ablation."""

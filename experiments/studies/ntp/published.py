@@ -35,6 +35,12 @@ BACKWARD_SLOWDOWN = 0.04
 PERFORMANCE_PER_WATT_LOSS = {1.1: 0.028, 1.2: 0.065}
 """Performance per watt lost at a power over TDP (TP30)."""
 
+UTILISATION = {32: 0.87, 8: 0.68}
+"""Of a GPU at 32K GPUs, by the size of scale-up domains, with sequences of 8K."""
+
+TDP_W = 1200.0
+"""Of a GPU of GB200, in watts: a rack is fed for all of its GPUs."""
+
 INTERRUPTIONS = 419
 OBSERVED_DAYS = 54
 OBSERVED_GPUS = 16_384

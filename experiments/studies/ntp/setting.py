@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -92,15 +93,18 @@ def study_job(domain_gpus: int = 32, pace: str = "1f1b") -> StudyJob:
     return StudyJob(domain_gpus, domains, replicas, rules)
 
 
+MACHINES = {
+    "1f1b": (B200, 1),
+    "interleaved": (replace(B200, tensor_overlap=1.0, gradient_overlap=1.0), 12),
+    "whole-heads": (replace(B200, whole_heads=True), 1),
+}
+"""Machines by `PACES`, and parts of a stage."""
+
+
 def _iteration_s(pace: str) -> Callable[[Layout], IterationTime]:
-    machines = {
-        "1f1b": (B200, 1),
-        "interleaved": (replace(B200, tensor_overlap=1.0, gradient_overlap=1.0), 12),
-        "whole-heads": (replace(B200, whole_heads=True), 1),
-    }
     if pace == "proportional":
         return lambda _: proportional_time
-    machine, virtual_stages = machines[pace]
+    machine, virtual_stages = MACHINES[pace]
 
     def of_layout(layout: Layout) -> IterationTime:
         whole = replace(layout, virtual_stages=virtual_stages)
@@ -188,6 +192,37 @@ def resharding_table() -> pd.DataFrame:
         rows.append((degree, *of_bytes, slowdown, iteration))
     columns = ["degree", "spare_sends_bytes", "core_receives_bytes", "core_syncs_bytes"]
     return pd.DataFrame(rows, columns=[*columns, "backward_slowdown", "iteration_slowdown"])
+
+
+def utilisation_table() -> pd.DataFrame:
+    """Return the share of compute in a step by GPUs, domain size and pace, at the best layout.
+
+    Tensor parallelism spans a domain; pipeline and data parallelism share the rest, as the memory
+    of a GPU and whole sequences of 8K allow. Smaller domains need more stages or more replicas:
+    bubbles, or less to hide the all-reduce behind.
+    """
+    model = replace(NTP_480B, sequence_tokens=8192)
+    sequences = BATCH_SEQUENCES * NTP_480B.sequence_tokens // model.sequence_tokens
+    flop = token_flop(model)
+    whole_flop = model.layers * flop.layer_total + 3 * flop.vocabulary
+    rows = []
+    paces = ("1f1b", "interleaved")
+    for gpus, pace, domain in product((8192, GPUS), paces, (8, 16, 32, 64)):
+        machine, most_parts = MACHINES[pace]
+        ideal_s = sequences * model.sequence_tokens * whole_flop / gpus / machine.flop_per_s
+        found = []
+        for stages in (1, 2, 4, 8, 16, 32, 64):
+            replicas = gpus // (domain * stages)
+            for parts in {1, min(most_parts, model.layers // stages)}:
+                layout = Layout(replicas, stages, domain, virtual_stages=parts)
+                batch = sequences // replicas
+                held = gpu_memory(model, layout, 1, batch, recompute="selective")
+                if held.total <= MEMORY_BYTES:
+                    taken = iteration_time(model, layout, machine, 1, batch).total_s
+                    found.append((ideal_s / taken, stages, replicas, parts))
+        rows.append((gpus, pace, domain, *max(found)))
+    columns = ["gpus", "pace", "domain", "utilisation", "stages", "replicas", "parts"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def cluster() -> ClusterSpec:

@@ -17,7 +17,13 @@ from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.studies.base import Results, Row, Study, Tables, row_of, rows_by
 from faultline.experiments.studies.ntp import figures, loop, placements, published, traces
-from faultline.experiments.studies.ntp.setting import PACES, check_sync, resharding_table, study_job
+from faultline.experiments.studies.ntp.setting import (
+    PACES,
+    check_sync,
+    resharding_table,
+    study_job,
+    utilisation_table,
+)
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.nonuniform.replica_plan import Scheme
@@ -64,7 +70,7 @@ class NtpStudy(Study):
             advance()
             high_tp = {
                 degree: placements.loss_table(study_job(degree), [0.001], seeds, sets)
-                for degree in (64, 72)
+                for degree in (8, 16, 64, 72)
             }
             advance()
             paces = placements.pace_table(0.004, seeds, sets)
@@ -92,6 +98,7 @@ class NtpStudy(Study):
             "courses": pd.concat(courses, names=["repair", "rate_factor"]).reset_index((0, 1)),
             "blasts": blasts,
             "resharding": resharding,
+            "utilisation": utilisation_table(),
             "checks": pd.DataFrame(checks),
             "loop": loop.loop_table(stage.runs("training loop", of_loop)),
             "within": loop.within_table(stage.runs("inside other schemes", within)),
@@ -111,6 +118,8 @@ class NtpStudy(Study):
         setting = "33 failures of {blast_radius} GPUs, packed"
         yield from _lost(packed, ["blast_radius", "scheme"], setting=setting)
         yield from _power_rows()
+        yield from _utilisation_rows(results["utilisation"])
+        yield from _charged_rows(results["losses"], results["resharding"])
         yield from _sync_rows(results["resharding"], results["checks"])
         yield from loop_rows(results["loop"])
         yield from within_rows(results["within"])
@@ -176,7 +185,7 @@ def _placement_rows(
         dict.fromkeys(means, "1"),
         lambda degree, column: f"TP{degree}, 0.1% failed, packed, {means[column]}",
         Scheme.DP_DROP.value,
-        lambda *_, **__: published.HIGH_TP_LOSS,
+        lambda _, degree: published.HIGH_TP_LOSS if degree >= 64 else None,
         dict.fromkeys(means, "lost_throughput"),
     )
 
@@ -268,6 +277,32 @@ def _power_rows() -> Iterator[Row]:
     for plan in (plans[1], plans[3]):
         setting = f"TP{plan.degree}, {plan.sequences} sequences"
         yield row_of("power_over_tdp", boosted, setting, None, [plan.power], "1")
+        # What failed GPUs leave unused is all that a rack can add, fed for 32.
+        watts = plan.degree * plan.power * published.TDP_W
+        over = f"TP{plan.degree}, fed for {32 * published.TDP_W / 1000:g} kW"
+        yield row_of("power of a domain", boosted, over, None, [watts / 1000], "kW")
+        kept = curve.within_budget(plan.degree, 32) * plan.degree / 32
+        yield row_of("pace within the rack's power", boosted, over, None, [kept], "1")
+
+
+def _utilisation_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Yield the share of compute in a step by domain size; published of 32K GPUs."""
+    for one in table.itertuples():
+        known = published.UTILISATION.get(one.domain) if one.gpus == 32_768 else None
+        layout = f"PP{one.stages} DP{one.replicas}, {one.parts} parts a stage"
+        setting = f"{one.gpus:,} GPUs, TP{one.domain}, {PACES[one.pace]}; {layout}"
+        yield row_of("utilisation", "cluster", setting, known, [one.utilisation], "1")
+
+
+def _charged_rows(losses: pd.DataFrame, resharding: pd.DataFrame) -> Iterator[Row]:
+    """Yield what is lost if healthy replicas wait for all that they reshard."""
+    worst = float(resharding.iteration_slowdown.max())
+    reduced = losses[losses.packed & (losses.scheme != Scheme.DP_DROP.value)]
+    for (scheme, fraction), mine in reduced.groupby(["scheme", "failed_fraction"], sort=False):
+        known = published.MOST_LOSS[str(scheme)] if fraction == 0.004 else None
+        setting = f"{fraction:.3%} failed, packed, resharding charged"
+        lost = list(1.0 - (1.0 - mine.loss) / (1.0 + worst))
+        yield row_of("lost_throughput", str(scheme), setting, known, lost, "1")
 
 
 def _sync_rows(resharding: pd.DataFrame, checks: pd.DataFrame) -> Iterator[Row]:

@@ -6,6 +6,7 @@ Prices rest on some of these numbers (role "fitted"); the others are predicted f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -17,10 +18,19 @@ from faultline.experiments.job.recoveries import ExplainedRecovery, explained_re
 from faultline.experiments.studies.base import Draw, Results, Row, Study, row_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
+from faultline.strategies.closed_forms.standbys import excess_of_few, standbys_for
 from faultline.strategies.recovery import RESTART
+from faultline.strategies.warm_standby import TAKEN_ROLE
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
+
+_NEEDED = {
+    "restart": RESTART,
+    "role": TAKEN_ROLE,
+    "planned role": replace(TAKEN_ROLE, is_expected=True),
+}
+"""What a recovery of the table needs; the others are communicators alone, or Oobleck's."""
 
 _DETECTED_S = 5.6
 """Until a lost node is noticed (Unicron, arXiv 2401.00134)."""
@@ -35,7 +45,7 @@ class RecoveryStudy(Study):
         """Add up the phases of every measured recovery."""
         oobleck_s = _oobleck_s()
         rows = [_compared(oobleck_s, **row) for row in read_rows("recovery", "measured")]
-        return {"recoveries": pd.DataFrame(rows)}
+        return {"recoveries": pd.DataFrame(rows), "standbys": _standby_table()}
 
     def rows(self, results: Results) -> Iterator[Row]:
         """Return each recovery's seconds; a published band has no single value."""
@@ -44,6 +54,14 @@ class RecoveryStudy(Study):
             known = low if low == high else None
             setting = f"{one.system} {one.event} {one.gpus}"
             yield row_of("recovery", one.system, setting, known, [one.modelled_s], "s")
+        for one in results["standbys"].itertuples():
+            setting = f"ByteRobust {one.machines} machines"
+            known = one.published_standbys
+            yield row_of("standbys", "warm-standby", setting, known, [one.standbys], "1")
+            known = _PUBLISHED_EXCESS if one.machines == _MACHINES[-1] else None
+            for times, found in (("measured", one.excess), ("modelled", one.modelled_excess)):
+                told = f"{setting}, {times} times"
+                yield row_of("over unlimited standbys", "warm-standby", told, known, [found], "1")
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return modelled against published times."""
@@ -91,6 +109,7 @@ def _compared(
     high_s: float | None = None,
     recovery: str = "restart",
     role: str = "predicted",
+    copy_s: float = 0.0,
     **prices: Any,
 ) -> dict[str, object]:
     """Return a row of the table: a measured recovery beside its modelled time."""
@@ -98,10 +117,8 @@ def _compared(
     if modelled_s is None:
         keys = {f"recovery.{key}": value for key, value in {"preset": "stock", **prices}.items()}
         scenario = load_scenario("head-to-head", {"job.gpus": gpus, **keys})
-        known, restarts = recovery_prices(scenario), recovery == "restart"
-        modelled_s = (
-            known.duration_s(RESTART, scenario.job.groups) if restarts else known.communicator(gpus)
-        )
+        known, needed = recovery_prices(scenario), _NEEDED.get(recovery)
+        modelled_s = known.duration_s(needed, 1) + copy_s if needed else known.communicator(gpus)
     high_s = low_s if high_s is None else high_s
     nearest = min(max(modelled_s, low_s), high_s)
     return {
@@ -114,6 +131,46 @@ def _compared(
         "off": modelled_s / nearest - 1.0 if nearest else 0.0,
         "role": role,
     }
+
+
+_MACHINES, _STANDBYS = (128, 256, 512, 1024), (2, 2, 3, 4)
+"""Machines of ByteRobust's jobs, and as many standbys as P99 of a binomial gave it."""
+
+_PUBLISHED_EXCESS = 0.052
+_STANDBY_S, _RESCHEDULE_S = 768.0 / 10.87, 768.0 / 10.87 * 5.36
+_QUANTILE, _PER_MACHINE = 0.99, 1e-6
+
+
+def _standby_table() -> pd.DataFrame:
+    """Return standbys by machines, and by how much a recovery takes longer than with any number.
+
+    The daily failures of a machine are not published: they are the middle of those that give all
+    four numbers of standbys. Times are ByteRobust's on 1,024 machines, and those of the model.
+    """
+
+    def counts(rate: float) -> tuple[int, ...]:
+        return tuple(standbys_for(n, rate * n, _QUANTILE) for n in _MACHINES)
+
+    rates = [number * _PER_MACHINE for number in range(1000, 1500)]
+    fitting = [rate for rate in rates if counts(rate) == _STANDBYS]
+    rate = (fitting[0] + fitting[-1]) / 2
+    prices = recovery_prices(
+        load_scenario("head-to-head", {"job.gpus": 16_384, "recovery.preset": "standby"})
+    )
+    modelled_s = prices.duration_s(RESTART, 1) - prices.detect_s
+    return pd.DataFrame(
+        {
+            "machines": n,
+            "failures_per_day": rate * n,
+            "published_standbys": known,
+            "standbys": found,
+            "excess": excess_of_few(n, rate * n, found, _STANDBY_S, _RESCHEDULE_S),
+            "modelled_excess": excess_of_few(
+                n, rate * n, found, modelled_s, modelled_s + prices.without_standby_s
+            ),
+        }
+        for n, known, found in zip(_MACHINES, _STANDBYS, counts(rate), strict=True)
+    )
 
 
 def _oobleck_s() -> dict[str, float]:

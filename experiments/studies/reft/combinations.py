@@ -25,7 +25,8 @@ PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
 BASELINE = "storage"
 RESTARTS_S = (3600.0, 300.0)
 SCANNED = ("storage", "reft")
-REDUNDANCIES = range(2, 11)
+REDUNDANCIES = range(1, 11)
+"""The first is the control: SPARe that masks nothing."""
 
 DOMAINS_MIX = files("faultline.experiments.studies.reft").joinpath("domains.toml")
 _ALL_HARDWARE = {"failures.hardware_share": 1.0}

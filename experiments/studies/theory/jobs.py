@@ -14,7 +14,7 @@ from faultline.experiments.studies.spare.published import GROUPS, headline
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory.comparisons import PUBLISHED
 from faultline.strategies.registry import strategy_class
-from faultline.strategies.spare import Spare
+from faultline.strategies.spare import Spare, SpareOptions
 
 # The sound rules with the study's constants: nothing has to be measured on a platform.
 _STATED = {
@@ -126,14 +126,16 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
     }
     best = min(ratios, key=ratios.__getitem__)
     near = [r for r, ratio in ratios.items() if ratio <= 1.01 * ratios[best]]
+    objective = min(
+        candidates, key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs)
+    )
+    by_rule = SpareOptions(redundancies="published")
     return {
         "scheme": name,
         "groups": groups,
         "published": published,
-        "rule": scheme.best_redundancy(groups, options, costs),
-        "objective": min(
-            candidates, key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs)
-        ),
+        "rule": scheme.redundancies(groups, by_rule)[0] if scheme is Spare else objective,
+        "objective": objective,
         "predicted": best,
         "near": f"{near[0]} to {near[-1]}",
         "predicted_ratio": ratios[best],

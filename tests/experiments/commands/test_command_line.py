@@ -98,6 +98,7 @@ def test_options_are_read_as_their_help_writes_them(capsys: pytest.CaptureFixtur
         "file": [Path("x"), Path("y")],
         "count": 3,
         "none": False,
+        "json": False,
         "output": Path("z"),
         "kind": "b",
         "span": [1.0, 2.0],

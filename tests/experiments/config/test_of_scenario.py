@@ -152,8 +152,9 @@ def test_a_mix_strikes_whom_the_cables_cut_off(tmp_path: Path) -> None:
     assert {one.level for one in next(without.batches(seed=1))} == {"gpu", "host"}
     # What interrupts the job is rarer by what strikes switches: 35 of 419 interruptions.
     assert without.mtbf_s == pytest.approx(by_switch.mtbf_s * 419 / 384)
-    # A shipped cluster by its name has no cables but those of its spec.
-    assert mix_on("hgx-h100").layout.gpus_per_switch == 256
+    # So it is on a shipped cluster, where a step is played on its cables.
+    assert mix_on("hgx-h100").layout.gpus_per_switch == 0
+    assert mix_on("hgx-h100", "all_reduce.time=stated").layout.gpus_per_switch == 256
     assert mix_on(rails, "failures.gpus_per_switch=16") == by_switch
 
 

@@ -147,7 +147,8 @@ def test_each_edit_shows_in_the_part_it_should_and_in_both_engines(
         found = {part: getattr(has, part) / getattr(was, part) for part in parts}
         assert found == pytest.approx({part: longer.get(part, 1.0) for part in parts}, rel=0.01)
     replayed, played = run_question(after, 0, "replay"), run_question(after, 0, "simgrid")
-    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-9)
+    # The last checkpoint is on its way to storage beside steps, whose parts it meets one by one.
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-3)
     assert replayed["checkpoint_s"] >= 2 * after.protected.snapshot_cost.stall_s > 0.0
 
 

@@ -17,6 +17,7 @@ from faultline.experiments.runs.point import (
     Result,
     Results,
 )
+from faultline.experiments.runs.record import COLUMNS
 from faultline.experiments.runs.sweep_plan import Outcome, Plan, make_plan, play_plan
 from faultline.experiments.screen import Screen
 
@@ -58,10 +59,18 @@ class Invented:
             yield Result(request.run_id, played, wall_s=0.5)
 
 
+WHOLE: dict[str, Any] = {
+    name: {"text": "some", "count": 1, "number": 0.5}[column.kind]
+    for name, column in COLUMNS.items()
+}
+"""A record with a value in every column."""
+
+
 def some_record(request: Request) -> dict[str, Any]:
     """Return a record that tells what was asked, with numbers that need all their digits."""
     redundancy = request.task.scenario.strategy.redundancy or 1
     return {
+        **WHOLE,
         "strategy": request.task.scenario.strategy.name,
         "seed": request.task.seed,
         "restarts": redundancy,

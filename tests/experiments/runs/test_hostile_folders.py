@@ -23,7 +23,14 @@ from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
 
 from tests.experiments.asking import Ask
-from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
+from tests.experiments.runs.in_process import (
+    WHOLE,
+    Invented,
+    plan_of,
+    some_record,
+    sweep,
+    tables_in,
+)
 from tests.experiments.runs.processes import start_python, wait_for, with_tests
 
 GRID = 'scenario = "spare-study"\nseeds = 2\n[grid]\nstrategy.redundancy = [2, 3]'
@@ -95,8 +102,10 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "a folder": into_a_folder,
     "nested": deep,
     "a record that is a list": lambda path: resealed(path, record=[1, 2]),
-    "a text for a number": lambda path: resealed(path, record={"time_s": "soon"}),
-    "a table for a number": lambda path: resealed(path, record={"time_s": {"a": 1}}),
+    "a text for a number": lambda path: resealed(path, record={**WHOLE, "time_s": "soon"}),
+    "no columns": lambda path: resealed(path, record={}),
+    "no value in a column": lambda path: resealed(path, record={**WHOLE, "strategy": None}),
+    "a table for a number": lambda path: resealed(path, record={**WHOLE, "time_s": {"a": 1}}),
     "a number for a text": lambda path: resealed(path, code=7),
     "a truth for a time": lambda path: resealed(path, wall_s=True),
     "one key more": lambda path: resealed(path, more=1),

@@ -195,4 +195,4 @@ def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) 
         if system == "bamboo" and setting.startswith("350M") and row["published"] is not None:
             assert 1 / 1.5 < row["simulated"] / row["published"] < 1.5, setting
     drawn = {path.stem for path in tmp_path.glob("*.png")}
-    assert drawn == {"drops", "courses", "gradients"}
+    assert drawn == {"drops", "courses"}

@@ -1,0 +1,280 @@
+"""A decoder-only language model in JAX, some of whose layers go backward approximately.
+
+The data-parallel ranks are an axis of the batch, so that one backward pass gives the gradient that
+an all-reduce would: `gradients` is the mean over all sequences of exact gradients, and of those of
+MeCeFO (NeurIPS 2025) where a rank's layer is done by a node with several tasks. Its backward pass
+goes past attention along the residual connection, attention's weights are averaged over the other
+ranks, and gradients of feed-forward matrices are projected on a few directions of their inputs.
+
+Importing this module imports JAX, held to one core: sums of floating-point numbers depend on how
+many share them. What it compiles is kept, for each machine by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from faultline.simulator.cache_folder import cache_directory
+from numpy.typing import NDArray
+
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+)
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import jax.numpy as jnp
+
+jax.config.update(
+    "jax_compilation_cache_dir", str(cache_directory() / "compiled" / platform.node())
+)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+Array = Any
+"""An array of JAX, or a tracer."""
+Weights = dict[str, Array]
+"""Weights of the model by name; those of layers have the layers as their first axis."""
+
+ATTENTION_WEIGHTS = ("attention_norm", "query", "key", "value", "output")
+"""What gets no gradient where attention's backward pass is skipped."""
+FFN_MATRICES = ("gate", "up", "down")
+_LAYER_WEIGHTS = (*ATTENTION_WEIGHTS, *FFN_MATRICES, "ffn_norm")
+_NORM_EPSILON = 1e-6
+_ROTATION_BASE = 10_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dimensions:
+    """Dimensions of a model: LLaMA-like, with a vocabulary of bytes."""
+
+    hidden: int
+    ffn_hidden: int
+    heads: int
+    layers: int
+    sequence_tokens: int
+    vocabulary: int = 256
+
+    @property
+    def parameters(self) -> int:
+        """All weights."""
+        layer = 4 * self.hidden**2 + 3 * self.hidden * self.ffn_hidden + 2 * self.hidden
+        return self.layers * layer + (2 * self.vocabulary + 1) * self.hidden
+
+
+SMALL = Dimensions(hidden=112, ffn_hidden=304, heads=4, layers=8, sequence_tokens=64)
+"""1.3 million parameters: a layer for each stage of the published pipelines."""
+TINY = Dimensions(hidden=32, ffn_hidden=88, heads=2, layers=8, sequence_tokens=32)
+
+
+class TakeOver(NamedTuple):
+    """What is approximate.
+
+    Attributes
+    ----------
+    approximate : array of float, shape (layers, ranks)
+        1 where a rank's layer goes backward approximately, 0 elsewhere.
+    skip_attention : bool
+        Whether that goes past attention.
+    directions : dict of str to array, shape (layers, ranks, inputs, rank)
+        For each feed-forward matrix, orthonormal directions of its inputs on which its gradient is
+        projected; empty for exact gradients.
+    """
+
+    approximate: Array
+    skip_attention: bool
+    directions: dict[str, Array]
+
+
+def initial_weights(shape: Dimensions, rng: np.random.Generator) -> Weights:
+    """Return random weights; matrices that end in the residual stream begin smaller."""
+    hidden, layers = shape.hidden, shape.layers
+    shapes = dict.fromkeys(("query", "key", "value", "output"), (hidden, hidden))
+    shapes |= dict.fromkeys(("gate", "up"), (hidden, shape.ffn_hidden))
+    shapes["down"] = (shape.ffn_hidden, hidden)
+    weights = {
+        name: rng.normal(0.0, size[0] ** -0.5, (layers, *size)) for name, size in shapes.items()
+    }
+    for name in ("output", "down"):
+        weights[name] /= np.sqrt(2 * layers)
+    for name in ("attention_norm", "ffn_norm"):
+        weights[name] = np.ones((layers, hidden))
+    weights["embedding"] = rng.normal(0.0, 1.0, (shape.vocabulary, hidden))
+    weights["last_norm"] = np.ones(hidden)
+    weights["head"] = rng.normal(0.0, hidden**-0.5, (hidden, shape.vocabulary))
+    return {name: jnp.asarray(value, jnp.float32) for name, value in weights.items()}
+
+
+def losses(
+    weights: Weights,
+    tokens: NDArray[Any] | Array,
+    heads: int,
+    take_over: TakeOver | None = None,
+    *,
+    recompute: bool = False,
+) -> Array:
+    """Return the mean loss of each sequence in nats a token, shape (ranks, sequences).
+
+    Parameters
+    ----------
+    weights : dict of str to array
+        The model.
+    tokens : array of int, shape (ranks, sequences, sequence_tokens + 1)
+        Text; the last token is only predicted.
+    heads : int
+        Heads of attention.
+    take_over : TakeOver, optional
+        What goes backward approximately; it changes no loss.
+    recompute : bool
+        Whether the backward pass computes feed-forward activations again; it changes no gradient.
+    """
+    read, wanted = tokens[..., :-1].astype(int), tokens[..., 1:].astype(int)
+    layers = {name: weights[name] for name in _LAYER_WEIGHTS}
+    if take_over is None:
+        take_over = TakeOver(np.zeros((len(layers["gate"]), len(read))), False, {})
+    feed_forward = jax.checkpoint(_feed_forward) if recompute else _feed_forward
+
+    def layer(stream: Array, of: tuple[Weights, Array, dict[str, Array]]) -> tuple[Array, None]:
+        mine, approximate, directions = of
+        mixed = _attention(_norm(stream, mine["attention_norm"]), mine, heads)
+        if take_over.skip_attention:
+            skipped = approximate[:, None, None, None] > 0
+            mixed = jnp.where(skipped, jax.lax.stop_gradient(mixed), mixed)
+        stream = stream + mixed
+        normed = _norm(stream, mine["ffn_norm"])
+        return stream + feed_forward(normed, mine, approximate, directions), None
+
+    stream = weights["embedding"][read]
+    over = (layers, take_over.approximate, take_over.directions)
+    stream, _ = jax.lax.scan(layer, stream, over, unroll=True)
+    logits = _norm(stream, weights["last_norm"]) @ weights["head"]
+    right = jnp.take_along_axis(jax.nn.log_softmax(logits), wanted[..., None], axis=-1)
+    return -right[..., 0].mean(axis=-1)
+
+
+def gradients(
+    weights: Weights,
+    tokens: NDArray[Any] | Array,
+    heads: int,
+    counts: Array,
+    take_over: TakeOver | None = None,
+    *,
+    recompute: bool = False,
+) -> tuple[Array, Weights]:
+    """Return the mean loss over sequences, and its gradients as they come from an all-reduce.
+
+    Parameters
+    ----------
+    weights, tokens, heads, take_over, recompute
+        As in `losses`.
+    counts : array of float, shape (ranks, sequences)
+        1 for a sequence that is trained, 0 for one of an idle or dropped rank.
+    """
+
+    def mean_loss(weights: Weights) -> Array:
+        each = losses(weights, tokens, heads, take_over, recompute=recompute)
+        return (each * counts).sum() / counts.sum()
+
+    loss, found = jax.value_and_grad(mean_loss)(weights)
+    if take_over is not None and take_over.skip_attention:
+        # Averaged over those who have a gradient; where nobody has, there is none.
+        trained = counts.sum(axis=1)
+        exact = ((1.0 - take_over.approximate) * trained).sum(axis=1)
+        factor = jnp.where(exact > 0, trained.sum() / jnp.maximum(exact, 1.0), 0.0)
+        for name in ATTENTION_WEIGHTS:
+            found[name] = found[name] * factor.reshape(-1, *[1] * (found[name].ndim - 1))
+    return loss, found
+
+
+def directions_of(matrix: Array, rank: int) -> Array:
+    """Return the strongest directions of a matrix's inputs: its first left singular vectors.
+
+    Parameters
+    ----------
+    matrix : array, shape (inputs, outputs)
+        A weight.
+    rank : int
+        How many; at most all there are.
+
+    Returns
+    -------
+    array, shape (inputs, rank)
+        Orthonormal.
+    """
+    return jnp.linalg.svd(matrix, full_matrices=False)[0][:, :rank]
+
+
+def _norm(inputs: Array, gain: Array) -> Array:
+    """Return the root-mean-square norm (Zhang and Sennrich 2019) of each token, times a gain."""
+    scale = jax.lax.rsqrt((inputs**2).mean(axis=-1, keepdims=True) + _NORM_EPSILON)
+    return gain * inputs * scale
+
+
+def _attention(inputs: Array, weights: Weights, heads: int) -> Array:
+    """Return causal multi-head attention with rotary positions (Su et al. 2021)."""
+    *outer, tokens, hidden = inputs.shape
+    query, key, value = (
+        (inputs @ weights[name]).reshape(*outer, tokens, heads, hidden // heads)
+        for name in ("query", "key", "value")
+    )
+    query, key = _rotated(query), _rotated(key)
+    scores = jnp.einsum("rsqhd,rskhd->rshqk", query, key) / np.sqrt(hidden // heads)
+    shares = jax.nn.softmax(jnp.where(np.tri(tokens, dtype=bool), scores, -jnp.inf))
+    mixed = jnp.einsum("rshqk,rskhd->rsqhd", shares, value)
+    return mixed.reshape(inputs.shape) @ weights["output"]
+
+
+def _rotated(by_head: Array) -> Array:
+    """Turn pairs of numbers by angles that grow with the place of their token."""
+    tokens, width = by_head.shape[-3], by_head.shape[-1] // 2
+    angles = np.outer(np.arange(tokens), _ROTATION_BASE ** -(np.arange(width) / width))
+    cosine, sine = (jnp.asarray(of(angles), jnp.float32)[:, None, :] for of in (np.cos, np.sin))
+    first, second = by_head[..., :width], by_head[..., width:]
+    return jnp.concatenate(
+        [first * cosine - second * sine, second * cosine + first * sine], axis=-1
+    )
+
+
+def _feed_forward(
+    inputs: Array, weights: Weights, approximate: Array, directions: dict[str, Array]
+) -> Array:
+    """Return SwiGLU (Shazeer 2020): ``(silu(x gate) * (x up)) down``."""
+
+    def product(inputs: Array, name: str) -> Array:
+        if name in directions:
+            return _low_rank_product(inputs, weights[name], approximate, directions[name])
+        return inputs @ weights[name]
+
+    inner = jax.nn.silu(product(inputs, "gate")) * product(inputs, "up")
+    return product(inner, "down")
+
+
+def _product(inputs: Array, matrix: Array, approximate: Array, directions: Array) -> Array:  # noqa: ARG001
+    """Return ``inputs @ matrix``; its gradient is that of `_gradients_of_product`."""
+    return inputs @ matrix
+
+
+def _keep(inputs: Array, matrix: Array, approximate: Array, directions: Array) -> tuple[Array, Any]:
+    return inputs @ matrix, (inputs, matrix, approximate, directions)
+
+
+def _gradients_of_product(kept: Any, gradient: Array) -> tuple[Array, Array, None, None]:
+    """Return the exact gradient of the inputs, and ``P ((x P)^T g)`` for the matrix.
+
+    Where a rank is not approximate its part is ``x^T g``.
+    """
+    inputs, matrix, approximate, directions = kept
+    ranks = inputs.shape[0]
+    x, g = inputs.reshape(ranks, -1, inputs.shape[-1]), gradient.reshape(ranks, -1, matrix.shape[1])
+    each = approximate[:, None, None]
+    exact = jnp.einsum("ktn,ktm->nm", x * (1.0 - each), g)
+    inner = jnp.einsum("ktr,ktm->krm", x @ directions, g * each)
+    lifted = jnp.einsum("knr,krm->nm", directions, inner)
+    return gradient @ matrix.T, exact + lifted, None, None
+
+
+_low_rank_product = jax.custom_vjp(_product)
+_low_rank_product.defvjp(_keep, _gradients_of_product)

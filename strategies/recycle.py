@@ -1,0 +1,197 @@
+"""ReCycle: peers of other pipelines do a lost stage's micro-batches (Gandhi et al. 2024, SOSP).
+
+arXiv 2405.14009. The groups of the job are its data-parallel pipelines; the nodes of a stage all
+have the same weights. When one is lost, its micro-batches go round robin to the others, so that
+nothing moves but activations, and each pass that is late is fitted into bubbles
+(`takeover.rerouted_schedule`). Stages share losses evenly: where one has lost two more than
+another, a node of that other one swaps roles with a lost one, and copies the parameters from a
+peer. Who returns takes the role that has the fewest nodes. A stage can lose all nodes but one.
+
+What the paper leaves open is decided here: the broken step is done again by all; the job restarts
+if all nodes that have a stage's state fail at once, or if fewer are left than there are stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+from faultline.strategies.base import (
+    Continue,
+    Hit,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+)
+from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
+from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.rerouted_schedule import Techniques, rerouted_iteration
+from faultline.strategies.takeover.restarts import NOTHING_LEFT, failures_until_nobody_is_left
+from pydantic import Field
+
+_PAPER = "ReCycle (Gandhi et al. 2024, arXiv 2405.14009)"
+
+
+class RecycleOptions(StrategyOptions):
+    """Named choices of ReCycle."""
+
+    split_backward: bool = Field(
+        True,
+        description="Whether weight gradients may be computed later than input gradients, in "
+        "bubbles.",
+        json_schema_extra={"source": f"{_PAPER}: decoupled backward pass"},
+    )
+    staggered_optimizer: bool = Field(
+        True,
+        description="Whether each stage steps its optimizer by itself, so that the bubbles at both "
+        "ends of a step are filled too.",
+        json_schema_extra={"source": f"{_PAPER}: staggered optimizer"},
+    )
+    role_swaps: bool = Field(
+        True,
+        description="Whether nodes swap roles so that all stages lose as many.",
+        json_schema_extra={"source": f"{_PAPER}: failures are normalised"},
+    )
+    activations_held: float = Field(
+        1.5,
+        ge=1,
+        le=1000,
+        description="Micro-batches for which a node may owe the weight gradient, over those that "
+        "the first stage of a sound pipeline has under way (per micro-batch that it has more).",
+        json_schema_extra={
+            "source": "choice: about the least with which nothing is lost that need not be",
+            "unit": "1",
+        },
+    )
+
+
+class Recycle(Strategy):
+    """Pipelines whose stages stand in for the same stage of each other."""
+
+    name: ClassVar[str] = "recycle"
+    summary: ClassVar[str] = "ReCycle: a lost stage's micro-batches go to its peers, into bubbles"
+    title: ClassVar[str] = "ReCycle"
+    colour: ClassVar[str | None] = "#3C0000"
+    marker: ClassVar[str | None] = "*"
+    Options: ClassVar[type[StrategyOptions]] = RecycleOptions
+    tracks_components: ClassVar[bool] = True
+    needs_layout: ClassVar[bool] = True
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over", "hand-back")
+    restart_replaces: ClassVar[bool] = False
+
+    def __init__(self, groups: int, redundancy: int, options: RecycleOptions) -> None:
+        super().__init__(groups, redundancy, options)
+        self._options = options
+        self._lost = LostStages(groups, self.shape.stages)
+        self._whole = StepPlan(tuple(range(groups)), 1)
+        self.restart()
+
+    def restart(self) -> None:
+        self._lost.clear()
+        self._roles: dict[tuple[int, int], int] = {}
+        self._left = [self.groups] * self.shape.stages
+        self._newly: dict[int, bool] = {}
+        self._plan: StepPlan | None = self._whole
+
+    def plan(self) -> StepPlan:
+        if self._plan is None:
+            # After a restart roles are dealt out anew; after a failure they have been already.
+            list(self._swaps())
+            self._plan = self._step_plan()
+            self._newly.clear()
+        return self._plan
+
+    def on_hit(self, hit: Hit) -> None:
+        newly = self._lost.add(hit)
+        for node in newly:
+            self._left[self._role(hit.group, node)] -= 1
+            self._roles.pop((hit.group, node), None)
+        self._newly[hit.group] = bool(newly) or self._newly.get(hit.group, False)
+        self._plan = None
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        """Re-route, even out losses by swaps, and do the step again.
+
+        A failure of what was down already interrupts nothing.
+        """
+        if min(self._left) == 0:
+            # Nobody has that state any more.
+            return WipeOut(tuple(missing))
+        interrupted = any(self._newly.get(group, True) for group in missing)
+        self._newly.clear()
+        if not interrupted:
+            return Continue((), carried_on=tuple(missing), recovery=None)
+        recovery, self._plan = self._recovery("take-over", list(self._swaps())), None
+        again = dict.fromkeys(self._whole.members, 1)
+        return Continue((), again, carried_on=tuple(missing), recovery=recovery)
+
+    def on_repair(self, hit: Hit) -> Recovery | None:
+        """Give nodes the roles that lack most, whose state they copy from a peer."""
+        moves = []
+        for node in self._lost.repair(hit):
+            role = node
+            if self._options.role_swaps:
+                role = min(range(self.shape.stages), key=lambda s: (self._left[s], s != node))
+            moves.append(self._take(hit.group, node, role))
+        if not moves:
+            return None
+        self._plan = None
+        return self._recovery("hand-back", moves)
+
+    def _role(self, group: int, node: int) -> int:
+        """Return the stage that a node does."""
+        return self._roles.get((group, node), node)
+
+    def _take(self, group: int, node: int, role: int) -> Move:
+        self._left[role] += 1
+        self._roles[group, node] = role
+        return Move(group, node, role, self.shape.stages)
+
+    def _swaps(self) -> Iterator[Move]:
+        """Let nodes change roles until no stage has two more than another."""
+        left, stages = self._left, range(self.shape.stages)
+        while self._options.role_swaps and max(left) - min(left) > 1:
+            most, fewest = left.index(max(left)), left.index(min(left))
+            group, node = next(
+                (group, node)
+                for group in range(self.groups)
+                for node in stages
+                if self._role(group, node) == most and node not in self._lost.of(group)
+            )
+            left[most] -= 1
+            yield self._take(group, node, fewest)
+
+    def _recovery(self, kind: RecoveryKind, moves: Sequence[Move]) -> Recovery:
+        """Return what a change of hands needs: the ring of each stage it is about, and a chain."""
+        rings = Communicators(max(1, len({move.of for move in moves})), 1 / self.shape.stages)
+        chain = Communicators(1, 1 / self.groups)
+        return Recovery(kind, (rings, chain), moves=tuple(moves), is_expected=kind == "hand-back")
+
+    def _step_plan(self) -> StepPlan:
+        if min(self._left) == 0:
+            return NOTHING_LEFT
+        shape, told = self.shape, self._options
+        loads = tuple(-(-shape.micro_batches * self.groups // left) for left in self._left)
+        allowed = Techniques(told.split_backward, told.staggered_optimizer, told.activations_held)
+        taken = _iteration(loads, shape.micro_batches, shape.backward_share, allowed)
+        pace = max(1.0, taken / (shape.micro_batches + shape.stages - 1))
+        return self._whole if pace == 1.0 else StepPlan(self._whole.members, 1, pace=pace)
+
+    def masked_failures(self) -> float:
+        """Return the failures until a stage has no node to itself, without repairs."""
+        nodes = self.groups * self.shape.stages
+        return failures_until_nobody_is_left(nodes, self.shape.stages)
+
+    def work_per_step(self) -> float:
+        """Each group computes its one shard type."""
+        return 1.0
+
+
+@lru_cache(maxsize=4096)
+def _iteration(
+    loads: tuple[int, ...], micro_batches: int, backward_share: float, allowed: Techniques
+) -> float:
+    return rerouted_iteration(loads, micro_batches, backward_share, allowed)

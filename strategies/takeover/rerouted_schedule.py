@@ -1,0 +1,158 @@
+"""An iteration of pipelines of which some stages have fewer workers than others (ReCycle).
+
+D pipelines of p stages have m micro-batches each. A stage that is left with n of its D workers
+deals the micro-batches of all pipelines out to them, round robin, so that its fullest worker has
+``ceil(m D / n)``. Time is counted in t, a micro-batch's forward and backward pass on a stage.
+
+No iteration is shorter than ``max(m + p - 1, m D / n) t``: a sound pipeline's, or as long as the
+stage with the fewest workers is busy. It is met to one micro-batch with m >= p by two techniques:
+
+- *Split backward*: input gradients are computed at once, as the stage before waits for them,
+  weight gradients later, where a worker would idle.
+- *Staggered optimizer*: each stage steps its optimizer after its own all-reduce. A stage that
+  begins later than the first may end as much later, so the bubbles at both ends of an iteration
+  are filled as well: iterations follow each other at the longest time of any stage between its
+  first forward pass and its last weight gradient.
+
+With fewer micro-batches than stages a worker may have nothing to do before its first gradient
+arrives: a stage s of which the fullest worker has M micro-batches takes at least ``M t`` and what
+``2 (p - s) - 1`` passes to the end of the pipeline and back take longer than its M forward passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import ceil, inf
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Techniques:
+    """What a schedule may do besides re-routing.
+
+    Attributes
+    ----------
+    split_backward, staggered_optimizer : bool
+        See the module's docstring.
+    activations_held : float
+        Micro-batches whose weight gradient a worker may owe, over those that the first stage of a
+        sound pipeline has under way, for as many micro-batches as it has more.
+    """
+
+    split_backward: bool = True
+    staggered_optimizer: bool = True
+    activations_held: float = 1.5
+
+
+def rerouted_iteration(
+    loads: Sequence[int], micro_batches: int, backward_share: float, allowed: Techniques
+) -> float:
+    """Return the time of an iteration in t; the backward pass is split only where that helps.
+
+    Parameters
+    ----------
+    loads : sequence of int
+        Micro-batches of each stage's fullest worker.
+    micro_batches : int
+        Micro-batches of a pipeline, m.
+    backward_share : float
+        Share of t that is the backward pass; half of it is weight gradients.
+    allowed : Techniques
+        What it may do.
+    """
+    ways = (False, True) if allowed.split_backward else (False,)
+    return min(
+        _Schedule(loads, micro_batches, backward_share, split, allowed).iteration()
+        for split in ways
+    )
+
+
+class _Schedule:
+    """The fullest worker of each stage: backward passes first, then forward, weights when idle.
+
+    Where a stage has more micro-batches than its neighbour, both go through the same stream: the
+    k-th of one is there when the neighbour's of the same place is.
+    """
+
+    def __init__(
+        self,
+        loads: Sequence[int],
+        micro_batches: int,
+        backward_share: float,
+        split: bool,
+        allowed: Techniques,
+    ) -> None:
+        stages = len(loads)
+        self._loads, self._staggered, self._split = loads, allowed.staggered_optimizer, split
+        self._forward = 1.0 - backward_share
+        self._gradient = backward_share / 2 if split else backward_share
+        self._weight = backward_share / 2
+        self._forward_ends: list[list[float]] = [[] for _ in loads]
+        self._gradient_ends: list[list[float]] = [[] for _ in loads]
+        self._weights = [0] * stages
+        self._begin, self._free = [0.0] * stages, [0.0] * stages
+        ahead = [2 * (stages - s) - 1 if split else stages - s for s in range(stages)]
+        self._under_way = [
+            ceil(most * load / micro_batches) for most, load in zip(ahead, loads, strict=True)
+        ]
+        more = allowed.activations_held if split else inf
+        self._held = [more * ceil(stages * load / micro_batches) for load in loads]
+
+    def iteration(self) -> float:
+        """Return the time from one iteration to the next."""
+        waking = [(0.0, stage) for stage in range(len(self._loads))]
+        while waking:
+            now, stage = heappop(waking)
+            if self._free[stage] > now + _ROUNDING:
+                continue
+            end, wakes = self._do_next(stage, now)
+            if end > now:
+                self._free[stage] = end
+                heappush(waking, (end, stage))
+                if 0 <= wakes < len(self._loads):
+                    heappush(waking, (end, wakes))
+        times = zip(self._begin, self._free, strict=True)
+        return max(end - begin if self._staggered else end for begin, end in times)
+
+    def _do_next(self, stage: int, now: float) -> tuple[float, int]:
+        """Begin the next pass of a free worker; returns its end, and whom that may wake."""
+        forward, gradient = self._forward_ends[stage], self._gradient_ends[stage]
+        owed = len(forward) - self._weights[stage]
+        if self._gradient_arrives(stage) <= now + _ROUNDING:
+            gradient.append(now + self._gradient)
+            self._weights[stage] += not self._split
+            return gradient[-1], stage - 1
+        has_room = (
+            len(forward) - len(gradient) < self._under_way[stage] and owed < self._held[stage]
+        )
+        if has_room and self._input_arrives(stage) <= now + _ROUNDING:
+            if not forward:
+                self._begin[stage] = now
+            forward.append(now + self._forward)
+            return forward[-1], stage + 1
+        if self._weights[stage] < len(gradient):
+            self._weights[stage] += 1
+            return now + self._weight, -1
+        return now, -1
+
+    def _input_arrives(self, stage: int) -> float:
+        number, load = len(self._forward_ends[stage]), self._loads[stage]
+        if number == load or not stage:
+            return inf if number == load else 0.0
+        return _at(self._forward_ends[stage - 1], number * self._loads[stage - 1] // load)
+
+    def _gradient_arrives(self, stage: int) -> float:
+        number, own = len(self._gradient_ends[stage]), self._forward_ends[stage]
+        if number == len(own):
+            return inf
+        if stage == len(self._loads) - 1:
+            return own[number]
+        place = number * self._loads[stage + 1] // self._loads[stage]
+        return _at(self._gradient_ends[stage + 1], place)
+
+
+def _at(ends: Sequence[float], place: int) -> float:
+    return ends[place] if place < len(ends) else inf
