@@ -55,16 +55,16 @@ class StepPlan:
         Share of a full batch that the members train in a step.
     power : float
         Mean power of all the job's GPUs while they compute, over their rating.
-    pipelines : tuple of Pipeline
-        What each of some members does that differs from an undisturbed step, by group in ascending
-        order. Where steps are played on the platform, it says how long that takes, instead of
-        `pace`.
     approximate : tuple of Task
         Stages whose gradients are approximate, and who does them.
     stages : int
         Stages of a group.
     idle : tuple of int
         Members that train nothing of the batch, in ascending order.
+    pipelines : tuple of Pipeline
+        What each of some members does that differs from an undisturbed step, by group in ascending
+        order. Where steps are played on the platform, it says how long that takes, instead of
+        `pace`.
     """
 
     members: tuple[int, ...]
@@ -73,10 +73,10 @@ class StepPlan:
     pace: float = 1.0
     batch_share: float = 1.0
     power: float = 1.0
-    pipelines: tuple[Pipeline, ...] = ()
     approximate: tuple[Task, ...] = ()
     stages: int = 1
     idle: tuple[int, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
 
     @property
     def approximate_share(self) -> float:

@@ -13,6 +13,7 @@ and it takes part again as soon as nodes of it are back. When all idle the job r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -167,19 +168,20 @@ class Mecefo(Strategy):
             1,
             pace=max(map(self._slowdown, working)),
             batch_share=len(working) / self.groups,
-            pipelines=tuple(
-                self._pipeline(group) for group in range(self.groups) if self._lost.of(group)
-            ),
             approximate=tuple(task for group in hit for task in self._shared_nodes(group)),
             stages=self.shape.stages,
             idle=tuple(group for group in range(self.groups) if group not in working),
+            pipelines=tuple(
+                self._pipeline(group) for group in range(self.groups) if self._lost.of(group)
+            ),
         )
 
     def _shared_nodes(self, group: int) -> Iterator[Task]:
         """Return the stages whose nodes do others, too."""
         nodes = self._nodes_by_stage(group)
+        tasks_of = Counter(nodes)
         for stage, node in enumerate(nodes):
-            if nodes.count(node) > 1:
+            if tasks_of[node] > 1:
                 yield Task(group, stage, node)
 
     def _pipeline(self, group: int) -> Pipeline:

@@ -127,7 +127,7 @@ class RestartingReplicas(Strategy):
             for group, plan in sorted(job.hit.items())
             if plan != plans[0]
         )
-        return StepPlan(job.members, 1, 1, pace, share, job.power, pipelines)
+        return StepPlan(job.members, 1, 1, pace, share, job.power, pipelines=pipelines)
 
     def masked_failures(self) -> float:
         """Return 1: every failure makes the job restart."""

@@ -197,7 +197,7 @@ class NonuniformWithin(Strategy):
             self._reduced(group, slower[group], cuts[group]) for group in sorted(slower)
         )
         stacks, size = inner.stacks, inner.stack_size
-        plan = StepPlan(inner.members, stacks, size, pace, share, power, pipelines)
+        plan = StepPlan(inner.members, stacks, size, pace, share, power, pipelines=pipelines)
         if plan != self._plan:
             self._plan = plan
 
