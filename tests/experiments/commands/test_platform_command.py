@@ -40,7 +40,7 @@ def platform(tmp_path: Path) -> Path:
 
 def test_list_names_the_presets(ask: Ask) -> None:
     printed = ask("list")
-    assert [line.split()[0] for line in printed.splitlines()] == preset_names()
+    assert tuple(line.split()[0] for line in printed.splitlines()) == preset_names()
 
 
 class TestGenerate:
