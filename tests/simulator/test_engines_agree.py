@@ -65,7 +65,9 @@ def compare(scenario: str, settings: list[str], seed: int) -> tuple[Record, list
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize(("groups", "redundancy"), [(24, 3), (60, 4)])
+@pytest.mark.parametrize(
+    ("groups", "redundancy"), [(24, 3), pytest.param(60, 4, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
 def test_a_few_dozen_steps(scenario: str, groups: int, redundancy: int, scheme: str) -> None:
     record, events = compare(scenario, settings_of(scheme, groups, redundancy, 40), seed=1)
