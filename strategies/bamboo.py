@@ -21,14 +21,13 @@ from faultline.strategies.base import (
     Continue,
     Hit,
     StepPlan,
-    Strategy,
     StrategyOptions,
     Verdict,
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.step_shares import Pipeline
-from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
 from faultline.strategies.takeover.pipelines import formed, regrouped
 from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
@@ -87,7 +86,7 @@ def _with_shadows(pipeline: Pipeline, lost: Collection[tuple[int, int]]) -> Pipe
     return replace(pipeline, stages=tuple(shares))
 
 
-class Bamboo(Strategy):
+class Bamboo(PipelineScheme):
     """Pipelines whose nodes each have a shadow."""
 
     name: ClassVar[str] = "bamboo"
@@ -96,17 +95,13 @@ class Bamboo(Strategy):
     colour: ClassVar[str | None] = "#DDBB11"
     marker: ClassVar[str | None] = "X"
     Options: ClassVar[type[StrategyOptions]] = BambooOptions
-    tracks_components: ClassVar[bool] = True
-    needs_layout: ClassVar[bool] = True
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("local-rendezvous", "re-form")
-    restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: BambooOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
         fits = self.shape.stages_that_fit
         self._has_shadows = fits is None or fits >= 2
-        self._lost = LostStages(groups, self.shape.stages)
         self._shadowed: dict[int, set[int]] = {}
         self._whole = StepPlan(tuple(range(groups)), 1, pipelines=self._pipelines())
         self.restart()
@@ -115,13 +110,10 @@ class Bamboo(Strategy):
         self._lost.clear()
         self._shadowed.clear()
         self._newly: dict[int, set[int]] = {}
-        self._plan: StepPlan | None = self._whole
+        self._plan = self._whole
 
-    def plan(self) -> StepPlan:
-        if self._plan is None:
-            self._plan = self._step_plan()
-            self._newly.clear()
-        return self._plan
+    def _forget_hits(self) -> None:
+        self._newly.clear()
 
     @property
     def stages_held(self) -> float:

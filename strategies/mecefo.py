@@ -22,7 +22,6 @@ from faultline.strategies.base import (
     Continue,
     Hit,
     StepPlan,
-    Strategy,
     StrategyOptions,
     Task,
     Verdict,
@@ -30,18 +29,18 @@ from faultline.strategies.base import (
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.step_shares import Pipeline, StageShare, idle
-from faultline.strategies.takeover.lost_stages import LostStages
 from faultline.strategies.takeover.mecefo_options import MecefoOptions
 from faultline.strategies.takeover.neighbours import Carriers, tasks_by_node
 from faultline.strategies.takeover.node_costs import passes_of_task
 from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
+from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
 from faultline.strategies.takeover.restarts import (
     NOTHING_LEFT,
     failures_until_nobody_is_left,
 )
 
 
-class Mecefo(Strategy):
+class Mecefo(PipelineScheme):
     """Pipelines whose nodes stand in for each other."""
 
     name: ClassVar[str] = "mecefo"
@@ -51,19 +50,14 @@ class Mecefo(Strategy):
     marker: ClassVar[str | None] = "P"
     approximate: ClassVar[bool] = True
     Options: ClassVar[type[StrategyOptions]] = MecefoOptions
-    tracks_components: ClassVar[bool] = True
-    needs_layout: ClassVar[bool] = True
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over", "hand-back")
-    restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: MecefoOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
         self._costs = options.costs()
-        self._lost = LostStages(groups, self.shape.stages)
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._slowdowns: dict[tuple[int, ...], float] = {}
-        self._whole = StepPlan(tuple(range(groups)), 1)
         self._most_held = 1
         self.restart()
 
@@ -71,14 +65,10 @@ class Mecefo(Strategy):
         self._lost.clear()
         self._start_anew()
         self._newly: dict[int, tuple[int, ...]] = {}
-        self._plan: StepPlan | None = self._whole
+        self._plan = self._whole
 
-    def plan(self) -> StepPlan:
-        if self._plan is None:
-            self._plan = self._step_plan()
-            # What a restart heard of is no loss of the next step.
-            self._newly.clear()
-        return self._plan
+    def _forget_hits(self) -> None:
+        self._newly.clear()
 
     @property
     def stages_held(self) -> float:
@@ -235,7 +225,3 @@ class Mecefo(Strategy):
     def masked_failures(self) -> float:
         """Return the failures until no node of any pipeline is left, without repairs."""
         return failures_until_nobody_is_left(self.groups * self.shape.stages)
-
-    def work_per_step(self) -> float:
-        """Each group computes its one shard type."""
-        return 1.0

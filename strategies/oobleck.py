@@ -17,14 +17,13 @@ from faultline.strategies.base import (
     Continue,
     Hit,
     StepPlan,
-    Strategy,
     StrategyOptions,
     Verdict,
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.step_shares import Pipeline, reduced
-from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
 from faultline.strategies.takeover.pipelines import formed, iteration_time, regrouped
 from faultline.strategies.takeover.published_oobleck import relative_throughput
 from faultline.strategies.takeover.restarts import (
@@ -54,7 +53,7 @@ class OobleckOptions(StrategyOptions):
     )
 
 
-class Oobleck(Strategy):
+class Oobleck(PipelineScheme):
     """Pipelines that are re-formed with the nodes that are left."""
 
     name: ClassVar[str] = "oobleck"
@@ -63,16 +62,11 @@ class Oobleck(Strategy):
     colour: ClassVar[str | None] = "#CC88FF"
     marker: ClassVar[str | None] = "<"
     Options: ClassVar[type[StrategyOptions]] = OobleckOptions
-    tracks_components: ClassVar[bool] = True
-    needs_layout: ClassVar[bool] = True
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("re-form",)
-    restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: OobleckOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
-        self._lost = LostStages(groups, self.shape.stages)
-        self._whole = StepPlan(tuple(range(groups)), 1)
         self._paces: dict[tuple[int, ...], float] = {}
         self._shortest = self.shape.stages
         self.restart()
@@ -80,13 +74,10 @@ class Oobleck(Strategy):
     def restart(self) -> None:
         self._lost.clear()
         self._newly: dict[int, bool] = {}
-        self._plan: StepPlan | None = self._whole
+        self._plan = self._whole
 
-    def plan(self) -> StepPlan:
-        if self._plan is None:
-            self._plan = self._step_plan()
-            self._newly.clear()
-        return self._plan
+    def _forget_hits(self) -> None:
+        self._newly.clear()
 
     @property
     def stages_held(self) -> float:
@@ -189,7 +180,3 @@ class Oobleck(Strategy):
     def masked_failures(self) -> float:
         """Return the failures until no node of any pipeline is left, without repairs."""
         return failures_until_nobody_is_left(self.groups * self.shape.stages)
-
-    def work_per_step(self) -> float:
-        """Each group computes its one shard type."""
-        return 1.0

@@ -21,13 +21,12 @@ from faultline.strategies.base import (
     Continue,
     Hit,
     StepPlan,
-    Strategy,
     StrategyOptions,
     Verdict,
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
-from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
 from faultline.strategies.takeover.rerouted_schedule import Techniques, rerouted_iteration
 from faultline.strategies.takeover.restarts import NOTHING_LEFT, failures_until_nobody_is_left
 from pydantic import Field
@@ -68,7 +67,7 @@ class RecycleOptions(StrategyOptions):
     )
 
 
-class Recycle(Strategy):
+class Recycle(PipelineScheme):
     """Pipelines whose stages stand in for the same stage of each other."""
 
     name: ClassVar[str] = "recycle"
@@ -77,16 +76,11 @@ class Recycle(Strategy):
     colour: ClassVar[str | None] = "#3C0000"
     marker: ClassVar[str | None] = "*"
     Options: ClassVar[type[StrategyOptions]] = RecycleOptions
-    tracks_components: ClassVar[bool] = True
-    needs_layout: ClassVar[bool] = True
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over", "hand-back")
-    restart_replaces: ClassVar[bool] = False
 
     def __init__(self, groups: int, redundancy: int, options: RecycleOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
-        self._lost = LostStages(groups, self.shape.stages)
-        self._whole = StepPlan(tuple(range(groups)), 1)
         self.restart()
 
     def restart(self) -> None:
@@ -94,15 +88,10 @@ class Recycle(Strategy):
         self._roles: dict[tuple[int, int], int] = {}
         self._left = [self.groups] * self.shape.stages
         self._newly: dict[int, bool] = {}
-        self._plan: StepPlan | None = self._whole
+        self._plan = self._whole
 
-    def plan(self) -> StepPlan:
-        if self._plan is None:
-            # After a restart roles are dealt out anew; after a failure they have been already.
-            list(self._swaps())
-            self._plan = self._step_plan()
-            self._newly.clear()
-        return self._plan
+    def _forget_hits(self) -> None:
+        self._newly.clear()
 
     def on_hit(self, hit: Hit) -> None:
         newly = self._lost.add(hit)
@@ -171,6 +160,8 @@ class Recycle(Strategy):
         return Recovery(kind, (rings, chain), moves=tuple(moves), is_expected=kind == "hand-back")
 
     def _step_plan(self) -> StepPlan:
+        # After a restart roles are dealt out anew; after a failure they have been already.
+        list(self._swaps())
         if min(self._left) == 0:
             return NOTHING_LEFT
         shape, told = self.shape, self._options
@@ -184,10 +175,6 @@ class Recycle(Strategy):
         """Return the failures until a stage has no node to itself, without repairs."""
         nodes = self.groups * self.shape.stages
         return failures_until_nobody_is_left(nodes, self.shape.stages)
-
-    def work_per_step(self) -> float:
-        """Each group computes its one shard type."""
-        return 1.0
 
 
 @lru_cache(maxsize=4096)
