@@ -547,15 +547,22 @@ class Training:
         redone = self.rules.resume == "redo" and found is self._saved and found.steps > 0
         progress.completed_steps = found.steps - 1 if redone else found.steps
         progress.completed = found.batches.plus(-1 if redone else 0, found.last)
-        if duration_s is None:
-            yield from self._await_storage("load")
-        self._spend("load", (yield Load(strategy.plan().members, duration_s)))
+        yield from self._load(duration_s)
         # The restart has told all that had failed when it began. What fails from then on, and is
         # not told yet, is lost after it.
         self._memory.guard(begun_s, progress.now_s)
         self._unsaved_since_s = progress.now_s
         if self._record:
             self._log(EventKind.LOADED)
+
+    def _load(self, duration_s: float | None) -> Generator[Phase, Outcome, None]:
+        """Load from memory in so many seconds, and migrate; or from storage, all that is needed."""
+        if duration_s is None:
+            yield from self._await_storage("load")
+        members, migration = self.strategy.plan().members, self.strategy.migration()
+        self._spend("load", (yield Load(members, duration_s)))
+        if migration is not None and duration_s is not None:
+            self._spend("load", (yield Reconfigure(members, recovery=migration)))
 
     def _standbys_suffice(self) -> bool:
         """Send standbys to the places of what still lacks one; whether there are as many."""

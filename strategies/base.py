@@ -265,6 +265,14 @@ class Strategy(ABC):
         while missing := [group for group in self.plan().members if group in down]:
             self.on_failures(missing)
 
+    def migration(self) -> Recovery | None:
+        """Return what members lack that do another part of the job than before; None for nothing.
+
+        Asked once after each restart. It is needed where the state was found in memory: what is
+        loaded from storage is loaded to where it is needed.
+        """
+        return None
+
     def on_hit(self, hit: Hit) -> None:
         """Hear what is broken of a group: right before `on_failures`, or right after `restart`.
 

@@ -18,6 +18,7 @@ RecoveryKind = Literal[
     "re-form",
     "local-rendezvous",
     "change-of-degree",
+    "migrate",
     "rejoin",
     "restart",
 ]

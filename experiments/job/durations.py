@@ -108,7 +108,14 @@ KEYS_OF_WHOLE: dict[str, KeyPath] = {
     "rejoin": ("rejoin", "time_s"),
     **{
         kind: ("times", f"{kind.replace('-', '_')}_s")
-        for kind in ("take-over", "hand-back", "re-form", "local-rendezvous", "change-of-degree")
+        for kind in (
+            "take-over",
+            "hand-back",
+            "re-form",
+            "local-rendezvous",
+            "change-of-degree",
+            "migrate",
+        )
     },
 }
 """Which key states the whole time of a recovery."""

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from faultline.strategies.base import Hit
+
+
+class HitDomain(NamedTuple):
+    """A scale-up domain with broken GPUs."""
+
+    failed: int  # How many of its GPUs.
+    group: int  # The group whose it is,
+    domain: int  # and which of that group's domains: its pipeline stage.
 
 
 class Damage:
@@ -22,12 +31,14 @@ class Damage:
 
     def __init__(self, domain_gpus: int) -> None:
         self._domain_gpus = domain_gpus
+        self._gpus_per_group = domain_gpus
         self._hits: dict[int, list[Hit]] = {}
         # Groups are asked about far more often than they are hit.
         self._failed: dict[int, tuple[int, ...]] = {}
 
     def add(self, hit: Hit) -> None:
         """Something broke."""
+        self._gpus_per_group = hit.gpus_per_group
         self._hits.setdefault(hit.group, []).append(hit)
         self._failed.pop(hit.group, None)
 
@@ -61,24 +72,33 @@ class Damage:
     @property
     def domain_gpus(self) -> int:
         """GPUs of a domain: those of a group, if that is smaller than a domain."""
-        return min(self._domain_gpus, self._group_gpus())
+        return min(self._domain_gpus, self._gpus_per_group)
 
     @property
     def domains_per_group(self) -> int:
-        """Domains of a group; 1 as long as nothing broke, which is when nobody can say."""
-        return -(-self._group_gpus() // self.domain_gpus)
+        """Domains of a group; 1 until something broke for the first time: nobody can say."""
+        return -(-self._gpus_per_group // self.domain_gpus)
 
     def failed(self, group: int) -> tuple[int, ...]:
         """Return the broken GPUs of each domain of a group that has any, the worst first."""
         if group not in self._failed:
-            self._failed[group] = self._count(group)
+            self._failed[group] = tuple(sorted(self._count(group).values(), reverse=True))
         return self._failed[group]
+
+    def domains(self) -> list[HitDomain]:
+        """Return the domains that have broken GPUs, the worst first."""
+        hit = [
+            HitDomain(failed, group, domain)
+            for group in self.groups
+            for domain, failed in self._count(group).items()
+        ]
+        return sorted(hit, key=lambda one: (-one.failed, one.group, one.domain))
 
     def worst(self, group: int) -> int:
         """Return the broken GPUs of a group's worst domain."""
         return max(self.failed(group), default=0)
 
-    def _count(self, group: int) -> tuple[int, ...]:
+    def _count(self, group: int) -> dict[int, int]:
         size = self.domain_gpus
         broken: dict[int, set[int]] = {}
         for hit in self._hits.get(group, ()):
@@ -86,8 +106,4 @@ class Damage:
                 first = max(hit.first_gpu, domain * size)
                 last = min(hit.last_gpu, (domain + 1) * size - 1)
                 broken.setdefault(domain, set()).update(range(first, last + 1))
-        return tuple(sorted((len(gpus) for gpus in broken.values()), reverse=True))
-
-    def _group_gpus(self) -> int:
-        hits = next(iter(self._hits.values()), None)
-        return self._domain_gpus if hits is None else hits[0].gpus_per_group
+        return {domain: len(gpus) for domain, gpus in broken.items()}

@@ -15,14 +15,16 @@ from typing import ClassVar
 from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 from faultline.strategies.nonuniform.damage import Damage
 from faultline.strategies.nonuniform.job_plan import (
-    JobPlan,
+    HitReplica,
+    Place,
+    domains_in_places,
     job_plan,
     packed_replicas,
     unpacked_replicas,
 )
 from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
-from faultline.strategies.recovery import RecoveryKind
+from faultline.strategies.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.step_shares import reduced
 from pydantic import Field
 
@@ -37,6 +39,14 @@ class ReplicaOptions(StrategyOptions):
         description="Whether domains with broken GPUs are packed into the fewest replicas.",
         json_schema_extra={"source": f"{NTP_PAPER}: the resource manager does"},
     )
+    pod_groups: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Groups in a row among which they are packed, as their domains share a pod; "
+        "unset: all.",
+        json_schema_extra={"source": "choice: the paper packs the whole job", "unit": "1"},
+    )
     spare_domains: int = Field(
         0,
         ge=0,
@@ -49,13 +59,16 @@ class ReplicaOptions(StrategyOptions):
 class RestartingReplicas(Strategy):
     """Replicas that shrink or are dropped until what is broken of them is repaired.
 
-    Packing is logical: the loop's groups stay rows of the same GPUs, and it is only counted how
-    many replicas the domains with broken GPUs would fill. Where replicas are dropped, the groups
-    that are hit most stay away in their stead. Their failures do not reach the job, as those of
-    the packed domains would not, and these are as many.
+    The loop's groups stay rows of the same GPUs, whoever is packed where. Where replicas are
+    dropped, the groups that are hit most stay away in their stead. Their failures do not reach the
+    job, as those of the packed domains would not, and these are as many.
+
+    Replicas are alike, so a domain that changes its replica brings the state of its stage with it.
+    One that gets another stage is sent that from another replica (`migration`); where all load from
+    storage, it loads what it needs as all do.
     """
 
-    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
+    recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("migrate",)
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
@@ -64,9 +77,12 @@ class RestartingReplicas(Strategy):
     def __init__(self, groups: int, redundancy: int, options: ReplicaOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._packing, self._spare_domains = options.packing, options.spare_domains
+        self._pod_groups = options.pod_groups or groups
         self._damage = Damage(self.shape.tensor)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self._plan: StepPlan | None = self._whole
+        # The stage whose state a domain has, where that was ever another than its own.
+        self._held: dict[Place, int] = {}
 
     @abstractmethod
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
@@ -106,11 +122,28 @@ class RestartingReplicas(Strategy):
         self._damage.forget(returning)
         self._plan = replace(self._step_plan(), members=tuple(sorted(members)))
 
+    def migration(self) -> Recovery | None:
+        members, stages = set(self.plan().members), self._damage.domains_per_group
+        moved, moves = {}, []
+        if self._packing:
+            moved = domains_in_places(self._replicas(), stages, self._pod_groups)
+        for place in sorted({*moved, *self._held}):
+            group, stage = place
+            domain = moved.get(place, place)
+            if group in members and self._held.get(domain, domain[1]) != stage:
+                self._held[domain] = stage
+                moves.append(Move(group, stage, stage, stages))
+        return Recovery("migrate", (), moves=tuple(moves), is_expected=True) if moves else None
+
+    def _replicas(self) -> list[HitReplica]:
+        if self._packing:
+            return packed_replicas(self._damage, self._spare_domains, self._pod_groups)
+        return unpacked_replicas(self._damage, self._spare_domains)
+
     def _step_plan(self) -> StepPlan:
         damage = self._damage
         plans = self.plans(damage.domain_gpus, damage.domains_per_group)
-        place = packed_replicas if self._packing else unpacked_replicas
-        job: JobPlan = job_plan(self.groups, place(damage, self._spare_domains), plans)
+        job = job_plan(self.groups, self._replicas(), plans)
         pace = 1.0
         if job.reduced_degree is not None:
             pace = self.pace(damage.domain_gpus, job.reduced_degree)

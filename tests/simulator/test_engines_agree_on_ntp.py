@@ -78,6 +78,20 @@ def test_groups_that_stay_away_under_other_rules(more: list[str]) -> None:
     compare("spare-sound", [*RESTARTING, "strategy.name=dp-drop", *more], seed=5)
 
 
+def test_stages_migrate_where_the_state_is_in_memory() -> None:
+    """A stage of 1e12 bytes over 128 GPUs, behind 12.5 GB/s each, on both engines."""
+    failing = ["strategy.name=ntp", "failures.component=gpu", "model.pipeline=4"]
+    settings = [*RESTARTING, *failing, "job.parameter_bytes=1e12", "restart.load=included"]
+    kept = ["protection.name=just-in-time", "protection.times=stated"]
+    in_memory, _ = compare("spare-sound", [*settings, *kept], seed=3)
+    pods = run(load_scenario("spare-sound", [*settings, *kept, "strategy.ntp.pod_groups=1"]), 3)
+    assert in_memory["restarts_from_peers"] == pods["restarts_from_peers"] == 3
+    stages = (in_memory["load_s"] - pods["load_s"]) / (1e12 / 128 / 12.5e9)
+    assert stages == pytest.approx(round(stages), rel=1e-5)
+    assert stages >= 1
+    assert run(load_scenario("spare-sound", settings), 3)["load_s"] == 0
+
+
 NOTHING_LEFT = """time,component,kind,repair
 1000,gpu-5,hardware,9000
 3000,gpu-133,hardware,30000

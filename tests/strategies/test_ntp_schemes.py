@@ -8,11 +8,14 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
 from faultline.strategies.base import Hit, Strategy, WipeOut
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.nonuniform.damage import Damage
+from faultline.strategies.nonuniform.job_plan import domains_in_places, packed_replicas
 from faultline.strategies.nonuniform.packing import packed, unpacked, worst_first
 from faultline.strategies.nonuniform.pipeline_time import pipeline_time
 from faultline.strategies.nonuniform.replica_plan import ReplicaRules, Scheme, replica_plans
 from faultline.strategies.nonuniform.throughput import batch_sequences
 from faultline.strategies.ntp import NtpPw
+from faultline.strategies.recovery import Move
 from faultline.strategies.registry import all_strategies, build_strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -128,13 +131,16 @@ def test_a_job_of_which_nothing_is_left_has_nobody_to_work_with(scheme: Scheme) 
 @given(
     counts=st.lists(st.integers(0, 6), min_size=12, max_size=48).filter(any),
     scheme=st.sampled_from(Scheme),
-    packing=st.booleans(),
+    pod=st.integers(0, 12),
 )
 @settings(max_examples=150, deadline=None)
 def test_the_batch_is_that_of_the_placement_study(
-    counts: list[int], scheme: Scheme, packing: bool
+    counts: list[int], scheme: Scheme, pod: int
 ) -> None:
-    """Any failed GPUs, four domains a replica: as `packing` and `throughput` have it."""
+    """Any failed GPUs, four domains a replica: as `packing` and `throughput` have it, pod by pod.
+
+    A pod of no group is no packing.
+    """
     counts = counts[: len(counts) // 4 * 4]
     groups = len(counts) // 4
     hits = [
@@ -142,14 +148,66 @@ def test_the_batch_is_that_of_the_placement_study(
         for domain, failed in enumerate(counts)
         for place in range(failed)
     ]
-    plan = struck(built(scheme, groups, packing=packing), hits).plan()
+    chosen = {"pod_groups": pod} if pod else {"packing": False}
+    plan = struck(built(scheme, groups, **chosen), hits).plan()
     plans = replica_plans(scheme, ReplicaRules(32, 8, pipeline_time(4)))
     failed = np.array([counts])
-    worst = packed(worst_first(failed), len(counts), 4) if packing else unpacked(failed, 4)
-    expected = int(batch_sequences(worst, groups, plans)[0])
+    width = 4 * pod or len(counts)
+    pods = [failed[:, first : first + width] for first in range(0, len(counts), width)]
+    found = [packed(worst_first(one), one.shape[1], 4) if pod else unpacked(one, 4) for one in pods]
+    expected = sum(
+        int(batch_sequences(worst, one.shape[1] // 4, plans)[0])
+        for worst, one in zip(found, pods, strict=True)
+    )
     assert plan.batch_share == pytest.approx(expected / (8 * groups))
-    dropped = int((np.array([p.sequences for p in plans])[worst[0]] == 0).sum())
+    sequences = np.array([p.sequences for p in plans])
+    dropped = sum(int((sequences[worst[0]] == 0).sum()) for worst in found)
     assert len(plan.members) == groups - dropped
+
+
+@given(counts=st.lists(st.integers(0, 3), min_size=16, max_size=48), pod=st.integers(1, 12))
+@settings(max_examples=150, deadline=None)
+def test_every_domain_has_one_place_and_hit_ones_are_in_their_replica(
+    counts: list[int], pod: int
+) -> None:
+    """Nobody leaves his pod, and as few stages move as replicas have broken domains twice.
+
+    A replica can keep each of its broken domains at its stage unless two of them have the same.
+    """
+    damage = Damage(32)
+    for place, failed in enumerate(counts[: len(counts) // 4 * 4]):
+        if failed:
+            damage.add(Hit(place // 4, place % 4 * 32, place % 4 * 32 + failed - 1, 128))
+    replicas = packed_replicas(damage, 0, pod)
+    moved = domains_in_places(replicas, 4, pod)
+    assert set(moved) == set(moved.values())
+    assert all(place != domain for place, domain in moved.items())
+    assert all(place[0] // pod == domain[0] // pod for place, domain in moved.items())
+    for replica in replicas:
+        inside = {moved.get((replica.group, stage), (replica.group, stage)) for stage in range(4)}
+        assert {(one.group, one.domain) for one in replica.domains} <= inside
+    twice = sum(
+        len(replica.domains) - len({one.domain for one in replica.domains}) for replica in replicas
+    )
+    changed = sum(place[1] != domain[1] for place, domain in moved.items())
+    assert twice <= changed <= 2 * twice
+
+
+def test_who_gets_another_stage_is_sent_its_state_once() -> None:
+    """Of groups 1 and 2 the first domains are hit: they share a replica, one as its second stage.
+
+    The healthy second stage of group 1 goes to the first of group 2. Once repaired, both go back.
+    """
+    strategy = struck(built(Scheme.NTP), gpu(1, 0) + gpu(2, 0))
+    needed = strategy.migration()
+    assert needed is not None
+    assert needed.moves == (Move(1, 1, 1, 8), Move(2, 0, 0, 8))
+    assert strategy.migration() is None
+    strategy.restart()
+    assert strategy.migration() == needed
+    # Of different stages both keep their own, and a pod of one group keeps all.
+    assert struck(built(Scheme.NTP), gpu(1, 0) + gpu(2, 40)).migration() is None
+    assert struck(built(Scheme.NTP, pod_groups=1), gpu(1, 0) + gpu(2, 0)).migration() is None
 
 
 def test_the_plan_stays_the_same_object_until_something_breaks() -> None:

@@ -225,3 +225,4 @@ class TimesTable(Table):
     re_form_s: float | None = _whole("forming pipelines anew")
     local_rendezvous_s: float | None = _whole("a pipeline's agreeing on who does a lost stage")
     change_of_degree_s: float | None = _whole("a group's going on at another tensor degree")
+    migrate_s: float | None = _whole("a restart's sending stages to other domains of the job")
