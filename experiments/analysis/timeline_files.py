@@ -14,7 +14,8 @@ from faultline.experiments.config.errors import UserError
 from faultline.platforms.files import read_file, read_text, write_file
 from faultline.simulator.timeline import Event, EventKind
 
-TRACE, TABLES = ".json", (".csv", ".parquet")
+TRACE, TABLES, LINKS = ".json", (".csv", ".parquet"), ".trace"
+"""The last is no timeline, but what SimGrid says of its links."""
 _LARGEST_BYTES = 2**28
 _MICROSECONDS = 1e6
 _JOB, _GROUPS = 0, 1
@@ -39,7 +40,7 @@ def check_suffix(path: Path) -> None:
     if path.suffix.lower() not in (TRACE, *TABLES):
         raise UserError(
             f"--timeline {path}: name a file that ends in .json (a trace for Perfetto and "
-            "chrome://tracing), .csv or .parquet (tables)"
+            "chrome://tracing), .csv or .parquet (tables), or .trace (Paje of SimGrid's links)"
         )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
+from pathlib import Path
 
 from faultline.experiments.analysis.summary import summary_rows, summary_title
-from faultline.experiments.analysis.timeline_files import check_suffix, write_timeline
+from faultline.experiments.analysis.timeline_files import LINKS, check_suffix, write_timeline
 from faultline.experiments.commands.output import (
     explained,
     pairs_table,
     print_json,
     progress_of,
 )
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
@@ -25,15 +28,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     scenario = load_scenario(arguments.scenario, arguments.settings)
-    events: list[Event] | None = None if arguments.timeline is None else []
-    if arguments.timeline is not None:
-        check_suffix(arguments.timeline)
-        with explained(f"--timeline {arguments.timeline}", "name a file that can be written"):
-            check_writable(arguments.timeline)
-    record = _run_with_progress(scenario, arguments, events)
+    file = arguments.timeline
+    links = file if file is not None and file.suffix.lower() == LINKS else None
+    events: list[Event] | None = None if file is None or links else []
+    if links and arguments.engine != "simgrid":
+        raise UserError(f"--timeline {file}: only SimGrid has links; add --engine simgrid")
+    if file is not None:
+        if not links:
+            check_suffix(file)
+        with explained(f"--timeline {file}", "name a file that can be written"):
+            check_writable(file)
+    with explained(f"--timeline {file}") if links else nullcontext():
+        record = _run_with_progress(scenario, arguments, events, links)
     if events is not None:
-        with explained(f"--timeline {arguments.timeline}"):
-            write_timeline(events, arguments.timeline, record)
+        with explained(f"--timeline {file}"):
+            write_timeline(events, file, record)
     if arguments.json:
         print_json(record)
     else:
@@ -42,7 +51,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _run_with_progress(
-    scenario: Scenario, arguments: argparse.Namespace, events: list[Event] | None
+    scenario: Scenario,
+    arguments: argparse.Namespace,
+    events: list[Event] | None,
+    links: Path | None,
 ) -> Record:
     append = None if events is None else events.append
     columns = (
@@ -61,6 +73,7 @@ def _run_with_progress(
             arguments.engine,
             append,
             lambda steps, now_s: progress.update(task, completed=steps, days=now_s / 86400),
+            links,
         )
 
 

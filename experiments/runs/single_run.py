@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
@@ -34,6 +35,7 @@ def run(
     engine: EngineName = "replay",
     record_event: Callable[[Event], None] | None = None,
     on_checkpoint: Callable[[int, float], None] | None = None,
+    links: Path | None = None,
 ) -> Record:
     """Play a scenario with one seed.
 
@@ -49,13 +51,15 @@ def run(
         Called with every event of the run's timeline.
     on_checkpoint : callable, optional
         Called with completed steps and simulated seconds now and then (replay engine only).
+    links : Path, optional
+        Where to write what links carry (SimGrid engine only).
 
     Returns
     -------
     dict
         The record: names, settings and metrics, all of them scalars.
     """
-    return run_question(resolve(scenario), seed, engine, record_event, on_checkpoint)
+    return run_question(resolve(scenario), seed, engine, record_event, on_checkpoint, links)
 
 
 def run_question(
@@ -64,6 +68,7 @@ def run_question(
     engine: EngineName = "replay",
     record_event: Callable[[Event], None] | None = None,
     on_checkpoint: Callable[[int, float], None] | None = None,
+    links: Path | None = None,
 ) -> Record:
     """Play a question with every value filled in; otherwise as `run`."""
     if engine == "replay":
@@ -74,22 +79,24 @@ def run_question(
         return record_of(
             PlayedRun(question, training.progress, seed, engine, scenario_hash(question))
         )
-    result = play_on_simgrid(question, seed, events=record_event is not None)
+    result = play_on_simgrid(question, seed, events=record_event is not None, links=links)
     if record_event is not None:
         for event in result.events:
             record_event(event)
     return record_of(PlayedRun(question, result.progress, seed, engine, scenario_hash(question)))
 
 
-def play_on_simgrid(question: ResolvedJob, seed: int, *, events: bool = False) -> SimgridResult:
-    """Play a question on the SimGrid engine; with its events, if asked for."""
+def play_on_simgrid(
+    question: ResolvedJob, seed: int, *, events: bool = False, links: Path | None = None
+) -> SimgridResult:
+    """Play a question on the SimGrid engine; with its events, and its links' trace in a file."""
     path = platform_file(question.scenario)
     traffic = traffic_of(question.scenario, path)
     if question.step is not None:
         traffic = replace(traffic, step=placed_step(question.scenario, path))
     job, strategy = question.job(seed), question.strategy()
     with explaining_aborts(path):
-        return run_on_simgrid(job, strategy, path, traffic, events=events)
+        return run_on_simgrid(job, strategy, path, traffic, events=events, links=links)
 
 
 def _check_even(question: ResolvedJob) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import simgrid
 from faultline.platforms.network_model import engine_arguments
 
 
-def load_engine(platform: Path) -> simgrid.Engine:
+def load_engine(platform: Path, options: Sequence[str] = ()) -> simgrid.Engine:
     """Create this process's engine and load a platform XML; possible once a process."""
-    engine = simgrid.Engine(["faultline", "--log=root.thres:error", *engine_arguments()])
+    asked = ("--log=root.thres:error", *engine_arguments(), *options)
+    engine = simgrid.Engine(["faultline", *asked])
     engine.load_platform(str(platform))
     return engine
 

@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.run import play
+from faultline.simulator.simgrid_engine.link_trace import links_traced
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
@@ -218,7 +219,13 @@ def answer(
 
 
 def run_on_simgrid(
-    job: Job, strategy: Strategy, platform: Path, traffic: Traffic, *, events: bool = False
+    job: Job,
+    strategy: Strategy,
+    platform: Path,
+    traffic: Traffic,
+    *,
+    events: bool = False,
+    links: Path | None = None,
 ) -> SimgridResult:
     """Play a job on the SimGrid engine, in a process of its own.
 
@@ -232,18 +239,26 @@ def run_on_simgrid(
         What is played as messages.
     events : bool
         Whether to keep the timeline.
+    links : Path, optional
+        Where to write what links carry.
     """
-    return in_own_process(simulate, job, strategy, platform, traffic, events)
+    with links_traced(platform, links) as (played, options):
+        return in_own_process(simulate, job, strategy, played, traffic, events, options)
 
 
 def simulate(
-    job: Job, strategy: Strategy, platform: Path, traffic: Traffic, keep_events: bool
+    job: Job,
+    strategy: Strategy,
+    platform: Path,
+    traffic: Traffic,
+    keep_events: bool,
+    options: Sequence[str] = (),
 ) -> SimgridResult:
     """Play a job on the SimGrid engine in this process, which can do so once; see above."""
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
 
-    engine = load_engine(platform)
+    engine = load_engine(platform, options)
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
 
     events: list[Event] = []

@@ -2,50 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.palette import looks_of_schemes, title_of
+from faultline.experiments.figures.palette import looks_of_schemes
 from faultline.experiments.figures.style import (
-    CAUSE_LOOKS,
     PUBLISHED,
     draw_band,
-    legend_below,
     mark,
-    stack_bars,
 )
 from faultline.experiments.studies.ntp import published
-from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY, variant_name
 from faultline.experiments.studies.ntp.setting import GPUS
 from faultline.experiments.studies.ntp.traces import THRESHOLD
-from faultline.simulator.badput import MEANINGS
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 _LOOKS = looks_of_schemes(scheme.value for scheme in Scheme)
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
 _DOMAIN_COLOURS = {8: "#E69F00", 16: "#56B4E9", 32: "#009E73", 64: "#0072B2", 72: "#CC79A7"}
 _COURSE_COLOURS = {("5 days", 3): "#D55E00", ("5 days", 1): "#0072B2", ("3 days", 1): "#009E73"}
-_SHOWN = ("degraded", "repeated", "checkpoint", "restart")
-"""Causes that come to more than a hairline; all others are useful, or next to nothing."""
-_HIT_GROUPS = {
-    "die": "hit groups die",
-    "slow": "work on, all wait",
-    "boosted": "work on, more power",
-    "smaller-batch": "work on, smaller batch",
-}
-_HIT_COLOURS = {
-    "die": "#999999",
-    "slow": "#0072B2",
-    "boosted": "#009E73",
-    "smaller-batch": "#E69F00",
-}
-_CONTROL: Any = {"color": "black", "marker": "D", "ls": "none", "ms": 6, "mfc": "white"}
 
 
 def draw_availability(table: pd.DataFrame) -> Figure:
@@ -94,6 +71,9 @@ def draw_losses(table: pd.DataFrame) -> Figure:
                 )  # fmt: skip
                 if packed and axis is near:
                     draw_band(axis, mine.failed_fraction, mine, _LOOKS[scheme].colour)
+                    axis.plot(
+                        mine.failed_fraction, mine.resharded, color=_LOOKS[scheme].colour, ls=":"
+                    )
         edge = {"marker": "v", "markeredgecolor": _LOOKS[scheme].colour}
         near.plot(0.004, published.MOST_LOSS[scheme], **{**PUBLISHED, **edge})
     for axis in (whole, near):
@@ -108,9 +88,14 @@ def draw_losses(table: pd.DataFrame) -> Figure:
     whole.set_ylabel("throughput lost")
     whole.set_title("Hit domains packed into few replicas, or not")
     near.set_title("Packed (bands: 5th to 95th percentile)")
-    entry = mark("published: at most", **{**PUBLISHED, "marker": "v"})
+    entries = [
+        mark("all resharding charged", "#555555", linestyle=":"),
+        mark("published: at most", **{**PUBLISHED, "marker": "v"}),
+    ]
     figure.legend(
-        handles=[*whole.get_legend_handles_labels()[0], entry], loc="outside lower center", ncols=4
+        handles=[*whole.get_legend_handles_labels()[0], *entries],
+        loc="outside lower center",
+        ncols=4,
     )
     return figure
 
@@ -200,89 +185,6 @@ def draw_blasts(table: pd.DataFrame) -> Figure:
     axis.set_title("Blast radius: 33 failures (bands: 5th to 95th percentile)")
     axis.legend(loc="center left")
     return figure
-
-
-def draw_loop(table: pd.DataFrame) -> Figure:
-    """Draw what 15 days of each variant lose, by cause; the goodput stands behind the bars."""
-    shares = pd.DataFrame({cause: table[f"{cause}_s"] / table.time_s for cause in _SHOWN})
-    means = shares.groupby(table.variant, sort=False).mean()
-    goodput = table.groupby("variant", sort=False).goodput.mean()
-    figure, axis = plt.subplots(figsize=(9.0, 4.4))
-    named = means.rename(columns=MEANINGS)
-    stack_bars(axis, range(len(means)), named, (CAUSE_LOOKS[cause] for cause in _SHOWN))
-    left = means.sum(axis=1)
-    for place, variant in enumerate(means.index):
-        axis.text(
-            left[variant] + 0.004, place, f"goodput {goodput[variant]:.1%}", va="center", fontsize=9
-        )
-    axis.set_yticks(range(len(means)), [variant_name(str(name)) for name in means.index])
-    axis.tick_params(axis="y", length=0)
-    axis.grid(visible=False, axis="y")
-    axis.invert_yaxis()
-    axis.set_xlim(0, float(left.max()) + 0.08)
-    axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axis.set_xlabel("share of 15 days lost")
-    axis.set_title("32,768 GPUs at Llama 3's failure rate, restarts of ten minutes")
-    figure.legend(loc="outside lower center", ncols=4)
-    return figure
-
-
-def draw_within(table: pd.DataFrame) -> Figure:
-    """Draw the time to train with hit groups that die, or work on, at two lengths of a stall."""
-    figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), sharey=True)
-    for axis, scheme in zip(axes, ("spare", "replication"), strict=True):
-        plain = table[table.scheme == scheme]
-        redundancy = int(plain.redundancy.iloc[0])
-        mine = table[table.scheme.isin([scheme, f"{scheme}-ntp"])]
-        mine = mine[mine.redundancy == redundancy]
-        _draw_bars(axis, mine, table[table.redundancy == CONTROL_REDUNDANCY])
-        name = title_of(scheme)
-        same = mine.without_a_restart[mine.hit_groups != "die"].all()
-        note = ": where hit groups work on,\nno more than NTP without a restart" if same else ""
-        axis.set_title(f"{name[0].upper()}{name[1:]}, r = {redundancy}{note}")
-    axes[0].set_ylabel("time to train over ideal")
-    stalls = sorted(table.stall_s[table.stall_s > 0].unique())
-    handles = [
-        *(Patch(color=_HIT_COLOURS[kind], label=label) for kind, label in _HIT_GROUPS.items()),
-        *(
-            Patch(
-                facecolor="white",
-                edgecolor="#555555",
-                hatch="////" if place else "",
-                label=f"a change of degree stalls all for {stall_s:g} s",
-            )
-            for place, stall_s in enumerate(stalls)
-        ),
-        mark("NTP without a restart: the same with r = 1", **_CONTROL),
-    ]
-    legend_below(figure, handles, 3)
-    figure.suptitle("600,000 GPUs, a single GPU fails every 300 s, repair in 4 days")
-    return figure
-
-
-def _draw_bars(axis: Axes, table: pd.DataFrame, controls: pd.DataFrame) -> None:
-    keys = ["hit_groups", "stall_s"]
-    means = table.groupby(keys, sort=False).time_to_train_ratio.mean()
-    control = controls.groupby(keys, sort=False).time_to_train_ratio.mean()
-    place, places = 0.0, []
-    for hit_groups in _HIT_GROUPS:
-        bars = means[hit_groups]
-        first = place
-        for number, (stall_s, ratio) in enumerate(bars.items()):
-            axis.bar(
-                place, ratio, width=0.9, color=_HIT_COLOURS[hit_groups],
-                hatch="////" if number else "", edgecolor="white",
-            )  # fmt: skip
-            axis.text(place, ratio + 0.07, f"{ratio:.2f}", ha="center", fontsize=9)
-            if (hit_groups, stall_s) in control:
-                axis.plot(place, control[hit_groups, stall_s], **_CONTROL)
-            place += 1.0
-        places.append((first + place - 1.0) / 2)
-        place += 0.5
-    axis.axhline(1.0, color="black", linestyle=":", linewidth=1.2)
-    axis.set_xticks(places, [name.replace("-", "\n") for name in _HIT_GROUPS])
-    axis.tick_params(axis="x", length=0)
-    axis.grid(visible=False, axis="x")
 
 
 def _failed_axis(axis: Axes) -> None:

@@ -21,17 +21,16 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.ntp.placements import lost_shares
 from faultline.experiments.studies.ntp.setting import (
     B200,
-    PIPELINE_STAGES,
     StudyJob,
-    resharding_table,
+    resharding,
     study_job,
 )
 from faultline.experiments.studies.ntp.traces import DAY_S, Trace, TraceRules, trace_rules, traces
+from faultline.platforms import load_preset, write_xml
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.failures.failure import Failure, Kind
 from faultline.simulator.workload.iteration import iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
-from faultline.simulator.workload.layout import Layout
 from faultline.strategies.nonuniform.replica_plan import Scheme
 
 SCENARIO = "ntp-32k"
@@ -46,13 +45,17 @@ RARE_CHECKPOINTS = 256
 
 _CAUSE_TIMES = [f"{cause}_s" for cause in CAUSES]
 _IN_MEMORY = ("protection.name=just-in-time", "protection.times=stated")
+POD = 16
+"""Replicas that share a pod, where packing is within pods: 4,096 GPUs."""
 
 VARIANTS: Mapping[str, tuple[str, ...]] = {
     "checkpoint": ("strategy.name=checkpoint",),
     "dp-drop": ("strategy.name=dp-drop",),
+    "dp-drop, pods of 16": ("strategy.name=dp-drop", f"strategy.dp-drop.pod_groups={POD}"),
     "dp-drop, not packed": ("strategy.name=dp-drop", "strategy.dp-drop.packing=false"),
     "ntp": ("strategy.name=ntp",),
     "ntp, resharding hidden": ("strategy.name=ntp", "strategy.ntp.resharding_slowdown=0"),
+    "ntp, pods of 16": ("strategy.name=ntp", f"strategy.ntp.pod_groups={POD}"),
     "ntp-pw": ("strategy.name=ntp-pw",),
     "ntp-pw, resharding hidden": ("strategy.name=ntp-pw", "strategy.ntp-pw.resharding_slowdown=0"),
     "ntp-pw, resharding at bound": (
@@ -63,6 +66,7 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "checkpoint, in memory": ("strategy.name=checkpoint", *_IN_MEMORY),
     "dp-drop, in memory": ("strategy.name=dp-drop", *_IN_MEMORY),
     "ntp, in memory": ("strategy.name=ntp", *_IN_MEMORY),
+    "ntp, in memory, migration free": ("strategy.name=ntp", *_IN_MEMORY, "times.migrate_s=0"),
     "ntp-pw, in memory": ("strategy.name=ntp-pw", *_IN_MEMORY),
 }
 """What is played, by name. Checkpoints alone is with new hardware for everything that breaks; in
@@ -79,39 +83,48 @@ def variant_name(variant: str) -> str:
     return ("all replaced" if scheme == "checkpoint" else title_of(scheme)) + comma + how
 
 
-def modelled_settings() -> dict[str, float]:
-    """Return those values of the shipped scenario that the model of the job tells.
+def modelled_settings(job: StudyJob | None = None) -> dict[str, float]:
+    """Return those values of the shipped scenario that the model of its job tells, or of another.
 
     Keys are dotted keys of a scenario.
     """
-    job = study_job()
-    layout = Layout(job.replicas, PIPELINE_STAGES, job.domain_gpus)
-    iteration = iteration_time(NTP_480B, layout, B200, 1, job.rules.local_batch)
+    job = job or study_job()
+    iteration = iteration_time(NTP_480B, job.layout, B200, 1, job.rules.local_batch)
     compute_s = iteration.total_s - iteration.gradient_sync_s
-    resharding = resharding_table().iloc[0]
-    of_step = resharding.iteration_slowdown / resharding.backward_slowdown
+    resharded = resharding(job, job.plans(Scheme.NTP)[1].degree or job.domain_gpus - 1)
+    of_step = resharded.iteration_slowdown / resharded.backward_slowdown
     return {
         "job.compute_s": compute_s,
         "all_reduce.time_s": iteration.gradient_sync_s,
         "model.least_tensor": job.rules.reduction.least_degree,
-        "strategy.ntp.resharding_slowdown": float(resharding.backward_slowdown),
-        "model.backward_share": float(of_step * iteration.total_s / compute_s),
+        "strategy.ntp.resharding_slowdown": resharded.backward_slowdown,
+        "model.backward_share": of_step * iteration.total_s / compute_s,
     }
 
 
-def failures_of(trace: Trace, rules: TraceRules) -> list[Failure]:
-    """Return the failures of a trace, each with its repair.
+def plane(directory: Path) -> Path:
+    """Write the job's platform: 800 Gb/s a GPU, one of which stands for its replica."""
+    path = directory / "plane.xml"
+    if not path.exists():
+        replicas = {"scale_up.domains": study_job().replicas}
+        write_xml(load_preset("b300-32k", **replicas), path)
+    return path
+
+
+def failures_of(trace: Trace, rules: TraceRules, job: StudyJob) -> list[Failure]:
+    """Return the failures of a job's GPUs in a trace, each with its repair.
 
     A repair that the trace does not live to see ends behind it, at an unknown time: it is given the
     trace's length.
     """
-    gpus_per_replica = PIPELINE_STAGES * study_job().domain_gpus
     failures: list[Failure] = []
     open_failures: dict[int, int] = {}
     for time_s, gpu, change in zip(
         trace.times_s.tolist(), trace.gpus.tolist(), trace.changes.tolist(), strict=True
     ):
-        group = range(gpu // gpus_per_replica, gpu // gpus_per_replica + 1)
+        group = range(gpu // job.replica_gpus, gpu // job.replica_gpus + 1)
+        if group.start >= job.replicas:
+            continue
         if change == 1:
             open_failures[gpu] = len(failures)
             failures.append(
@@ -126,13 +139,20 @@ def failures_of(trace: Trace, rules: TraceRules) -> list[Failure]:
     return failures
 
 
-def scenario_of(trace: Trace, rules: TraceRules, path: Path, variant: str, *more: str) -> Scenario:
+def scenario_of(
+    trace: Trace,
+    rules: TraceRules,
+    path: Path,
+    variant: str,
+    *more: str,
+    job: StudyJob | None = None,
+) -> Scenario:
     """Return the job under one of the `VARIANTS`, with a trace that is written to a file.
 
     `more` are further settings, ``key=value``.
     """
     if not path.exists():
-        write_trace(failures_of(trace, rules), path)
+        write_trace(failures_of(trace, rules, job or study_job()), path)
     return load_scenario(
         SCENARIO,
         [
@@ -140,6 +160,7 @@ def scenario_of(trace: Trace, rules: TraceRules, path: Path, variant: str, *more
             f"failures.trace={path}",
             f"failures.trace_span_s={rules.duration_s}",
             *VARIANTS[variant],
+            *[f"platform.file={plane(path.parent)}"] * ("in memory" in variant),
             *more,
         ],
     )
@@ -183,15 +204,20 @@ def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
 def placed_loss(trace: Trace, job: StudyJob, variant: str) -> float:
     """Return the throughput that the placement study finds lost in a trace, mean over time.
 
-    It knows batches and no resharding: not a number for what depends on that, or on no batch.
+    Not a number for what it does not know: resharding that is stated otherwise, or no batch.
     """
     name, _, how = variant.partition(", ")
-    if name not in {scheme.value for scheme in Scheme}:
-        return float("nan")
-    if name != Scheme.DP_DROP.value and how != "resharding hidden":
+    if name not in {scheme.value for scheme in Scheme} or how == "resharding at bound":
         return float("nan")
     failed = trace.domain_counts(job.domains, job.domain_gpus)
-    lost = lost_shares(failed, job, Scheme(name), packing=how != "not packed")
+    lost = lost_shares(
+        failed,
+        job,
+        Scheme(name),
+        packing=how != "not packed",
+        pod_replicas=POD if how.startswith("pods") else None,
+        resharded=how != "resharding hidden",
+    )
     return trace.mean_over_time(lost)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ FRACTIONS = tuple(round(0.00025 * number, 5) for number in range(17))
 """Failed fractions of the figure: 0 to 0.4 %."""
 DOMAIN_SIZES = (8, 16, 32, 64, 72)
 BLAST_RADII = (1, 2, 4, 8, 16)
+POD_REPLICAS = (1, 4, 16, 64, 128)
+"""Replicas of 256 GPUs in a pod; one is no packing, 128 are the whole job."""
 BLAST_FAILURES = 33
 """0.1 % of the GPUs, if each failure takes one."""
 
@@ -76,17 +79,48 @@ def random_counts(
 
 
 def lost_shares(
-    failed: Counts, job: StudyJob, scheme: Scheme, *, packing: bool
+    failed: Counts,
+    job: StudyJob,
+    scheme: Scheme,
+    *,
+    packing: bool,
+    pod_replicas: int | None = None,
+    resharded: bool = False,
 ) -> NDArray[np.float64]:
     """Return the share of throughput lost in each state.
 
-    The states are rows of failed GPUs by domain; packing puts hit domains into the fewest replicas.
+    The states are rows of failed GPUs by domain; packing puts hit domains into the fewest replicas,
+    of the whole job or within pods. Where replicas that are whole reshard for reduced ones, they
+    may wait for all of it.
     """
+    stages = job.layout.pipeline
     if packing:
-        worst = packed(worst_first(failed), job.domains, job.domains // job.replicas)
+        pods = range(0, job.domains, stages * (pod_replicas or job.domains))
+        parts = np.split(failed, pods[1:], axis=1)
+        worst = np.hstack([packed(worst_first(one), one.shape[1], stages) for one in parts])
     else:
-        worst = unpacked(failed, job.domains // job.replicas)
-    return 1.0 - batch_sequences(worst, job.replicas, job.plans(scheme)) / job.batch
+        worst = unpacked(failed, stages)
+    kept = batch_sequences(worst, job.replicas, job.plans(scheme)) / job.batch
+    if resharded:
+        kept = kept / (1.0 + job.resharding(scheme)[worst].max(axis=1, initial=0.0))
+    return 1.0 - kept
+
+
+def pod_table(
+    job: StudyJob, fractions: Iterable[float], seeds: Sequence[int], sets: int
+) -> pd.DataFrame:
+    """Return a row a seed, failed fraction, pod size and scheme: mean loss, packed within pods."""
+    rows = []
+    for seed in seeds:
+        for index, fraction in enumerate(fractions):
+            rng = stream(seed, Purpose.PODS, index)
+            failures = failed_gpus(job.domains * job.domain_gpus, fraction)
+            counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus)
+            for replicas, scheme in product(POD_REPLICAS, Scheme):
+                lost = lost_shares(counts, job, scheme, packing=True, pod_replicas=replicas)
+                rows.append((seed, fraction, replicas, scheme.value, lost.mean()))
+    columns = ["seed", "failed_fraction", "pod_replicas", "scheme", "loss"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def loss_table(
@@ -94,8 +128,8 @@ def loss_table(
 ) -> pd.DataFrame:
     """Return a row a seed, failed fraction, scheme and packing: loss over random sets.
 
-    Columns `loss`, `low` and `high` are the mean and the 5th and 95th percentile over the sets. All
-    schemes see the same sets.
+    Columns `loss`, `low` and `high` are the mean and the 5th and 95th percentile over the sets,
+    `resharded` the mean with all resharding charged. All schemes see the same sets.
     """
     rows: list[dict[str, Any]] = []
     for seed in seeds:
@@ -156,8 +190,12 @@ def _all_schemes(counts: Counts, job: StudyJob) -> list[dict[str, Any]]:
     rows = []
     for scheme in Scheme:
         for packing in (True, False):
-            shares = lost_shares(counts, job, scheme, packing=packing)
+            shares, resharded = (
+                lost_shares(counts, job, scheme, packing=packing, resharded=all_of_it)
+                for all_of_it in (False, True)
+            )
             low, high = np.percentile(shares, (5, 95))
             losses = {"loss": shares.mean(), "low": low, "high": high}
+            losses["resharded"] = resharded.mean()
             rows.append({"scheme": scheme.value, "packed": packing, **losses})
     return rows

@@ -1,25 +1,21 @@
-"""The job of the study, 480B parameters on 32,768 B200: its model, streams and gradient sync."""
+"""The job of the study, 480B parameters on 32,768 B200: its model, resharding and streams."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from itertools import product
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from faultline.platforms import ClusterSpec, Platform, load_preset, read_platform, write_xml
-from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.simgrid_engine.carried_arrays import Buffers, carry_arrays
 from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.iteration import Machine, iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
-from faultline.simulator.workload.layout import Layout, place_on_platform
+from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
 from faultline.strategies.nonuniform.degrees import ReductionRule
 from faultline.strategies.nonuniform.replica_plan import (
@@ -31,6 +27,7 @@ from faultline.strategies.nonuniform.replica_plan import (
     replica_plans,
 )
 from faultline.strategies.nonuniform.resharding import backward_slowdown, resharding_bytes
+from numpy.typing import NDArray
 
 GPUS = 32_768
 PIPELINE_STAGES = 8
@@ -64,8 +61,18 @@ class StudyJob:
     # GPUs of a scale-up domain, and how many whole domains there are.
     domain_gpus: int
     domains: int
-    replicas: int  # Data-parallel replicas of `PIPELINE_STAGES` domains.
+    layout: Layout  # Data-parallel replicas of pipelines of domains.
     rules: ReplicaRules  # What the schemes decide by.
+
+    @property
+    def replicas(self) -> int:
+        """Data-parallel replicas."""
+        return self.layout.data
+
+    @property
+    def replica_gpus(self) -> int:
+        """GPUs of a replica."""
+        return self.layout.pipeline * self.domain_gpus
 
     @property
     def batch(self) -> int:
@@ -76,21 +83,38 @@ class StudyJob:
         """Return what a replica does for 0, 1, ... failed GPUs in its worst domain."""
         return _plans(self, scheme)
 
+    def resharding(self, scheme: Scheme) -> NDArray[np.float64]:
+        """Return by which share a step is longer whose most reduced replica has that plan.
+
+        For 0, 1, ... failed GPUs in its worst domain, with nothing hidden.
+        """
+        degrees = [plan.degree or self.domain_gpus for plan in self.plans(scheme)]
+        return np.array([resharding(self, degree).iteration_slowdown for degree in degrees])
+
 
 @cache
-def study_job(domain_gpus: int = 32, pace: str = "1f1b") -> StudyJob:
+def study_job(domain_gpus: int = 32, pace: str = "1f1b", stages: int = PIPELINE_STAGES) -> StudyJob:
     """Return the job on domains of a size, under one of the `PACES`."""
     domains = GPUS // domain_gpus
-    replicas = domains // PIPELINE_STAGES
+    replicas = domains // stages
     local_batch = BATCH_SEQUENCES // replicas
-    layout = Layout(replicas, PIPELINE_STAGES, domain_gpus)
+    layout = Layout(replicas, stages, domain_gpus)
     rules = ReplicaRules(
         domain_gpus,
         local_batch,
         _iteration_s(pace)(layout),
         ReductionRule(_least_degree(layout, local_batch)),
     )
-    return StudyJob(domain_gpus, domains, replicas, rules)
+    return StudyJob(domain_gpus, domains, layout, rules)
+
+
+def job_that_fits(domain_gpus: int) -> StudyJob:
+    """Return the job on domains of a size with the fewest stages, 8 or more, that fit a GPU."""
+    return next(
+        job
+        for job in (study_job(domain_gpus, stages=stages) for stages in (8, 16, 32))
+        if gpu_memory(NTP_480B, job.layout, 1, job.rules.local_batch).total <= MEMORY_BYTES
+    )
 
 
 MACHINES = {
@@ -144,6 +168,7 @@ class Purpose(Enum):
     AVAILABILITY = 3
     BLASTS = 4
     FAILING_SPARES = 5
+    PODS = 6
 
 
 _STUDY = 0x4E5450
@@ -156,42 +181,40 @@ def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(sequence))
 
 
-DEGREES = (32, 30, 28)
-"""Replicas that sync with one another in the simulation: a healthy one and two reduced ones."""
-ELEMENTS = 32 * 30 * 28 * 3 // 8
-"""Elements of the array that travels; the three degrees and replicas divide it."""
+class Resharding(NamedTuple):
+    """What resharding from a healthy degree to a reduced one costs a healthy replica."""
+
+    degree: int  # The reduced one.
+    # Bytes of a rank, one way (`ReshardingBytes`).
+    spare_sends_bytes: float
+    core_receives_bytes: float
+    core_syncs_bytes: float
+    # By which share the backward pass is longer, and a step, if nothing hides it.
+    backward_slowdown: float
+    iteration_slowdown: float
 
 
-@dataclass(frozen=True, slots=True)
-class SyncCheck:
-    """A gradient sync as SimGrid played it."""
-
-    # Measured, and by the formula.
-    time_s: float
-    alpha_beta_s: float
-    wrong: int  # Elements, over all ranks, that are not the sum over all replicas.
-    elements: int  # Elements over all ranks.
-    messages: int  # Messages that carried them.
+@cache
+def resharding(job: StudyJob, degree: int) -> Resharding:
+    """Return what it costs that some replica of a job is at a degree."""
+    flop = token_flop(NTP_480B)
+    tokens = job.rules.local_batch * NTP_480B.sequence_tokens
+    backward = NTP_480B.layers * (flop.input_gradient.total + flop.weight_gradient.total)
+    backward_flop = tokens * (backward + 2 * flop.vocabulary) / job.replica_gpus
+    moved = resharding_bytes(stage_gradient_bytes(job), job.domain_gpus, degree)
+    slowdown = backward_slowdown(
+        moved.largest, backward_flop, B200.scale_up.bandwidth_bytes_per_s, B200.flop_per_s
+    )
+    iteration = slowdown * backward_flop / B200.flop_per_s / job.rules.healthy_s
+    of_bytes = moved.spare_sends, moved.core_receives, moved.core_syncs
+    return Resharding(degree, *of_bytes, slowdown, iteration)
 
 
 def resharding_table() -> pd.DataFrame:
-    """Return a row a reduced degree: bytes one way, and slowdowns if nothing hides."""
+    """Return what resharding costs, a row a degree that one to four failed GPUs leave."""
     job = study_job()
-    flop = token_flop(NTP_480B)
-    tokens = BATCH_SEQUENCES // job.replicas * NTP_480B.sequence_tokens
-    backward = NTP_480B.layers * (flop.input_gradient.total + flop.weight_gradient.total)
-    backward_flop = tokens * (backward + 2 * flop.vocabulary) / (PIPELINE_STAGES * job.domain_gpus)
-    rows = []
-    for degree in sorted({plan.degree for plan in job.plans(Scheme.NTP)[1:5]}, reverse=True):
-        moved = resharding_bytes(stage_gradient_bytes(), job.domain_gpus, degree)
-        slowdown = backward_slowdown(
-            moved.largest, backward_flop, B200.scale_up.bandwidth_bytes_per_s, B200.flop_per_s
-        )
-        iteration = slowdown * backward_flop / B200.flop_per_s / job.rules.healthy_s
-        of_bytes = moved.spare_sends, moved.core_receives, moved.core_syncs
-        rows.append((degree, *of_bytes, slowdown, iteration))
-    columns = ["degree", "spare_sends_bytes", "core_receives_bytes", "core_syncs_bytes"]
-    return pd.DataFrame(rows, columns=[*columns, "backward_slowdown", "iteration_slowdown"])
+    degrees = sorted({plan.degree for plan in job.plans(Scheme.NTP)[1:5]}, reverse=True)
+    return pd.DataFrame([resharding(job, degree) for degree in degrees])
 
 
 def utilisation_table() -> pd.DataFrame:
@@ -225,76 +248,6 @@ def utilisation_table() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def cluster() -> ClusterSpec:
-    """Return three scale-up domains of 32 GPUs with an 800 Gb/s adapter each."""
-    return load_preset(
-        "gb200-nvl72",
-        **{
-            "scale_up.domains": len(DEGREES),
-            "scale_up.gpus_per_domain": max(DEGREES),
-            "nic.bandwidth": "800Gbps",
-            "nic.pcie_bandwidth": "128GB/s",
-        },
-    )
-
-
-def check_sync(seed: int) -> SyncCheck:
-    """Let ranks sync random gradients on SimGrid, as messages that carry them, and check the sums.
-
-    Whole numbers are added, so that sums are exact.
-    """
-    schedule = NonuniformAllReduce(
-        members=sum(DEGREES), size_bytes=stage_gradient_bytes(), degrees=DEGREES, elements=ELEMENTS
-    )
-    rng = np.random.Generator(np.random.PCG64(seed))
-    gradients = rng.integers(-(2**20), 2**20, (len(DEGREES), ELEMENTS)).astype(np.float64)
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "domains.xml"
-        write_xml(cluster(), path)
-        platform = read_platform(path)
-        domains = place_on_platform(Layout(len(DEGREES), 1, max(DEGREES)), platform)
-        stages = [replica[0] for replica in domains]
-        hosts = [gpu for gpus, n in zip(stages, DEGREES, strict=True) for gpu in gpus[:n]]
-        outer = _hop(platform, stages[0][0], stages[1][0])
-        inner = _hop(platform, stages[0][0], stages[0][1])
-        played = carry_arrays(path, schedule, hosts, scattered(schedule, gradients))
-    return SyncCheck(
-        played.time_s,
-        schedule.alpha_beta_s(outer, inner),
-        wrong_sums(schedule, played.buffers, gradients),
-        len(DEGREES) * ELEMENTS,
-        played.messages,
-    )
-
-
-def stage_gradient_bytes() -> float:
+def stage_gradient_bytes(job: StudyJob) -> float:
     """Return the bytes of the gradients of the fullest stage, over all its ranks."""
-    job = study_job()
-    layout = Layout(job.replicas, PIPELINE_STAGES, job.domain_gpus)
-    return Precision().gradient_bytes * max(stage_parameters(NTP_480B, layout))
-
-
-def scattered(schedule: NonuniformAllReduce, gradients: Buffers) -> Buffers:
-    """Return what each member has at the start: its shard of its replica's gradients, else NaN."""
-    buffers = np.full((schedule.members, schedule.elements), np.nan)
-    replicas = np.repeat(np.arange(len(schedule.degrees)), schedule.degrees)
-    for position, replica in enumerate(replicas):
-        for first, count in schedule.shard(position):
-            buffers[position, first : first + count] = gradients[replica, first : first + count]
-    return buffers
-
-
-def wrong_sums(schedule: NonuniformAllReduce, buffers: Buffers, gradients: Buffers) -> int:
-    """Return how many elements that members hold are not the sum over the replicas."""
-    sums = gradients.sum(axis=0)
-    wrong = buffers != sums
-    return sum(
-        int(np.count_nonzero(wrong[position, first : first + count]))
-        for position in range(schedule.members)
-        for first, count in schedule.shard(position)
-    )
-
-
-def _hop(platform: Platform, source: str, destination: str) -> Hop:
-    route = platform.route(source, destination)
-    return Hop(route.latency_s, route.bandwidth_bytes_per_s)
+    return Precision().gradient_bytes * max(stage_parameters(NTP_480B, job.layout))

@@ -9,40 +9,27 @@ failures, repairs and restarts; and NTP inside SPARe and replication on 600,000 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Columns, Printed, columns_of
-from faultline.experiments.figures.palette import title_of
-from faultline.experiments.studies.base import Results, Row, Study, Tables, row_of, rows_by
-from faultline.experiments.studies.ntp import figures, loop, placements, published, traces
-from faultline.experiments.studies.ntp.setting import (
-    PACES,
-    check_sync,
-    resharding_table,
-    study_job,
-    utilisation_table,
+from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.studies.base import Results, Row, Study, Tables
+from faultline.experiments.studies.ntp import (
+    domains,
+    figures,
+    gradient_sync,
+    loop,
+    loop_figures,
+    loop_rows,
+    placement_rows,
+    placements,
+    trace_rows,
+    traces,
 )
+from faultline.experiments.studies.ntp.setting import resharding_table, study_job, utilisation_table
 from faultline.experiments.studies.stage import Stage
-from faultline.strategies.nonuniform.power import PowerCurve
-from faultline.strategies.nonuniform.replica_plan import Scheme
 
-SCHEMES = {scheme.value: title_of(scheme.value) for scheme in Scheme}
-WITHOUT_A_RESTART = "NTP without a restart"
-"""What a combination is that masks nothing: each of its runs is that with r = 1."""
-
-_FAILING_REPAIR = "5 days"
 _COURSES = (("5 days", 1), ("3 days", 1), ("5 days", 3))
-_SHOWN_FRACTIONS = (0.0005, 0.001, 0.002, 0.003, 0.004)
-_MOST_FAILED = 8
-
-_PUBLISHED_AT_RATE = {
-    1: {"share_above": published.TRACE_SHARE_ABOVE, "peak_gpus": published.TRACE_PEAK_GPUS},
-    3: dict.fromkeys(
-        ("least_availability_tp32", "least_availability_tp64"), published.TRIPLE_RATE_AVAILABILITY
-    ),
-}
 
 
 class NtpStudy(Study):
@@ -54,8 +41,9 @@ class NtpStudy(Study):
         "trace.png": (figures.draw_courses, "courses"),
         "spares.png": (figures.draw_spares, "traces"),
         "blast-radius.png": (figures.draw_blasts, "blasts"),
-        "goodput.png": (figures.draw_loop, "loop"),
-        "within.png": (figures.draw_within, "within"),
+        "goodput.png": (loop_figures.draw_loop, "loop"),
+        "domains.png": (loop_figures.draw_domains, "domains"),
+        "within.png": (loop_figures.draw_within, "within"),
     }
 
     def play(self, stage: Stage) -> Results:
@@ -63,7 +51,7 @@ class NtpStudy(Study):
         seeds, job = range(stage.seeds), study_job()
         sets, count = stage.pick(1_000, 10_000), stage.pick(40, 400)
         fractions = placements.FRACTIONS
-        with stage.step("placements", 5) as advance:
+        with stage.step("placements", 6) as advance:
             losses = placements.loss_table(job, fractions, seeds, sets)
             advance()
             availability = placements.availability_table(fractions, seeds, sets // 10)
@@ -75,32 +63,37 @@ class NtpStudy(Study):
             advance()
             paces = placements.pace_table(0.004, seeds, sets)
             advance()
+            pods = placements.pod_table(job, (0.001, 0.004), seeds, sets)
+            advance()
             blasts = placements.blast_table(job, seeds, sets)
         with stage.step("traces", 3) as advance:
             drawn = traces.trace_table(seeds, count)
             advance()
-            failing = traces.failing_spares_table(_FAILING_REPAIR, seeds, count)
+            failing = traces.failing_spares_table(trace_rows.FAILING_REPAIR, seeds, count)
             advance()
             courses = {course: traces.course_table(*course, 0, count) for course in _COURSES}
         with stage.step("gradient sync"):
-            resharding, checks = resharding_table(), [check_sync(seed) for seed in seeds]
+            checks = [gradient_sync.check_sync(seed) for seed in seeds]
         kept = stage.directory / "failures"
         of_loop = loop.loop_points(kept, stage.seeds, stage.pick(1, 10))
+        of_domains = domains.domain_points(kept, stage.seeds, stage.pick(1, 10))
         within = loop.within_points(stage.seeds, stage.pick(5_000, 10_000))
         return {
-            "plans": plan_table(),
+            "plans": placement_rows.plan_table(),
             "losses": losses,
             "availability": availability,
             "high_tp": pd.concat(high_tp, names=["degree"]).reset_index(level=0),
             "paces": paces,
+            "pods": pods,
             "traces": drawn,
             "failing_spares": failing,
             "courses": pd.concat(courses, names=["repair", "rate_factor"]).reset_index((0, 1)),
             "blasts": blasts,
-            "resharding": resharding,
+            "resharding": resharding_table(),
             "utilisation": utilisation_table(),
             "checks": pd.DataFrame(checks),
             "loop": loop.loop_table(stage.runs("training loop", of_loop)),
+            "domains": domains.domain_table(stage.runs("domain sizes", of_domains)),
             "within": loop.within_table(stage.runs("inside other schemes", within)),
         }
 
@@ -110,28 +103,32 @@ class NtpStudy(Study):
 
     def rows(self, results: Results) -> Iterator[Row]:
         """Return every result beside its published value, where one is printed."""
-        yield from _availability_rows(results["availability"])
-        yield from _placement_rows(results["high_tp"], results["losses"], results["paces"])
-        yield from trace_rows(results["traces"])
-        yield from spare_rows(results["traces"], results["failing_spares"])
+        yield from placement_rows.availability_rows(results["availability"])
+        yield from placement_rows.loss_rows(results["high_tp"], results["losses"], results["paces"])
+        yield from trace_rows.course_rows(results["traces"])
+        yield from trace_rows.spare_rows(results["traces"], results["failing_spares"])
         packed = results["blasts"][results["blasts"].packed]
         setting = "33 failures of {blast_radius} GPUs, packed"
-        yield from _lost(packed, ["blast_radius", "scheme"], setting=setting)
-        yield from _power_rows()
-        yield from _utilisation_rows(results["utilisation"])
-        yield from _charged_rows(results["losses"], results["resharding"])
-        yield from _sync_rows(results["resharding"], results["checks"])
-        yield from loop_rows(results["loop"])
-        yield from within_rows(results["within"])
+        yield from placement_rows.lost_rows(packed, ["blast_radius", "scheme"], setting=setting)
+        yield from placement_rows.power_rows()
+        yield from placement_rows.utilisation_rows(results["utilisation"])
+        yield from placement_rows.charged_rows(results["losses"])
+        yield from placement_rows.sync_rows(results["resharding"], results["checks"])
+        yield from loop_rows.goodput_rows(results["loop"])
+        yield from placement_rows.pod_rows(results["pods"])
+        yield from loop_rows.domain_rows(results["domains"])
+        yield from loop_rows.within_rows(results["within"])
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
         """Return plans, losses, traces and spares, the training loop, and all that is published."""
-        yield _shown_plans(results["plans"])
-        yield _shown_losses(results["losses"])
-        yield _shown_traces(results["traces"])
-        yield shown_spares(results["traces"], results["failing_spares"])
-        yield shown_loop(results["loop"])
-        yield shown_within(results["within"])
+        yield placement_rows.shown_plans(results["plans"])
+        yield placement_rows.shown_losses(results["losses"])
+        yield placement_rows.shown_pods(results["pods"])
+        yield trace_rows.shown_traces(results["traces"])
+        yield trace_rows.shown_spares(results["traces"], results["failing_spares"])
+        yield loop_rows.shown_loop(results["loop"])
+        yield loop_rows.shown_domains(results["domains"])
+        yield loop_rows.shown_within(results["within"])
         compared = [row.as_dict() for row in rows if row.published is not None]
         columns = ["quantity", "scheme", "setting", "published", "simulated"]
         yield Printed(
@@ -143,373 +140,6 @@ class NtpStudy(Study):
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what the schemes come to: of throughput and spares, in the loop, inside others."""
         found = results["losses"], results["traces"], results["failing_spares"]
-        inside = within_sentence(results["within"])
-        return placement_sentence(*found), f"{loop_sentence(results['loop'])} {inside}"
-
-
-def plan_table() -> pd.DataFrame:
-    """Return what each scheme does with failed GPUs in a domain, under every model of pace."""
-    plans = [
-        (pace, scheme.value, failed, plan.degree, plan.sequences, plan.power)
-        for pace in PACES
-        for scheme in Scheme
-        for failed, plan in enumerate(study_job(pace=pace).plans(scheme))
-    ]
-    columns = ["pace", "scheme", "failed_gpus", "degree", "sequences", "power_over_tdp"]
-    return pd.DataFrame(plans, columns=columns)
-
-
-_lost = partial(
-    rows_by, quantities={"loss": "1"}, scheme="{scheme}", names={"loss": "lost_throughput"}
-)
-
-
-def _availability_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Yield the share of whole domains, drawn and by formula, at 0.1 % failed GPUs."""
-    for size, mine in table[table.failed_fraction == 0.001].groupby("domain_gpus"):
-        known = published.AVAILABILITY_TP64 if size == 64 else None
-        texts = f"domains of {size} GPUs, 0.1% failed", known
-        formula = [float(mine.formula.iloc[0])]
-        yield row_of("available_domains", "drawn", *texts, list(mine.share), "1")
-        yield row_of("available_domains", "formula", *texts, formula, "1")
-
-
-def _placement_rows(
-    high_tp: pd.DataFrame, losses: pd.DataFrame, paces: pd.DataFrame
-) -> Iterator[Row]:
-    """Yield throughput lost: jobs of high degrees at 0.1 %, all fractions, all models of pace."""
-    means = {"loss": "mean", "high": "95th percentile of placements"}
-    yield from rows_by(
-        high_tp[high_tp.packed & (high_tp.scheme == Scheme.DP_DROP.value)],
-        ["degree"],
-        dict.fromkeys(means, "1"),
-        lambda degree, column: f"TP{degree}, 0.1% failed, packed, {means[column]}",
-        Scheme.DP_DROP.value,
-        lambda _, degree: published.HIGH_TP_LOSS if degree >= 64 else None,
-        dict.fromkeys(means, "lost_throughput"),
-    )
-
-    def bound(_: str, failed_fraction: float, packed: bool, scheme: str) -> float | None:
-        return published.MOST_LOSS[scheme] if packed and failed_fraction == 0.004 else None
-
-    def setting(failed_fraction: float, packed: bool, **_: str) -> str:
-        text = f"{failed_fraction:.3%} failed, {'packed' if packed else 'not packed'}"
-        return f"{text}, published: at most" if packed and failed_fraction == 0.004 else text
-
-    keys = ["failed_fraction", "packed", "scheme"]
-    yield from _lost(losses, keys, setting=setting, published=bound)
-    reduced = paces[paces.scheme != Scheme.DP_DROP.value]
-    text = "{failed_fraction:.3%} failed, packed, pace {pace}"
-    yield from _lost(reduced, ["pace", "scheme", "failed_fraction"], setting=text)
-
-
-def trace_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Yield what happened in the traces, means of each seed's traces, and what the rate changes."""
-    keys = ["repair", "rate_factor"]
-    means = table.groupby([*keys, "seed"], sort=False).mean(numeric_only=True).reset_index()
-    measured = {
-        "share_above": "1",
-        "peak_gpus": "GPUs",
-        "mean_fraction": "1",
-        "least_availability_tp32": "1",
-        "least_availability_tp64": "1",
-    }
-    lost = {f"loss_{scheme}": scheme for scheme in SCHEMES}
-
-    def known(column: str, repair: str, rate_factor: int) -> float | None:
-        # The paper says 3 or 5 days; its peak is that of 5.
-        return None if repair == "3 days" else _PUBLISHED_AT_RATE[rate_factor].get(column)
-
-    yield from rows_by(
-        means,
-        keys,
-        {**measured, **dict.fromkeys(lost, "1")},
-        lambda repair, rate_factor, column: (
-            f"15 days, repair {repair}, rate x{rate_factor}"
-            + (", mean over time" if column in lost else "")
-        ),
-        lambda column, **_: lost.get(column, "cluster"),
-        known,
-        dict.fromkeys(lost, "lost_throughput"),
-    )
-    peaks = means.set_index([*keys, "seed"]).peak_gpus.sort_index()
-    repairs = list(table.repair.unique())
-    for repair, other in [*zip(repairs, repairs, strict=True), ("3 days", "5 days")]:
-        setting = f"15 days, rate x3 and repair {repair}, over rate x1 and repair {other}"
-        texts = "peak_ratio", "cluster", setting, published.TRIPLE_RATE_PEAK_RATIO
-        yield row_of(*texts, list(peaks[repair, 3] / peaks[other, 1]), "1")
-
-
-def spare_rows(table: pd.DataFrame, failing: pd.DataFrame) -> Iterator[Row]:
-    """Yield the spare domains that keep the batch through a trace, if they never fail and if so."""
-    for repair, mine in table[table.rate_factor == 1].groupby("repair", sort=False):
-        by_seed = mine.groupby("seed")
-        for scheme in SCHEMES:
-            for column, kind in (("spares", "one by one"), ("replica_spares", "whole replicas")):
-                compared = repair == "5 days" and column == "replica_spares"
-                setting = f"15 days, repair {repair}, {kind}, spares never fail"
-                spares = by_seed[f"{column}_{scheme}"]
-                yield from _spares_of(scheme, setting, spares, compared)
-    for scheme, mine in failing.groupby("scheme", sort=False):
-        setting = f"15 days, repair {_FAILING_REPAIR}, whole replicas, spares fail too"
-        yield from _spares_of(scheme, setting, mine.groupby("seed").spares, True)
-
-
-def _spares_of(scheme: str, setting: str, by_seed: Any, compared: bool) -> Iterator[Row]:
-    known = published.SPARE_DOMAINS[scheme] if compared else None
-    for name, found in (
-        ("mean of traces", by_seed.mean()),
-        ("95th percentile", by_seed.quantile(0.95)),
-        ("worst trace", by_seed.max()),
-    ):
-        values = [float(value) for value in found]
-        yield row_of("spare_domains", scheme, f"{setting}, {name}", known, values, "domains")
-
-
-def _power_rows() -> Iterator[Row]:
-    """Yield what more power costs, and what NTP-PW draws."""
-    curve, boosted = PowerCurve(), Scheme.NTP_PW.value
-    for power, known in published.PERFORMANCE_PER_WATT_LOSS.items():
-        setting = f"{power} times TDP (the curve is a fit through this)"
-        lost = [1.0 - curve.performance(power) / power]
-        yield row_of("performance_per_watt_lost", boosted, setting, known, lost, "1")
-    plans = study_job().plans(Scheme.NTP_PW)
-    for plan in (plans[1], plans[3]):
-        setting = f"TP{plan.degree}, {plan.sequences} sequences"
-        yield row_of("power_over_tdp", boosted, setting, None, [plan.power], "1")
-        # What failed GPUs leave unused is all that a rack can add, fed for 32.
-        watts = plan.degree * plan.power * published.TDP_W
-        over = f"TP{plan.degree}, fed for {32 * published.TDP_W / 1000:g} kW"
-        yield row_of("power of a domain", boosted, over, None, [watts / 1000], "kW")
-        kept = curve.within_budget(plan.degree, 32) * plan.degree / 32
-        yield row_of("pace within the rack's power", boosted, over, None, [kept], "1")
-
-
-def _utilisation_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Yield the share of compute in a step by domain size; published of 32K GPUs."""
-    for one in table.itertuples():
-        known = published.UTILISATION.get(one.domain) if one.gpus == 32_768 else None
-        layout = f"PP{one.stages} DP{one.replicas}, {one.parts} parts a stage"
-        setting = f"{one.gpus:,} GPUs, TP{one.domain}, {PACES[one.pace]}; {layout}"
-        yield row_of("utilisation", "cluster", setting, known, [one.utilisation], "1")
-
-
-def _charged_rows(losses: pd.DataFrame, resharding: pd.DataFrame) -> Iterator[Row]:
-    """Yield what is lost if healthy replicas wait for all that they reshard."""
-    worst = float(resharding.iteration_slowdown.max())
-    reduced = losses[losses.packed & (losses.scheme != Scheme.DP_DROP.value)]
-    for (scheme, fraction), mine in reduced.groupby(["scheme", "failed_fraction"], sort=False):
-        known = published.MOST_LOSS[str(scheme)] if fraction == 0.004 else None
-        setting = f"{fraction:.3%} failed, packed, resharding charged"
-        lost = list(1.0 - (1.0 - mine.loss) / (1.0 + worst))
-        yield row_of("lost_throughput", str(scheme), setting, known, lost, "1")
-
-
-def _sync_rows(resharding: pd.DataFrame, checks: pd.DataFrame) -> Iterator[Row]:
-    """Yield what resharding costs, and the sums and times of the simulated gradient syncs."""
-    ntp, setting = Scheme.NTP.value, "TP32 to TP{degree}, nothing hidden"
-    yield from rows_by(
-        resharding,
-        ["degree"],
-        {"backward_slowdown": "1"},
-        f"{setting}, published: at most",
-        ntp,
-        lambda *_, **__: published.BACKWARD_SLOWDOWN,
-    )
-    yield from rows_by(resharding, ["degree"], {"iteration_slowdown": "1"}, setting, ntp)
-    setting = "TP32, TP30 and TP28 on SimGrid"
-    wrong, ratios = list(checks.wrong.astype(float)), list(checks.time_s / checks.alpha_beta_s)
-    yield row_of("wrong_gradient_sums", ntp, setting, 0.0, wrong, "elements")
-    yield row_of("sync_time_over_alpha_beta", ntp, setting, None, ratios, "1")
-
-
-def loop_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Yield goodput, time lost to smaller batches, and how far the placement study is from it."""
-    means = table.groupby(["variant", "seed"], sort=False).mean(numeric_only=True).reset_index()
-    beside = "degraded_over_placement_study"
-
-    def setting(variant: str, **_: str) -> str:
-        text = f"15 days in the training loop, repair {loop.REPAIR}"
-        how = variant.partition(", ")[2]
-        return f"{text}, {how}" if how else text
-
-    return rows_by(
-        means.assign(**{beside: means.degraded / means.placed}),
-        ["variant"],
-        dict.fromkeys(("goodput", "degraded", "restarts", beside), "1"),
-        setting,
-        lambda variant, **_: variant.partition(", ")[0],
-    )
-
-
-def within_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Yield what the job takes with and without hit groups that work on."""
-    keys = ["scheme", "redundancy", "hit_groups", "stall_s"]
-    alone = table.groupby(keys, sort=False).without_a_restart.transform("all")
-
-    def setting(redundancy: int, hit_groups: str, stall_s: float, alone: bool, **_: str) -> str:
-        dies = hit_groups == "die"
-        what = "hit groups die" if dies else f"{hit_groups}, stalls of {stall_s:g} s"
-        text = f"600,000 GPUs, single GPUs fail, r = {redundancy}, {what}"
-        control = " (control)" if redundancy == loop.CONTROL_REDUNDANCY else ""
-        return f"{text}, {WITHOUT_A_RESTART}{control}" if alone else text
-
-    measured = dict.fromkeys(("time_to_train_ratio", "restarts"), "1")
-    return rows_by(table.assign(alone=alone), [*keys, "alone"], measured, setting, "{scheme}")
-
-
-def _shown_plans(plans: pd.DataFrame) -> Printed:
-    """Show what each scheme does with failed GPUs in a domain of 32."""
-    ours = plans[(plans.pace == "1f1b") & (plans.failed_gpus <= _MOST_FAILED)]
-    frame = pd.DataFrame({"failed GPUs": range(_MOST_FAILED + 1)})
-    degrees = ours[ours.scheme == Scheme.NTP.value].degree
-    frame["degree"] = [f"TP{degree}" for degree in degrees]
-    for scheme, name in SCHEMES.items():
-        mine = ours[ours.scheme == scheme]
-        frame[name] = [
-            f"{plan.sequences}" + (f" ({plan.power_over_tdp:.2f})" * (plan.power_over_tdp > 1.0))
-            for plan in mine.itertuples()
-        ]
-    title = "A replica with failed GPUs in its worst domain: sequences of 8 (power of TDP)"
-    return Printed(title, frame, dict.fromkeys(frame.columns, "{}"))
-
-
-def _shown_losses(losses: pd.DataFrame) -> Printed:
-    """Show the loss of each scheme over the failed fraction, packed and not."""
-    means = losses.groupby(["failed_fraction", "packed", "scheme"]).loss.mean()
-    rows = [
-        {"failed GPUs": fraction}
-        | {
-            f"{name}\n{'packed' if packed else 'not packed'}": means[fraction, packed, scheme]
-            for packed in (True, False)
-            for scheme, name in SCHEMES.items()
-        }
-        for fraction in _SHOWN_FRACTIONS
-    ]
-    frame = pd.DataFrame(rows)
-    title = "Throughput lost: mean over random placements"
-    return Printed(title, frame, dict.fromkeys(frame.columns, "{:.2%}"))
-
-
-def _shown_traces(table: pd.DataFrame) -> Printed:
-    """Show what 15 days do, by repair time and failure rate."""
-    means = table.groupby(["rate_factor", "repair"], sort=False).mean(numeric_only=True)
-    means = means.sort_index(level="rate_factor", sort_remaining=False, kind="stable").reset_index()
-    columns: Columns = {
-        "repair": "repair",
-        "rate_factor": ("rate", "x{}"),
-        "share_above": (">0.1%", "{:.0%}"),
-        "peak_gpus": ("peak", "{:.0f}"),
-        "least_availability_tp32": ("TP32", "{:.1%}"),
-        "least_availability_tp64": ("TP64", "{:.1%}"),
-        **{f"loss_{scheme}": (name, "{:.2%}") for scheme, name in SCHEMES.items()},
-    }
-    title = "15 days: time above 0.1 % failed, peak of GPUs, worst availability, mean loss"
-    return columns_of(title, means, columns)
-
-
-def shown_spares(table: pd.DataFrame, failing: pd.DataFrame) -> Printed:
-    """Show how many spare domains keep the batch through a trace, if they fail and if not."""
-    lines: list[tuple[str, ...]] = []
-    for repair, mine in table[table.rate_factor == 1].groupby("repair", sort=False):
-        for column, kind in (("spares", "domains"), ("replica_spares", "whole replicas")):
-            spreads = (_spread(mine[f"{column}_{scheme}"]) for scheme in SCHEMES)
-            lines.append((repair, kind, "never fail", *spreads))
-        if repair == _FAILING_REPAIR:
-            spreads = (_spread(failing.spares[failing.scheme == scheme]) for scheme in SCHEMES)
-            lines.append((repair, "whole replicas", "fail too", *spreads))
-    known = (str(published.SPARE_DOMAINS[scheme]) for scheme in SCHEMES)
-    lines.append(("5 days", "published", "not said", *known))
-    return Printed(
-        "Spare domains for a fixed batch: mean / 95th percentile / worst of the traces",
-        pd.DataFrame(lines, columns=["repair", "in", "spares", *SCHEMES.values()]),
-        dict.fromkeys(SCHEMES.values(), "{}"),
-    )
-
-
-def _spread(values: pd.Series) -> str:
-    return f"{values.mean():.0f} / {values.quantile(0.95):.0f} / {values.max():.0f}"
-
-
-def shown_loop(table: pd.DataFrame) -> Printed:
-    """Show where 15 days go under each scheme."""
-    causes = {
-        "degraded": "degraded",
-        "repeated": "redone",
-        "checkpoint": "saving",
-        "restart": "restart",
-    }
-    shares = {name: table[f"{cause}_s"] / table.time_s for cause, name in causes.items()}
-    frame = pd.DataFrame({"scheme": table.variant.map(loop.variant_name), "goodput": table.goodput})
-    means = frame.assign(**shares).groupby("scheme", sort=False).mean().reset_index()
-    title = f"15 days in the training loop, repair in {loop.REPAIR}: share of the time"
-    return Printed(title, means, dict.fromkeys(means.columns[1:], "{:.2%}"))
-
-
-def combination_name(runs: pd.DataFrame) -> str:
-    """Return what the runs of one combination are: its scheme, or no more than NTP."""
-    scheme = title_of(str(runs.scheme.iloc[0]).removesuffix("-ntp"))
-    if not runs.without_a_restart.all():
-        return scheme
-    control = (runs.redundancy == loop.CONTROL_REDUNDANCY).all()
-    return WITHOUT_A_RESTART if control else f"{scheme} = {WITHOUT_A_RESTART}"
-
-
-def shown_within(table: pd.DataFrame) -> Printed:
-    """Show what it brings that hit groups work on inside SPARe and replication."""
-    lines = []
-    keys = ["scheme", "redundancy", "hit_groups"]
-    for (_, redundancy, hit_groups), mine in table.groupby(keys, sort=False):
-        means = mine.groupby("stall_s").time_to_train_ratio.mean()
-        ratios = (f"{ratio:.2f}" + (f" ({s:g} s)" if s else "") for s, ratio in means.items())
-        cells = redundancy, hit_groups.replace("-", " "), ", ".join(ratios), mine.restarts.mean()
-        lines.append((combination_name(mine), *cells))
-    return Printed(
-        "Hit groups work on, 600,000 GPUs: time to train over ideal (stall)",
-        pd.DataFrame(lines, columns=["scheme", "r", "hit groups", "ratio", "restarts"]),
-        {"ratio": "{}", "restarts": "{:.0f}"},
-    )
-
-
-def placement_sentence(losses: pd.DataFrame, table: pd.DataFrame, failing: pd.DataFrame) -> str:
-    """Say what throughput and spares the schemes come to."""
-    packed = losses[losses.packed & (losses.failed_fraction == 0.004)]
-    loss = packed.groupby("scheme").loss.mean()
-    spares = table[(table.repair == "5 days") & (table.rate_factor == 1)]
-    dropped = _spread(spares["replica_spares_dp-drop"])
-    if_failing = _spread(failing.spares[failing.scheme == "dp-drop"])
-    return (
-        f"At 0.4 % failed GPUs DP-DROP loses {loss['dp-drop']:.1%} of the throughput, NTP "
-        f"{loss['ntp']:.1%}, NTP-PW {loss['ntp-pw']:.1%}. The spare domains that keep DP-DROP's "
-        f"batch through 15 days with repairs of 5 days, mean / 95th percentile / worst of the "
-        f"traces: {dropped} if spares never fail, {if_failing} if they do (published: "
-        f"{published.SPARE_DOMAINS['dp-drop']})."
-    )
-
-
-def loop_sentence(table: pd.DataFrame) -> str:
-    """Say what the schemes come to in the training loop."""
-    goodput = table.groupby("variant").goodput.mean()
-    return (
-        f"Through 15 days with restarts of ten minutes, DP-DROP trains {goodput['dp-drop']:.1%} of "
-        f"what a job without failures would, NTP {goodput['ntp']:.1%}, NTP-PW "
-        f"{goodput['ntp-pw']:.1%}; new hardware at once for all that breaks would make it "
-        f"{goodput['checkpoint']:.1%}."
-    )
-
-
-def within_sentence(within: pd.DataFrame) -> str:
-    """Say what NTP brings without a restart, and how much of it the schemes around it add."""
-    ratio = within.groupby(["scheme", "redundancy", "hit_groups", "stall_s"])
-    ratios = ratio.time_to_train_ratio.mean()
-    plain = ratios["spare", 8, "die", 0.0]
-    short, long = (ratios["spare-ntp", 1, "slow", stall_s] for stall_s in (10.0, 60.0))
-    masking = within.redundancy > loop.CONTROL_REDUNDANCY
-    combined = within[(within.scheme == "spare-ntp") & masking]
-    same = int(combined.without_a_restart.sum())
-    return (
-        f"Where single GPUs of 600,000 fail, NTP without a restart takes {short:.2f} times the "
-        f"ideal time if groups change their degree in 10 s, {long:.2f} times in 60 s; SPARe, whose "
-        f"hit groups die, {plain:.2f} times. SPARe around NTP masks nothing more: {same} of "
-        f"{len(combined)} of its runs are those with r = 1, digit by digit."
-    )
+        looped = loop_rows.loop_sentence(results["loop"])
+        inside = loop_rows.within_sentence(results["within"])
+        return trace_rows.placement_sentence(*found), f"{looped} {inside}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
@@ -11,6 +13,7 @@ from faultline.experiments.figures.style import (
     draw_band,
     draw_means,
     graded_looks,
+    mark,
     ticks_at,
     write_notes,
     write_title,
@@ -53,6 +56,7 @@ _LABELS = {
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
 _TOLERANCE_LOOKS = ((_GREY, "-"), (_BLUE, "--"), (_ORANGE, "-."))
+_CONTROL: Any = {"marker": "s", "ms": 7, "mfc": "white", "mew": 1.5, "ls": "none", "zorder": 3}
 _TREATMENT_LOOKS = {
     "absorbed": (_BLUE, "-", "o", "a failure is repaired by the stall it falls into"),
     "begins-anew": (_ORANGE, "--", "s", "a group that fails meanwhile begins anew"),
@@ -105,7 +109,10 @@ def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
 
 
 def draw_scan(scan: pd.DataFrame) -> Figure:
-    """Draw SPARe's ratio over redundancy, on storage and on REFT, a panel a restart."""
+    """Draw SPARe's ratio over redundancy, on storage and on REFT, a panel a restart.
+
+    r = 1 is the control, which masks nothing: up to ten times what the best takes.
+    """
     table = mean_over_seeds(
         scan, ["restart_of_s", "protection", "redundancy"], "time_to_train_ratio"
     )
@@ -126,12 +133,24 @@ def draw_scan(scan: pd.DataFrame) -> Figure:
                 (best.redundancy, best["mean"]), xytext=(0, -16 if protection == "reft" else 12),
                 textcoords="offset points", ha="center", fontsize=8.5, color=colour,
             )  # fmt: skip
+            control = line.iloc[0]
+            axis.plot(1, control["mean"], color=colour, **_CONTROL)
+            axis.annotate(
+                f"{control['mean']:.3g}", (1, control["mean"]),
+                xytext=(-9, -3), textcoords="offset points", ha="right", fontsize=8.5,
+                color=colour,
+            )  # fmt: skip
+        axis.set_yscale("log")
+        ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 20, 30])
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_xlabel("redundancy r")
         axis.set_title(f"Restarts of {restart_s / 60:g} minutes")
-        axis.set_ylim(2.0, 5.2)
-    axes[0].set_ylabel("time-to-train ratio")
-    axes[0].legend()
+        axis.set_xlim(0, 10.5)
+        axis.set_ylim(1.6, 45)
+    axes[0].set_ylabel("time-to-train ratio (log)")
+    handles = axes[0].get_legend_handles_labels()[0]
+    handles.append(mark("control: r = 1 masks nothing", _GREY, **_CONTROL))
+    axes[0].legend(handles=handles, loc="upper right")
     write_title(figure, "SPARe, 600,000 GPUs, N = 200, a failure every 300 s")
     return figure
 

@@ -322,6 +322,35 @@ def test_bad_files_end_with_status_2_and_one_line(tmp_path: Path, ask: Ask) -> N
         assert str(name) in said
 
 
+def test_the_trace_of_links_adds_up_to_what_an_all_reduce_sends(ask: Ask, tmp_path: Path) -> None:
+    """A ring of four, five times: each adapter sends 5 * 2 * 3/4 of its GPU's 1e9/64 bytes.
+
+    The record is that of a run without a trace.
+    """
+    path = tmp_path / "links.trace"
+    scenario = tmp_path / "calm.toml"
+    job = "[job]\ngroups = 4\nsteps = 5\ncompute_s = 1.0\nparameter_bytes = 1e9\n"
+    scenario.write_text(
+        f'version = 1\nname = "calm"\n{job}[failures]\nmtbf_s = 1e12\n'
+        '[strategy]\nname = "checkpoint"\n[restart]\nduration_s = 60.0\n'
+    )
+    asked = ["run", scenario, "--set", "platform.file=hgx-h100"]
+    assert "--engine simgrid" in ask.refused(*asked, "--timeline", path)
+    traced = ask.json(*asked, "--engine", "simgrid", "--timeline", path)
+    assert traced == ask.json(*asked, "--engine", "simgrid")
+    links, used, rate, since, carried = {}, "", 0.0, 0.0, 0.0
+    for line in path.read_text().splitlines():
+        kind, *said = line.split()
+        if kind == "6":
+            links[said[-1].strip('"')] = said[1]
+        elif kind in ("9", "10") and said[2] == links["nic-000064_UP"]:
+            carried += rate * (float(said[0]) - since)
+            since, rate = float(said[0]), rate + float(said[3]) * (1 if kind == "9" else -1)
+            used = said[1]
+    assert used
+    assert carried == pytest.approx(5 * 2 * 3 / 4 * 1e9 / 64, rel=1e-4)
+
+
 @pytest.mark.parametrize("name", ["", "no-such-directory/timeline.csv"])
 def test_a_timeline_without_a_place_is_told_before_the_run(
     name: str, tmp_path: Path, ask: Ask

@@ -18,7 +18,8 @@ from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.ntp import figures, study
+from faultline.experiments.studies.ntp import loop_figures, loop_rows
+from faultline.experiments.studies.ntp.domains import SCHEMES, domain_points, domain_table
 from faultline.experiments.studies.ntp.loop import (
     REPAIR,
     SCENARIO,
@@ -75,7 +76,7 @@ def test_traces_are_written_as_they_were_drawn(tmp_path: Path) -> None:
     trace = next(traces(REPAIR, 1, 3, 1))
     scenario = scenario_of(trace, rules, tmp_path / "trace.csv", "ntp")
     written = read_trace(tmp_path / "trace.csv", job_layout(scenario))
-    assert written == failures_of(trace, rules)
+    assert written == failures_of(trace, rules, study_job())
     assert len(written) == int((trace.changes == 1).sum())
     times = np.sort([f.time_s + (f.repair_s or 0.0) for f in written])
     back = np.sort(trace.times_s[trace.changes == -1])
@@ -121,6 +122,24 @@ def test_fifteen_days_take_less_than_two_seconds() -> None:
 
 
 @pytest.mark.slow
+def test_larger_domains_lose_more_of_themselves_and_train_more(tmp_path: Path) -> None:
+    """The same GPUs fail at every size; the loop and the placements agree on what that costs.
+
+    But for domains of 72: 32,768 - 56 * 8 * 72 GPUs are idle, and spares for the placements.
+    """
+    table = domain_table(pd.DataFrame(play(list(domain_points(tmp_path, 1, 1)))))
+    by_size = table.pivot_table(index="domain_gpus", columns="strategy", values="degraded")
+    assert by_size["dp-drop"].is_monotonic_increasing
+    assert (by_size["ntp"] < by_size["dp-drop"])[16:].all()
+    dropped = table[(table.strategy == "dp-drop") & (table.idle_gpus == 0)]
+    assert list(dropped.degraded) == pytest.approx(list(dropped.placed), rel=0.1)
+    batches = table.pivot_table(index="domain_gpus", columns="strategy", values="batches_per_day")
+    assert (batches.loc[32] > 1.2 * batches.loc[8]).all()
+    assert set(table.idle_gpus[table.domain_gpus == 72]) == {512}
+    assert len(table) == len(batches) * len(SCHEMES)
+
+
+@pytest.mark.slow
 def test_every_variant_is_played(tmp_path: Path) -> None:
     table = loop_table(pd.DataFrame(play(list(loop_points(tmp_path, 1, 1)))))
     goodput = table.set_index("variant").goodput
@@ -131,6 +150,11 @@ def test_every_variant_is_played(tmp_path: Path) -> None:
     # Not the same to the last restart: which failures fall into a load differs.
     assert hidden == pytest.approx(goodput["checkpoint"], rel=2e-3)
     assert goodput["ntp-pw, in memory"] > goodput["ntp-pw"] + 0.03
+    for scheme in ("dp-drop", "ntp"):
+        assert goodput[f"{scheme}, pods of 16"] < goodput[scheme]
+    # Less than a second a restart, of ten minutes.
+    free = goodput["ntp, in memory, migration free"]
+    assert free * (1 - 2e-3) < goodput["ntp, in memory"] < free
 
 
 @pytest.fixture
@@ -177,16 +201,16 @@ def within(played: pd.DataFrame) -> pd.DataFrame:
 def test_rows_tables_and_figures(
     loop: pd.DataFrame, within: pd.DataFrame, saved_bytes: Callable[[Figure], int]
 ) -> None:
-    found = [*study.loop_rows(loop), *study.within_rows(within)]
+    found = [*loop_rows.goodput_rows(loop), *loop_rows.within_rows(within)]
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
     beside = [row for row in found if row.quantity == "degraded_over_placement_study"]
     assert [row.scheme for row in beside] == ["dp-drop"]
     assert beside[0].simulated == pytest.approx(1.0)
-    assert len(study.shown_loop(loop).frame) == len(VARIANTS)
-    assert "NTP 80.0%" in study.loop_sentence(loop)
-    assert saved_bytes(figures.draw_loop(loop)) > 10_000
-    assert saved_bytes(figures.draw_within(within)) > 10_000
+    assert len(loop_rows.shown_loop(loop).frame) == len(VARIANTS)
+    assert "NTP 80.0%" in loop_rows.loop_sentence(loop)
+    assert saved_bytes(loop_figures.draw_loop(loop)) > 10_000
+    assert saved_bytes(loop_figures.draw_within(within)) > 10_000
 
 
 def test_what_masks_nothing_is_named_for_what_it_is(within: pd.DataFrame) -> None:
@@ -195,17 +219,17 @@ def test_what_masks_nothing_is_named_for_what_it_is(within: pd.DataFrame) -> Non
         ("spare-ntp", 1),
         ("spare-ntp", 8),
     }
-    named = study.shown_within(within).frame[["scheme", "r"]]
+    named = loop_rows.shown_within(within).frame[["scheme", "r"]]
     assert set(named.scheme[named.r == 1]) == {"NTP without a restart"}
     names = set(named.itertuples(index=False, name=None))
     assert ("SPARe = NTP without a restart", 8) in names
     assert ("SPARe", 8) in names  # hit groups die
     assert ("SPARe", 2) in names
     assert not any(name.startswith("replication =") for name, _ in names)
-    settings = [row.setting for row in study.within_rows(within) if row.scheme == "spare-ntp"]
+    settings = [row.setting for row in loop_rows.within_rows(within) if row.scheme == "spare-ntp"]
     assert all(s.endswith("(control)") == ("r = 1," in s) for s in settings)
     assert all(("NTP without a restart" in s) == ("r = 2," not in s) for s in settings)
-    said = study.within_sentence(within)
+    said = loop_rows.within_sentence(within)
     assert "12 of 16 of its runs are those with r = 1" in said
     one_digit = within.copy()
     one_digit.loc[one_digit.redundancy == 8, "time_to_train_ratio"] += 1e-12

@@ -13,14 +13,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.studies.ntp import figures, study
+from faultline.experiments.studies.ntp import figures, placement_rows, trace_rows
+from faultline.experiments.studies.ntp.gradient_sync import check_sync
 from faultline.experiments.studies.ntp.placements import (
     availability_table,
     blast_table,
     loss_table,
+    lost_shares,
     pace_table,
+    pod_table,
 )
-from faultline.experiments.studies.ntp.setting import check_sync, resharding_table, study_job
+from faultline.experiments.studies.ntp.setting import resharding_table, study_job
 from faultline.experiments.studies.ntp.traces import course_table, failing_spares_table, trace_table
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib.figure import Figure
@@ -78,6 +81,39 @@ def test_losses_without_packing(losses: pd.DataFrame) -> None:
     mine = losses[(losses.scheme == "dp-drop") & ~losses.packed]
     # 300 sets: the mean of 128 replicas scatters by less than 0.3 points.
     assert list(mine.loss) == pytest.approx(UNPACKED_DROP, abs=HALF_A_POINT + 0.003)
+
+
+def test_resharding_is_charged_by_the_most_reduced_replica() -> None:
+    """By hand: of 128 replicas one at TP30 and one at TP28 lose 1 + 2 sequences.
+
+    Both degrees have the same bytes to send, what a spare rank has. Without a reduced replica, or
+    where it is dropped, nobody waits.
+    """
+    job, failed = study_job(), np.zeros((3, 1024), dtype=np.int16)
+    failed[1, [0, 8]] = 1, 3
+    failed[2, 0] = 32
+    slower = float(resharding_table().iteration_slowdown.iloc[0])
+    for scheme, kept in ((Scheme.NTP, 1021 / 1024), (Scheme.NTP_PW, 1.0)):
+        plain, charged = (
+            lost_shares(failed, job, scheme, packing=False, resharded=all_of_it)
+            for all_of_it in (False, True)
+        )
+        assert list(plain) == pytest.approx([0.0, 1 - kept, 1 / 128])
+        assert list(charged) == pytest.approx([0.0, 1 - kept / (1 + slower), 1 / 128])
+    drop = lost_shares(failed, job, Scheme.DP_DROP, packing=True, resharded=True)
+    assert list(drop) == pytest.approx([0.0, 1 / 128, 1 / 128])
+
+
+def test_packing_within_smaller_pods_loses_more() -> None:
+    """From a pod of one replica, which is not packed, to one of all, which is the whole job."""
+    table = pod_table(study_job(), [0.004], [0], 50)
+    for scheme, mine in table.groupby("scheme"):
+        assert mine.loss.is_monotonic_decreasing, scheme
+    lost = table.set_index(["scheme", "pod_replicas"]).loss
+    assert lost["dp-drop", 1] == pytest.approx(UNPACKED_DROP[-1], abs=0.02)
+    assert lost["dp-drop", 128] == pytest.approx(PACKED["dp-drop"][-1], abs=HALF_A_POINT)
+    shown = placement_rows.shown_pods(table).frame
+    assert list(shown["replicas a pod"]) == [1, 4, 16, 64, 128]
 
 
 def test_no_pace_takes_ntp_out_of_the_published_bound() -> None:
@@ -178,7 +214,7 @@ def test_tables_and_figures(
     ]
     assert all(saved_bytes(figure) > 10_000 for figure in drawn)
     assert courses["5 days", 1]["median"].iloc[0] == 0.0
-    found = [*study.trace_rows(traces), *study.spare_rows(traces, failing)]
+    found = [*trace_rows.course_rows(traces), *trace_rows.spare_rows(traces, failing)]
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
     of_failing = [row for row in found if row.setting.endswith("spares fail too, worst trace")]
@@ -194,10 +230,10 @@ def test_spares_are_told_under_both_assumptions(losses: pd.DataFrame, traces: pd
         ends = spares.mean(), spares.quantile(0.95), spares.max()
         told.append(" / ".join(f"{value:.0f}" for value in ends))
     assert told[0] != told[1]
-    said = study.placement_sentence(losses, traces, failing)
+    said = trace_rows.placement_sentence(losses, traces, failing)
     assert "NTP 1.6%" in said
     assert f"{told[0]} if spares never fail, {told[1]} if they do (published: 90)" in said
-    table = study.shown_spares(traces, failing).frame.set_index("spares")["DP-DROP"]
+    table = trace_rows.shown_spares(traces, failing).frame.set_index("spares")["DP-DROP"]
     assert table["fail too"] == told[1]
     assert table["not said"] == "90"
 
