@@ -1,15 +1,12 @@
-"""The schemes in the training loop: through 15 days of failures, and inside SPARe and replication.
+"""The schemes in the training loop, through 15 days of failures, repairs and restarts.
 
-The first is the job of the study as a scenario, with traces as files that it can read: restarts,
-repeated work, and what is left. The second is a job on 600,000 GPUs, where each combination is
-played beside its control: the same with r = 1, a job that masks nothing. Where no group ever dies
-the two are one run, and the combination is *NTP without a restart*.
+The job of the study as a scenario, with traces as files that it can read: restarts, repeated work,
+and what is left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -25,7 +22,7 @@ from faultline.experiments.studies.ntp.setting import (
     resharding,
     study_job,
 )
-from faultline.experiments.studies.ntp.traces import DAY_S, Trace, TraceRules, trace_rules, traces
+from faultline.experiments.studies.ntp.traces import Trace, TraceRules, trace_rules, traces
 from faultline.platforms import load_preset, write_xml
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.failures.failure import Failure, Kind
@@ -36,14 +33,7 @@ from faultline.strategies.nonuniform.replica_plan import Scheme
 SCENARIO = "ntp-32k"
 REPAIR = "3 or 5 days"
 """How long hardware takes to repair in the loop; one of `traces.REPAIRS_DAYS`."""
-REPAIR_S = 4 * DAY_S
-"""Mean of the 3 to 5 days of a hardware repair; the study repairs whatever breaks in that time."""
-_STALLS_S = (10.0, 60.0)
-"""What all wait when a group goes down to a lower degree, and as long again when it comes back."""
-RARE_CHECKPOINTS = 256
-"""Steps between checkpoints of a scheme that hardly ever restarts."""
-
-_CAUSE_TIMES = [f"{cause}_s" for cause in CAUSES]
+CAUSE_TIMES = [f"{cause}_s" for cause in CAUSES]
 _IN_MEMORY = ("protection.name=just-in-time", "protection.times=stated")
 POD = 16
 """Replicas that share a pod, where packing is within pods: 4,096 GPUs."""
@@ -195,7 +185,7 @@ def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
     """
     trained_s = runs.compute_s + runs.all_reduce_s + runs.degraded_s
     columns = ["variant", "seed", "trace", "placed", "goodput", "degraded"]
-    columns += ["restarts", "failures", "played_steps", "time_s", *_CAUSE_TIMES]
+    columns += ["restarts", "failures", "played_steps", "time_s", *CAUSE_TIMES]
     return runs.assign(
         goodput=1.0 / runs.time_to_train_ratio, degraded=runs.degraded_s / trained_s
     )[columns]
@@ -219,94 +209,3 @@ def placed_loss(trace: Trace, job: StudyJob, variant: str) -> float:
         resharded=how != "resharding hidden",
     )
     return trace.mean_over_time(lost)
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """A scheme as it is played."""
-
-    scheme: str  # Its name.
-    redundancy: int  # Its redundancy.
-    hit_groups: str = "die"  # How the job lives with hit groups; "die" where they do not live on.
-    stall_s: float = 0.0  # What all wait for a group that changes its degree, in seconds.
-
-    @property
-    def settings(self) -> list[str]:
-        """What it sets of the scenario."""
-        chosen = [f"strategy.name={self.scheme}", f"strategy.redundancy={self.redundancy}"]
-        if self.hit_groups == "die":
-            return chosen
-        table = f"strategy.{self.scheme}"
-        return [
-            *chosen,
-            f"{table}.hit_groups={self.hit_groups}",
-            f"times.change_of_degree_s={self.stall_s}",
-            f"checkpoint.interval_steps={RARE_CHECKPOINTS}",
-        ]
-
-
-CONTROL_REDUNDANCY = 1
-"""Each shard type once: whatever a hit group cannot work on from is a restart."""
-
-
-def _on_ntp(scheme: str, redundancy: int) -> list[Variant]:
-    return [
-        Variant(f"{scheme}-ntp", redundancy, hit_groups, stall_s)
-        for hit_groups in ("slow", "boosted", "smaller-batch")
-        for stall_s in _STALLS_S
-    ]
-
-
-# SPARe's best redundancy at 200 groups is 8, and the least that replication has is 2.
-WITHIN_VARIANTS = (
-    *_on_ntp("spare", CONTROL_REDUNDANCY),
-    Variant("spare", 8),
-    *_on_ntp("spare", 8),
-    Variant("replication", 2),
-    *_on_ntp("replication", 2),
-    Variant("spare", 2),
-    *(Variant("spare-ntp", 2, "slow", stall_s) for stall_s in _STALLS_S),
-)
-"""All that is played: the controls first; at last SPARe with as few copies as it has."""
-
-
-def within_points(seeds: int, steps: int) -> Iterator[Point]:
-    """Yield a job on the cluster of SPARe's study, where single GPUs fail, under every variant.
-
-    A failure every 300 s, each of one GPU in a domain of 32; a restart takes an hour and finds new
-    hardware for everything. Plain schemes save as often as is best for them.
-    """
-    for variant in WITHIN_VARIANTS:
-        common = [
-            "failures.component=gpu",
-            "model.tensor=32",
-            f"job.steps={steps}",
-            f"rejoin.repair_s={REPAIR_S}",
-        ]
-        scenario = load_scenario("spare-sound", [*common, *variant.settings])
-        for seed in range(seeds):
-            yield Point(scenario, seed, labels=tuple(asdict(variant).items()))
-
-
-def within_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return what runs of `within_points` came to, a row a run.
-
-    Columns: those of `Variant`, `seed`, `time_to_train_ratio`, `restarts`, `failures`,
-    `mean_stacks`, `time_s` and the time by cause, and `without_a_restart`: whether the run is that
-    of its control, of the same seed, to all digits.
-    """
-    columns = ["scheme", "redundancy", "hit_groups", "stall_s", "seed", "time_to_train_ratio"]
-    table = runs[[*columns, "restarts", "failures", "mean_stacks", "time_s", *_CAUSE_TIMES]]
-    return table.assign(without_a_restart=equals_control(table))
-
-
-def equals_control(table: pd.DataFrame) -> pd.Series:
-    """Return for each run whether it takes as long as its control, to all digits.
-
-    The control of a run is that of redundancy 1 whose hit groups work on alike, with the same
-    stalls and seed; runs in which hit groups die have none.
-    """
-    keys = ["hit_groups", "stall_s", "seed"]
-    controls = table[table.redundancy == CONTROL_REDUNDANCY].set_index(keys).time_to_train_ratio
-    found = controls.reindex(pd.MultiIndex.from_frame(table[keys])).to_numpy()
-    return table.time_to_train_ratio == found

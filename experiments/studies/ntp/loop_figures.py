@@ -13,7 +13,8 @@ from faultline.experiments.figures.style import (
     stack_bars,
 )
 from faultline.experiments.studies.ntp.domains import SCHEMES
-from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY, variant_name
+from faultline.experiments.studies.ntp.loop import variant_name
+from faultline.experiments.studies.ntp.within import CONTROL_REDUNDANCY
 from faultline.simulator.badput import MEANINGS
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -83,6 +84,7 @@ def draw_domains(table: pd.DataFrame) -> Figure:
         axis.set_xlabel("GPUs of a scale-up domain")
         axis.set_ylim(bottom=0)
     lost.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    trained.yaxis.set_major_formatter("{x:,.0f}")
     lost.set_ylabel("share of 15 days lost")
     trained.set_ylabel("batches of 1,024 sequences a day")
     lost.set_title("Each against itself without failures")

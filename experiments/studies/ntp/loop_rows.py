@@ -9,6 +9,7 @@ from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.studies.base import Row, rows_by
 from faultline.experiments.studies.ntp import loop
+from faultline.experiments.studies.ntp.within import CONTROL_REDUNDANCY
 
 WITHOUT_A_RESTART = "NTP without a restart"
 """What a combination is that masks nothing: each of its runs is that with r = 1."""
@@ -54,7 +55,7 @@ def within_rows(table: pd.DataFrame) -> Iterator[Row]:
         dies = hit_groups == "die"
         what = "hit groups die" if dies else f"{hit_groups}, stalls of {stall_s:g} s"
         text = f"600,000 GPUs, single GPUs fail, r = {redundancy}, {what}"
-        control = " (control)" if redundancy == loop.CONTROL_REDUNDANCY else ""
+        control = " (control)" if redundancy == CONTROL_REDUNDANCY else ""
         return f"{text}, {WITHOUT_A_RESTART}{control}" if alone else text
 
     measured = dict.fromkeys(("time_to_train_ratio", "restarts"), "1")
@@ -76,23 +77,19 @@ def shown_loop(table: pd.DataFrame) -> Printed:
     return Printed(title, means, dict.fromkeys(means.columns[1:], "{:.2%}"))
 
 
-def shown_domains(table: pd.DataFrame) -> Printed:
-    """Show what each scheme trains on domains of every size."""
+def shown_domains(table: pd.DataFrame) -> Iterator[Printed]:
+    """Show what each scheme trains on domains of every size: of itself, and of 1,024 sequences."""
     keys = ["domain_gpus", "stages"]
-    goodput, batches = (
-        table.pivot_table(index=keys, columns="strategy", values=column, sort=False)
-        for column in ("goodput", "batches_per_day")
-    )
-    names = {scheme: loop.variant_name(str(scheme)) for scheme in goodput}
-    frame = pd.DataFrame({"domain": [f"TP{size} PP{stages}" for size, stages in goodput.index]})
-    frame["idle GPUs"] = list(table.groupby(keys, sort=False).idle_gpus.first())
-    frame = frame.assign(
-        **{f"{names[one]}\ngoodput": list(goodput[one]) for one in names},
-        **{f"{names[one]}\nbatches a day": list(batches[one]) for one in names},
-    )
-    formats = {column: "{:.1%}" if "goodput" in column else "{:,.0f}" for column in frame}
-    title = f"15 days in the training loop by domain size, repair in {loop.REPAIR}"
-    return Printed(title, frame, formats | {"domain": "{}"})
+    for column, what, form in (
+        ("goodput", "goodput", "{:.1%}"),
+        ("batches_per_day", "batches of 1,024 sequences a day", "{:,.0f}"),
+    ):
+        means = table.pivot_table(index=keys, columns="strategy", values=column, sort=False)
+        schemes = means.rename(columns=lambda scheme: loop.variant_name(str(scheme)))
+        domains = [f"TP{size} PP{stages}" for size, stages in means.index]
+        frame = pd.DataFrame({"domain": domains, **schemes.to_dict("list")})
+        title = f"15 days in the training loop by domain size: {what}"
+        yield Printed(title, frame, dict.fromkeys(schemes.columns, form) | {"domain": "{}"})
 
 
 def combination_name(runs: pd.DataFrame) -> str:
@@ -100,7 +97,7 @@ def combination_name(runs: pd.DataFrame) -> str:
     scheme = title_of(str(runs.scheme.iloc[0]).removesuffix("-ntp"))
     if not runs.without_a_restart.all():
         return scheme
-    control = (runs.redundancy == loop.CONTROL_REDUNDANCY).all()
+    control = (runs.redundancy == CONTROL_REDUNDANCY).all()
     return WITHOUT_A_RESTART if control else f"{scheme} = {WITHOUT_A_RESTART}"
 
 
@@ -137,7 +134,7 @@ def within_sentence(within: pd.DataFrame) -> str:
     ratios = ratio.time_to_train_ratio.mean()
     plain = ratios["spare", 8, "die", 0.0]
     short, long = (ratios["spare-ntp", 1, "slow", stall_s] for stall_s in (10.0, 60.0))
-    masking = within.redundancy > loop.CONTROL_REDUNDANCY
+    masking = within.redundancy > CONTROL_REDUNDANCY
     combined = within[(within.scheme == "spare-ntp") & masking]
     same = int(combined.without_a_restart.sum())
     return (

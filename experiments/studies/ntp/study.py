@@ -25,6 +25,7 @@ from faultline.experiments.studies.ntp import (
     placements,
     trace_rows,
     traces,
+    within,
 )
 from faultline.experiments.studies.ntp.setting import resharding_table, study_job, utilisation_table
 from faultline.experiments.studies.stage import Stage
@@ -77,7 +78,7 @@ class NtpStudy(Study):
         kept = stage.directory / "failures"
         of_loop = loop.loop_points(kept, stage.seeds, stage.pick(1, 10))
         of_domains = domains.domain_points(kept, stage.seeds, stage.pick(1, 10))
-        within = loop.within_points(stage.seeds, stage.pick(5_000, 10_000))
+        combined = within.within_points(stage.seeds, stage.pick(5_000, 10_000))
         return {
             "plans": placement_rows.plan_table(),
             "losses": losses,
@@ -94,7 +95,7 @@ class NtpStudy(Study):
             "checks": pd.DataFrame(checks),
             "loop": loop.loop_table(stage.runs("training loop", of_loop)),
             "domains": domains.domain_table(stage.runs("domain sizes", of_domains)),
-            "within": loop.within_table(stage.runs("inside other schemes", within)),
+            "within": within.within_table(stage.runs("inside other schemes", combined)),
         }
 
     def tables(self, results: Results) -> Tables:
@@ -127,7 +128,7 @@ class NtpStudy(Study):
         yield trace_rows.shown_traces(results["traces"])
         yield trace_rows.shown_spares(results["traces"], results["failing_spares"])
         yield loop_rows.shown_loop(results["loop"])
-        yield loop_rows.shown_domains(results["domains"])
+        yield from loop_rows.shown_domains(results["domains"])
         yield loop_rows.shown_within(results["within"])
         compared = [row.as_dict() for row in rows if row.published is not None]
         columns = ["quantity", "scheme", "setting", "published", "simulated"]

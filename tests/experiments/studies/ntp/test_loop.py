@@ -24,9 +24,6 @@ from faultline.experiments.studies.ntp.loop import (
     REPAIR,
     SCENARIO,
     VARIANTS,
-    WITHIN_VARIANTS,
-    Variant,
-    equals_control,
     failures_of,
     loop_points,
     loop_table,
@@ -36,6 +33,7 @@ from faultline.experiments.studies.ntp.loop import (
 )
 from faultline.experiments.studies.ntp.setting import study_job
 from faultline.experiments.studies.ntp.traces import trace_rules, traces
+from faultline.experiments.studies.ntp.within import WITHIN_VARIANTS, Variant, equals_control
 from faultline.simulator.badput import CAUSES
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from faultline.strategies.ntp import Ntp, NtpPw
@@ -211,6 +209,24 @@ def test_rows_tables_and_figures(
     assert "NTP 80.0%" in loop_rows.loop_sentence(loop)
     assert saved_bytes(loop_figures.draw_loop(loop)) > 10_000
     assert saved_bytes(loop_figures.draw_within(within)) > 10_000
+
+
+def test_domain_sizes_are_told_in_rows_tables_and_a_figure(
+    saved_bytes: Callable[[Figure], int],
+) -> None:
+    rows = [
+        {"domain_gpus": size, "stages": 8, "strategy": scheme, "seed": seed, "trace": 0}
+        for size in (8, 32)
+        for scheme in SCHEMES
+        for seed in range(2)
+    ]
+    made_up = {"placed": 0.02, "degraded": 0.02, "goodput": 0.8, "batches_per_day": 20_000.0}
+    table = pd.DataFrame(rows).assign(**made_up, restarts=200, idle_gpus=0)
+    assert len(list(loop_rows.domain_rows(table))) == 2 * len(SCHEMES) * 3
+    goodput, batches = loop_rows.shown_domains(table)
+    assert list(goodput.frame["NTP"]) == [0.8, 0.8]
+    assert list(batches.frame.domain) == ["TP8 PP8", "TP32 PP8"]
+    assert saved_bytes(loop_figures.draw_domains(table)) > 10_000
 
 
 def test_what_masks_nothing_is_named_for_what_it_is(within: pd.DataFrame) -> None:
