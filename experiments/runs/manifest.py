@@ -113,6 +113,16 @@ class Manifest:
             for seed in self.seeds:
                 yield next(names), values, seed
 
+    def stated(self) -> dict[str, dict[str, Any]]:
+        """Return by run what its record has to say of the scenario it is of."""
+        columns = {"name": "scenario", "strategy.name": "strategy"}
+        found = {}
+        for run_id, values, seed in self.rows():
+            point = self.fixed | dict(zip(self.keys, values, strict=True))
+            said = {columns[key]: point[key] for key in columns if key in point}
+            found[run_id] = {"seed": seed, "engine": self.engine, **said}
+        return found
+
     def encoded(self) -> bytes:
         """Return the content of the file."""
         return seal(asdict(self))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.experiments.config.model_numbers import model_flop_utilisation
@@ -21,6 +23,7 @@ Record = dict[str, Any]
 """A flat record: column to scalar."""
 
 Kind = Literal["text", "count", "number"]
+_MOST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,16 @@ class Column:
     def with_unit(self) -> str:
         """The label of an axis: name and unit."""
         return f"{self.label} ({self.shown_unit})" if self.shown_unit else self.label
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Between what its values lie, if they are numbers.
+
+        Times by cause are what is left when others are taken away, which may be a rounding below 0,
+        and compute that jitters may take less than it should.
+        """
+        least = -_MOST if self.name.removesuffix("_s") in CAUSES else 0.0
+        return least, inf if "time_to_train_ratio" in self.name else _MOST
 
     def of(self, played: PlayedRun) -> Any:
         """Return its value for a run."""

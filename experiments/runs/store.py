@@ -11,7 +11,7 @@ import fcntl
 import os
 import socket
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -85,7 +85,7 @@ _TYPES = [
 
 
 def read_runs(
-    directory: Path, wanted: frozenset[str], *, alone: bool = True
+    directory: Path, asked: Manifest | frozenset[str]
 ) -> tuple[dict[str, StoredRun], list[Misplaced]]:
     """Read runs of a store.
 
@@ -93,10 +93,9 @@ def read_runs(
     ----------
     directory : Path
         The folder of the store.
-    wanted : frozenset of str
-        Names of the runs to read.
-    alone : bool
-        Whether anything else that lies there is out of place.
+    asked : Manifest or frozenset of str
+        The plan that it is the answer to: whatever else lies there is out of place, and so is a
+        record of something else. Or names of the runs to read, of whatever kind.
 
     Returns
     -------
@@ -107,21 +106,25 @@ def read_runs(
     """
     runs: dict[str, StoredRun] = {}
     misplaced: list[Misplaced] = []
-    shapes: set[Any] = set()
+    checked: Checked = {}
+    stated: dict[str, dict[str, Any]] | None = None
+    if isinstance(asked, Manifest):
+        stated = asked.stated()
+        asked = frozenset(stated)
     folder = directory / FOLDER
     if os.path.lexists(folder) and not _is_own_folder(folder):
         return runs, [Misplaced(folder, "no folder")]
     with suppress(FileNotFoundError):
         for name in sorted(entry.name for entry in os.scandir(folder)):
-            known = name.removesuffix(_SUFFIX) in wanted
-            if is_draft(name) or not (known or alone):
+            known = name.removesuffix(_SUFFIX) in asked
+            if is_draft(name) or not (known or stated is not None):
                 continue
             try:
                 run = _read(folder, name)
                 if not known:
                     raise DamagedError("a run that is not in the grid")
-                if alone:
-                    _check_record(run.record, shapes)
+                if stated is not None:
+                    _check_record(run.record, stated[run.run_id], checked)
             except DamagedError as error:
                 misplaced.append(Misplaced(folder / name, str(error)))
             else:
@@ -142,27 +145,53 @@ def _read(folder: Path, name: str) -> StoredRun:
     return run
 
 
-def _check_record(record: Any, shapes: set[Any]) -> None:
-    """Refuse a record that lacks a value, or has one of another type than its column.
+Checked = dict[Any, list[tuple[str, float, float]]]
+"""Columns and types that were found good, and what bounds the values of the columns."""
 
-    Most records of a sweep have the same columns with the same types: those seen are in `shapes`.
+
+def _check_record(record: Any, stated: Mapping[str, Any], checked: Checked) -> None:
+    """Refuse a record of something else, or with a value that its column cannot have.
+
+    Most records of a sweep have the same columns with the same types.
     """
     if record is None:
         return
     if not isinstance(record, dict):
         raise DamagedError("not the record of a run")
     shape = (tuple(record), tuple(map(type, record.values())))
-    if shape in shapes:
-        return
+    if shape not in checked:
+        checked[shape] = _checked_columns(record)
+    for name, least, most in checked[shape]:
+        # Not a number is on neither side.
+        if not least <= record[name] <= most:
+            raise DamagedError(f"has {record[name]!r} in {name!r}, which cannot be")
+    for name, value in stated.items():
+        if record.get(name, value) != value:
+            raise DamagedError(
+                f"says {record[name]!r:.100} in {name!r}, and {value!r:.100} was asked"
+            )
+
+
+def _checked_columns(record: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Refuse a record that lacks a value, or has one of another type than its column.
+
+    Returns
+    -------
+    list of (str, float, float)
+        The columns that are numbers, and between what their values lie.
+    """
+    bounded = []
     for name, value in record.items():
         defined = column(name)
         fitting = _OF_KIND[defined.kind] if defined else (str, int, float, bool)
         if value is not None and type(value) not in fitting:
             raise DamagedError(f"has a value in {name[:100]!r} that is none of a record")
+        if value is not None and defined and defined.kind != "text":
+            bounded.append((name, *defined.bounds))
     for name, defined in COLUMNS.items():
         if record.get(name) is None and not defined.optional:
             raise DamagedError(f"has no value in {name!r}, as every record has")
-    shapes.add(shape)
+    return bounded
 
 
 def _is_own_folder(path: Path) -> bool:
@@ -254,7 +283,7 @@ def open_store(
             store = Store(directory, asked, wanted=frozenset(asked.run_ids))
         else:
             store = Store(directory, None, wanted=frozenset(asked))
-        store.runs, misplaced = read_runs(directory, store.wanted, alone=store.manifest is not None)
+        store.runs, misplaced = read_runs(directory, store.manifest or store.wanted)
         for found in misplaced:
             set_aside(directory, found, tell)
         yield store

@@ -67,7 +67,7 @@ def read_sweep(directory: Path) -> Sweep:
     problems: tuple[str, ...] = ()
     table = read_table(directory, manifest) if _table_is_youngest(directory) else None
     if table is None:
-        runs, misplaced = read_runs(directory, frozenset(manifest.run_ids))
+        runs, misplaced = read_runs(directory, manifest)
         problems = tuple(f"{found.path}: {found.reason}; left out" for found in misplaced)
         table = make_table(manifest, runs)
     return Sweep(

@@ -71,6 +71,8 @@ def some_record(request: Request) -> dict[str, Any]:
     redundancy = request.task.scenario.strategy.redundancy or 1
     return {
         **WHOLE,
+        "scenario": request.task.scenario.name,
+        "engine": request.task.engine,
         "strategy": request.task.scenario.strategy.name,
         "seed": request.task.seed,
         "restarts": redundancy,

@@ -96,6 +96,11 @@ def deep(path: Path) -> None:
     path.write_bytes(b'{"checksum":"' + b"0" * 64 + b'","a":' + b"[" * 100_000)
 
 
+def says(path: Path, **forged: Any) -> None:
+    """Forge values of a record, under a checksum that is right."""
+    resealed(path, record={**unseal(path.read_bytes())["record"], **forged})
+
+
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "a link": into_a_link,
     "a pipe": into_a_pipe,
@@ -108,6 +113,14 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "a table for a number": lambda path: resealed(path, record={**WHOLE, "time_s": {"a": 1}}),
     "a number for a text": lambda path: resealed(path, code=7),
     "a truth for a time": lambda path: resealed(path, wall_s=True),
+    "no number": lambda path: says(path, time_s=float("nan")),
+    "a time without end": lambda path: says(path, downtime_s=float("inf")),
+    "a time before time": lambda path: says(path, time_s=-1.0),
+    "failures below none": lambda path: says(path, failures=-1),
+    "a scheme that nobody knows": lambda path: says(path, strategy="no-such-scheme"),
+    "a name that a terminal obeys": lambda path: says(path, scenario="\x1b]0;hello\x07"),
+    "another seed": lambda path: says(path, seed=77),
+    "another engine": lambda path: says(path, engine="another"),
     "one key more": lambda path: resealed(path, more=1),
 }
 
