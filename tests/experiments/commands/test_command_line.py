@@ -34,6 +34,24 @@ def end_without_a_reader(*words: str, unbuffered: str = "") -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+def test_what_is_not_installed_is_told_in_one_line() -> None:
+    """As in an environment without rich, where pip was told to leave dependencies alone."""
+    without = (
+        "import sys; sys.modules['rich'] = None; import importlib.metadata as known\n"
+        "found = known.version\n"
+        "def version(name):\n"
+        "    if name == 'rich': raise known.PackageNotFoundError(name)\n"
+        "    return found(name)\n"
+        "known.version = version\n"
+        "from faultline.experiments.entry import main; sys.exit(main())"
+    )
+    words = [sys.executable, "-c", without, "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("faultline: not installed: rich; ")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     "words",
     [
