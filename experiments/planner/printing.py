@@ -8,7 +8,7 @@ from typing import Any
 
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.analysis.quantities import steps_text
+from faultline.experiments.analysis.quantities import steps_text, time_text
 from faultline.experiments.planner.advice import Advice, pair_name, scheme_name
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
@@ -16,6 +16,9 @@ from faultline.experiments.planner.verification import HOPELESS
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
+
+_DAY_S = 86_400.0
+_MANY_GPU_HOURS = 1e5
 
 
 def print_plan(
@@ -62,10 +65,12 @@ def job_texts(plan: Plan) -> list[str]:
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
     restart_s = durations.restart_s() + durations.load_s
+    mtbf_s = situation.mtbf_s
+    often = time_text(mtbf_s) if mtbf_s >= _DAY_S else f"{mtbf_s:,.4g} s"
     return [
         f"{situation.scenario.name}: {situation.gpus:,} GPUs in {job.groups:,} groups of "
         f"{job.gpus_of_group:,}, {job.steps:,} steps",
-        f"a failure every {situation.mtbf_s:,.4g} s, restart {restart_s:,.4g} s, checkpoint "
+        f"a failure every {often}, restart {restart_s:,.4g} s, checkpoint "
         f"{durations.save_s:,.4g} s, step {situation.ideal_step_s:,.4g} s without failures and "
         "redundancy",
         *(f"- {assumption}" for assumption in situation.assumptions),
@@ -74,14 +79,16 @@ def job_texts(plan: Plan) -> list[str]:
 
 def choices_table(plan: Plan, price_per_gpu_hour: float | None = None) -> Table:
     """Return a line for each choice; with a price, in any currency, with its cost."""
-    names = ["r", "days", "goodput", "every", "M GPU-h", "ratio", "predicted", "error"]
+    in_millions = "M " if plan.situation.gpu_hours(1.0) >= _MANY_GPU_HOURS else ""
+    hours_name = f"{in_millions}GPU-h"
+    names = ["r", "days", "goodput", "every", hours_name, "ratio", "predicted", "error"]
     rows = [_cells(plan, line) for line in plan.lines]
     if price_per_gpu_hour is not None:
         place = names.index("ratio")
-        names.insert(place, "M cost")
+        names.insert(place, f"{in_millions}cost")
         for row, line in zip(rows, plan.lines, strict=True):
             hours = plan.situation.gpu_hours(line.ratio)
-            cost = f"{hours * price_per_gpu_hour / 1e6:,.2f}" if line.finished else "-"
+            cost = _counted(plan, hours * price_per_gpu_hour) if line.finished else "-"
             row.insert(2 + place, cost)
     columns: list[dict[str, Any]] = [{"header": "scheme"}, {"header": "state kept by"}]
     columns += [{"header": name, "justify": "right", "no_wrap": True} for name in names]
@@ -114,9 +121,15 @@ def _simulated_cells(plan: Plan, line: Line) -> list[str]:
         f"{in_days.mean:,.1f}" + _half(in_days, ".1f"),
         f"{fmean(simulated.goodputs):.1%}",
         every,
-        f"{situation.gpu_hours(ratio.mean) / 1e6:,.2f}",
+        _counted(plan, situation.gpu_hours(ratio.mean)),
         f"{ratio.mean:.3f}",
     ]
+
+
+def _counted(plan: Plan, number: float) -> str:
+    """Write GPU-hours, or what they cost: in millions where the job takes many."""
+    many = plan.situation.gpu_hours(1.0) >= _MANY_GPU_HOURS
+    return f"{number / 1e6:,.2f}" if many else f"{number:,.0f}"
 
 
 def _every(line: Line) -> str:

@@ -15,6 +15,7 @@ from faultline.experiments.job.resolved_job import (
     recovery_prices,
     settings_of,
 )
+from faultline.experiments.job.step_times import step_time_of
 from faultline.platforms.units import TIME, format_quantity
 from faultline.simulator.job import Durations
 
@@ -43,6 +44,7 @@ class Situation:
 
     scenario: Scenario  # Everything but the scheme.
     durations: Durations  # Times of the job's phases.
+    compute_s: float  # Compute of an undisturbed step, stated or played on the platform.
     assumptions: tuple[str, ...]  # What was taken for granted, a sentence each.
 
     @property
@@ -61,7 +63,7 @@ class Situation:
     def ideal_step_s(self) -> float:
         """Time of a step without redundancy, failures, jitter and checkpoints, in seconds."""
         groups = self.scenario.job.groups
-        return self.scenario.job.compute_s + self.durations.all_reduce_s(groups)
+        return self.compute_s + self.durations.all_reduce_s(groups)
 
     @property
     def ideal_s(self) -> float:
@@ -152,7 +154,10 @@ def read_situation(wish: Wish) -> Situation:
     left_over = gpus - scenario.job.gpus_of_group * groups
     if left_over > 0:
         assumptions.append(f"{left_over:,} GPUs are left over: they make no whole group.")
-    return Situation(scenario, durations, (*assumptions, *_limits_of_the_forms(scenario)))
+    assumptions += _limits_of_the_forms(scenario)
+    step = step_time_of(base)
+    compute_s = base.job.compute_s if step is None else step.passes_s
+    return Situation(scenario, durations, compute_s, tuple(assumptions))
 
 
 def _time_settings(wish: Wish) -> list[str]:

@@ -9,6 +9,7 @@ from math import inf
 import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import has_course, predicted_ratio
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.planner.advice import advise, answer
@@ -77,6 +78,16 @@ def test_predictions_are_within_a_tenth_of_simulations(
     assert choice.redundancy == redundancy
     (played,) = simulate([choice.question], range(6), steps_needed([choice]))
     assert choice.ratio == pytest.approx(np.mean(played.ratios), rel=0.1)
+
+
+def test_a_step_that_is_played_counts_as_it_was_played() -> None:
+    """Days are of the step that SimGrid plays, not of the compute that nobody stated."""
+    situation = read_situation(Wish("llama3-70b-hgx"))
+    question = resolve(load_scenario("llama3-70b-hgx"))
+    assert question.step is not None
+    assert situation.ideal_step_s == pytest.approx(question.ideal_step_s)
+    assert situation.compute_s == question.step.passes_s
+    assert situation.days(2.0) * 86_400 == pytest.approx(2 * 100 * question.ideal_step_s)
 
 
 def test_recoveries_cost_as_on_the_gpus_that_are_planned_with() -> None:
