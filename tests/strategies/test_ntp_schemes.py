@@ -243,7 +243,7 @@ def test_power_is_raised_in_replicas_that_are_hit_and_costs_energy() -> None:
     for scheme in ("ntp", "ntp-pw"):
         asked = load_scenario("ntp-32k", ["job.steps=20000", f"strategy.name={scheme}"])
         record = run(asked, 1)
-        rated_j = 700.0 * 3600.0 * record["gpu_hours"]
+        rated_j = 1400.0 * 3600.0 * record["gpu_hours"]
         if scheme == "ntp":
             assert record["energy_j"] == pytest.approx(rated_j)
         else:

@@ -23,7 +23,6 @@ from faultline.experiments.studies.ntp.setting import (
     study_job,
 )
 from faultline.experiments.studies.ntp.traces import Trace, TraceRules, trace_rules, traces
-from faultline.platforms import load_preset, write_xml
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.failures.failure import Failure, Kind
 from faultline.simulator.workload.iteration import iteration_time
@@ -92,15 +91,6 @@ def modelled_settings(job: StudyJob | None = None) -> dict[str, float]:
     }
 
 
-def plane(directory: Path) -> Path:
-    """Write the job's platform: 800 Gb/s a GPU, one of which stands for its replica."""
-    path = directory / "plane.xml"
-    if not path.exists():
-        replicas = {"scale_up.domains": study_job().replicas}
-        write_xml(load_preset("b300-32k", **replicas), path)
-    return path
-
-
 def failures_of(trace: Trace, rules: TraceRules, job: StudyJob) -> list[Failure]:
     """Return the failures of a job's GPUs in a trace, each with its repair.
 
@@ -150,7 +140,6 @@ def scenario_of(
             f"failures.trace={path}",
             f"failures.trace_span_s={rules.duration_s}",
             *VARIANTS[variant],
-            *[f"platform.file={plane(path.parent)}"] * ("in memory" in variant),
             *more,
         ],
     )
