@@ -82,19 +82,21 @@ class ResolvedJob:
     def ideal_step_s(self) -> float:
         """Time of a step without redundancy, failures, jitter and checkpoints, in seconds."""
         job = self.scenario.job
-        return job.compute_s + self.durations.all_reduce_s(job.groups)
+        return self.scenario.compute_s + self.durations.all_reduce_s(job.groups)
 
     @property
     def sources(self) -> dict[str, Source]:
         """Where the time of each phase comes from: stated, derived, or measured by SimGrid."""
         scenario, prices = self.scenario, self.durations.recovery
-        played = self.step is not None
+        played, measured = self.step is not None, scenario.measured
         kinds = strategy_class(scenario.strategy.name).recoveries
         return {
             "compute": "measured" if played else "stated",
-            "all_reduce": "measured" if scenario.all_reduce.time == "measured" else "stated",
-            "checkpoint": "measured" if scenario.checkpoint.write == "measured" else "stated",
-            "restart": "stated" if scenario.restart.time == "stated" else "derived",
+            "all_reduce": "measured" if measured.all_reduce else "stated",
+            "checkpoint": "measured" if measured.checkpoint else "stated",
+            "load": "measured" if measured.load else "stated",
+            "snapshot": "stated" if scenario.times.states_snapshots else "measured",
+            "restart": "stated" if "restart" in prices.stated_s else "derived",
             "recovery": "stated" if set(kinds) <= set(prices.stated_s) else "derived",
         }
 
@@ -115,7 +117,7 @@ class ResolvedJob:
             mtbf_s=self.failures.mtbf_s,
             save_s=durations.save_s,
             restart_s=self.restart_s + durations.load_s,
-            compute_s=job.compute_s,
+            compute_s=self.scenario.compute_s,
             all_reduce_s=durations.all_reduce_s(job.groups),
         )
 
@@ -179,7 +181,7 @@ class ResolvedJob:
         work = Work(
             table.groups,
             table.steps,
-            table.compute_s,
+            self.scenario.compute_s,
             table.compute_jitter,
             table.minimum_compute_factor,
             Never() if self.protected.in_background else due,
@@ -272,8 +274,8 @@ def open_job(
     step = step_time_of(scenario)
     durations = known or durations_of(scenario)
     if step is not None:
-        job = scenario.job.model_copy(update={"compute_s": step.passes_s})
-        scenario = scenario.model_copy(update={"job": job})
+        times = scenario.times.model_copy(update={"compute_s": step.passes_s})
+        scenario = scenario.model_copy(update={"times": times})
     failures = failures or failure_model(scenario)
     _check_possible(scenario, durations, failures)
     chosen = scenario.strategy

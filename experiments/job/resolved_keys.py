@@ -78,21 +78,21 @@ def resolve_source(source: ScenarioSource) -> ResolvedScenario:
 def _outcomes(question: ResolvedJob) -> dict[str, str]:
     """Return what choices that stand for a time came to, by their dotted keys."""
     scenario, durations = question.scenario, question.durations
-    groups = scenario.job.groups
+    groups, measured = scenario.job.groups, scenario.measured
     outcomes = {}
     if scenario.failures.model != "independent":
         outcomes["failures.model"] = f"a failure every {question.failures.mtbf_s:.6g} s"
-    if scenario.all_reduce.time == "measured":
+    if measured.all_reduce:
         all_reduce_s = durations.all_reduce_s(groups)
-        outcomes["all_reduce.time"] = f"{all_reduce_s:.6g} s with {groups:,} groups"
-    if scenario.checkpoint.write == "measured":
-        outcomes["checkpoint.write"] = f"{durations.save_s:.6g} s"
-    if scenario.restart.load == "measured":
-        outcomes["restart.load"] = f"{durations.load_s:.6g} s"
+        outcomes["times.all_reduce_s"] = f"{all_reduce_s:.6g} s with {groups:,} groups"
+    if measured.checkpoint:
+        outcomes["times.checkpoint_write_s"] = f"{durations.save_s:.6g} s"
+    if measured.load:
+        outcomes["times.checkpoint_load_s"] = f"{durations.load_s:.6g} s"
     if question.protected.in_background:
         outcomes["protection.name"] = _protection_outcome(question)
-    if scenario.restart.time == "modelled":
-        outcomes["restart.time"] = f"{question.restart_s:.6g} s"
+    if scenario.times.restart_s is None:
+        outcomes["times.restart_s"] = f"{question.restart_s:.6g} s"
     return outcomes
 
 

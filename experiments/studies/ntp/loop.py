@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.runs.point import Point
@@ -45,7 +46,11 @@ RARE_CHECKPOINTS = 256
 """Steps between checkpoints of a scheme that hardly ever restarts."""
 
 _CAUSE_TIMES = [f"{cause}_s" for cause in CAUSES]
-_IN_MEMORY = ("protection.name=just-in-time", "protection.times=stated")
+_SNAPSHOT_S = dict.fromkeys(SNAPSHOT_TIMES, 0.0) | {"copy_s": 1.0, "load_s": 1.0, "fetch_s": 10.0}
+_IN_MEMORY = (
+    "protection.name=just-in-time",
+    *(f"times.snapshot_{name}={value_s}" for name, value_s in _SNAPSHOT_S.items()),
+)
 
 VARIANTS: Mapping[str, tuple[str, ...]] = {
     "checkpoint": ("strategy.name=checkpoint",),
@@ -91,8 +96,8 @@ def modelled_settings() -> dict[str, float]:
     resharding = resharding_table().iloc[0]
     of_step = resharding.iteration_slowdown / resharding.backward_slowdown
     return {
-        "job.compute_s": compute_s,
-        "all_reduce.time_s": iteration.gradient_sync_s,
+        "times.compute_s": compute_s,
+        "times.all_reduce_s": iteration.gradient_sync_s,
         "model.least_tensor": job.rules.reduction.least_degree,
         "strategy.ntp.resharding_slowdown": float(resharding.backward_slowdown),
         "model.backward_share": float(of_step * iteration.total_s / compute_s),
