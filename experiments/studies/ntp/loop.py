@@ -15,7 +15,6 @@ from pathlib import Path
 import pandas as pd
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.runs.point import Point
@@ -46,11 +45,7 @@ RARE_CHECKPOINTS = 256
 """Steps between checkpoints of a scheme that hardly ever restarts."""
 
 _CAUSE_TIMES = [f"{cause}_s" for cause in CAUSES]
-_SNAPSHOT_S = dict.fromkeys(SNAPSHOT_TIMES, 0.0) | {"copy_s": 1.0, "load_s": 1.0, "fetch_s": 10.0}
-_IN_MEMORY = (
-    "protection.name=just-in-time",
-    *(f"times.snapshot_{name}={value_s}" for name, value_s in _SNAPSHOT_S.items()),
-)
+_IN_MEMORY = "protection.name=just-in-time"
 
 VARIANTS: Mapping[str, tuple[str, ...]] = {
     "checkpoint": ("strategy.name=checkpoint",),
@@ -65,10 +60,10 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
         "strategy.ntp-pw.resharding_slowdown=0.04",
         "model.backward_share=0.6667",
     ),
-    "checkpoint, in memory": ("strategy.name=checkpoint", *_IN_MEMORY),
-    "dp-drop, in memory": ("strategy.name=dp-drop", *_IN_MEMORY),
-    "ntp, in memory": ("strategy.name=ntp", *_IN_MEMORY),
-    "ntp-pw, in memory": ("strategy.name=ntp-pw", *_IN_MEMORY),
+    "checkpoint, in memory": ("strategy.name=checkpoint", _IN_MEMORY),
+    "dp-drop, in memory": ("strategy.name=dp-drop", _IN_MEMORY),
+    "ntp, in memory": ("strategy.name=ntp", _IN_MEMORY),
+    "ntp-pw, in memory": ("strategy.name=ntp-pw", _IN_MEMORY),
 }
 """What is played, by name. Checkpoints alone is with new hardware for everything that breaks; in
 memory the state of the last step is found with the survivors of a failure.
