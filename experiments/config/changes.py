@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import quote, value_at
+from faultline.experiments.config.keys import KeyPath, quote, value_at
 from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
 
 _OF_SNAPSHOTS = {f"protection.{name}": f"times.snapshot_{name}" for name in SNAPSHOT_TIMES}
@@ -31,8 +31,9 @@ class Mode(NamedTuple):
 
     counting: str  # With this value they did.
     idle: str  # With this one they did not.
-    keys: Mapping[str, object]  # Those, and what they were where left out; None: nothing.
-    is_implied: bool  # Whether to give one of them was enough.
+    # Those, and what they were where left out. None: nothing, and to give one of them was to choose
+    # that they count.
+    keys: Mapping[str, object]
 
 
 MODES: Mapping[str, Mode] = {
@@ -40,20 +41,14 @@ MODES: Mapping[str, Mode] = {
         "stated",
         "measured",
         {"times.all_reduce_s": None, "times.all_reduce_per_group_s": None},
-        is_implied=True,
     ),
-    "checkpoint.write": Mode(
-        "stated", "measured", {"times.checkpoint_write_s": None}, is_implied=True
-    ),
-    "restart.time": Mode("stated", "modelled", {"times.restart_s": None}, is_implied=True),
-    "restart.load": Mode(
-        "measured", "included", {"restart.readers": "one-group"}, is_implied=False
-    ),
+    "checkpoint.write": Mode("stated", "measured", {"times.checkpoint_write_s": None}),
+    "restart.time": Mode("stated", "modelled", {"times.restart_s": None}),
+    "restart.load": Mode("measured", "included", {"restart.readers": "one-group"}),
     "protection.times": Mode(
         "stated",
         "measured",
         dict(zip(_OF_SNAPSHOTS.values(), (1.0, 0.0, 1.0, 0.0, 1.0, 10.0, 10.0), strict=True)),
-        is_implied=False,
     ),
 }
 """Keys of version 1 that are gone: a time that is stated counts."""
@@ -83,7 +78,7 @@ def set_keys(
     try:
         found = _translated(changes, tables)
         for dotted, value in found.items():
-            _set_key(tables, dotted.split("."), deepcopy(value), dotted)
+            _set_key(tables, dotted, deepcopy(value))
     except UserError as error:
         raise UserError(f"{where}{error}") from error
     return found
@@ -97,16 +92,13 @@ def upgrade(tables: MutableMapping[str, Any]) -> dict[str, str]:
     dict of str to str
         What the file calls a key, by the name it has now.
     """
-    values = {key: value_at(tables, tuple(key.split("."))) for key in (*RENAMED, *MODES)}
-    old = {key: value for key, value in values.items() if value is not None}
-    own = {
-        RENAMED[key]: value_at(tables, tuple(RENAMED[key].split(".")))
-        for key in {*old} & {*RENAMED}
-    }
+    given = {key: value_at(tables, _path(key)) for key in (*RENAMED, *MODES)}
+    old = {key: value for key, value in given.items() if value is not None}
+    own = {RENAMED[key]: value_at(tables, _path(RENAMED[key])) for key in old if key in RENAMED}
     for dotted in old:
-        _set_key(tables, dotted.split("."), None, dotted)
+        _set_key(tables, dotted, None)
     set_keys(tables, {key: value for key, value in {**own, **old}.items() if value is not None})
-    return {RENAMED.get(key, key): key for key in old}
+    return {RENAMED[key]: key for key in old if key in RENAMED}
 
 
 def _translated(changes: Mapping[str, object], tables: Mapping[str, Any]) -> dict[str, object]:
@@ -120,37 +112,36 @@ def _translated(changes: Mapping[str, object], tables: Mapping[str, Any]) -> dic
         found[new] = value
     for name, mode in MODES.items():
         chosen = found.pop(name, None)
-        known = {key: found.get(key, value_at(tables, tuple(key.split(".")))) for key in mode.keys}
-        if chosen is None:
-            if mode.is_implied or not any(RENAMED.get(key) in mode.keys for key in changes):
-                continue
-            before = (value_at(tables, tuple(key.split("."))) for key in mode.keys)
-            chosen = mode.idle if all(value is None for value in before) else mode.counting
+        before = {key: value_at(tables, _path(key)) for key in mode.keys}
+        is_implied = None in mode.keys.values()
+        if chosen is None and not is_implied and any(RENAMED.get(key) in before for key in changes):
+            is_idle = all(value is None for value in before.values())
+            chosen = mode.idle if is_idle else mode.counting
         if chosen == mode.idle:
             found |= dict.fromkeys(mode.keys)
-            continue
-        keys = " or ".join(mode.keys)
-        if chosen != mode.counting:
-            raise UserError(f"{name} = {quote(chosen)}: is gone; state {keys}, or leave it open")
-        found |= {
-            key: value
-            for key, value in mode.keys.items()
-            if known[key] is None and value is not None
-        }
-        if all(found.get(key, known[key]) is None for key in mode.keys):
-            raise UserError(f'{name} = "{mode.counting}": needs {keys}')
+        elif chosen == mode.counting:
+            known = {key: found.get(key, value) for key, value in before.items()}
+            if is_implied and all(value is None for value in known.values()):
+                raise UserError(f'{name} = "{chosen}": needs {" or ".join(mode.keys)}')
+            found |= {key: mode.keys[key] for key, value in known.items() if value is None}
+        elif chosen is not None:
+            keys = " or ".join(mode.keys)
+            raise UserError(f"{name} = {quote(chosen)}: is gone; state {keys}, or leave it out")
     return found
 
 
-def _set_key(
-    tables: MutableMapping[str, Any], keys: Sequence[str], value: object, origin: str
-) -> None:
+def _path(dotted: str) -> KeyPath:
+    return tuple(dotted.split("."))
+
+
+def _set_key(tables: MutableMapping[str, Any], dotted: str, value: object) -> None:
+    *above, last = dotted.split(".")
     inner = tables
-    for part in keys[:-1]:
+    for part in above:
         inner = inner.setdefault(part, {})
         if not isinstance(inner, dict):
-            raise UserError(f"{origin}: {part} is a value, not a table")
+            raise UserError(f"{dotted}: {part} is a value, not a table")
     if value is None:
-        inner.pop(keys[-1], None)
+        inner.pop(last, None)
     else:
-        inner[keys[-1]] = value
+        inner[last] = value

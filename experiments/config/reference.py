@@ -11,6 +11,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen
+from faultline.experiments.config.changes import MODES, RENAMED
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import Key, KeyPath, likely_keys, remedy_for, schema_keys
 from faultline.experiments.config.scenario import Scenario
@@ -232,7 +233,33 @@ def reference_page() -> str:
         if table.is_table
     ]
     outside = _section("Outside of tables", "", keys_of_table(()))
-    return "\n".join([_INTRODUCTION, outside, *sections])
+    return "\n".join([_INTRODUCTION, outside, *sections, _of_version_1()])
+
+
+def _of_version_1() -> str:
+    """Return how keys of version 1 of scenarios are read."""
+    rows = [(f"`{old}`", f"`{new}`") for old, new in RENAMED.items()]
+    for name, mode in MODES.items():
+        stated = (
+            f"`{key}`" + ("" if default is None else f" (`{written(default)}` where left out)")
+            for key, default in mode.keys.items()
+        )
+        rows += [
+            (f'`{name} = "{mode.counting}"`', f"{', '.join(stated)} as stated"),
+            (f'`{name} = "{mode.idle}"`', f"`{'`, `'.join(mode.keys)}` unset"),
+        ]
+    return "\n".join(
+        [
+            "## Keys of version 1",
+            "",
+            "Files and settings that have them are read as if they had the others.",
+            "",
+            "| key | since version 2 |",
+            "| --- | --- |",
+            *(f"| {old} | {new} |" for old, new in rows),
+            "",
+        ]
+    )
 
 
 def _columns(entries: Mapping[str, str], indent: str = "") -> list[str]:

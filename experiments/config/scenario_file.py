@@ -54,7 +54,7 @@ class ScenarioSource(TomlSource):
         if type(self.tables.get("version")) is int and self.tables["version"] == 1:
             self.tables["version"] = CURRENT_VERSION
         self.names_of_file = {_path(new): _path(old) for new, old in renamed.items()}
-        told = [f"{old} is {new}" for new, old in renamed.items() if new != old]
+        told = [f"{old} is {new}" for new, old in renamed.items()]
         if self.text and told and QUIET not in os.environ:
             _tell(f"{self.origin}: {told[0]} since version 2{and_more(len(told) - 1)}")
 

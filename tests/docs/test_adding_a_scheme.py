@@ -17,6 +17,8 @@ from faultline.simulator.training import Training
 from faultline.strategies.base import Continue, StrategyOptions, WipeOut
 from faultline.testing import check_scheme
 
+from tests.stated_times import NOTHING_MEASURED
+
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-scheme.md"
 
 

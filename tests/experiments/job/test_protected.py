@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.protected import protected_job
+from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.strategies.errors import StrategyError
 
@@ -105,6 +108,22 @@ def test_measured_times_are_those_of_the_platform() -> None:
     assert times.rebuild_s == pytest.approx(
         16 * share / 6.25e9 + xor_s + state / 64e9 + half_s, rel=1e-4
     )
+
+
+def test_a_time_that_is_stated_alone_takes_the_place_of_the_measured_one() -> None:
+    unset = [f"~{key}" for key in SNAPSHOTS]
+    measured = resolved(*unset)
+    stated = resolved(*unset, "times.snapshot_copy_s=3")
+    assert stated.protected.times == replace(measured.protected.times, copy_s=3.0, encode_s=0.0)
+    assert (measured.sources["snapshot"], resolved().sources["snapshot"]) == ("measured", "stated")
+
+
+def test_a_load_that_is_stated_comes_on_top_of_the_restart() -> None:
+    question = resolved("times.checkpoint_load_s=7", "restart.readers=one-group", name="storage")
+    assert (question.durations.load_s, question.sources["load"]) == (7.0, "stated")
+    (restart,) = explained_recoveries(question.scenario, ["checkpoint"])
+    assert isinstance(restart, ExplainedRecovery)
+    assert restart.phases[-1].source == "stated: times.checkpoint_load_s"
 
 
 def test_a_snapshot_is_whole_before_the_next_is_due() -> None:
