@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import KeyPath, quote, value_at
+from faultline.experiments.config.keys import path_of, quote, value_at
 from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
 
 _OF_SNAPSHOTS = {f"protection.{name}": f"times.snapshot_{name}" for name in SNAPSHOT_TIMES}
@@ -31,24 +31,19 @@ class Mode(NamedTuple):
 
     counting: str  # With this value they did.
     idle: str  # With this one they did not.
-    # Those, and what they were where left out. None: nothing, and to give one of them was to choose
-    # that they count.
+    # Those, and what they were where left out. None: to give one of them chose that they count.
     keys: Mapping[str, object]
 
 
+_ALL_REDUCE = ("times.all_reduce_s", "times.all_reduce_per_group_s")
+_SNAPSHOT_S = (1.0, 0.0, 1.0, 0.0, 1.0, 10.0, 10.0)
 MODES: Mapping[str, Mode] = {
-    "all_reduce.time": Mode(
-        "stated",
-        "measured",
-        {"times.all_reduce_s": None, "times.all_reduce_per_group_s": None},
-    ),
+    "all_reduce.time": Mode("stated", "measured", dict.fromkeys(_ALL_REDUCE)),
     "checkpoint.write": Mode("stated", "measured", {"times.checkpoint_write_s": None}),
     "restart.time": Mode("stated", "modelled", {"times.restart_s": None}),
     "restart.load": Mode("measured", "included", {"restart.readers": "one-group"}),
     "protection.times": Mode(
-        "stated",
-        "measured",
-        dict(zip(_OF_SNAPSHOTS.values(), (1.0, 0.0, 1.0, 0.0, 1.0, 10.0, 10.0), strict=True)),
+        "stated", "measured", dict(zip(_OF_SNAPSHOTS.values(), _SNAPSHOT_S, strict=True))
     ),
 }
 """Keys of version 1 that are gone: a time that is stated counts."""
@@ -92,9 +87,9 @@ def upgrade(tables: MutableMapping[str, Any]) -> dict[str, str]:
     dict of str to str
         What the file calls a key, by the name it has now.
     """
-    given = {key: value_at(tables, _path(key)) for key in (*RENAMED, *MODES)}
+    given = {key: value_at(tables, path_of(key)) for key in (*RENAMED, *MODES)}
     old = {key: value for key, value in given.items() if value is not None}
-    own = {RENAMED[key]: value_at(tables, _path(RENAMED[key])) for key in old if key in RENAMED}
+    own = {RENAMED[key]: value_at(tables, path_of(RENAMED[key])) for key in old if key in RENAMED}
     for dotted in old:
         _set_key(tables, dotted, None)
     set_keys(tables, {key: value for key, value in {**own, **old}.items() if value is not None})
@@ -107,12 +102,11 @@ def _translated(changes: Mapping[str, object], tables: Mapping[str, Any]) -> dic
     for key, value in changes.items():
         new = RENAMED.get(key, key)
         if new in found:
-            old = next(one for one in RENAMED if RENAMED[one] == new)
-            raise UserError(f"{old} is {new} since version 2: both are given; keep {new}")
+            raise UserError(f"{new}: is there by its name of version 1, too; keep one")
         found[new] = value
     for name, mode in MODES.items():
         chosen = found.pop(name, None)
-        before = {key: value_at(tables, _path(key)) for key in mode.keys}
+        before = {key: value_at(tables, path_of(key)) for key in mode.keys}
         is_implied = None in mode.keys.values()
         if chosen is None and not is_implied and any(RENAMED.get(key) in before for key in changes):
             is_idle = all(value is None for value in before.values())
@@ -128,10 +122,6 @@ def _translated(changes: Mapping[str, object], tables: Mapping[str, Any]) -> dic
             keys = " or ".join(mode.keys)
             raise UserError(f"{name} = {quote(chosen)}: is gone; state {keys}, or leave it out")
     return found
-
-
-def _path(dotted: str) -> KeyPath:
-    return tuple(dotted.split("."))
 
 
 def _set_key(tables: MutableMapping[str, Any], dotted: str, value: object) -> None:

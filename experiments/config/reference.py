@@ -238,28 +238,13 @@ def reference_page() -> str:
 
 def _of_version_1() -> str:
     """Return how keys of version 1 of scenarios are read."""
-    rows = [(f"`{old}`", f"`{new}`") for old, new in RENAMED.items()]
-    for name, mode in MODES.items():
-        stated = (
-            f"`{key}`" + ("" if default is None else f" (`{written(default)}` where left out)")
-            for key, default in mode.keys.items()
-        )
-        rows += [
-            (f'`{name} = "{mode.counting}"`', f"{', '.join(stated)} as stated"),
-            (f'`{name} = "{mode.idle}"`', f"`{'`, `'.join(mode.keys)}` unset"),
-        ]
-    return "\n".join(
-        [
-            "## Keys of version 1",
-            "",
-            "Files and settings that have them are read as if they had the others.",
-            "",
-            "| key | since version 2 |",
-            "| --- | --- |",
-            *(f"| {old} | {new} |" for old, new in rows),
-            "",
-        ]
-    )
+    left_out = {
+        f'{name} = "{mode.idle}"': f"{'`, `'.join(mode.keys)}` left out"
+        for name, mode in MODES.items()
+    }
+    rows = {**{old: f"{new}`" for old, new in RENAMED.items()}, **left_out}
+    head = "## Keys of version 1\n\n| read | as |\n| --- | --- |"
+    return "\n".join([head, *(f"| `{old}` | `{new} |" for old, new in rows.items()), ""])
 
 
 def _columns(entries: Mapping[str, str], indent: str = "") -> list[str]:

@@ -14,10 +14,12 @@ from typing import Any
 from faultline.experiments.config.changes import MODES, RENAMED, set_keys, upgrade
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.keys import (
+    KeyPath,
     Location,
     Mistake,
     and_more,
     mistakes_in,
+    path_of,
     quote,
     remedy_for,
     schema_keys,
@@ -40,10 +42,9 @@ class ScenarioSource(TomlSource):
     """A scenario as it was written, with the changes that were made since."""
 
     # How messages call what was set after it was read, by its path.
-    settings: dict[tuple[str, ...], str] = field(default_factory=dict)
-
+    settings: dict[KeyPath, str] = field(default_factory=dict)
     # What the file calls a key, by its path, where that is a name of version 1.
-    names_of_file: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    names_of_file: dict[KeyPath, KeyPath] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Give keys of version 1 the names they have now."""
@@ -53,10 +54,10 @@ class ScenarioSource(TomlSource):
             raise UserError(f"{self.origin}: {error}") from error
         if type(self.tables.get("version")) is int and self.tables["version"] == 1:
             self.tables["version"] = CURRENT_VERSION
-        self.names_of_file = {_path(new): _path(old) for new, old in renamed.items()}
-        told = [f"{old} is {new}" for new, old in renamed.items()]
-        if self.text and told and QUIET not in os.environ:
-            _tell(f"{self.origin}: {told[0]} since version 2{and_more(len(told) - 1)}")
+        self.names_of_file = {path_of(new): path_of(old) for new, old in renamed.items()}
+        if self.text and renamed and QUIET not in os.environ:
+            new, old = next(iter(renamed.items()))
+            _tell(f"{self.origin}: {old} is {new} since version 2{and_more(len(renamed) - 1)}")
 
     def line_of(self, location: Location) -> int | None:
         """Return the line of a key, or of the closest table around it; None if there is none."""
@@ -79,7 +80,7 @@ class ScenarioSource(TomlSource):
             where, told = "--set ", {key: setting for key, _, setting in settings}
         told = {RENAMED.get(key, key): setting for key, setting in told.items()}
         for key in set_keys(self.tables, changes, where):
-            self.settings[_path(key)] = told.get(key, where.rstrip(": "))
+            self.settings[path_of(key)] = told.get(key, where.rstrip(": "))
 
     def setting_of(self, location: Location) -> str | None:
         """Return what set a value after it was read; None if it stands in the file."""
@@ -125,10 +126,6 @@ class ScenarioSource(TomlSource):
         return scenario.completed()
 
 
-def _path(dotted: str) -> tuple[str, ...]:
-    return tuple(dotted.split("."))
-
-
 def _read_setting(setting: str) -> tuple[str, object]:
     """Return the dotted key and the value of ``key=value``, with a TOML value, or of ``~key``."""
     key, equals, text = setting.removeprefix("~").partition("=")
@@ -139,13 +136,9 @@ def _read_setting(setting: str) -> tuple[str, object]:
             f"--set {setting}: write key=value, for example job.groups=600, or ~key to leave "
             "a key open"
         )
-    dotted = ".".join(keys)
-    if (
-        is_left_open
-        and tuple(keys) not in schema_keys(Scenario)
-        and dotted not in {*RENAMED, *MODES}
-    ):
-        raise UserError(f"--set {setting}: unknown key; {remedy_for(tuple(keys), Scenario)}")
+    dotted, path = ".".join(keys), tuple(keys)
+    if is_left_open and not (path in schema_keys(Scenario) or dotted in {*RENAMED, *MODES}):
+        raise UserError(f"--set {setting}: unknown key; {remedy_for(path, Scenario)}")
     return dotted, None if is_left_open else parse_toml_value(text.strip())
 
 

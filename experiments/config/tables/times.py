@@ -10,16 +10,6 @@ from faultline.strategies.recovery import RecoveryKind
 
 ASSUMED_COMPUTE_S = 10.0
 """What a job computes that names no model and states no time: a round number."""
-SNAPSHOT_TIMES = (
-    "copy_s",
-    "copy_interference_s",
-    "send_s",
-    "send_interference_s",
-    "load_s",
-    "rebuild_s",
-    "fetch_s",
-)
-"""What moving snapshots about takes that may be stated, each by ``snapshot_`` before it."""
 
 _MEASURED = "derived: measured on the platform"
 _PHASES = "derived: phases by [recovery]"
@@ -98,8 +88,7 @@ class TimesTable(Table):
 
     def snapshots(self) -> dict[str, float]:
         """Return the stated of `SNAPSHOT_TIMES`."""
-        stated = {name: getattr(self, f"snapshot_{name}") for name in SNAPSHOT_TIMES}
-        return {name: value for name, value in stated.items() if value is not None}
+        return self._stated({name: f"snapshot_{name}" for name in SNAPSHOT_TIMES})
 
     @property
     def states_snapshots(self) -> bool:
@@ -108,10 +97,17 @@ class TimesTable(Table):
 
     def recoveries(self) -> dict[str, float]:
         """Return the recoveries whose whole time is stated, by their kinds."""
-        stated = {kind: getattr(self, key_of_recovery(kind)) for kind in get_args(RecoveryKind)}
-        return {kind: value for kind, value in stated.items() if value is not None}
+        return self._stated({kind: key_of_recovery(kind) for kind in get_args(RecoveryKind)})
+
+    def _stated(self, keys: dict[str, str]) -> dict[str, float]:
+        values = {name: getattr(self, key) for name, key in keys.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def key_of_recovery(kind: str) -> str:
     """Return the key that states the whole time of a recovery."""
     return f"{kind.replace('-', '_')}_s"
+
+
+SNAPSHOT_TIMES = [key[9:] for key in TimesTable.model_fields if key.startswith("snapshot_")]
+"""What moving snapshots about takes that may be stated, each by ``snapshot_`` before it."""

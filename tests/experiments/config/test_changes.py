@@ -12,7 +12,12 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import grid_from
 from faultline.experiments.config.keys import schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import load_scenario, scenario_from
+from faultline.experiments.config.scenario_file import (
+    load_scenario,
+    read_source,
+    scenario_from,
+    shipped_scenarios,
+)
 from faultline.experiments.runs.sweep_plan import make_plan
 
 OLD_STUDY = """\
@@ -38,6 +43,10 @@ def test_no_old_key_is_one_of_today_and_every_new_one_is() -> None:
     known = {key.dotted for key in schema_keys(Scenario).values()}
     assert not known & {*RENAMED, *MODES}
     assert known >= {*RENAMED.values(), *(key for mode in MODES.values() for key in mode.keys)}
+
+
+def test_what_is_shipped_is_of_today() -> None:
+    assert [name for name in shipped_scenarios() if read_source(name).names_of_file] == []
 
 
 def test_a_file_of_version_1_asks_the_same(
@@ -120,7 +129,7 @@ def test_a_file_in_which_an_old_time_did_not_count_does_not_state_it() -> None:
     [
         (
             ["restart.duration_s=3", "times.restart_s=4"],
-            "--set restart.duration_s is times.restart_s since version 2: both are given",
+            "--set times.restart_s: is there by its name of version 1, too; keep one",
         ),
         (
             ["restart.time=stated", "~times.restart_s"],
