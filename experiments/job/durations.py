@@ -70,11 +70,8 @@ def _write_beside(scenario: Scenario) -> WriteBesideSteps | None:
 
     None where they share no link, or are not played on any.
     """
-    measured = scenario.measured
-    if (
-        not (measured.all_reduce and measured.checkpoint)
-        or scenario.protection.name == Storage.name
-    ):
+    measured = scenario.measured.all_reduce and scenario.measured.checkpoint
+    if not measured or scenario.protection.name == Storage.name:
         return None
     path = platform_file(scenario)
     traffic = traffic_of(scenario, path)

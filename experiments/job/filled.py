@@ -18,8 +18,9 @@ def filled_in(question: ResolvedJob) -> Scenario:
     tables = scenario.model_dump()
     tables["strategy"]["redundancy"] = question.redundancy
     tables["checkpoint"]["interval_steps"] = question.interval_steps
-    # A step that is played is played anew: stated, its parts would be lost.
-    tables["times"]["compute_s"] = scenario.compute_s if question.step is None else None
+    if question.step is not None:
+        # Its step is played anew: stated, its parts would be lost.
+        del tables["times"]["compute_s"]
     tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
     shape = job_shape(scenario)
     tables["model"] |= {

@@ -87,17 +87,18 @@ class ResolvedJob:
     @property
     def sources(self) -> dict[str, Source]:
         """Where the time of each phase comes from: stated, derived, or measured by SimGrid."""
-        scenario, prices = self.scenario, self.durations.recovery
-        played, measured = self.step is not None, scenario.measured
-        kinds = strategy_class(scenario.strategy.name).recoveries
+        times, measured = self.scenario.times, self.scenario.measured
+        compute: Source = "derived" if times.compute_s is None else "stated"
+        known = self.durations.recovery.stated_s
+        kinds = strategy_class(self.scenario.strategy.name).recoveries
         return {
-            "compute": "measured" if played else "stated",
+            "compute": compute if self.step is None else "measured",
             "all_reduce": "measured" if measured.all_reduce else "stated",
             "checkpoint": "measured" if measured.checkpoint else "stated",
             "load": "measured" if measured.load else "stated",
-            "snapshot": "stated" if scenario.times.states_snapshots else "measured",
-            "restart": "stated" if "restart" in prices.stated_s else "derived",
-            "recovery": "stated" if set(kinds) <= set(prices.stated_s) else "derived",
+            "snapshot": "stated" if times.states_snapshots else "measured",
+            "restart": "stated" if "restart" in known else "derived",
+            "recovery": "stated" if set(kinds) <= set(known) else "derived",
         }
 
     @property

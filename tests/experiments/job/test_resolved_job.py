@@ -170,3 +170,15 @@ def test_a_shipped_cluster_is_written_once_for_as_long_as_it_stays(tmp_path: Pat
     assert generate_preset("spare-600k", 8, tmp_path).read_text(encoding="utf-8") != "broken"
     path.unlink()
     assert generate_preset("spare-600k", 8, tmp_path).is_file()
+
+
+def test_what_is_left_out_of_the_stated_times_is_derived() -> None:
+    study = resolve(load_scenario("spare-study"))
+    phases = ("compute", "all_reduce", "checkpoint", "load", "restart")
+    assert {study.sources[phase] for phase in phases} == {"stated"}
+    left_out = resolve(load_scenario("spare-study", ["~times.compute_s", "~times.restart_s"]))
+    assert {phase for phase in phases if left_out.sources[phase] == "derived"} == {
+        "compute",
+        "restart",
+    }
+    assert left_out.ideal_step_s == 10.0 + 2.0
