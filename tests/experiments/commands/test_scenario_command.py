@@ -109,6 +109,7 @@ def test_nothing_that_counts_is_left_open(settings: list[str]) -> None:
     unset = [key.reference.dotted for key in keys if key.counts and key.value is None]
     # Left open, there is none of it.
     off = {
+        "restart.readers",
         "recovery.standbys_quantile",
         "recovery.replenish_s",
         "failures.kinds.lemon_shape",
@@ -135,7 +136,7 @@ def test_every_value_says_where_it_comes_from(tmp_path: Path) -> None:
         ("job", "steps"): "stated",
         ("job", "groups"): "--set",
         ("job", "gpus"): "derived",
-        ("job", "compute_s"): "default",
+        ("times", "compute_s"): "unset",
         ("job", "gpus_per_group"): "derived",
         ("job", "time_limit_s"): "default",
         ("strategy", "redundancy"): "stated",
@@ -284,7 +285,7 @@ def test_every_mistake_is_named_with_its_line(tmp_path: Path, ask: Ask) -> None:
         10: ["failures.groups: unknown key", "did you mean 'job.groups'?"],
         11: ["failures.distribution = 'wiebull'", "did you mean 'weibull'?"],
         12: ["failures.mtbf_s = 'often': should be a valid number"],
-        14: ["retsart: unknown key", "did you mean 'restart'?"],
+        14: ["tmies: unknown key", "did you mean 'times'?"],
         18: ["nowhere.xml': no such file"],
     }.items():
         at_line = [one for one in told if one.startswith(f"{path}:{line}: ")]

@@ -124,7 +124,7 @@ def test_a_model_and_a_platform_make_a_job(tmp_path: Path) -> None:
 
 def test_a_communicator_takes_as_long_as_published() -> None:
     for gpus, published_s in ((8_192, 3.97), (32_768, 11.9), (98_304, 24.0)):
-        stated = "[all_reduce]\ntime_s = 1\n[checkpoint]\nwrite_s = 1\n"
+        stated = "[times]\nall_reduce_s = 1\ncheckpoint_write_s = 1\n"
         durations = played(f"[job]\ngpus = {gpus}\n{stated}").durations
         assert durations.recovery.communicator(gpus) == pytest.approx(published_s, rel=0.1)
 
