@@ -442,7 +442,7 @@ def test_a_run_in_which_nothing_happened_is_refused() -> None:
             {SCHEME: ["spare", "new"], MTBF: [1.0, 2.0], RESTART: [3.0, 4.0]},
             {
                 "ratio-over-failures-mtbf-s", "availability-over-failures-mtbf-s",
-                "ratio-over-times-restart-s", "availability-over-restart-duration-s",
+                "ratio-over-times-restart-s", "availability-over-times-restart-s",
                 "ratio-map", "best-scheme-map", "schemes", "badput",
             },
         ),
