@@ -156,7 +156,7 @@ def read_situation(wish: Wish) -> Situation:
         assumptions.append(f"{left_over:,} GPUs are left over: they make no whole group.")
     assumptions += _limits_of_the_forms(scenario)
     step = step_time_of(base)
-    compute_s = base.job.compute_s if step is None else step.passes_s
+    compute_s = base.compute_s if step is None else step.passes_s
     return Situation(scenario, durations, compute_s, tuple(assumptions))
 
 
@@ -165,9 +165,9 @@ def _time_settings(wish: Wish) -> list[str]:
     if wish.mtbf_s is not None:
         settings.append(f"failures.mtbf_s={wish.mtbf_s!r}")
     if wish.restart_s is not None:
-        settings += ["restart.time=stated", f"restart.duration_s={wish.restart_s!r}"]
+        settings.append(f"times.restart_s={wish.restart_s!r}")
     if wish.save_s is not None:
-        settings += ["checkpoint.write=stated", f"checkpoint.write_s={wish.save_s!r}"]
+        settings.append(f"times.checkpoint_write_s={wish.save_s!r}")
     return settings
 
 

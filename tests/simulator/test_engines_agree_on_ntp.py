@@ -11,6 +11,7 @@ from faultline.experiments.runs.single_run import run
 from faultline.simulator.timeline import Event, EventKind
 
 from tests.simulator.test_engines_agree import compare
+from tests.stated_times import NOTHING_MEASURED
 
 SMALL = [
     "job.groups=12",
@@ -19,16 +20,14 @@ SMALL = [
     "checkpoint.interval_steps=5",
     "rejoin.repair_s=20000",
     "failures.distribution=exponential",
-    "all_reduce.time=stated",
-    "checkpoint.write=stated",
-    "restart.load=included",
+    *NOTHING_MEASURED,
 ]
 RESTARTING = [
     *SMALL,
     "job.steps=30",
     "failures.mtbf_s=700",
     "failures.gpus_per_host=4",
-    "restart.duration_s=600",
+    "times.restart_s=600",
 ]
 WITHIN = [
     *SMALL,
@@ -81,8 +80,9 @@ def test_groups_that_stay_away_under_other_rules(more: list[str]) -> None:
 def test_stages_migrate_where_the_state_is_in_memory() -> None:
     """A stage of 1e12 bytes over 128 GPUs, behind 12.5 GB/s each, on both engines."""
     failing = ["strategy.name=ntp", "failures.component=gpu", "model.pipeline=4"]
-    settings = [*RESTARTING, *failing, "job.parameter_bytes=1e12", "restart.load=included"]
-    kept = ["protection.name=just-in-time", "protection.times=stated"]
+    settings = [*RESTARTING, *failing, "job.parameter_bytes=1e12"]
+    times = ("copy", "load", "rebuild", "fetch")
+    kept = ["protection.name=just-in-time", *(f"times.snapshot_{one}_s=10" for one in times)]
     in_memory, _ = compare("spare-sound", [*settings, *kept], seed=3)
     pods = run(load_scenario("spare-sound", [*settings, *kept, "strategy.ntp.pod_groups=1"]), 3)
     assert in_memory["restarts_from_peers"] == pods["restarts_from_peers"] == 3
@@ -116,18 +116,18 @@ def traced(tmp_path: Path, trace: str, *more: str) -> list[str]:
         "job.parameter_bytes=1e12",
         "job.compute_jitter=0",
         "checkpoint.interval_steps=5",
-        "checkpoint.write=stated",
-        "all_reduce.time=stated",
+        "times.checkpoint_write_s=58.8",
+        "times.all_reduce_per_group_s=0.01",
         "failures.model=trace",
         f"failures.trace={path}",
-        "restart.duration_s=600",
+        "times.restart_s=600",
         *more,
     ]
 
 
 def test_a_job_of_which_no_replica_is_left_waits_for_repairs(tmp_path: Path) -> None:
     """The first of three broken replicas is repaired at 10,000 s; the job restarts with it."""
-    settings = traced(tmp_path, NOTHING_LEFT, "job.steps=60", "restart.load=included")
+    settings = traced(tmp_path, NOTHING_LEFT, "job.steps=60", "~restart.readers")
     record, events = compare("spare-sound", settings, seed=0)
     restarted = [event.time_s for event in events if event.kind == EventKind.RESTARTED]
     assert len(restarted) == 3
@@ -139,7 +139,7 @@ def test_a_job_of_which_no_replica_is_left_waits_for_repairs(tmp_path: Path) -> 
 
 
 MEASURED_LOAD = [
-    "restart.load=measured",
+    "restart.readers=one-group",
     "job.groups=5",
     "job.gpus=600000",
     "job.parameter_bytes=1e14",
@@ -163,7 +163,7 @@ def test_a_load_with_a_replica_absent_is_broken_by_a_failure(tmp_path: Path) -> 
 
 def test_a_load_with_a_replica_absent_is_played_by_messages(tmp_path: Path) -> None:
     """Where all read at once, four share the storage's bandwidth that five would share."""
-    settings = traced(tmp_path, ABSENT % 50_000, *MEASURED_LOAD, "restart.load_by=every-group")
+    settings = traced(tmp_path, ABSENT % 50_000, *MEASURED_LOAD, "restart.readers=every-group")
     asked = load_scenario("spare-sound", settings)
     events: list[Event] = []
     run(asked, 0, "simgrid", events.append)

@@ -33,7 +33,7 @@ SCENARIO = "ntp-32k"
 REPAIR = "3 or 5 days"
 """How long hardware takes to repair in the loop; one of `traces.REPAIRS_DAYS`."""
 CAUSE_TIMES = [f"{cause}_s" for cause in CAUSES]
-_IN_MEMORY = ("protection.name=just-in-time", "protection.times=stated")
+_IN_MEMORY = "protection.name=just-in-time"
 POD = 16
 """Replicas that share a pod, where packing is within pods: 4,096 GPUs."""
 
@@ -52,11 +52,11 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
         "strategy.ntp-pw.resharding_slowdown=0.04",
         "model.backward_share=0.6667",
     ),
-    "checkpoint, in memory": ("strategy.name=checkpoint", *_IN_MEMORY),
-    "dp-drop, in memory": ("strategy.name=dp-drop", *_IN_MEMORY),
-    "ntp, in memory": ("strategy.name=ntp", *_IN_MEMORY),
-    "ntp, in memory, migration free": ("strategy.name=ntp", *_IN_MEMORY, "times.migrate_s=0"),
-    "ntp-pw, in memory": ("strategy.name=ntp-pw", *_IN_MEMORY),
+    "checkpoint, in memory": ("strategy.name=checkpoint", _IN_MEMORY),
+    "dp-drop, in memory": ("strategy.name=dp-drop", _IN_MEMORY),
+    "ntp, in memory": ("strategy.name=ntp", _IN_MEMORY),
+    "ntp, in memory, migration free": ("strategy.name=ntp", _IN_MEMORY, "times.migrate_s=0"),
+    "ntp-pw, in memory": ("strategy.name=ntp-pw", _IN_MEMORY),
 }
 """What is played, by name. Checkpoints alone is with new hardware for everything that breaks; in
 memory the state of the last step is found with the survivors of a failure.
@@ -83,8 +83,8 @@ def modelled_settings(job: StudyJob | None = None) -> dict[str, float]:
     resharded = resharding(job, job.plans(Scheme.NTP)[1].degree or job.domain_gpus - 1)
     of_step = resharded.iteration_slowdown / resharded.backward_slowdown
     return {
-        "job.compute_s": compute_s,
-        "all_reduce.time_s": iteration.gradient_sync_s,
+        "times.compute_s": compute_s,
+        "times.all_reduce_s": iteration.gradient_sync_s,
         "model.least_tensor": job.rules.reduction.least_degree,
         "strategy.ntp.resharding_slowdown": resharded.backward_slowdown,
         "model.backward_share": of_step * iteration.total_s / compute_s,
