@@ -329,10 +329,10 @@ def test_the_trace_of_links_adds_up_to_what_an_all_reduce_sends(ask: Ask, tmp_pa
     """
     path = tmp_path / "links.trace"
     scenario = tmp_path / "calm.toml"
-    job = "[job]\ngroups = 4\nsteps = 5\ncompute_s = 1.0\nparameter_bytes = 1e9\n"
+    job = "[job]\ngroups = 4\nsteps = 5\nparameter_bytes = 1e9\n"
     scenario.write_text(
-        f'version = 1\nname = "calm"\n{job}[failures]\nmtbf_s = 1e12\n'
-        '[strategy]\nname = "checkpoint"\n[restart]\nduration_s = 60.0\n'
+        f'version = 2\nname = "calm"\n{job}[failures]\nmtbf_s = 1e12\n'
+        '[strategy]\nname = "checkpoint"\n[times]\ncompute_s = 1.0\nrestart_s = 60.0\n'
     )
     asked = ["run", scenario, "--set", "platform.file=hgx-h100"]
     assert "--engine simgrid" in ask.refused(*asked, "--timeline", path)
