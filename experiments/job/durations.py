@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, value_at
@@ -15,7 +16,7 @@ from faultline.experiments.job.platform_files import (
     platform_file,
     traffic_of,
 )
-from faultline.experiments.job.step_times import is_played, placed_step, step_time_of
+from faultline.experiments.job.step_times import is_played, played_traffic, step_time_of
 from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
@@ -23,6 +24,7 @@ from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices, SentMove
 from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
+from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
 from faultline.strategies.closed_forms.standbys import standbys_for
 from faultline.strategies.protection.storage import Storage
@@ -73,14 +75,34 @@ def _write_beside(scenario: Scenario) -> WriteBesideSteps | None:
 
     None where they share no link, or are not played on any.
     """
-    measured = {scenario.all_reduce.time, scenario.checkpoint.write} == {"measured"}
+    measured = scenario.checkpoint.write == "measured"
     if not measured or scenario.protection.name == Storage.name:
         return None
-    path = platform_file(scenario)
-    traffic = traffic_of(scenario, path)
-    if is_played(scenario):
-        traffic = replace(traffic, step=placed_step(scenario, path))
+    return write_beside(scenario, platform_file(scenario), played=is_played(scenario))
+
+
+def write_beside(
+    scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, played: bool
+) -> WriteBesideSteps | None:
+    """Return what a snapshot and steps cost each other; None where they share no link.
+
+    Nor do they where the exchange of gradients is not played on any.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The job.
+    path : Path
+        Its platform XML.
+    snapshot : tuple of Flow
+        What goes to the memories of hosts; without any, a group writes a checkpoint to storage.
+    played : bool
+        Whether steps are played.
+    """
+    if scenario.all_reduce.time != "measured":
+        return None
     with explaining_aborts(path):
+        traffic = played_traffic(scenario, path, snapshot, played=played)
         found = write_beside_steps(path, traffic)
     return found if found.shares_links else None
 

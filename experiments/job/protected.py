@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.job.durations import write_beside
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import (
     edited_platform,
@@ -13,9 +16,15 @@ from faultline.experiments.job.platform_files import (
     platform_file,
     spec_of,
     state_bytes,
+    with_memories,
 )
+from faultline.platforms.spec import ClusterSpec
+from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import SyncTime
 from faultline.simulator.job import Durations
+from faultline.simulator.simgrid_engine.scenes import Flow
+from faultline.simulator.simgrid_engine.state_flows import beside_steps
+from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import CheckpointPolicy, EverySteps
@@ -27,12 +36,23 @@ from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 
 
 @dataclass(frozen=True, slots=True)
+class BesideSteps:
+    """Snapshots that go to memory while steps go on, which share links with them."""
+
+    flows: tuple[Flow, ...] = field(repr=False)  # What goes there.
+    platform: Path  # Where it goes: a platform XML with doors to memories.
+    times: WriteBesideSteps  # What it and the steps cost each other.
+    course: tuple[float, float]  # What one delays sound steps by, and lasts; in seconds.
+
+
+@dataclass(frozen=True, slots=True)
 class Protected:
     """How the state of a job is kept, with every value filled in."""
 
     protection: Protection  # The way.
     times: StateTransferTimes  # What moving the state takes, measured or stated.
     snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 where none are taken.
+    beside: BesideSteps | None = None  # Snapshots in memory that meet steps on links.
 
     @property
     def in_background(self) -> bool:
@@ -42,22 +62,30 @@ class Protected:
     @property
     def snapshot_cost(self) -> SnapshotCost:
         """What a snapshot in memory costs."""
-        return self.protection.snapshot_cost(self.times)
+        cost = self.protection.snapshot_cost(self.times)
+        if self.beside is None:
+            return cost
+        delay_s, lasts_s = self.beside.course
+        return SnapshotCost(cost.stall_s + delay_s, self._after_s(cost.lag_s) + lasts_s)
+
+    def _after_s(self, lag_s: float) -> float:
+        """Return the part of a lag after the last byte has arrived, in seconds."""
+        return lag_s if self.beside is None else max(0.0, lag_s - self.beside.times.alone_s)
 
     @property
     def persist_cost(self) -> SnapshotCost:
         """What bringing a snapshot to storage costs."""
         return self.protection.persist_cost(self.times)
 
-    def tiers(self, storage_policy: CheckpointPolicy, shares_links: bool) -> tuple[Tier, ...]:
+    def tiers(self, storage_policy: CheckpointPolicy, *, played: bool) -> tuple[Tier, ...]:
         """Return where snapshots are kept in the background, memory first.
 
         Parameters
         ----------
         storage_policy : CheckpointPolicy
             When one goes to storage.
-        shares_links : bool
-            Whether it meets the steps on its way there.
+        played : bool
+            Whether its way there is played beside steps.
         """
         if not self.in_background:
             return ()
@@ -66,17 +94,17 @@ class Protected:
             "storage",
             storage_policy,
             persist.stall_s,
-            persist.lag_s,
+            0.0 if played else persist.lag_s,
             Durable(),
             LoadTimes(load.local_s, load.peers_s),
-            shares_links,
         )
         if self.protection.peers is None:
             return (storage,)
-        cost, policy = self.snapshot_cost, None
+        cost, policy = self.protection.snapshot_cost(self.times), None
         if self.protection.takes_snapshots:
             policy = EverySteps(self.snapshot_interval_steps)
-        memory = Tier("memory", policy, cost.stall_s, cost.lag_s, self.protection, load)
+        lag_s = self._after_s(cost.lag_s)
+        memory = Tier("memory", policy, cost.stall_s, lag_s, self.protection, load)
         return (memory, storage)
 
     def kept_every_steps(self, interval_steps: int) -> int:
@@ -102,8 +130,17 @@ class Protected:
         return replace(costs, save_s=self.snapshot_cost.stall_s, restart_s=costs.restart_s + load_s)
 
 
-def protect(scenario: Scenario, durations: Durations) -> Protected:
+def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -> Protected:
     """Return how the state of a scenario's job is kept, all but the interval.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The job, with the time that a step computes.
+    durations : Durations
+        Of its phases.
+    played : bool
+        Whether steps are played.
 
     Raises
     ------
@@ -117,6 +154,7 @@ def protect(scenario: Scenario, durations: Durations) -> Protected:
     if chosen is Storage:
         nothing_s = (0.0,) * 8
         return Protected(protection, StateTransferTimes(*nothing_s, durations.save_s, None))
+    beside = None
     if table.times == "stated":
         times = StateTransferTimes(
             copy_s=table.copy_s,
@@ -131,12 +169,30 @@ def protect(scenario: Scenario, durations: Durations) -> Protected:
             host_memory_bytes=_memory_of_platform(scenario),
         )
     else:
-        times = replace(_measured_times(scenario, protection), persist_s=durations.save_s)
+        spec, transfers = _moved(scenario, protection)
+        with explaining_aborts(platform_file(scenario)):
+            times = cached_state_probe(spec, transfers, edited=edited_platform(scenario))
+        times = replace(times, persist_s=durations.save_s)
         times = replace(times, copy_s=max(times.copy_s, table.launch_s))
         if protection.gathers:
             times = _with_gathering(times, scenario, durations)
+        if protection.copies_beside_steps and scenario.all_reduce.time == "measured":
+            beside = _beside_steps(scenario, durations, transfers, played=played)
     _check_memory(scenario, protection, times.host_memory_bytes)
-    return Protected(protection, times)
+    return Protected(protection, times, beside=beside)
+
+
+def _beside_steps(
+    scenario: Scenario, durations: Durations, transfers: StateTransfers, *, played: bool
+) -> BesideSteps | None:
+    """Return what snapshots and steps cost each other; None where they never meet."""
+    job, path = scenario.job, with_memories(scenario)
+    flows = beside_steps(platform_at(path), transfers)
+    found = write_beside(scenario, path, flows, played=played)
+    if found is None or found.fits_into(job.compute_s * job.minimum_compute_factor):
+        return None
+    course = found.course(job.compute_s, durations.all_reduce_s(job.groups))
+    return BesideSteps(flows, path, found, course)
 
 
 def _memory_of_platform(scenario: Scenario) -> float | None:
@@ -179,16 +235,14 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
     )
 
 
-def _measured_times(scenario: Scenario, protection: Protection) -> StateTransferTimes:
-    """Return what SimGrid measures for what a protection moves on the scenario's platform.
+def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, StateTransfers]:
+    """Return what a protection moves on the scenario's platform, and what that is like.
 
     Raises
     ------
     UserError, PlatformError
         If the platform does not say what its hosts are like.
     """
-    from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
-
     spec = spec_of(scenario)
     if spec is None:
         raise UserError(
@@ -196,7 +250,7 @@ def _measured_times(scenario: Scenario, protection: Protection) -> StateTransfer
             'measured; set protection.times = "stated" and the times'
         )
     job, moved = scenario.job, protection.transfers
-    transfers = StateTransfers(
+    return spec, StateTransfers(
         groups=job.groups,
         snapshot_bytes_per_gpu=moved.snapshot_bytes_per_gpu,
         state_bytes_per_gpu=protection.job.state_bytes_per_gpu,
@@ -205,8 +259,6 @@ def _measured_times(scenario: Scenario, protection: Protection) -> StateTransfer
         gradient_bytes_per_gpu=job.parameter_bytes / job.gpus_of_group,
         share_bytes_per_gpu=moved.share_bytes_per_gpu,
     )
-    with explaining_aborts(platform_file(scenario)):
-        return cached_state_probe(spec, transfers, edited=edited_platform(scenario))
 
 
 def _with_gathering(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
@@ -14,9 +13,9 @@ from faultline.experiments.config.tables.failure_kinds import FailureKindsTable
 from faultline.experiments.config.trace_file import LARGEST_BYTES as LARGEST_TRACE
 from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.filled import filled_in
-from faultline.experiments.job.platform_files import explaining_aborts, platform_file, traffic_of
+from faultline.experiments.job.platform_files import explaining_aborts, platform_file
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.experiments.job.step_times import placed_step
+from faultline.experiments.job.step_times import played_traffic
 from faultline.experiments.runs.record import PlayedRun, Record, record_of
 from faultline.platforms.files import read_file
 from faultline.platforms.preset_library import preset_names
@@ -83,10 +82,10 @@ def run_question(
 
 def play_on_simgrid(question: ResolvedJob, seed: int, *, events: bool = False) -> SimgridResult:
     """Play a question on the SimGrid engine; with its events, if asked for."""
-    path = platform_file(question.scenario)
-    traffic = traffic_of(question.scenario, path)
-    if question.step is not None:
-        traffic = replace(traffic, step=placed_step(question.scenario, path))
+    beside = question.protected.beside
+    path = beside.platform if beside else platform_file(question.scenario)
+    flows, played = beside.flows if beside else (), question.step is not None
+    traffic = played_traffic(question.scenario, path, flows, played=played)
     job, strategy = question.job(seed), question.strategy()
     with explaining_aborts(path):
         return run_on_simgrid(job, strategy, path, traffic, events=events)

@@ -9,6 +9,7 @@ from typing import Literal
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.simgrid_engine.group_state import GroupState
+from faultline.simulator.simgrid_engine.scenes import Flow
 
 Readers = Literal["one-group", "every-group"]
 """Who reads a checkpoint from the storage: one group, which passes it on, or all at once."""
@@ -39,6 +40,8 @@ class Traffic:
         What every rank does in a step, where the job says that.
     gpus_per_group : int or None
         GPUs that the hosts of a group stand for; None for one each.
+    snapshot : tuple of Flow
+        What goes to the memories of hosts while steps go on.
     """
 
     hosts: Sequence[Sequence[str]]
@@ -52,6 +55,14 @@ class Traffic:
     checkpoint_bytes: float | None = None
     step: PlacedStep | None = None
     gpus_per_group: int | None = None
+    snapshot: tuple[Flow, ...] = ()
+
+    def write_of(self, writer: int | None) -> list[Flow]:
+        """Return what a group sends to storage, or all to memories."""
+        if writer is None:
+            return list(self.snapshot)
+        size_bytes = self.checkpoint_bytes_per_rank
+        return [(host, self.storage, size_bytes) for host in self.hosts[writer]]
 
     @property
     def state(self) -> GroupState:

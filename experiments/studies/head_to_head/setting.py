@@ -149,9 +149,7 @@ def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Sc
     stated = {
         "times": "stated",
         "copy_s": times.copy_s + times.encode_s,
-        "copy_interference_s": times.copy_interference_s,
         "send_s": times.send_s,
-        "send_interference_s": times.send_interference_s,
         "load_s": times.load_s,
         "rebuild_s": times.rebuild_s,
         "fetch_s": times.fetch_s,
