@@ -171,15 +171,14 @@ def generate_preset(name: str, groups: int, directory: Path) -> Path:
     return path
 
 
-def with_memories(scenario: Scenario) -> Path:
-    """Return the platform XML of a scenario with doors to the memories of its hosts.
+def with_memories(path: Path) -> Path:
+    """Return a platform XML that keeps its spec, with doors to the memories of its hosts.
 
     Raises
     ------
-    UserError, PlatformError
-        As `platform_file`.
+    PlatformError
+        Its GPUs are not those that its spec counts.
     """
-    path = platform_file(scenario)
     platform = platform_at(path)
     assert platform.spec is not None, "nothing is measured without"
     text = with_memory_doors(platform, platform.spec)

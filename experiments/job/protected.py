@@ -186,10 +186,11 @@ def _beside_steps(
     scenario: Scenario, durations: Durations, transfers: StateTransfers, *, played: bool
 ) -> BesideSteps | None:
     """Return what snapshots and steps cost each other; None where they never meet."""
-    job, path = scenario.job, with_memories(scenario)
+    job, path = scenario.job, with_memories(platform_file(scenario))
     flows = beside_steps(platform_at(path), transfers)
     found = write_beside(scenario, path, flows, played=played)
-    if found is None or found.fits_into(job.compute_s * job.minimum_compute_factor):
+    least = job.minimum_compute_factor if job.compute_jitter else 1.0
+    if found is None or found.fits_into(job.compute_s * least):
         return None
     course = found.course(job.compute_s, durations.all_reduce_s(job.groups))
     return BesideSteps(flows, path, found, course)
