@@ -562,7 +562,7 @@ class Training:
         """Send standbys to the places of what still lacks one; whether there are as many."""
         failed, self._failed_since_restart = self._failed_since_restart, 0
         if not self.work.standbys:
-            return True
+            return not failed
         sent = self._send_standbys(failed)
         self._standbys.bring(failed, self.progress.now_s)
         return sent == failed

@@ -14,9 +14,12 @@ class JobShape:
     Attributes
     ----------
     stages : int
-        Pipeline stages of a group, a node each; a group's GPUs are dealt out to them in order.
+        Pipeline stages of a group, a node each; a group's GPUs are dealt out to them in order, or
+        those of each replica are where several share its sequences.
     tensor : int
         Tensor-parallel degree of a whole group: GPUs of a scale-up domain that work together.
+    context : int
+        Replicas of a group that share its sequences, one after the other on its GPUs.
     micro_batches, micro_batch_sequences : int
         Micro-batches of a group in a step, and sequences of each.
     layers, hidden, ffn_hidden, sequence_tokens : int
@@ -35,6 +38,7 @@ class JobShape:
 
     stages: int = 8
     tensor: int = 32
+    context: int = 1
     micro_batches: int = 8
     micro_batch_sequences: int = 1
     layers: int = 32

@@ -166,6 +166,8 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         "repaired": 0.0,
     }
     hardware, watched = table.price("hardware"), scenario.detection.mode == "watchdog"
+    if hardware == "standby" and table.standbys_quantile is None and not table.price("standbys"):
+        hardware = "reschedule"
     return RecoveryPrices(
         gpus,
         detect_s=0.0 if watched else table.price("detect_s"),

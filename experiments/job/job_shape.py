@@ -34,6 +34,7 @@ def job_shape(scenario: Scenario) -> JobShape:
     shape = JobShape(
         stages=table.pipeline,
         tensor=table.tensor,
+        context=table.context,
         micro_batches=table.micro_batches,
         micro_batch_sequences=table.micro_batch_sequences,
         layers=model.layers,

@@ -239,6 +239,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         scenario.restart.load_by,
         state_bytes(scenario) / job.gpus_of_group,
         gpus_per_group=job.gpus_of_group,
+        context=scenario.model.context,
     )
 
 

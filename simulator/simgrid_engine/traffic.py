@@ -40,6 +40,8 @@ class Traffic:
         What every rank does in a step, where the job says that.
     gpus_per_group : int or None
         GPUs that the hosts of a group stand for; None for one each.
+    context : int
+        Replicas of a group that share its sequences.
     snapshot : tuple of Flow
         What goes to the memories of hosts while steps go on.
     """
@@ -55,6 +57,7 @@ class Traffic:
     checkpoint_bytes: float | None = None
     step: PlacedStep | None = None
     gpus_per_group: int | None = None
+    context: int = 1
     snapshot: tuple[Flow, ...] = ()
 
     def write_of(self, writer: int | None) -> list[Flow]:
@@ -68,7 +71,9 @@ class Traffic:
     def state(self) -> GroupState:
         """Where the state of the groups lies."""
         gpus = self.gpus_per_group or len(self.hosts[0])
-        return GroupState(self.hosts, self.checkpoint_bytes_per_rank, gpus, self.storage)
+        return GroupState(
+            self.hosts, self.checkpoint_bytes_per_rank, gpus, self.storage, self.context
+        )
 
     @property
     def checkpoint_bytes_per_rank(self) -> float:
