@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class JobShape:
         Of the model.
     stages_that_fit : int or None
         Stages whose state and activations fit into a GPU together; None for any number.
+    micro_batches_that_fit : float
+        Micro-batches whose activations fit into a GPU beside the state of its stage.
     least_stages : int
         Stages of the shortest pipeline that the model fits into.
     least_tensor : int
@@ -46,6 +49,7 @@ class JobShape:
     ffn_hidden: int = 11_008
     sequence_tokens: int = 256
     stages_that_fit: int | None = None
+    micro_batches_that_fit: float = inf
     least_stages: int = 1
     least_tensor: int = 1
     least_groups: int = 1

@@ -113,6 +113,8 @@ class StepPattern:
         By stage: whose GPUs do it, where some do several; each its own if empty.
     layers : LayerCut or None
         What parts are made of, where that is known.
+    orders, staggered
+        As in `strategies.step_shares.Pipeline`; a stage then has one part.
     """
 
     data: int
@@ -129,6 +131,8 @@ class StepPattern:
     hidden_weight_bytes: tuple[float, ...] = ()
     nodes: tuple[int, ...] = ()
     layers: LayerCut | None = None
+    orders: tuple[str, ...] = ()
+    staggered: bool = False
 
     @property
     def virtual_stages(self) -> int:

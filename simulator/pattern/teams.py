@@ -160,6 +160,9 @@ class Teams:
             _of_share(part, stages[number % len(stages)], parts, number - number % len(stages))
             for number, part in enumerate(parts)
         ]
+        if changed.orders:
+            # A stage's parts are one: such orders know no interleaving.
+            parts = [reduce(add, parts[stage :: len(stages)]) for stage in range(len(stages))]
         virtual, runs = len(parts) // len(stages), [[stage] for stage in range(len(stages))]
         if virtual == 1:
             # Neighbouring stages of a node are one stage.
@@ -198,6 +201,8 @@ class Teams:
                 tuple(one.optimizer_flop for one in kept),
                 gathered if gathers else (),
                 tuple(map(nodes.index, nodes)) if len(set(nodes)) < len(nodes) else (),
+                orders=changed.orders,
+                staggered=changed.staggered,
             ),
             nodes,
             holds,
@@ -239,6 +244,10 @@ def _at_degree(
 def _of_share(part: PartWork, share: StageShare, parts: Sequence[PartWork], first: int) -> PartWork:
     """Return a part as its node does it; the parts of one round of stages begin at `first`."""
     beside = 0.0 if share.shadows is None else parts[first + share.shadows].forward_flop
+    if share.skips_attention:
+        # Of each layer's two rings one is that of attention, which alone sends keys and values.
+        tensor = part.backward_tensor_bytes / 2
+        part = replace(part, backward_tensor_bytes=tensor, backward_context_bytes=0.0)
     return replace(
         part,
         forward_flop=share.forward * part.forward_flop,

@@ -182,6 +182,6 @@ def _played_micro_batches(pattern: StepPattern) -> tuple[int, ...]:
     stages, flop = pattern.pipeline, pattern.stage_flop
     rounds = _DRAWN_OUT_ROUNDS + (flop[-1] < max(flop))
     last = rounds * stages + pattern.micro_batches % stages
-    if pattern.micro_batches <= last:
+    if pattern.orders or pattern.micro_batches <= last:
         return (pattern.micro_batches,)
     return (last - stages, last)

@@ -9,7 +9,7 @@ import pytest
 from faultline.strategies.base import Continue, Hit, WipeOut
 from faultline.strategies.recovery import Communicators, Move
 from faultline.strategies.registry import build_strategy
-from faultline.strategies.takeover.rerouted_schedule import Techniques, rerouted_iteration
+from faultline.strategies.takeover.rerouted_schedule import Techniques, rerouted
 from faultline.testing import check_scheme
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ def time_of(
     lost: list[int], micro_batches: int, pipelines: int, allowed: Techniques = ALL
 ) -> float:
     loads = [ceil(micro_batches * pipelines / (pipelines - n)) for n in lost]
-    return rerouted_iteration(loads, micro_batches, 2 / 3, allowed)
+    return rerouted(loads, micro_batches, 2 / 3, allowed).time
 
 
 @settings(max_examples=60, deadline=None)
