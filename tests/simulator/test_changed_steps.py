@@ -104,6 +104,8 @@ CASES = {
     "bamboo, re-formed": shares_of(struck("bamboo", (1, 0))),
     "oobleck": shares_of(struck("oobleck", (1, 1))),
     "oobleck, merged": shares_of(struck("oobleck", (1, 1), (1, 2))),
+    "recycle": shares_of(struck("recycle", (1, 1))),
+    "recycle, two": shares_of(struck("recycle", (1, 1), (2, 0), split_backward=False)),
     "ntp": shares_of(struck("ntp", (1, 1), gpus=1)),
     "ntp-pw": shares_of(struck("ntp-pw", (1, 1), gpus=1)),
     "dp-drop": shares_of(struck("dp-drop", (1, 1), gpus=1)),
@@ -160,7 +162,7 @@ def engine_plays(
     return took_s
 
 
-FEW = ("dropped", "mecefo, two", "bamboo, a shadow works", "oobleck", "ntp")
+FEW = ("dropped", "mecefo, two", "bamboo, a shadow works", "oobleck", "recycle", "ntp")
 
 
 @pytest.mark.parametrize(
