@@ -184,10 +184,9 @@ class _Replica:
         flop = work.forward_flop if forward else work.backward_flop
         tensor = work.forward_tensor_bytes if forward else work.backward_tensor_bytes
         context = work.forward_context_bytes if forward else work.backward_context_bytes
-        needed = None
-        if self._ordered:
-            needed = self._ordered.input_of(pass_)
-            flop *= 1.0 if forward else self._ordered.share_of_backward(pass_)
+        needed = self._ordered.input_of(pass_) if self._ordered else None
+        if self._ordered and not forward:
+            flop *= self._ordered.share_of_backward(pass_)
             tensor, context = (0.0, 0.0) if pass_.weights else (tensor, context)
         ranks = [Rank(self._replica, stage, position) for position in fold.positions]
         done: dict[Rank, tuple[int, ...]] = {}
@@ -197,17 +196,7 @@ class _Replica:
             if needed is not None and needed.part != stage and needed.forward != forward:
                 waits_for += self._done[needed, rank.position]
             done[rank] = (graph.add(Activity("compute", rank, None, flop), waits_for),)
-            hidden = self._hidden_bytes(stage, pass_)
-            if hidden > 0.0:
-                peer = fold.next_replica(rank, pattern)
-                if forward:
-                    # Parts are gathered one after the other; a pass lasts as long as its own.
-                    message = Activity("gradient", rank, peer, hidden)
-                    self._gathered[rank] = (graph.add(message, self._gathered.get(rank, ())),)
-                    done[rank] += self._gathered[rank]
-                else:
-                    # Nothing waits for it but the step's end.
-                    graph.add(Activity("gradient", rank, peer, hidden), waits_for)
+            done[rank] += self._hide(rank, pass_, waits_for)
         if tensor > 0.0:
             messages = tuple(
                 graph.add(
@@ -233,16 +222,36 @@ class _Replica:
         """Return whose GPUs do a stage."""
         return self._pattern.nodes[stage] if self._pattern.nodes else stage
 
-    def _hidden_bytes(self, stage: int, pass_: Pass) -> float:
-        """Return what goes to the next replica behind a pass: weights, or gradients of a part."""
-        pattern = self._pattern
+    def _hide(self, rank: Rank, pass_: Pass, waits_for: tuple[int, ...]) -> tuple[int, ...]:
+        """Send what goes behind a pass: weights, or gradients of its part.
+
+        Return what a next pass waits for of it; for gradients nobody waits but the step's end.
+        """
+        pattern, graph, stage = self._pattern, self._graph, rank.stage
+        if not (pass_.micro_batch == 0 if pass_.forward else self._is_last(stage, pass_)):
+            return ()
         hidden = pattern.hidden_weight_bytes if pass_.forward else pattern.hidden_gradient_bytes
-        hides = pass_.micro_batch == (0 if pass_.forward else pattern.micro_batches - 1)
-        if self._ordered and not pass_.forward:
-            hides = pass_ == self._ordered.stages[stage][-1]
-        if not hidden or pattern.data == 1 or not hides:
-            return 0.0
-        return hidden[stage] / pattern.virtual_stages
+        part = 1.0 / pattern.virtual_stages
+        if hidden and hidden[stage] > 0.0 and pattern.data > 1:
+            peer = self._fold.next_replica(rank, pattern)
+            message = Activity("gradient", rank, peer, hidden[stage] * part)
+            if pass_.forward:
+                # Parts are gathered one after the other; a pass lasts as long as its own.
+                self._gathered[rank] = (graph.add(message, self._gathered.get(rank, ())),)
+                return self._gathered[rank]
+            graph.add(message, waits_for)
+        if pattern.resharded and not pass_.forward:
+            for spare, core, size in pattern.resharded[stage]:
+                if spare == rank.position:
+                    peer = rank._replace(position=core)
+                    graph.add(Activity("gradient", rank, peer, size * part), waits_for)
+        return ()
+
+    def _is_last(self, stage: int, pass_: Pass) -> bool:
+        """Return whether the gradients of a part are all there with a backward pass."""
+        if self._ordered:
+            return pass_ == self._ordered.stages[stage][-1]
+        return pass_.micro_batch == self._pattern.micro_batches - 1
 
     def _send(self, rank: Rank, pass_: Pass, done: tuple[int, ...]) -> tuple[int, ...]:
         """Send what a pass has come to; return what its rank waits for before the next one."""

@@ -88,6 +88,8 @@ class StepTimer:
     ) -> _Passes:
         """Return the passes of a team among others like it; some micro-batches are played."""
         hosts = teams.hosts(team, hosts)
+        if team.pattern.resharded:
+            positions = tuple(range(team.pattern.tensor))
         here = PlacedJob(hosts, team.pattern, cluster)
         own = tuple(range(team.pattern.context))
         # Where gradients hide, its rank has as much on its way in.
