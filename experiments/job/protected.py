@@ -177,20 +177,29 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
         if protection.gathers:
             times = _with_gathering(times, scenario, durations)
         if protection.copies_beside_steps and scenario.all_reduce.time == "measured":
-            beside = _beside_steps(scenario, durations, transfers, played=played)
+            beside = _beside_steps(scenario, durations, transfers, times, played=played)
     _check_memory(scenario, protection, times.host_memory_bytes)
     return Protected(protection, times, beside=beside)
 
 
 def _beside_steps(
-    scenario: Scenario, durations: Durations, transfers: StateTransfers, *, played: bool
+    scenario: Scenario,
+    durations: Durations,
+    transfers: StateTransfers,
+    times: StateTransferTimes,
+    *,
+    played: bool,
 ) -> BesideSteps | None:
     """Return what snapshots and steps cost each other; None where they never meet."""
-    job, path = scenario.job, with_memories(platform_file(scenario))
+    job = scenario.job
+    compute_s = job.compute_s * (job.minimum_compute_factor if job.compute_jitter else 1.0)
+    if not played and times.copy_s + times.send_s <= compute_s:
+        # Nothing but an exchange is on links.
+        return None
+    path = with_memories(platform_file(scenario))
     flows = beside_steps(platform_at(path), transfers)
     found = write_beside(scenario, path, flows, played=played)
-    least = job.minimum_compute_factor if job.compute_jitter else 1.0
-    if found is None or found.fits_into(job.compute_s * least):
+    if found is None or found.fits_into(compute_s):
         return None
     course = found.course(job.compute_s, durations.all_reduce_s(job.groups))
     return BesideSteps(flows, path, found, course)
