@@ -17,6 +17,8 @@ from faultline.simulator.background import ALONE, Sharing, Write, WriteBesideSte
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.simulator.test_engines_agree_on_played_schemes import SMALL
+
 # No latency, and nothing on the way to storage but adapters: flows that meet share equally.
 BARE = {
     "domains": 2,
@@ -205,5 +207,22 @@ def test_engines_agree_while_writers_fail(tmp_path: Path, kind: list[str], seed:
     ours, theirs = run(asked, seed), run(asked, seed, "simgrid")
     assert ours["restarts"] > 3
     assert theirs["restarts"] == ours["restarts"]
+    for name in ("time_s", "checkpoint_s", "all_reduce_s"):
+        assert theirs[name] == pytest.approx(ours[name], rel=0.01), name
+
+
+@pytest.mark.slow
+def test_engines_agree_on_copies_to_peers_beside_a_model(tmp_path: Path) -> None:
+    """Adapters of a tenth make copies as long as steps; every few steps a group fails."""
+    path = tmp_path / "servers.xml"
+    narrow = {"domains": 4, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"}
+    write_xml(load_preset("hgx-h100", **narrow), path)
+    kind = [*PEERS, "protection.interval_steps=2", "checkpoint.write=measured"]
+    changes = [*SMALL, *kind, "failures.mtbf_s=6", "job.steps=60", f"platform.file={path}"]
+    asked = load_scenario("llama3-70b-hgx", changes)
+    assert resolve(asked).protected.beside is not None
+    ours, theirs = run(asked, 1), run(asked, 1, "simgrid")
+    assert ours["snapshots"] > 10
+    assert ours["restarts"] > 1
     for name in ("time_s", "checkpoint_s", "all_reduce_s"):
         assert theirs[name] == pytest.approx(ours[name], rel=0.01), name
