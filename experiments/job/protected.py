@@ -34,6 +34,9 @@ from faultline.strategies.protection.registry import protection_class
 from faultline.strategies.protection.storage import Storage
 from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 
+_OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")
+"""What of snapshots follows from their flows beside steps; stated, it is as stated."""
+
 
 @dataclass(frozen=True, slots=True)
 class BesideSteps:
@@ -151,23 +154,12 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
     table = scenario.protection
     chosen = protection_class(table.name)
     protection = chosen(protected_job(scenario), table.options())
+    nothing_s = (0.0,) * 8
     if chosen is Storage:
-        nothing_s = (0.0,) * 8
         return Protected(protection, StateTransferTimes(*nothing_s, durations.save_s, None))
-    beside = None
-    if table.times == "stated":
-        times = StateTransferTimes(
-            copy_s=table.copy_s,
-            copy_interference_s=table.copy_interference_s,
-            encode_s=0.0,
-            send_s=table.send_s,
-            send_interference_s=table.send_interference_s,
-            load_s=table.load_s,
-            rebuild_s=table.rebuild_s,
-            fetch_s=table.fetch_s,
-            persist_s=durations.save_s,
-            host_memory_bytes=_memory_of_platform(scenario),
-        )
+    beside, stated = None, scenario.times.snapshots()
+    if scenario.times.states_snapshots:
+        times = StateTransferTimes(*nothing_s, durations.save_s, _memory_of_platform(scenario))
     else:
         spec, transfers = _moved(scenario, protection)
         with explaining_aborts(platform_file(scenario)):
@@ -176,8 +168,12 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
         times = replace(times, copy_s=max(times.copy_s, table.launch_s))
         if protection.gathers:
             times = _with_gathering(times, scenario, durations)
-        if protection.copies_beside_steps and scenario.all_reduce.time == "measured":
+        flows_are_played = scenario.measured.all_reduce and stated.keys().isdisjoint(_OF_FLOWS)
+        if protection.copies_beside_steps and flows_are_played:
             beside = _beside_steps(scenario, durations, transfers, times, played=played)
+    if "copy_s" in stated:
+        stated["encode_s"] = 0.0  # Parity included.
+    times = replace(times, **stated)
     _check_memory(scenario, protection, times.host_memory_bytes)
     return Protected(protection, times, beside=beside)
 
@@ -192,7 +188,7 @@ def _beside_steps(
 ) -> BesideSteps | None:
     """Return what snapshots and steps cost each other; None where they never meet."""
     job = scenario.job
-    compute_s = job.compute_s * (job.minimum_compute_factor if job.compute_jitter else 1.0)
+    compute_s = scenario.compute_s * (job.minimum_compute_factor if job.compute_jitter else 1.0)
     if not played and times.copy_s + times.send_s <= compute_s:
         # Nothing but an exchange is on links.
         return None
@@ -201,7 +197,7 @@ def _beside_steps(
     found = write_beside(scenario, path, flows, played=played)
     if found is None or found.fits_into(compute_s):
         return None
-    course = found.course(job.compute_s, durations.all_reduce_s(job.groups))
+    course = found.course(scenario.compute_s, durations.all_reduce_s(job.groups))
     return BesideSteps(flows, path, found, course)
 
 
@@ -241,7 +237,7 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
         rows * per_group,
         layout.gpus_per_host,
         state_bytes(scenario) / layout.gpus_per_group,
-        scenario.job.compute_s,
+        scenario.compute_s,
     )
 
 
@@ -257,7 +253,7 @@ def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, Sta
     if spec is None:
         raise UserError(
             f"{scenario.platform.file}: does not say what its hosts are like, so nothing can be "
-            'measured; set protection.times = "stated" and the times'
+            "measured; state all times.snapshot_*"
         )
     job, moved = scenario.job, protection.transfers
     return spec, StateTransfers(

@@ -34,18 +34,18 @@ BESIDE = [
     "job.groups=2",
     "job.gpus=16",
     "job.steps=14",
-    "job.compute_s=2",
+    "times.compute_s=2",
     "job.compute_jitter=0",
     "job.parameter_bytes=4e11",
-    "all_reduce.time=measured",
-    "checkpoint.write=measured",
+    "~times.all_reduce_per_group_s",
+    "~times.checkpoint_write_s",
     "checkpoint.interval_steps=3",
     "strategy.name=checkpoint",
     "protection.name=async-storage",
     "protection.state_over_parameters=4",
     "failures.mtbf_s=1e12",
 ]
-FAILING = ["failures.mtbf_s=40", "restart.duration_s=20", "restart.load=included", "job.steps=60"]
+FAILING = ["failures.mtbf_s=40", "times.restart_s=20", "~restart.readers", "job.steps=60"]
 
 
 def beside(path: Path, preset: dict[str, object], *more: str) -> Scenario:
@@ -217,7 +217,7 @@ def test_engines_agree_on_copies_to_peers_beside_a_model(tmp_path: Path) -> None
     path = tmp_path / "servers.xml"
     narrow = {"domains": 4, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"}
     write_xml(load_preset("hgx-h100", **narrow), path)
-    kind = [*PEERS, "protection.interval_steps=2", "checkpoint.write=measured"]
+    kind = [*PEERS, "protection.interval_steps=2", "~times.checkpoint_write_s"]
     changes = [*SMALL, *kind, "failures.mtbf_s=6", "job.steps=60", f"platform.file={path}"]
     asked = load_scenario("llama3-70b-hgx", changes)
     assert resolve(asked).protected.beside is not None

@@ -102,12 +102,11 @@ def test_a_job_waits_for_repairs_rather_than_go_on_with_too_few() -> None:
         "strategy.name=dp-drop",
         "failures.mtbf_s=600",
         "rejoin.repair_s=1000",
-        "restart.duration_s=10",
-        "restart.load=included",
-        "all_reduce.time=stated",
-        "all_reduce.time_s=1",
-        "checkpoint.write=stated",
-        "checkpoint.write_s=1",
+        "times.restart_s=10",
+        "~restart.readers",
+        "~times.all_reduce_per_group_s",
+        "times.all_reduce_s=1",
+        "times.checkpoint_write_s=1",
     ]
     asked = resolve(load_scenario("spare-sound", changes))
     waited_s = []
