@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -86,6 +86,9 @@ class Work:
         What an approximate gradient trains less than an exact one, as a share of it.
     plays_steps : bool
         Whether steps are played on the platform, rank by rank.
+    writes : mapping of str to WriteBesideSteps
+        What snapshots and the steps beside them cost each other, by the name of their tier; those
+        that share no link are left out.
     """
 
     groups: int
@@ -110,6 +113,7 @@ class Work:
     reactions: Reactions = field(default_factory=Reactions)
     approximation_loss: float = 0.0
     plays_steps: bool = False
+    writes: Mapping[str, WriteBesideSteps] = field(default_factory=dict)
 
     def pace_of(
         self,
@@ -249,8 +253,8 @@ class Durations:
     moves : MoveTimes or None
         What state takes to move between groups; None where no recovery moves any.
     write_beside : WriteBesideSteps or None
-        What a write in the background and the steps beside it cost each other; None where they
-        share no link.
+        What a write to storage in the background and the steps beside it cost each other; None
+        where they share no link.
     """
 
     all_reduce_s: AllReduceTime

@@ -16,7 +16,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from faultline.simulator.background import ALONE, ANOTHER_WRITE, Sharing, WriteClock
+from faultline.simulator.background import Part, WriteClock
 from faultline.simulator.compute_times import ComputeTimes
 from faultline.simulator.job import Job
 from faultline.simulator.phases import (
@@ -41,6 +41,9 @@ from numpy.typing import NDArray
 
 # From so many steps on arrays are faster than one step after the other.
 _MANY_STEPS = 8
+
+_PARTS: dict[type[Phase], Part] = {Compute: "passes", AllReduce: "sync", Save: "save"}
+"""What of a phase a write may meet."""
 
 
 class ReplayEngine:
@@ -70,7 +73,7 @@ class ReplayEngine:
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
-        self._write: WriteClock | None = None
+        self._writes = WriteClock()
         self._disturbed_s = 0.0
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._hung_s = inf
@@ -90,53 +93,45 @@ class ReplayEngine:
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
-        if self._write is None:
+        if not self._writes:
             return self._play[type(phase)](phase)
-        return self._execute_beside(phase, self._write)
+        return self._execute_beside(phase)
 
-    def _execute_beside(self, phase: Phase, write: WriteClock) -> Outcome:
-        """Play a phase while a write goes on, which it may meet on links."""
+    def _execute_beside(self, phase: Phase) -> Outcome:
+        """Play a phase while writes go on, which it may meet on links."""
         start_s, self._disturbed_s = self.now_s, 0.0
         outcome = self._play[type(phase)](phase)
         if outcome.missing:
-            write.advance(start_s, self.now_s, ALONE)
+            self._writes.advance(start_s, self.now_s, None)
         else:
             outcome.disturbed_s = self._disturbed_s
-            write.advance(start_s, self.now_s, self._sharing(type(phase)))
-        if isinstance(phase, Restart) and not write.write.is_over:
-            write.write.end()
-        if write.write.is_over:
-            self._write = None
+            self._writes.advance(start_s, self.now_s, _PARTS.get(type(phase)))
+        if isinstance(phase, Restart):
+            self._writes.end()
         return outcome
 
-    def _sharing(self, phase: type[Phase]) -> Sharing:
-        """Return what a phase and the write cost each other."""
-        if self._write is None:
-            return ALONE
-        times = self._write.times
-        return {Compute: times.passes, AllReduce: times.sync, Save: ANOTHER_WRITE}.get(phase, ALONE)
-
-    def _beside(self, phase: type[Phase], alone_s: float) -> float:
-        """Return what a phase takes that begins now, and would take so long alone; in seconds."""
-        if self._write is None:
+    def _beside(self, part: Part, alone_s: float) -> float:
+        """Return what a part takes that begins now, and would take so long alone; in seconds."""
+        if not self._writes:
             return alone_s
-        longer_s = self._write.prolonged_s(alone_s, self.now_s, self._sharing(phase))
+        longer_s = self._writes.prolonged_s(alone_s, self.now_s, part)
         self._disturbed_s = longer_s - alone_s
         return longer_s
 
     def _begin_write(self, phase: Background) -> Outcome:
-        write, times = phase.write, self._job.durations.write_beside
-        assert times is not None
-        fails_s = self._next_failure_s[write.writer]
-        if write.writer in self._down or fails_s <= self.now_s:
+        write = phase.write
+        if write.writer is None:
+            # Whoever fails spoils it; the copies of the others go on.
+            self._writes.begin(write)
+        elif write.writer in self._down or self._next_failure_s[write.writer] <= self.now_s:
             write.end()
         else:
-            self._write = WriteClock(write, times, fails_s)
+            self._writes.begin(write, self._next_failure_s[write.writer])
         return Outcome(self.now_s)
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         now_s, steps, pace = self.now_s, 0, self._pace
-        if self._down or self._busy_until_s or self._write is not None:
+        if self._down or self._busy_until_s or self._writes:
             return Outcome(now_s)
         compute, all_reduce, at_most, until_s, saves = phase
         decided = self._decided_by(compute)
@@ -272,8 +267,8 @@ class ReplayEngine:
         else:
             for stacks, groups in _groups_by_stacks(patch, apart, self._down).items():
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
-        if self._write is not None:
-            end_s = start_s + self._beside(Compute, end_s - start_s)
+        if self._writes:
+            end_s = start_s + self._beside("passes", end_s - start_s)
         if self._down and self._job.work.plays_steps:
             # The rest of a group waits for whoever dies from then on.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
@@ -324,9 +319,9 @@ class ReplayEngine:
         if self._fails_in_all_reduce:
             lacked_from_start |= self._fall_until(start_s)
             if not lacked_from_start:
-                self._fall_until(start_s + self._beside(AllReduce, whole_s))
+                self._fall_until(start_s + self._beside("sync", whole_s))
         if not self._down:
-            self.now_s = start_s + self._beside(AllReduce, whole_s)
+            self.now_s = start_s + self._beside("sync", whole_s)
             return Outcome(self.now_s)
         if job.rules.detection == "watchdog":
             self.now_s = max(start_s, min(start_s, self._hung_s) + job.rules.watchdog_s)
@@ -335,7 +330,7 @@ class ReplayEngine:
             self.now_s += whole_s * job.rules.failed_all_reduce_fraction
         else:
             self.now_s += whole_s
-            if self._write is not None:
+            if self._writes:
                 self.now_s = max(self.now_s, *(self._next_failure_s[group] for group in self._down))
         if self._fails_in_all_reduce:
             self._fall_until(self.now_s)
@@ -369,7 +364,7 @@ class ReplayEngine:
         writer, save_s = phase.writer, self._job.durations.save_s
         fails_s = self._next_failure_s[writer]
         if phase.waits:
-            save_s = self._beside(Save, save_s)
+            save_s = self._beside("save", save_s)
         if writer in self._down or fails_s <= self.now_s:
             return Outcome(self.now_s, (writer,))
         if not phase.waits:

@@ -117,7 +117,8 @@ class Shelf:
 
     def _whole_s(self, coming: Saved) -> float:
         """Return when what is coming is whole, in seconds."""
-        return coming.at_s + self.tier.lag_s if self._write is None else self._write.whole_s
+        arrived_s = coming.at_s if self._write is None else self._write.whole_s
+        return arrived_s + self.tier.lag_s
 
     def settle(self, now_s: float) -> None:
         """What has become whole by now, in seconds, replaces what was."""

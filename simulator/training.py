@@ -479,9 +479,10 @@ class Training:
                 if shelf.tier.stall_s > 0.0:
                     stall = Stall(self.strategy.plan().members, shelf.tier.stall_s)
                     self._spend("checkpoint", (yield stall))
-                write = None
-                if shelf.tier.shares_links:
-                    write = Write(self.strategy.plan().members[0])
+                times, write = self.work.writes.get(shelf.tier.name), None
+                if times is not None:
+                    writer = self.strategy.plan().members[0] if shelf.is_on_storage else None
+                    write = Write(times, writer)
                 shelf.put(self._state(progress.now_s), write)
                 if write is not None:
                     yield Background(write)
@@ -568,7 +569,7 @@ class Training:
         """Send standbys to the places of what still lacks one; whether there are as many."""
         failed, self._failed_since_restart = self._failed_since_restart, 0
         if not self.work.standbys:
-            return True
+            return not failed
         sent = self._send_standbys(failed)
         self._standbys.bring(failed, self.progress.now_s)
         return sent == failed

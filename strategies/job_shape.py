@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,15 +15,20 @@ class JobShape:
     Attributes
     ----------
     stages : int
-        Pipeline stages of a group, a node each; a group's GPUs are dealt out to them in order.
+        Pipeline stages of a group, a node each; a group's GPUs are dealt out to them in order, or
+        those of each replica are where several share its sequences.
     tensor : int
         Tensor-parallel degree of a whole group: GPUs of a scale-up domain that work together.
+    context : int
+        Replicas of a group that share its sequences, one after the other on its GPUs.
     micro_batches, micro_batch_sequences : int
         Micro-batches of a group in a step, and sequences of each.
     layers, hidden, ffn_hidden, sequence_tokens : int
         Of the model.
     stages_that_fit : int or None
         Stages whose state and activations fit into a GPU together; None for any number.
+    micro_batches_that_fit : float
+        Micro-batches whose activations fit into a GPU beside the state of its stage.
     least_stages : int
         Stages of the shortest pipeline that the model fits into.
     least_tensor : int
@@ -35,6 +41,7 @@ class JobShape:
 
     stages: int = 8
     tensor: int = 32
+    context: int = 1
     micro_batches: int = 8
     micro_batch_sequences: int = 1
     layers: int = 32
@@ -42,6 +49,7 @@ class JobShape:
     ffn_hidden: int = 11_008
     sequence_tokens: int = 256
     stages_that_fit: int | None = None
+    micro_batches_that_fit: float = inf
     least_stages: int = 1
     least_tensor: int = 1
     least_groups: int = 1

@@ -178,9 +178,15 @@ class Mecefo(PipelineScheme):
         """Return what live nodes of a pipeline do: those with several stages do less of each."""
         if not self._works(group):
             return idle(group)
-        nodes = self._nodes_by_stage(group)
+        nodes, skips = self._nodes_by_stage(group), self._options.techniques.skip_attention
         shares = (
-            StageShare(group, node, None, *passes_of_task(self._costs, nodes.count(node)))
+            StageShare(
+                group,
+                node,
+                None,
+                *passes_of_task(self._costs, nodes.count(node)),
+                skips_attention=skips and nodes.count(node) > 1,
+            )
             for node in nodes
         )
         return Pipeline(group, tuple(shares), self.shape.micro_batches, self.shape.tensor)

@@ -26,8 +26,9 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
+from faultline.strategies.step_shares import Pipeline, StageShare, idle
 from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
-from faultline.strategies.takeover.rerouted_schedule import Techniques, rerouted_iteration
+from faultline.strategies.takeover.rerouted_schedule import Rerouted, Techniques, rerouted
 from faultline.strategies.takeover.restarts import NOTHING_LEFT, failures_until_nobody_is_left
 from pydantic import Field
 
@@ -81,6 +82,12 @@ class Recycle(PipelineScheme):
     def __init__(self, groups: int, redundancy: int, options: RecycleOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
+        self._allowed = Techniques(
+            options.split_backward,
+            options.staggered_optimizer,
+            options.activations_held,
+            self.shape.micro_batches_that_fit,
+        )
         self.restart()
 
     def restart(self) -> None:
@@ -114,6 +121,8 @@ class Recycle(PipelineScheme):
         if not interrupted:
             return Continue((), carried_on=tuple(missing), recovery=None)
         recovery, self._plan = self._recovery("take-over", list(self._swaps())), None
+        held = self._allowed.held(max(self._loads()), self.shape.stages, self.shape.micro_batches)
+        self.states_refused += self._options.split_backward and held > self._allowed.most_held
         again = dict.fromkeys(self._whole.members, 1)
         return Continue((), again, carried_on=tuple(missing), recovery=recovery)
 
@@ -164,12 +173,52 @@ class Recycle(PipelineScheme):
         list(self._swaps())
         if min(self._left) == 0:
             return NOTHING_LEFT
-        shape, told = self.shape, self._options
-        loads = tuple(-(-shape.micro_batches * self.groups // left) for left in self._left)
-        allowed = Techniques(told.split_backward, told.staggered_optimizer, told.activations_held)
-        taken = _iteration(loads, shape.micro_batches, shape.backward_share, allowed)
-        pace = max(1.0, taken / (shape.micro_batches + shape.stages - 1))
-        return self._whole if pace == 1.0 else StepPlan(self._whole.members, 1, pace=pace)
+        shape, loads = self.shape, self._loads()
+        if max(loads) == shape.micro_batches:
+            return self._whole
+        found = _rerouted(loads, shape.micro_batches, shape.backward_share, self._allowed)
+        pace = max(1.0, found.time / (shape.micro_batches + shape.stages - 1))
+        return StepPlan(self._whole.members, 1, pace=pace, pipelines=self._pipelines(found))
+
+    def _loads(self) -> tuple[int, ...]:
+        """Return the micro-batches of each stage's fullest node."""
+        whole = self.shape.micro_batches * self.groups
+        return tuple(-(-whole // left) for left in self._left)
+
+    def _pipelines(self, found: Rerouted) -> tuple[Pipeline, ...]:
+        """Return pipelines of one node of each stage, as many as there are of all; others idle.
+
+        They stand for those nodes, too, that are left of a stage with more: what these do goes on
+        at the same time. Each keeps as many nodes of one group as there are.
+        """
+        stages = range(self.shape.stages)
+        nodes: list[dict[int, list[int]]] = [{} for _ in stages]
+        for group in range(self.groups):
+            for node in stages:
+                if node not in self._lost.of(group):
+                    nodes[self._role(group, node)].setdefault(group, []).append(node)
+        own = {group: sum(group in at for at in nodes) for group in range(self.groups)}
+        homes = sorted(sorted(own, key=lambda group: -own[group])[: min(self._left)])
+        kept = [{group: at[group].pop() for group in homes if group in at} for at in nodes]
+        spare = [[(group, node) for group in at for node in at[group]] for at in nodes]
+        formed = {
+            home: tuple(
+                StageShare(home, kept[stage][home])
+                if home in kept[stage]
+                else StageShare(*spare[stage].pop(0))
+                for stage in stages
+            )
+            for home in homes
+        }
+        shape, staggered = self.shape, self._options.staggered_optimizer
+        return tuple(
+            Pipeline(
+                group, formed[group], shape.micro_batches, shape.tensor, found.orders, staggered
+            )
+            if group in formed
+            else idle(group)
+            for group in range(self.groups)
+        )
 
     def masked_failures(self) -> float:
         """Return the failures until a stage has no node to itself, without repairs."""
@@ -178,7 +227,7 @@ class Recycle(PipelineScheme):
 
 
 @lru_cache(maxsize=4096)
-def _iteration(
+def _rerouted(
     loads: tuple[int, ...], micro_batches: int, backward_share: float, allowed: Techniques
-) -> float:
-    return rerouted_iteration(loads, micro_batches, backward_share, allowed)
+) -> Rerouted:
+    return rerouted(loads, micro_batches, backward_share, allowed)

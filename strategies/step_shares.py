@@ -19,6 +19,8 @@ class StageShare(NamedTuple):
         Work of each pass over what it usually is.
     shadows : int or None
         Stage of the same pipeline whose forward pass the node computes besides.
+    skips_attention : bool
+        Whether the backward pass leaves attention out, and so what its ranks would send for it.
     """
 
     group: int
@@ -27,6 +29,7 @@ class StageShare(NamedTuple):
     forward: float = 1.0
     backward: float = 1.0
     shadows: int | None = None
+    skips_attention: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,21 @@ class Pipeline:
         Micro-batches that it takes.
     tensor : int
         Tensor-parallel ranks of each of its nodes that work.
+    orders : tuple of str
+        By stage, the passes of its node in their order, where they are not one forward, one
+        backward: F, B, W where weight gradients come apart, a dot where it waits. A stage with more
+        than its neighbour has some of other pipelines.
+    staggered : bool
+        Whether steps follow each other without a barrier: then the time of each stage counts from
+        its own beginning.
     """
 
     group: int
     stages: tuple[StageShare, ...]
     micro_batches: int
     tensor: int
+    orders: tuple[str, ...] = ()
+    staggered: bool = False
 
 
 def reduced(

@@ -39,7 +39,7 @@ class Varuna(Strategy):
 
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         super().__init__(groups, redundancy, options)
-        self._lost = LostStages(groups, self.shape.stages)
+        self._lost = LostStages(groups, self.shape.stages, self.shape.context)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self.restart()
 

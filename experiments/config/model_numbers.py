@@ -21,7 +21,7 @@ from faultline.simulator.workload.flops import training_flop_per_token
 from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.layout import Layout
-from faultline.simulator.workload.memory import Precision, gpu_memory
+from faultline.simulator.workload.memory import GpuMemory, Precision, gpu_memory
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.simulator.workload.transformer import Transformer
 
@@ -214,7 +214,12 @@ def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, .
 
 
 def needed_memory_bytes(job: ParallelJob) -> float:
-    """Return the bytes on the fullest GPU of a job.
+    """Return the bytes on the fullest GPU of a job; raises as `memory_of`."""
+    return memory_of(job).total
+
+
+def memory_of(job: ParallelJob) -> GpuMemory:
+    """Return what is on the fullest GPU of a job.
 
     Raises
     ------
@@ -230,7 +235,7 @@ def needed_memory_bytes(job: ParallelJob) -> float:
         recompute=job.recompute,
         precision=_PRECISION,
         shard_optimizer=job.shard_optimizer,
-    ).total
+    )
 
 
 def _check_memory(table: ModelTable, job: ParallelJob, spec: ClusterSpec) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import (
@@ -13,7 +14,7 @@ from faultline.experiments.job.platform_files import (
     platform_file,
     traffic_of,
 )
-from faultline.experiments.job.step_times import is_played, placed_step, step_time_of
+from faultline.experiments.job.step_times import is_played, played_traffic, step_time_of
 from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
@@ -21,6 +22,7 @@ from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices, SentMove
 from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
+from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
 from faultline.strategies.closed_forms.standbys import standbys_for
 from faultline.strategies.protection.storage import Storage
@@ -70,14 +72,34 @@ def _write_beside(scenario: Scenario) -> WriteBesideSteps | None:
 
     None where they share no link, or are not played on any.
     """
-    measured = scenario.measured.all_reduce and scenario.measured.checkpoint
+    measured = scenario.measured.checkpoint
     if not measured or scenario.protection.name == Storage.name:
         return None
-    path = platform_file(scenario)
-    traffic = traffic_of(scenario, path)
-    if is_played(scenario):
-        traffic = replace(traffic, step=placed_step(scenario, path))
+    return write_beside(scenario, platform_file(scenario), played=is_played(scenario))
+
+
+def write_beside(
+    scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, played: bool
+) -> WriteBesideSteps | None:
+    """Return what a snapshot and steps cost each other; None where they share no link.
+
+    Nor do they where the exchange of gradients is not played on any.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The job.
+    path : Path
+        Its platform XML.
+    snapshot : tuple of Flow
+        What goes to the memories of hosts; without any, a group writes a checkpoint to storage.
+    played : bool
+        Whether steps are played.
+    """
+    if not scenario.measured.all_reduce:
+        return None
     with explaining_aborts(path):
+        traffic = played_traffic(scenario, path, snapshot, played=played)
         found = write_beside_steps(path, traffic)
     return found if found.shares_links else None
 
@@ -122,6 +144,8 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         "repaired": 0.0,
     }
     hardware, watched = table.price("hardware"), scenario.detection.mode == "watchdog"
+    if hardware == "standby" and table.standbys_quantile is None and not table.price("standbys"):
+        hardware = "reschedule"
     return RecoveryPrices(
         gpus,
         detect_s=0.0 if watched else table.price("detect_s"),

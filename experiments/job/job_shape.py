@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from faultline.experiments.config.model_numbers import (
+    memory_of,
     needed_memory_bytes,
     parallel_job,
 )
@@ -34,6 +35,7 @@ def job_shape(scenario: Scenario) -> JobShape:
     shape = JobShape(
         stages=table.pipeline,
         tensor=table.tensor,
+        context=table.context,
         micro_batches=table.micro_batches,
         micro_batch_sequences=table.micro_batch_sequences,
         layers=model.layers,
@@ -56,6 +58,10 @@ def job_shape(scenario: Scenario) -> JobShape:
 
     few = (groups for groups in range(1, scenario.job.groups) if fits(*whole, groups=groups))
     shape = replace(shape, least_groups=next(few, scenario.job.groups))
+
+    alone = memory_of(replace(job, micro_batches=1))
+    room_bytes = memory_bytes - alone.total + alone.activations
+    shape = replace(shape, micro_batches_that_fit=room_bytes / alone.activations)
 
     if table.least_stages is None:
         short = (stages for stages in range(1, table.pipeline) if fits(stages, table.tensor))

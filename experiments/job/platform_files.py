@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -12,6 +13,8 @@ from faultline.experiments.config.model_numbers import cluster_file, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import switch_levels
+from faultline.platforms.files import write_file
+from faultline.platforms.memory_doors import with_memory_doors
 from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch, switches_with_a_way_around
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
@@ -168,6 +171,26 @@ def generate_preset(name: str, groups: int, directory: Path) -> Path:
     return path
 
 
+def with_memories(path: Path) -> Path:
+    """Return a platform XML that keeps its spec, with doors to the memories of its hosts.
+
+    Raises
+    ------
+    PlatformError
+        Its GPUs are not those that its spec counts.
+    """
+    platform = platform_at(path)
+    assert platform.spec is not None, "nothing is measured without"
+    text = with_memory_doors(platform, platform.spec)
+    name = f"{path.stem}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.xml"
+    opened = cache_directory() / "platforms" / name
+    if not opened.exists():
+        opened.parent.mkdir(parents=True, exist_ok=True)
+        write_file(opened, text)
+        keep_within_bounds(opened.parent)
+    return opened
+
+
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
@@ -211,6 +234,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         scenario.restart.readers or "one-group",
         state_bytes(scenario) / job.gpus_of_group,
         gpus_per_group=job.gpus_of_group,
+        context=scenario.model.context,
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.job.durations import write_beside
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import (
     edited_platform,
@@ -13,9 +16,15 @@ from faultline.experiments.job.platform_files import (
     platform_file,
     spec_of,
     state_bytes,
+    with_memories,
 )
+from faultline.platforms.spec import ClusterSpec
+from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import SyncTime
 from faultline.simulator.job import Durations
+from faultline.simulator.simgrid_engine.scenes import Flow
+from faultline.simulator.simgrid_engine.state_flows import beside_steps
+from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import CheckpointPolicy, EverySteps
@@ -25,6 +34,19 @@ from faultline.strategies.protection.registry import protection_class
 from faultline.strategies.protection.storage import Storage
 from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 
+_OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")
+"""What of snapshots follows from their flows beside steps; stated, it is as stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class BesideSteps:
+    """Snapshots that go to memory while steps go on, which share links with them."""
+
+    flows: tuple[Flow, ...] = field(repr=False)  # What goes there.
+    platform: Path  # Where it goes: a platform XML with doors to memories.
+    times: WriteBesideSteps  # What it and the steps cost each other.
+    course: tuple[float, float]  # What one delays sound steps by, and lasts; in seconds.
+
 
 @dataclass(frozen=True, slots=True)
 class Protected:
@@ -33,6 +55,7 @@ class Protected:
     protection: Protection  # The way.
     times: StateTransferTimes  # What moving the state takes, measured or stated.
     snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 where none are taken.
+    beside: BesideSteps | None = None  # Snapshots in memory that meet steps on links.
 
     @property
     def in_background(self) -> bool:
@@ -42,22 +65,30 @@ class Protected:
     @property
     def snapshot_cost(self) -> SnapshotCost:
         """What a snapshot in memory costs."""
-        return self.protection.snapshot_cost(self.times)
+        cost = self.protection.snapshot_cost(self.times)
+        if self.beside is None:
+            return cost
+        delay_s, lasts_s = self.beside.course
+        return SnapshotCost(cost.stall_s + delay_s, self._after_s(cost.lag_s) + lasts_s)
+
+    def _after_s(self, lag_s: float) -> float:
+        """Return the part of a lag after the last byte has arrived, in seconds."""
+        return lag_s if self.beside is None else max(0.0, lag_s - self.beside.times.alone_s)
 
     @property
     def persist_cost(self) -> SnapshotCost:
         """What bringing a snapshot to storage costs."""
         return self.protection.persist_cost(self.times)
 
-    def tiers(self, storage_policy: CheckpointPolicy, shares_links: bool) -> tuple[Tier, ...]:
+    def tiers(self, storage_policy: CheckpointPolicy, *, played: bool) -> tuple[Tier, ...]:
         """Return where snapshots are kept in the background, memory first.
 
         Parameters
         ----------
         storage_policy : CheckpointPolicy
             When one goes to storage.
-        shares_links : bool
-            Whether it meets the steps on its way there.
+        played : bool
+            Whether its way there is played beside steps.
         """
         if not self.in_background:
             return ()
@@ -66,17 +97,17 @@ class Protected:
             "storage",
             storage_policy,
             persist.stall_s,
-            persist.lag_s,
+            0.0 if played else persist.lag_s,
             Durable(),
             LoadTimes(load.local_s, load.peers_s),
-            shares_links,
         )
         if self.protection.peers is None:
             return (storage,)
-        cost, policy = self.snapshot_cost, None
+        cost, policy = self.protection.snapshot_cost(self.times), None
         if self.protection.takes_snapshots:
             policy = EverySteps(self.snapshot_interval_steps)
-        memory = Tier("memory", policy, cost.stall_s, cost.lag_s, self.protection, load)
+        lag_s = self._after_s(cost.lag_s)
+        memory = Tier("memory", policy, cost.stall_s, lag_s, self.protection, load)
         return (memory, storage)
 
     def kept_every_steps(self, interval_steps: int) -> int:
@@ -102,8 +133,17 @@ class Protected:
         return replace(costs, save_s=self.snapshot_cost.stall_s, restart_s=costs.restart_s + load_s)
 
 
-def protect(scenario: Scenario, durations: Durations) -> Protected:
+def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -> Protected:
     """Return how the state of a scenario's job is kept, all but the interval.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The job, with the time that a step computes.
+    durations : Durations
+        Of its phases.
+    played : bool
+        Whether steps are played.
 
     Raises
     ------
@@ -117,19 +157,48 @@ def protect(scenario: Scenario, durations: Durations) -> Protected:
     nothing_s = (0.0,) * 8
     if chosen is Storage:
         return Protected(protection, StateTransferTimes(*nothing_s, durations.save_s, None))
-    stated = scenario.times.snapshots()
+    beside, stated = None, scenario.times.snapshots()
     if scenario.times.states_snapshots:
         times = StateTransferTimes(*nothing_s, durations.save_s, _memory_of_platform(scenario))
     else:
-        times = replace(_measured_times(scenario, protection), persist_s=durations.save_s)
+        spec, transfers = _moved(scenario, protection)
+        with explaining_aborts(platform_file(scenario)):
+            times = cached_state_probe(spec, transfers, edited=edited_platform(scenario))
+        times = replace(times, persist_s=durations.save_s)
         times = replace(times, copy_s=max(times.copy_s, table.launch_s))
         if protection.gathers:
             times = _with_gathering(times, scenario, durations)
+        flows_are_played = scenario.measured.all_reduce and stated.keys().isdisjoint(_OF_FLOWS)
+        if protection.copies_beside_steps and flows_are_played:
+            beside = _beside_steps(scenario, durations, transfers, times, played=played)
     if "copy_s" in stated:
         stated["encode_s"] = 0.0  # Parity included.
     times = replace(times, **stated)
     _check_memory(scenario, protection, times.host_memory_bytes)
-    return Protected(protection, times)
+    return Protected(protection, times, beside=beside)
+
+
+def _beside_steps(
+    scenario: Scenario,
+    durations: Durations,
+    transfers: StateTransfers,
+    times: StateTransferTimes,
+    *,
+    played: bool,
+) -> BesideSteps | None:
+    """Return what snapshots and steps cost each other; None where they never meet."""
+    job = scenario.job
+    compute_s = scenario.compute_s * (job.minimum_compute_factor if job.compute_jitter else 1.0)
+    if not played and times.copy_s + times.send_s <= compute_s:
+        # Nothing but an exchange is on links.
+        return None
+    path = with_memories(platform_file(scenario))
+    flows = beside_steps(platform_at(path), transfers)
+    found = write_beside(scenario, path, flows, played=played)
+    if found is None or found.fits_into(compute_s):
+        return None
+    course = found.course(scenario.compute_s, durations.all_reduce_s(job.groups))
+    return BesideSteps(flows, path, found, course)
 
 
 def _memory_of_platform(scenario: Scenario) -> float | None:
@@ -172,16 +241,14 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
     )
 
 
-def _measured_times(scenario: Scenario, protection: Protection) -> StateTransferTimes:
-    """Return what SimGrid measures for what a protection moves on the scenario's platform.
+def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, StateTransfers]:
+    """Return what a protection moves on the scenario's platform, and what that is like.
 
     Raises
     ------
     UserError, PlatformError
         If the platform does not say what its hosts are like.
     """
-    from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
-
     spec = spec_of(scenario)
     if spec is None:
         raise UserError(
@@ -189,7 +256,7 @@ def _measured_times(scenario: Scenario, protection: Protection) -> StateTransfer
             "measured; state all times.snapshot_*"
         )
     job, moved = scenario.job, protection.transfers
-    transfers = StateTransfers(
+    return spec, StateTransfers(
         groups=job.groups,
         snapshot_bytes_per_gpu=moved.snapshot_bytes_per_gpu,
         state_bytes_per_gpu=protection.job.state_bytes_per_gpu,
@@ -198,8 +265,6 @@ def _measured_times(scenario: Scenario, protection: Protection) -> StateTransfer
         gradient_bytes_per_gpu=job.parameter_bytes / job.gpus_of_group,
         share_bytes_per_gpu=moved.share_bytes_per_gpu,
     )
-    with explaining_aborts(platform_file(scenario)):
-        return cached_state_probe(spec, transfers, edited=edited_platform(scenario))
 
 
 def _with_gathering(

@@ -179,6 +179,11 @@ class ResolvedJob:
         table = self.scenario.job
         due = self.checkpoint_policy()
         detours = detour_times(self.scenario, self.step)
+        writes = {}
+        if self.durations.write_beside is not None:
+            writes["storage"] = self.durations.write_beside
+        if self.protected.beside is not None:
+            writes["memory"] = self.protected.beside.times
         work = Work(
             table.groups,
             table.steps,
@@ -190,7 +195,7 @@ class ResolvedJob:
             table.give_up_after_restarts,
             self.scenario.rejoin.spare_groups,
             self.scenario.rejoin.repair_s,
-            self.protected.tiers(due, self.durations.write_beside is not None),
+            self.protected.tiers(due, played="storage" in writes),
             job_layout(self.scenario),
             self.standbys,
             self._replenish_s(),
@@ -209,6 +214,7 @@ class ResolvedJob:
             reactions_of(self.scenario),
             self.scenario.strategy.approximation_loss,
             self.step is not None,
+            writes,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 
@@ -284,7 +290,7 @@ def open_job(
     redundancies = redundancies or strategy_class(chosen.name).redundancies(
         scenario.job.groups, scheme_options(scenario)
     )
-    protected = protect(scenario, durations)
+    protected = protect(scenario, durations, played=step is not None)
     question = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
     return question, redundancies
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.all_reduce_times import cached_all_reduce
 from faultline.simulator.simgrid_engine.kept_platform import played_on
+from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.simgrid_engine.step_timing import time_step
 from faultline.simulator.simgrid_engine.traffic import Traffic
@@ -52,6 +53,14 @@ def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
             "model.pipeline or model.tensor, or name a larger platform"
         )
     return PlacedStep.in_order(job.pattern(), gpus)
+
+
+def played_traffic(
+    scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, played: bool
+) -> Traffic:
+    """Return what of a job is messages on its platform, with its step where that is played."""
+    traffic = replace(traffic_of(scenario, path), snapshot=snapshot)
+    return replace(traffic, step=placed_step(scenario, path)) if played else traffic
 
 
 def step_time_of(scenario: Scenario) -> StepTime | None:

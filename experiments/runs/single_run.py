@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+<<<<<<< HEAD
 from dataclasses import replace
 from pathlib import Path
+=======
+>>>>>>> main
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
@@ -15,9 +18,9 @@ from faultline.experiments.config.tables.failure_kinds import FailureKindsTable
 from faultline.experiments.config.trace_file import LARGEST_BYTES as LARGEST_TRACE
 from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.filled import filled_in
-from faultline.experiments.job.platform_files import explaining_aborts, platform_file, traffic_of
+from faultline.experiments.job.platform_files import explaining_aborts, platform_file
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.experiments.job.step_times import placed_step
+from faultline.experiments.job.step_times import played_traffic
 from faultline.experiments.runs.record import PlayedRun, Record, record_of
 from faultline.platforms.files import read_file
 from faultline.platforms.preset_library import preset_names
@@ -86,6 +89,7 @@ def run_question(
     return record_of(PlayedRun(question, result.progress, seed, engine, scenario_hash(question)))
 
 
+<<<<<<< HEAD
 def play_on_simgrid(
     question: ResolvedJob, seed: int, *, events: bool = False, links: Path | None = None
 ) -> SimgridResult:
@@ -94,6 +98,14 @@ def play_on_simgrid(
     traffic = traffic_of(question.scenario, path)
     if question.step is not None:
         traffic = replace(traffic, step=placed_step(question.scenario, path))
+=======
+def play_on_simgrid(question: ResolvedJob, seed: int, *, events: bool = False) -> SimgridResult:
+    """Play a question on the SimGrid engine; with its events, if asked for."""
+    beside = question.protected.beside
+    path = beside.platform if beside else platform_file(question.scenario)
+    flows, played = beside.flows if beside else (), question.step is not None
+    traffic = played_traffic(question.scenario, path, flows, played=played)
+>>>>>>> main
     job, strategy = question.job(seed), question.strategy()
     with explaining_aborts(path):
         return run_on_simgrid(job, strategy, path, traffic, events=events, links=links)

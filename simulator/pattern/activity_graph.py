@@ -7,10 +7,11 @@ it waits for have ended.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from faultline.simulator.pattern.ordered_passes import OrderedPasses
 from faultline.simulator.pattern.pipeline_schedule import Pass, stage_passes
 from faultline.simulator.pattern.step_pattern import StepPattern
 
@@ -132,14 +133,20 @@ class _Replica:
         self._arrived: dict[tuple[Pass, int], tuple[int, ...]] = {}
         self._free: dict[tuple[int, int], tuple[int, ...]] = {}
         self._gathered: dict[Rank, tuple[int, ...]] = {}
+        self._ordered: OrderedPasses | None = None
+        if pattern.orders:
+            self._ordered = OrderedPasses(pattern.orders, pattern.staggered)
+        self._done: dict[tuple[Pass, int], tuple[int, ...]] = {}
 
     def write(self) -> None:
         """Write all passes, each once its input is known."""
         for stage, pass_ in self._in_order():
             self._write(stage, pass_)
 
-    def _passes(self, stage: int) -> Iterator[Pass]:
+    def _passes(self, stage: int) -> Iterable[Pass]:
         pattern = self._pattern
+        if self._ordered:
+            return self._ordered.stages[stage]
         return stage_passes(stage, pattern.pipeline, pattern.virtual_stages, pattern.micro_batches)
 
     def _in_order(self) -> Iterator[tuple[int, Pass]]:
@@ -160,6 +167,8 @@ class _Replica:
 
     def _input_of(self, pass_: Pass) -> Pass | None:
         """Return the pass whose result this one needs; None for the first part's forward pass."""
+        if self._ordered:
+            return self._ordered.input_of(pass_)
         last = len(self._pattern.parts) - 1
         if pass_.forward:
             before = pass_.part - 1
@@ -175,23 +184,19 @@ class _Replica:
         flop = work.forward_flop if forward else work.backward_flop
         tensor = work.forward_tensor_bytes if forward else work.backward_tensor_bytes
         context = work.forward_context_bytes if forward else work.backward_context_bytes
+        needed = self._ordered.input_of(pass_) if self._ordered else None
+        if self._ordered and not forward:
+            flop *= self._ordered.share_of_backward(pass_)
+            tensor, context = (0.0, 0.0) if pass_.weights else (tensor, context)
         ranks = [Rank(self._replica, stage, position) for position in fold.positions]
         done: dict[Rank, tuple[int, ...]] = {}
         for rank in ranks:
             free = self._free.get((self._node(stage), rank.position), ())
             waits_for = (*free, *self._arrived.pop((pass_, rank.position), ()))
+            if needed is not None and needed.part != stage and needed.forward != forward:
+                waits_for += self._done[needed, rank.position]
             done[rank] = (graph.add(Activity("compute", rank, None, flop), waits_for),)
-            hidden = self._hidden_bytes(stage, pass_)
-            if hidden > 0.0:
-                peer = fold.next_replica(rank, pattern)
-                if forward:
-                    # Parts are gathered one after the other; a pass lasts as long as its own.
-                    message = Activity("gradient", rank, peer, hidden)
-                    self._gathered[rank] = (graph.add(message, self._gathered.get(rank, ())),)
-                    done[rank] += self._gathered[rank]
-                else:
-                    # Nothing waits for it but the step's end.
-                    graph.add(Activity("gradient", rank, peer, hidden), waits_for)
+            done[rank] += self._hide(rank, pass_, waits_for)
         if tensor > 0.0:
             messages = tuple(
                 graph.add(
@@ -206,6 +211,8 @@ class _Replica:
                 message = Activity("context", rank, fold.next_context(rank, pattern), context)
                 done[rank] = (graph.add(message, before),)
         for rank, before in done.items():
+            if self._ordered:
+                self._done[pass_, rank.position] = before
             free = self._send(rank, pass_, before)
             if forward and work.beside_flop:
                 free = (graph.add(Activity("compute", rank, None, work.beside_flop), free),)
@@ -215,25 +222,55 @@ class _Replica:
         """Return whose GPUs do a stage."""
         return self._pattern.nodes[stage] if self._pattern.nodes else stage
 
-    def _hidden_bytes(self, stage: int, pass_: Pass) -> float:
-        """Return what goes to the next replica behind a pass: weights, or gradients of a part."""
-        pattern = self._pattern
+    def _hide(self, rank: Rank, pass_: Pass, waits_for: tuple[int, ...]) -> tuple[int, ...]:
+        """Send what goes behind a pass: weights, or gradients of its part.
+
+        Return what a next pass waits for of it; for gradients nobody waits but the step's end.
+        """
+        pattern, graph, stage = self._pattern, self._graph, rank.stage
+        if not (pass_.micro_batch == 0 if pass_.forward else self._is_last(stage, pass_)):
+            return ()
         hidden = pattern.hidden_weight_bytes if pass_.forward else pattern.hidden_gradient_bytes
-        which = 0 if pass_.forward else pattern.micro_batches - 1
-        if not hidden or pattern.data == 1 or pass_.micro_batch != which:
-            return 0.0
-        return hidden[stage] / pattern.virtual_stages
+        part = 1.0 / pattern.virtual_stages
+        if hidden and hidden[stage] > 0.0 and pattern.data > 1:
+            peer = self._fold.next_replica(rank, pattern)
+            message = Activity("gradient", rank, peer, hidden[stage] * part)
+            if pass_.forward:
+                # Parts are gathered one after the other; a pass lasts as long as its own.
+                self._gathered[rank] = (graph.add(message, self._gathered.get(rank, ())),)
+                return self._gathered[rank]
+            graph.add(message, waits_for)
+        if pattern.resharded and not pass_.forward:
+            for spare, core, size in pattern.resharded[stage]:
+                if spare == rank.position:
+                    peer = rank._replace(position=core)
+                    graph.add(Activity("gradient", rank, peer, size * part), waits_for)
+        return ()
+
+    def _is_last(self, stage: int, pass_: Pass) -> bool:
+        """Return whether the gradients of a part are all there with a backward pass."""
+        if self._ordered:
+            return pass_ == self._ordered.stages[stage][-1]
+        return pass_.micro_batch == self._pattern.micro_batches - 1
 
     def _send(self, rank: Rank, pass_: Pass, done: tuple[int, ...]) -> tuple[int, ...]:
         """Send what a pass has come to; return what its rank waits for before the next one."""
-        pattern, last = self._pattern, len(self._pattern.parts) - 1
+        if self._ordered:
+            for follows in self._ordered.receivers(pass_):
+                done = self._send_to(rank, follows, done)
+            return done
+        last = len(self._pattern.parts) - 1
         to_part = pass_.part + (1 if pass_.forward else -1)
         if pass_.forward and pass_.part == last:
             return done
         if to_part < 0:
             return done
-        follows = Pass(pass_.forward, to_part, pass_.micro_batch)
-        stage = to_part % pattern.pipeline
+        return self._send_to(rank, Pass(pass_.forward, to_part, pass_.micro_batch), done)
+
+    def _send_to(self, rank: Rank, follows: Pass, done: tuple[int, ...]) -> tuple[int, ...]:
+        """Send what a pass needs that follows; return what the sender waits for."""
+        pattern = self._pattern
+        stage = follows.part % pattern.pipeline
         if self._node(stage) == self._node(rank.stage):
             self._arrived[follows, rank.position] = done
             return done

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 
 class Pass(NamedTuple):
-    """A micro-batch through one part of the model, forward or backward."""
+    """A micro-batch through one part of the model: forward, backward, or its weight gradients."""
 
     forward: bool
     part: int
     micro_batch: int
+    weights: bool = False
 
 
 def stage_passes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple
 
@@ -113,6 +113,11 @@ class StepPattern:
         By stage: whose GPUs do it, where some do several; each its own if empty.
     layers : LayerCut or None
         What parts are made of, where that is known.
+    resharded : tuple of tuples of (int, int, float)
+        By stage: which position sends which other how many bytes of gradients while its last
+        micro-batch goes backward, so that fewer ranks have all of them. Nothing if empty.
+    orders, staggered
+        As in `strategies.step_shares.Pipeline`; a stage then has one part.
     """
 
     data: int
@@ -129,6 +134,13 @@ class StepPattern:
     hidden_weight_bytes: tuple[float, ...] = ()
     nodes: tuple[int, ...] = ()
     layers: LayerCut | None = None
+    resharded: tuple[tuple[tuple[int, int, float], ...], ...] = ()
+    orders: tuple[str, ...] = ()
+    staggered: bool = False
+
+    def gradient_vector_bytes(self, sent_bytes: float) -> float:
+        """Return the gradients of all ranks of a stage, given what each sends in rings of all."""
+        return sent_bytes * self.tensor / 2 / (1.0 - 1.0 / self.data) if self.data > 1 else 0.0
 
     @property
     def virtual_stages(self) -> int:
@@ -194,3 +206,17 @@ class StepPattern:
             if self.pipeline == 1:
                 break
         return tuple(each)
+
+
+def resharding(vector: float, degree: int, lowest: int) -> Iterator[tuple[int, int, float]]:
+    """Yield who sends how much to whom: shards of ranks beyond the lowest degree, dealt out evenly.
+
+    Given the bytes of a vector over all ranks.
+    """
+    own, spares = vector / degree, degree - lowest
+    gets = own * spares / lowest
+    for spare in range(spares):
+        for core in range(lowest):
+            amount = min((spare + 1) * own, (core + 1) * gets) - max(spare * own, core * gets)
+            if amount > 1e-9 * own:
+                yield lowest + spare, core, amount

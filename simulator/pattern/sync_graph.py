@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Rank, meet
+from faultline.simulator.pattern.step_pattern import resharding
 from faultline.simulator.pattern.teams import Team, Teams
 
 
@@ -13,8 +14,8 @@ def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
 
     Weights with the same holders go round in one ring: one message to the next; with all of
     them under way, each takes as long as the ring. Where degrees differ, replicas of a higher
-    one reshard to the lowest, and back behind the ring: the ranks beyond it send what they
-    have to the others (Arfeen et al. 2025, arXiv 2504.06095).
+    one have resharded to the lowest behind their passes, and reshard back behind the ring
+    (Arfeen et al. 2025, arXiv 2504.06095).
 
     Parameters
     ----------
@@ -60,27 +61,20 @@ def _reduce(
         for place in range(context)
     ]
     vector = size * teams.pattern.tensor / 2 / (1.0 - 1.0 / teams.replicas)
-    resharding = [list(_resharding(vector, team.pattern.tensor, lowest)) for team, *_ in ring]
     arrived: dict[Rank, tuple[int, ...]] = {}
-    for (team, stage, place), moved in zip(ring, resharding, strict=True):
-        for spare, core, amount in moved:
-            here = teams.rank(team, stage, place, spare)
-            there = teams.rank(team, stage, place, core)
-            message = graph.add(Activity("gradient", here, there, amount), ())
-            arrived[there] = (*arrived.get(there, ()), message)
     for position in [each for each in positions if each < lowest]:
         ranks = [teams.rank(*member, position) for member in ring]
         each_sends = size * teams.pattern.tensor / lowest
         messages = tuple(
-            graph.add(Activity("gradient", here, there, each_sends), arrived.get(here, ()))
+            graph.add(Activity("gradient", here, there, each_sends), ())
             for here, there in zip(ranks, [*ranks[1:], ranks[0]], strict=True)
         )
         reduced = meet(graph, messages, ranks[0])
         for rank in ranks:
             arrived[rank] = reduced
             ready[rank] = (*ready.get(rank, ()), *reduced)
-    for (team, stage, place), moved in zip(ring, resharding, strict=True):
-        for spare, core, amount in moved:
+    for team, stage, place in ring:
+        for spare, core, amount in resharding(vector, team.pattern.tensor, lowest):
             here = teams.rank(team, stage, place, core)
             there = teams.rank(team, stage, place, spare)
             message = graph.add(Activity("gradient", here, there, amount), arrived[here])
@@ -89,17 +83,3 @@ def _reduce(
 
 def _played(team: Team, positions: Sequence[int]) -> list[int]:
     return [position for position in positions if position < team.pattern.tensor]
-
-
-def _resharding(vector: float, degree: int, lowest: int) -> Iterator[tuple[int, int, float]]:
-    """Yield who sends how much to whom: shards of ranks beyond the lowest degree, dealt out evenly.
-
-    Given the bytes of a vector over all ranks.
-    """
-    own, spares = vector / degree, degree - lowest
-    gets = own * spares / lowest
-    for spare in range(spares):
-        for core in range(lowest):
-            amount = min((spare + 1) * own, (core + 1) * gets) - max(spare * own, core * gets)
-            if amount > 1e-9 * own:
-                yield lowest + spare, core, amount

@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import add
 
 from faultline.simulator.pattern.activity_graph import Rank
-from faultline.simulator.pattern.step_pattern import Held, PartWork, StepPattern
+from faultline.simulator.pattern.step_pattern import Held, PartWork, StepPattern, resharding
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.strategies.step_shares import Pipeline, StageShare
 
@@ -91,6 +91,7 @@ class Teams:
         if self.replicas != pattern.data:
             whole = (pattern.data - 1) / pattern.data
             self.ring_share = (self.replicas - 1) / self.replicas / whole
+        self._lowest = min((changed.get(group, usual).tensor for group in working), default=1)
         self.teams = tuple(self._team(group, changed.get(group, usual)) for group in working)
         self.degrees = {team.pattern.tensor for team in self.teams}
 
@@ -160,6 +161,9 @@ class Teams:
             _of_share(part, stages[number % len(stages)], parts, number - number % len(stages))
             for number, part in enumerate(parts)
         ]
+        if changed.orders:
+            # A stage's parts are one: such orders know no interleaving.
+            parts = [reduce(add, parts[stage :: len(stages)]) for stage in range(len(stages))]
         virtual, runs = len(parts) // len(stages), [[stage] for stage in range(len(stages))]
         if virtual == 1:
             # Neighbouring stages of a node are one stage.
@@ -198,10 +202,28 @@ class Teams:
                 tuple(one.optimizer_flop for one in kept),
                 gathered if gathers else (),
                 tuple(map(nodes.index, nodes)) if len(set(nodes)) < len(nodes) else (),
+                resharded=self._resharded(kept, changed.tensor),
+                orders=changed.orders,
+                staggered=changed.staggered,
             ),
             nodes,
             holds,
         )
+
+    def _resharded(
+        self, kept: Sequence[Held], degree: int
+    ) -> tuple[tuple[tuple[int, int, float], ...], ...]:
+        """Return what each stage of a team reshards to the lowest degree, given what it holds."""
+        if degree == self._lowest or self.replicas < 2 or not self._shares.reduces:
+            return ()
+        whole = self.pattern
+        vectors = (
+            whole.gradient_vector_bytes(one.hidden_gradient_bytes + one.gradient_bytes)
+            * degree
+            / whole.tensor
+            for one in kept
+        )
+        return tuple(tuple(resharding(each, degree, self._lowest)) for each in vectors)
 
     def _holds(self, runs: Sequence[Sequence[int]], counts: Sequence[int]) -> tuple[int, ...]:
         """Return which stage of a team has each unit, given what its stages are runs of."""
@@ -239,6 +261,10 @@ def _at_degree(
 def _of_share(part: PartWork, share: StageShare, parts: Sequence[PartWork], first: int) -> PartWork:
     """Return a part as its node does it; the parts of one round of stages begin at `first`."""
     beside = 0.0 if share.shadows is None else parts[first + share.shadows].forward_flop
+    if share.skips_attention:
+        # Of each layer's two rings one is that of attention, which alone sends keys and values.
+        tensor = part.backward_tensor_bytes / 2
+        part = replace(part, backward_tensor_bytes=tensor, backward_context_bytes=0.0)
     return replace(
         part,
         forward_flop=share.forward * part.forward_flop,

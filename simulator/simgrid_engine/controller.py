@@ -52,7 +52,6 @@ from faultline.simulator.simgrid_engine.rank import (
 from faultline.simulator.simgrid_engine.storage_traffic import (
     load_checkpoint,
     transfer,
-    write_checkpoint,
 )
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.recovery import Recovery
@@ -101,7 +100,7 @@ class SimgridEngine:
         self._writing_until_s = 0.0
         self._hung_s = inf
         self._writing: dict[int, Order] = {}
-        self._write: Write | None = None
+        self._writes: list[Write] = []
         self._play: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
@@ -124,8 +123,8 @@ class SimgridEngine:
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
-        write = self._write
-        if write is None or write.is_over:
+        self._writes = [write for write in self._writes if not write.is_over]
+        if not self._writes:
             return self._play[type(phase)](phase)
         start_s, alone_s = simgrid.Engine.clock, inf
         if isinstance(phase, AllReduce):
@@ -138,24 +137,27 @@ class SimgridEngine:
         return outcome
 
     def _begin_write(self, phase: Background) -> Outcome:
-        """Let the hosts of a group send a snapshot to storage, whatever else goes on."""
-        write, traffic = phase.write, self._traffic
-        self._write = write
+        """Let a snapshot go to storage or to the memories of hosts, whatever else goes on."""
+        write = phase.write
+        self._writes.append(write)
+        flows = [
+            flow
+            for flow in self._traffic.write_of(write.writer)
+            if write.writer is not None or all(simgrid.Host.by_name(end).is_on for end in flow[:2])
+        ]
 
         def send() -> None:
-            size_bytes, hosts = traffic.checkpoint_bytes_per_rank, traffic.hosts[write.writer]
-            arrived = write_checkpoint(hosts, traffic.storage, size_bytes)
+            arrived = transfer(flows)
             write.end(simgrid.Engine.clock if arrived else inf)
 
         simgrid.this_actor.get_host().add_actor("write", send)
-        self._activities[0] += len(traffic.hosts[write.writer])
+        self._activities[0] += len(flows)
         return Outcome(simgrid.Engine.clock)
 
     def _beside_write(self, duration_s: float) -> float:
-        """Return what something takes at most that may meet a write, in seconds."""
-        times = self._job.durations.write_beside
-        slowed = self._write is not None and not self._write.is_over and times is not None
-        return duration_s * times.slowdown if slowed and times is not None else duration_s
+        """Return what something takes at most that may meet writes, in seconds."""
+        going_on = (write.times.slowdown for write in self._writes if not write.is_over)
+        return duration_s * (1.0 + sum(slowdown - 1.0 for slowdown in going_on))
 
     def _nominal_s(self, phase: Compute) -> float:
         stacks = phase.stacks if phase.patch is None else max(phase.patch.values())

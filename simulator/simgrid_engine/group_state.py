@@ -32,12 +32,15 @@ class GroupState:
         GPUs of a group.
     storage : str
         The host behind which the file system lies; empty where there is none.
+    context : int
+        Replicas of a group that share its sequences, one after the other on its hosts.
     """
 
     hosts: Sequence[Sequence[str]]
     bytes_per_gpu: float
     gpus_per_group: int
     storage: str = ""
+    context: int = 1
 
     def flows(self, moves: Sequence[SentMove]) -> list[Flow]:
         """Return the flows of some moves: from the GPUs of a stage to those that lack its state."""
@@ -82,6 +85,9 @@ class GroupState:
         return sum(whole / move.stages * move.share for move in moves)
 
     def _hosts_of(self, group: int, stage: int, stages: int) -> Sequence[str]:
-        hosts = self.hosts[group]
-        first = stage * len(hosts) // stages
-        return hosts[first : max(first + 1, (stage + 1) * len(hosts) // stages)]
+        hosts, found = self.hosts[group], list[str]()
+        each = max(1, len(hosts) // self.context)
+        for replica in range(0, len(hosts), each):
+            first = replica + stage * each // stages
+            found += hosts[first : max(first + 1, replica + (stage + 1) * each // stages)]
+        return found

@@ -1,13 +1,14 @@
-"""Links that carry less for a while: adapters that are slow, or whose network has lost a part."""
+"""Links that are not as the XML says: slow for a while, or fair to all that meets on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 import simgrid
+from faultline.platforms import xml_names
 from faultline.platforms.outages import links_of_component
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.failures.failure import Failure
@@ -42,3 +43,25 @@ def narrowed(shares: Mapping[str, float]) -> Iterator[None]:
     finally:
         for link, bandwidth in kept:
             link.set_bandwidth(bandwidth)
+
+
+def level_memory_doors(hosts: Sequence[Sequence[str]], door: str) -> None:
+    """Let copies to the memory of hosts share links equally with messages of some groups.
+
+    SimGrid shares a link in inverse proportion to the latencies of what meets on it, and a copy,
+    of many small requests, would leave a message an eighth. So the way to memory is given the
+    latency of a message between groups, which is nothing beside the time of a copy.
+
+    Parameters
+    ----------
+    hosts : sequence of sequence of str
+        The GPU hosts of each group.
+    door : str
+        That of the first of them.
+    """
+    here = simgrid.Host.by_name(hosts[0][0])
+    message_s = here.route_to(simgrid.Host.by_name(hosts[-1][0]))[1] if len(hosts) > 1 else 0.0
+    way_s = here.route_to(simgrid.Host.by_name(door))[1]
+    for link in simgrid.Engine.instance.all_links:
+        if xml_names.link_class(link.name) == "hostmemory":
+            link.set_latency(link.latency + max(0.0, message_s - way_s))

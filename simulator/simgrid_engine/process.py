@@ -261,6 +261,11 @@ def simulate(
     engine = load_engine(platform, options)
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
 
+    if traffic.snapshot:
+        from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
+
+        engine.netzone_root.seal()
+        level_memory_doors(traffic.hosts, traffic.snapshot[0][1])
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
     player = SimgridEngine(job, traffic, platform)

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 Flow = tuple[str, str, float]
 """Source host, destination host, size in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """Flows that start at once; the scene lasts until the last of those that are timed ends.
-
-    Attributes
-    ----------
-    timed : sequence of Flow
-        Whose end is waited for.
-    background : sequence of Flow
-        What disturbs them; the next scene begins when these have ended, too.
-    """
-
-    timed: Sequence[Flow]
-    background: Sequence[Flow] = ()
-
-
-def play_scenes(platform: Path, scenes: Sequence[Scene]) -> list[float]:
-    """Return how long each scene lasts, in s; 0 for one without flows.
+def play_scenes(platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[float]:
+    """Return how long each scene of flows that start at once lasts, in s; 0 for one without any.
 
     Flows that meet share a link equally (max-min fairness), as transfers of many small requests do
     on PCIe and in switches. SimGrid alone would give each a part in inverse proportion to its
     latency, as TCP does: a copy to host memory of 250 ns would leave a message through the fabric
     an eighth of the PCIe link. So all flows run without latency, and a scene has the largest
-    latency of its timed flows added.
+    latency of its flows added.
 
     Needs a process of its own (`simulator.simgrid_engine.process.in_own_process`).
     """
@@ -59,24 +42,20 @@ def play_scenes(platform: Path, scenes: Sequence[Scene]) -> list[float]:
     def play() -> None:
         for scene, latency_s in zip(scenes, latencies_s, strict=True):
             start_s = simgrid.Engine.clock
-            background, timed = start(scene.background), start(scene.timed)
-            for flow in timed:
+            for flow in start(scene):
                 flow.wait()
             lasted_s.append(simgrid.Engine.clock - start_s + latency_s)
-            for flow in background:
-                flow.wait()
 
     actor_on(CONTROLLER_HOST, "scenes", play)
     run_to_the_end(engine)
     return lasted_s
 
 
-def _latency_s(scene: Scene) -> float:
-    """Return the largest latency of a scene's timed flows."""
+def _latency_s(scene: Sequence[Flow]) -> float:
+    """Return the largest latency of a scene's flows."""
     import simgrid
 
     routes = (
-        simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
-        for near, far, _ in scene.timed
+        simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far)) for near, far, _ in scene
     )
     return max((latency_s for _, latency_s in routes), default=0.0)

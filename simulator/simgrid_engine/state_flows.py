@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from faultline.platforms import xml_names
+from faultline.platforms.platform_data import Platform
 from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
 
@@ -63,6 +64,24 @@ def copies_to_peers(layout: Layout, transfers: StateTransfers) -> list[Flow]:
             strict=True,
         )
     ]
+
+
+def beside_steps(platform: Platform, transfers: StateTransfers) -> tuple[Flow, ...]:
+    """Return what a snapshot moves while steps go on: copies to the own memory, and to peers'.
+
+    What is for a peer goes to its GPU as any message, and at the same pace on to its memory.
+    """
+    assert platform.spec is not None, "nothing is measured without"
+    gpus, size_bytes = range(len(platform.gpus)), transfers.snapshot_bytes_per_gpu
+    layout = Layout(platform.spec.gpus_per_host, len(gpus) // transfers.groups)
+    own = [(xml_names.gpu(gpu), xml_names.memory(gpu), size_bytes) for gpu in gpus]
+    door = {xml_names.memory(gpu): xml_names.gpu(gpu) for gpu in gpus}
+    sent = [
+        flow
+        for near, far, _ in copies_to_peers(layout, transfers)
+        for flow in ((near, door[far], size_bytes), (door[far], far, size_bytes))
+    ]
+    return (*own, *sent)
 
 
 def from_memories(

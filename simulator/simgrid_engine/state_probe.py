@@ -29,7 +29,7 @@ from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.folded_servers import folded_servers
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.scenes import Scene, play_scenes
+from faultline.simulator.simgrid_engine.scenes import play_scenes
 from faultline.simulator.simgrid_engine.state_flows import (
     Layout,
     all_reduces,
@@ -42,10 +42,7 @@ from faultline.simulator.simgrid_engine.state_flows import (
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 
 # Raise it when a change to this file, or to the flows, changes what is measured.
-_VERSION = 4
-
-_RESOLUTION_S = 1e-9
-"""SimGrid's clock: what an all-reduce is slower by less than this is rounding."""
+_VERSION = 5
 
 
 def probe_state_transfers(
@@ -181,40 +178,36 @@ def _measured(
     rebuilt_bytes = transfers.rebuilt_bytes_per_gpu
     all_reduce = all_reduces(layout, transfers.groups, transfers.gradient_bytes_per_gpu)
     copies = copies_to_peers(layout, transfers)
-    # Copies of other servers do not meet the all-reduce.
     nodes = sorted(
         {gpu // layout.gpus_per_node for ring in layout.rings(transfers.groups) for gpu in ring}
     )
-    disturbing = [flow for node in nodes for flow in snapshots(layout, node, snapshot_bytes)]
     lost, *survivors = max(transfers.peers, key=len, default=(0,))
     # Where servers are alike, one tells the time of all.
     told_by = nodes[:1] if alike else nodes
     state_bytes = transfers.state_bytes_per_gpu
     scenes = [
-        Scene([flow for node in told_by for flow in snapshots(layout, node, snapshot_bytes)]),
-        Scene([flow for node in told_by for flow in loads(layout, node, state_bytes)]),
-        Scene(all_reduce),
-        Scene(all_reduce, background=disturbing),
-        Scene(copies),
-        Scene(all_reduce if copies else [], background=copies),
+        [flow for node in told_by for flow in snapshots(layout, node, snapshot_bytes)],
+        [flow for node in told_by for flow in loads(layout, node, state_bytes)],
+        all_reduce,
+        copies,
         # Each survivor sends its parity, and for each other survivor's the block that is in it:
         # n - 1 blocks of 1/(n - 1) of a share. The lost parity is made with the next snapshot.
-        Scene(from_memories(layout, survivors, lost, rebuilt_bytes)),
-        Scene(from_memories(layout, survivors[:1], lost, rebuilt_bytes)),
-        Scene(to_storage(layout, snapshot_bytes)),
+        from_memories(layout, survivors, lost, rebuilt_bytes),
+        from_memories(layout, survivors[:1], lost, rebuilt_bytes),
+        to_storage(layout, snapshot_bytes),
     ]
-    copy_s, load_s, alone_s, with_copy_s, send_s, with_send_s, gather_s, get_s, persist_s = (
-        in_own_process(play_scenes, path, scenes)
+    copy_s, load_s, alone_s, send_s, gather_s, get_s, persist_s = in_own_process(
+        play_scenes, path, scenes
     )
     share_bytes = rebuilt_bytes * layout.gpus_per_node
     # All that came is read, and the share is written: n - 1 and one of the share's size.
     rebuild_xor_s = (len(survivors) + 1) * share_bytes / memory_bytes_per_s
     return StateTransferTimes(
         copy_s=copy_s,
-        copy_interference_s=_longer_s(with_copy_s, alone_s),
+        copy_interference_s=0.0,
         encode_s=_encoded_bytes(transfers, share_bytes) / memory_bytes_per_s,
         send_s=send_s,
-        send_interference_s=_longer_s(with_send_s, alone_s) if copies else 0.0,
+        send_interference_s=0.0,
         load_s=load_s,
         rebuild_s=gather_s + rebuild_xor_s + load_s if survivors else 0.0,
         fetch_s=get_s + load_s if survivors else 0.0,
@@ -222,11 +215,6 @@ def _measured(
         host_memory_bytes=None,
         all_reduce_s=alone_s,
     )
-
-
-def _longer_s(disturbed_s: float, alone_s: float) -> float:
-    longer_s = disturbed_s - alone_s
-    return longer_s if longer_s > _RESOLUTION_S else 0.0
 
 
 def _encoded_bytes(transfers: StateTransfers, share_bytes: float) -> float:

@@ -91,16 +91,15 @@ class StateTransferTimes:
     copy_s : float
         All GPUs copy their snapshots to host memory at once.
     copy_interference_s : float
-        By how much a ring all-reduce of the groups takes longer that starts with the copy. After
-        the copy it is not disturbed: one that is longer than the copy loses no more than the copy
-        takes of the bandwidth.
+        By how much an all-reduce of the groups takes longer that starts with the copy, where that
+        is stated; else copies are played beside steps (`simgrid_engine.write_probe`).
     encode_s : float
         XOR parity in host memory: a member of a peer group of n nodes reads n - 1 blocks, each
         1/(n - 1) of a node's share, and writes one. 0 without peers.
     send_s : float
         Every node sends its copies to peers' host memories, all at once; 0 without copies.
     send_interference_s : float
-        By how much the all-reduce takes longer that starts with the sending.
+        By how much the all-reduce takes longer that starts with the sending, likewise.
     load_s : float
         All GPUs load their state from host memory at once.
     rebuild_s : float

@@ -88,6 +88,8 @@ class StepTimer:
     ) -> _Passes:
         """Return the passes of a team among others like it; some micro-batches are played."""
         hosts = teams.hosts(team, hosts)
+        if team.pattern.resharded:
+            positions = tuple(range(team.pattern.tensor))
         here = PlacedJob(hosts, team.pattern, cluster)
         own = tuple(range(team.pattern.context))
         # Where gradients hide, its rank has as much on its way in.
@@ -182,6 +184,6 @@ def _played_micro_batches(pattern: StepPattern) -> tuple[int, ...]:
     stages, flop = pattern.pipeline, pattern.stage_flop
     rounds = _DRAWN_OUT_ROUNDS + (flop[-1] < max(flop))
     last = rounds * stages + pattern.micro_batches % stages
-    if pattern.micro_batches <= last:
+    if pattern.orders or pattern.micro_batches <= last:
         return (pattern.micro_batches,)
     return (last - stages, last)

@@ -48,7 +48,7 @@ def load_checkpoint(
     return True
 
 
-def transfer(flows: Sequence[tuple[str, str, int]]) -> bool:
+def transfer(flows: Sequence[tuple[str, str, float]]) -> bool:
     """Send bytes from hosts to hosts, all at once; False if one of the flows broke off.
 
     All flows are waited for, also after one has failed: SimGrid does not survive that a flow is
@@ -56,13 +56,15 @@ def transfer(flows: Sequence[tuple[str, str, int]]) -> bool:
 
     Parameters
     ----------
-    flows : sequence of (str, str, int)
+    flows : sequence of (str, str, float)
         Sender, receiver and bytes of each.
     """
     ends = {name: simgrid.Host.by_name(name) for flow in flows for name in flow[:2]}
     if not all(host.is_on for host in ends.values()):
         return False
-    begun = [simgrid.Comm.sendto_async(ends[near], ends[far], size) for near, far, size in flows]
+    begun = [
+        simgrid.Comm.sendto_async(ends[near], ends[far], round(size)) for near, far, size in flows
+    ]
     arrived = [_arrives(flow) for flow in begun]
     return all(arrived)
 

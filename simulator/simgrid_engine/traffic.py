@@ -9,6 +9,7 @@ from typing import Literal
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.simgrid_engine.group_state import GroupState
+from faultline.simulator.simgrid_engine.scenes import Flow
 
 Readers = Literal["one-group", "every-group"]
 """Who reads a checkpoint from the storage: one group, which passes it on, or all at once."""
@@ -39,6 +40,10 @@ class Traffic:
         What every rank does in a step, where the job says that.
     gpus_per_group : int or None
         GPUs that the hosts of a group stand for; None for one each.
+    context : int
+        Replicas of a group that share its sequences.
+    snapshot : tuple of Flow
+        What goes to the memories of hosts while steps go on.
     """
 
     hosts: Sequence[Sequence[str]]
@@ -52,12 +57,23 @@ class Traffic:
     checkpoint_bytes: float | None = None
     step: PlacedStep | None = None
     gpus_per_group: int | None = None
+    context: int = 1
+    snapshot: tuple[Flow, ...] = ()
+
+    def write_of(self, writer: int | None) -> list[Flow]:
+        """Return what a group sends to storage, or all to memories."""
+        if writer is None:
+            return list(self.snapshot)
+        size_bytes = self.checkpoint_bytes_per_rank
+        return [(host, self.storage, size_bytes) for host in self.hosts[writer]]
 
     @property
     def state(self) -> GroupState:
         """Where the state of the groups lies."""
         gpus = self.gpus_per_group or len(self.hosts[0])
-        return GroupState(self.hosts, self.checkpoint_bytes_per_rank, gpus, self.storage)
+        return GroupState(
+            self.hosts, self.checkpoint_bytes_per_rank, gpus, self.storage, self.context
+        )
 
     @property
     def checkpoint_bytes_per_rank(self) -> float:

@@ -1,4 +1,4 @@
-"""What a write to storage and the steps beside it cost each other: SimGrid plays both at once."""
+"""What a snapshot on its way and steps cost each other: SimGrid plays both at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultline.simulator.background import ALONE, Sharing, WriteBesideSteps
+from faultline.simulator.background import ALONE, ANOTHER_WRITE, Sharing, WriteBesideSteps
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.kept_platform import played_on
 from faultline.simulator.simgrid_engine.traffic import Traffic
@@ -22,7 +22,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class PlayedBeside:
-    """Passes, where they are played, and the exchange of gradients; each beside a write.
+    """Passes, where they are played, the exchange of gradients, a checkpoint; each beside a write.
 
     Attributes
     ----------
@@ -35,7 +35,9 @@ class PlayedBeside:
 
 
 def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
-    """Return what the first group's write of a checkpoint and a job's steps cost each other.
+    """Return what a write and a job's steps cost each other.
+
+    That of `traffic.snapshot` to the memories of hosts, or else the first group's to storage.
 
     Parameters
     ----------
@@ -55,8 +57,11 @@ def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
         return played_on(platform, play_beside, traffic)
 
     found = cached(platform, [_VERSION, repr(traffic)], measure, believable)
-    *passes, sync = (Sharing.of(*part) for part in found.parts)
-    return WriteBesideSteps(found.parts[-1][1], passes[0] if passes else ALONE, sync)
+    parts, save = [Sharing.of(*part) for part in found.parts], ANOTHER_WRITE
+    if traffic.snapshot:
+        save = parts.pop()
+    *passes, sync = parts
+    return WriteBesideSteps(found.parts[-1][1], passes[0] if passes else ALONE, sync, save)
 
 
 def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
@@ -69,10 +74,13 @@ def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
     from faultline.simulator.pattern.teams import Teams
     from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
     from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
+    from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
     from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
     from faultline.simulator.simgrid_engine.probes import all_reduce
-    from faultline.simulator.simgrid_engine.storage_traffic import write_checkpoint
+    from faultline.simulator.simgrid_engine.storage_traffic import transfer
 
+    if traffic.snapshot:
+        level_memory_doors(traffic.hosts, traffic.snapshot[0][1])
     parts: list[Callable[[], None]] = []
     if traffic.step is None:
         reducing = partial(all_reduce, traffic.hosts, traffic.bytes_per_rank, traffic.fidelity)
@@ -94,9 +102,14 @@ def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
             parts.append(play)
     played: list[tuple[float, float, float, float]] = []
 
+    def save() -> None:
+        transfer(traffic.write_of(0))
+
     def write() -> None:
-        size_bytes = traffic.checkpoint_bytes_per_rank
-        write_checkpoint(traffic.hosts[0], traffic.storage, size_bytes)
+        transfer(traffic.write_of(None if traffic.snapshot else 0))
+
+    if traffic.snapshot:
+        parts.append(save)
 
     def lasting_s(act: Callable[[], None]) -> float:
         start_s = float(simgrid.Engine.clock)

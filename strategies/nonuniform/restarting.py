@@ -26,6 +26,7 @@ from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.step_shares import reduced
+from faultline.strategies.takeover.restarts import NOTHING_LEFT
 from pydantic import Field
 
 NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"
@@ -114,6 +115,8 @@ class RestartingReplicas(Strategy):
         self._plan = None
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
+        """Restart; count it where so few are left that their share of the state does not fit."""
+        self.states_refused += 0 < len(self._job().members) < self.shape.least_groups
         return WipeOut(tuple(missing))
 
     def on_return(self, returning: Sequence[int]) -> None:
@@ -122,6 +125,7 @@ class RestartingReplicas(Strategy):
         self._damage.forget(returning)
         self._plan = replace(self._step_plan(), members=tuple(sorted(members)))
 
+<<<<<<< HEAD
     def migration(self) -> Recovery | None:
         members, stages = set(self.plan().members), self._damage.domains_per_group
         moved, moves = {}, []
@@ -144,6 +148,19 @@ class RestartingReplicas(Strategy):
         damage = self._damage
         plans = self.plans(damage.domain_gpus, damage.domains_per_group)
         job = job_plan(self.groups, self._replicas(), plans)
+=======
+    def _job(self) -> JobPlan:
+        place = packed_replicas if self._packing else unpacked_replicas
+        return job_plan(self.groups, place(self._damage, self._spare_domains), self._plans())
+
+    def _plans(self) -> Sequence[ReplicaPlan]:
+        return self.plans(self._damage.domain_gpus, self._damage.domains_per_group)
+
+    def _step_plan(self) -> StepPlan:
+        damage, plans, job = self._damage, self._plans(), self._job()
+        if len(job.members) < self.shape.least_groups:
+            return NOTHING_LEFT
+>>>>>>> main
         pace = 1.0
         if job.reduced_degree is not None:
             pace = self.pace(damage.domain_gpus, job.reduced_degree)

@@ -56,7 +56,7 @@ class TransferTimes(Protocol):
 
     @property
     def copy_interference_s(self) -> float:
-        """What an all-reduce takes longer while that goes on."""
+        """What an all-reduce takes longer while that goes on; 0 where it is played beside steps."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class TransferTimes(Protocol):
 
     @property
     def send_interference_s(self) -> float:
-        """What an all-reduce takes longer while that goes on."""
+        """What an all-reduce takes longer while that goes on; 0 where it is played beside steps."""
         ...
 
     @property
@@ -151,6 +151,11 @@ class Protection(ABC):
         self.job = job
 
     @property
+    def copies_beside_steps(self) -> bool:
+        """Whether snapshots go to memory while steps go on, which share links with them."""
+        return False
+
+    @property
     @abstractmethod
     def peers(self) -> NodeGroups | None:
         """Which nodes keep each other's state, and how many losses each group of them survives.
@@ -189,7 +194,7 @@ class Protection(ABC):
 
 
 def hidden_interference_s(transfer_s: float, interference_s: float, compute_s: float) -> float:
-    """Return what a transfer delays a step by that is put where the network is idle.
+    """Return what a transfer of a stated time delays a step by, put where the network is idle.
 
     The transfer runs during the compute of a step; only what does not fit there meets the
     all-reduce, and delays it by its share of what the whole transfer would.

@@ -75,6 +75,10 @@ class Gemini(Protection):
         return self._peers
 
     @property
+    def copies_beside_steps(self) -> bool:
+        return True
+
+    @property
     def transfers(self) -> Transfers:
         return Transfers(self.job.state_bytes_per_gpu / self.job.groups, self._replicas - 1)
 

@@ -53,7 +53,8 @@ class ReftOptions(StrategyOptions):
             "choices": {
                 "hidden": "in small buckets while GPUs compute; what does not fit there meets the "
                 "all-reduce on PCIe",
-                "free-running": "at once, whatever the step is doing",
+                "free-running": "at once, whatever the step is doing; where times are measured, "
+                "copies begin with a step either way",
                 "blocking": "training waits",
             },
         },
@@ -107,6 +108,10 @@ class Reft(Protection):
     @property
     def peers(self) -> NodeGroups:
         return self._peers
+
+    @property
+    def copies_beside_steps(self) -> bool:
+        return self._options.copying != "blocking"
 
     def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
         apart = self._options.snapshot_process == "apart"

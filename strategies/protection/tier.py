@@ -54,14 +54,12 @@ class Tier:
     stall_s : float
         What all members wait for a snapshot, its interference with the next steps included.
     lag_s : float
-        Seconds from there until the snapshot is whole; a failure before that spoils it.
+        Seconds from there until the snapshot is whole, or from when its last byte has arrived where
+        that is played; a failure before that spoils it.
     keeper : Keeper
         Which losses a whole snapshot survives.
     load : LoadTimes
         How long loading takes.
-    shares_links : bool
-        Whether it takes its bytes over links on which the steps meet them: `lag_s` is then what
-        it takes alone.
     """
 
     name: str
@@ -70,7 +68,6 @@ class Tier:
     lag_s: float
     keeper: Keeper
     load: LoadTimes
-    shares_links: bool = False
 
 
 class Durable:

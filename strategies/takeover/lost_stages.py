@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from faultline.strategies.base import Hit
 
 
-def stages_of(hit: Hit, stages: int) -> range:
+def stages_of(hit: Hit, stages: int, context: int = 1) -> Sequence[int]:
     """Return the stages whose nodes a hit breaks, where GPUs are dealt out to stages in order.
 
-    A stage is a run of as many GPUs as any other; one that loses a GPU is lost. Where a group has
-    fewer GPUs than stages, a GPU has several.
+    Of each of the `context` replicas of a group, a stage has a run of as many GPUs as any other;
+    one that loses a GPU is lost. Where there are fewer GPUs than stages, a GPU has several.
     """
-    gpus = hit.gpus_per_group
-    return range(hit.first_gpu * stages // gpus, ((hit.last_gpu + 1) * stages - 1) // gpus + 1)
+    gpus, runs = hit.gpus_per_group, stages * context
+    first, last = hit.first_gpu * runs // gpus, ((hit.last_gpu + 1) * runs - 1) // gpus
+    return sorted({run % stages for run in range(first, min(last, first + stages) + 1)})
 
 
 class LostStages:
@@ -29,10 +31,12 @@ class LostStages:
         Pipelines.
     stages : int
         Stages of a pipeline, a node each.
+    context : int
+        Replicas of a group that share its sequences.
     """
 
-    def __init__(self, groups: int, stages: int) -> None:
-        self.stages = stages
+    def __init__(self, groups: int, stages: int, context: int = 1) -> None:
+        self.stages, self._context = stages, context
         self._hits: list[Counter[int]] = [Counter() for _ in range(groups)]
 
     def clear(self) -> None:
@@ -43,7 +47,7 @@ class LostStages:
     def add(self, hit: Hit) -> tuple[int, ...]:
         """Take in a hit; returns the stages of its group that were up until then."""
         counter = self._hits[hit.group]
-        struck = stages_of(hit, self.stages)
+        struck = stages_of(hit, self.stages, self._context)
         newly = tuple(stage for stage in struck if not counter[stage])
         counter.update(struck)
         return newly
@@ -51,7 +55,7 @@ class LostStages:
     def repair(self, hit: Hit) -> tuple[int, ...]:
         """Take back a hit; returns the stages of its group that are up again."""
         counter, back = self._hits[hit.group], []
-        for stage in stages_of(hit, self.stages):
+        for stage in stages_of(hit, self.stages, self._context):
             if counter[stage]:
                 counter[stage] -= 1
                 if not counter[stage]:

@@ -40,17 +40,41 @@ class Techniques:
     activations_held : float
         Micro-batches whose weight gradient a worker may owe, over those that the first stage of a
         sound pipeline has under way, for as many micro-batches as it has more.
+    most_held : float
+        Micro-batches whose activations fit into a worker's memory.
     """
 
     split_backward: bool = True
     staggered_optimizer: bool = True
     activations_held: float = 1.5
+    most_held: float = inf
+
+    def held(self, load: int, stages: int, micro_batches: int) -> float:
+        """Return the micro-batches whose activations a worker with such a load would keep."""
+        return self.activations_held * ceil(stages * load / micro_batches)
 
 
-def rerouted_iteration(
+@dataclass(frozen=True, slots=True)
+class Rerouted:
+    """An iteration of re-routed micro-batches.
+
+    Attributes
+    ----------
+    time : float
+        From one iteration to the next, in t.
+    orders : tuple of str
+        By stage, the passes of its fullest worker: F forward, B backward, W weight gradients that
+        are not part of B; a dot where it waits.
+    """
+
+    time: float
+    orders: tuple[str, ...]
+
+
+def rerouted(
     loads: Sequence[int], micro_batches: int, backward_share: float, allowed: Techniques
-) -> float:
-    """Return the time of an iteration in t; the backward pass is split only where that helps.
+) -> Rerouted:
+    """Return the fastest iteration; the backward pass is split only where that helps.
 
     Parameters
     ----------
@@ -64,10 +88,11 @@ def rerouted_iteration(
         What it may do.
     """
     ways = (False, True) if allowed.split_backward else (False,)
-    return min(
+    found = (
         _Schedule(loads, micro_batches, backward_share, split, allowed).iteration()
         for split in ways
     )
+    return min(found, key=lambda one: one.time)
 
 
 class _Schedule:
@@ -98,11 +123,12 @@ class _Schedule:
         self._under_way = [
             ceil(most * load / micro_batches) for most, load in zip(ahead, loads, strict=True)
         ]
-        more = allowed.activations_held if split else inf
-        self._held = [more * ceil(stages * load / micro_batches) for load in loads]
+        more = [allowed.held(load, stages, micro_batches) if split else inf for load in loads]
+        self._held = [min(each, max(1.0, allowed.most_held)) for each in more]
+        self._orders: list[list[str]] = [[] for _ in loads]
 
-    def iteration(self) -> float:
-        """Return the time from one iteration to the next."""
+    def iteration(self) -> Rerouted:
+        """Return the time from one iteration to the next, and what each worker does."""
         waking = [(0.0, stage) for stage in range(len(self._loads))]
         while waking:
             now, stage = heappop(waking)
@@ -115,13 +141,16 @@ class _Schedule:
                 if 0 <= wakes < len(self._loads):
                     heappush(waking, (end, wakes))
         times = zip(self._begin, self._free, strict=True)
-        return max(end - begin if self._staggered else end for begin, end in times)
+        taken = max(end - begin if self._staggered else end for begin, end in times)
+        return Rerouted(taken, tuple(map("".join, self._orders)))
 
     def _do_next(self, stage: int, now: float) -> tuple[float, int]:
         """Begin the next pass of a free worker; returns its end, and whom that may wake."""
         forward, gradient = self._forward_ends[stage], self._gradient_ends[stage]
-        owed = len(forward) - self._weights[stage]
+        owed, order = len(forward) - self._weights[stage], self._orders[stage]
+        waited = "." if order and now > self._free[stage] + _ROUNDING else ""
         if self._gradient_arrives(stage) <= now + _ROUNDING:
+            order.append(f"{waited}B")
             gradient.append(now + self._gradient)
             self._weights[stage] += not self._split
             return gradient[-1], stage - 1
@@ -131,9 +160,11 @@ class _Schedule:
         if has_room and self._input_arrives(stage) <= now + _ROUNDING:
             if not forward:
                 self._begin[stage] = now
+            order.append(f"{waited}F")
             forward.append(now + self._forward)
             return forward[-1], stage + 1
         if self._weights[stage] < len(gradient):
+            order.append(f"{waited}W")
             self._weights[stage] += 1
             return now + self._weight, -1
         return now, -1

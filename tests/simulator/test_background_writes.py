@@ -1,7 +1,8 @@
-"""A write in the background meets the exchange of gradients: both slow down, in both engines."""
+"""Snapshots in the background meet the exchange of gradients: both slow down, in both engines."""
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.background import ALONE, Sharing, Write, WriteBesideSteps, WriteClock
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.simulator.test_engines_agree_on_played_schemes import SMALL
 
 # No latency, and nothing on the way to storage but adapters: flows that meet share equally.
 BARE = {
@@ -64,19 +67,57 @@ def test_rates_follow_from_both_begun_at_once(part_s: float, write_s: float, sha
     assert Sharing.of(part_s, write_s, part_s, write_s) == ALONE
 
 
+HALVES = Sharing(2.0, 0.5)
+
+
+def begun(breaks_s: float = inf, alone_s: float = 3.0) -> tuple[WriteClock, Write]:
+    clock, write = WriteClock(), Write(WriteBesideSteps(alone_s, ALONE, HALVES), 0)
+    clock.begin(write, breaks_s)
+    return clock, write
+
+
 def test_a_write_ends_in_the_middle_of_a_step_or_breaks_off() -> None:
     """3 s left at half pace end 6 s into what would have taken 5 s: 3 of 5 are done by then."""
-    halves = Sharing(2.0, 0.5)
-    write = Write(0)
-    clock = WriteClock(write, WriteBesideSteps(3.0, ALONE, halves), 1e9)
-    assert clock.prolonged_s(5.0, 100.0, halves) == 6.0 + 2.0
-    clock.advance(100.0, 108.0, halves)
+    clock, write = begun()
+    assert clock.prolonged_s(5.0, 100.0, "sync") == 6.0 + 2.0
+    clock.advance(100.0, 108.0, "sync")
     assert (write.whole_s, write.is_over) == (106.0, True)
-    broken = Write(0)
-    clock = WriteClock(broken, WriteBesideSteps(3.0, ALONE, halves), 104.0)
-    assert clock.prolonged_s(5.0, 100.0, halves) == 4.0 + 3.0
-    clock.advance(100.0, 107.0, halves)
-    assert (broken.whole_s, broken.is_over) == (float("inf"), True)
+    clock, broken = begun(breaks_s=104.0)
+    assert clock.prolonged_s(5.0, 100.0, "sync") == 4.0 + 3.0
+    clock.advance(100.0, 107.0, "sync")
+    assert (broken.whole_s, broken.is_over) == (inf, True)
+
+
+def test_two_writes_and_an_exchange_on_one_link_take_a_third_each() -> None:
+    """3 s and 12 s are left: the first ends after 9 s, as 3 s of the exchange; then halves."""
+    clock, long = begun(alone_s=12.0)
+    short = Write(WriteBesideSteps(3.0, ALONE, HALVES, HALVES), None)
+    clock.begin(short)
+    assert clock.prolonged_s(5.0, 0.0, "sync") == pytest.approx(9.0 + 2 * 2.0)
+    clock.advance(0.0, 13.0, "sync")
+    assert (short.whole_s, long.is_over) == (pytest.approx(9.0), False)
+    clock.advance(13.0, 99.0, None)
+    assert long.whole_s == pytest.approx(13.0 + 12.0 - 3.0 - 2.0)
+
+
+@given(
+    alone_s=st.floats(0.1, 50),
+    passes_s=st.floats(0.0, 10),
+    sync_s=st.floats(0.1, 10),
+    share=st.floats(0.1, 0.9),
+)
+def test_a_course_is_what_a_clock_goes_through(
+    alone_s: float, passes_s: float, sync_s: float, share: float
+) -> None:
+    times = WriteBesideSteps(alone_s, ALONE, Sharing(1 / share, 1 - share))
+    clock, write, now_s, longer_s = WriteClock(), Write(times, None), 0.0, 0.0
+    clock.begin(write)
+    while not write.is_over:
+        for part, part_s in (("passes", passes_s), ("sync", sync_s)):
+            lasts_s = clock.prolonged_s(part_s, now_s, part)
+            clock.advance(now_s, now_s + lasts_s, part)
+            now_s, longer_s = now_s + lasts_s, longer_s + lasts_s - part_s
+    assert times.course(passes_s, sync_s) == pytest.approx((longer_s, write.whole_s), abs=1e-6)
 
 
 def test_two_flows_that_share_an_adapter_take_half_each(tmp_path: Path) -> None:
@@ -100,6 +141,54 @@ def test_two_flows_that_share_an_adapter_take_half_each(tmp_path: Path) -> None:
         assert record["all_reduce_s"] == pytest.approx(14 * 1.0)
 
 
+OWN = [
+    "protection.name=reft",
+    "protection.reft.sharding_group=2",
+    "protection.reft.code=none",
+]
+PEERS = ["protection.name=gemini", "protection.gemini.placement=across-domains"]
+SNAPSHOTS = [
+    "protection.interval_steps=4",
+    "checkpoint.interval_steps=100",
+    "protection.host_memory_bytes=1e15",
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "flows", "copied"),
+    [(OWN, 1, 192e9), (PEERS, 3, 64e9)],
+    ids=["to the own memory", "and to a peer's"],
+)
+def test_copies_share_pcie_with_the_exchange(
+    tmp_path: Path, kind: list[str], flows: int, copied: float
+) -> None:
+    """PCIe of 64 GB/s carries 192 GB of copies a GPU: 3 s alone, of which compute leaves 1 s.
+
+    Beside the exchange, 50 GB at 50 GB/s alone, each flow has an equal part, and what is left goes
+    with the next compute. A peer's copy passes the sender's PCIe, and upwards the receiver's too.
+    """
+    state = [f"protection.state_over_parameters={2 * copied / 50e9}"]
+    asked = beside(tmp_path / "bare.xml", BARE, *SNAPSHOTS, *kind, *state)
+    question = resolve(asked)
+    found = question.protected.beside
+    assert found is not None
+    assert found.times.alone_s == pytest.approx(3.0)
+    slowdown, pace = 50 / (64 / (flows + 1)), flows / (flows + 1)
+    assert (found.times.sync.slowdown, found.times.sync.pace) == pytest.approx((slowdown, pace))
+    met_s = min(1 / pace, slowdown)
+    delay_s, lasts_s = met_s * (1 - 1 / slowdown), 2 + met_s + 1 - met_s * pace
+    assert found.course == pytest.approx((delay_s, lasts_s))
+    for record in (run(asked, 1), run(asked, 1, "simgrid")):
+        assert record["snapshots"] == 3
+        assert record["checkpoint_s"] == pytest.approx(3 * delay_s + question.durations.save_s)
+
+
+def test_copies_that_fit_into_compute_cost_nothing_and_are_not_played(tmp_path: Path) -> None:
+    small = ["protection.state_over_parameters=1"]
+    asked = beside(tmp_path / "bare.xml", BARE, *SNAPSHOTS, *OWN, *small)
+    assert resolve(asked).protected.beside is None
+
+
 def test_flows_that_share_no_link_leave_each_other_alone(tmp_path: Path) -> None:
     """Groups of one server reduce over NVLink; the adapters carry the write alone."""
     one = ["job.groups=8", "job.gpus=8", "job.parameter_bytes=4e10"]
@@ -107,13 +196,33 @@ def test_flows_that_share_no_link_leave_each_other_alone(tmp_path: Path) -> None
     assert durations_of(asked).write_beside is None
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_engines_agree_while_writers_fail(tmp_path: Path, seed: int) -> None:
-    """Every few steps a group fails, often in the middle of its write."""
-    failing = [*FAILING, "job.groups=4", "job.gpus=32"]
+BOTH = [*OWN, "protection.interval_steps=2", "protection.host_memory_bytes=1e15"]
+
+
+@pytest.mark.parametrize(("kind", "seed"), [([], 1), ([], 2), (BOTH, 1), (BOTH, 2)])
+def test_engines_agree_while_writers_fail(tmp_path: Path, kind: list[str], seed: int) -> None:
+    """Every few steps a group fails, often in the middle of its write; some copy besides."""
+    failing = [*FAILING, "job.groups=4", "job.gpus=32", *kind]
     asked = beside(tmp_path / "four.xml", {"domains": 4}, *failing)
     ours, theirs = run(asked, seed), run(asked, seed, "simgrid")
     assert ours["restarts"] > 3
     assert theirs["restarts"] == ours["restarts"]
+    for name in ("time_s", "checkpoint_s", "all_reduce_s"):
+        assert theirs[name] == pytest.approx(ours[name], rel=0.01), name
+
+
+@pytest.mark.slow
+def test_engines_agree_on_copies_to_peers_beside_a_model(tmp_path: Path) -> None:
+    """Adapters of a tenth make copies as long as steps; every few steps a group fails."""
+    path = tmp_path / "servers.xml"
+    narrow = {"domains": 4, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"}
+    write_xml(load_preset("hgx-h100", **narrow), path)
+    kind = [*PEERS, "protection.interval_steps=2", "~times.checkpoint_write_s"]
+    changes = [*SMALL, *kind, "failures.mtbf_s=6", "job.steps=60", f"platform.file={path}"]
+    asked = load_scenario("llama3-70b-hgx", changes)
+    assert resolve(asked).protected.beside is not None
+    ours, theirs = run(asked, 1), run(asked, 1, "simgrid")
+    assert ours["snapshots"] > 10
+    assert ours["restarts"] > 1
     for name in ("time_s", "checkpoint_s", "all_reduce_s"):
         assert theirs[name] == pytest.approx(ours[name], rel=0.01), name

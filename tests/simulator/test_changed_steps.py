@@ -104,6 +104,8 @@ CASES = {
     "bamboo, re-formed": shares_of(struck("bamboo", (1, 0))),
     "oobleck": shares_of(struck("oobleck", (1, 1))),
     "oobleck, merged": shares_of(struck("oobleck", (1, 1), (1, 2))),
+    "recycle": shares_of(struck("recycle", (1, 1))),
+    "recycle, two": shares_of(struck("recycle", (1, 1), (2, 0), split_backward=False)),
     "ntp": shares_of(struck("ntp", (1, 1), gpus=1)),
     "ntp-pw": shares_of(struck("ntp-pw", (1, 1), gpus=1)),
     "dp-drop": shares_of(struck("dp-drop", (1, 1), gpus=1)),
@@ -160,7 +162,7 @@ def engine_plays(
     return took_s
 
 
-FEW = ("dropped", "mecefo, two", "bamboo, a shadow works", "oobleck", "ntp")
+FEW = ("dropped", "mecefo, two", "bamboo, a shadow works", "oobleck", "recycle", "ntp")
 
 
 @pytest.mark.parametrize(
@@ -302,8 +304,26 @@ def test_a_lower_degree(platform: Path) -> None:
     schedule = NonuniformAllReduce(sum(degrees), vector, degrees=degrees, elements=elements)
     expected_s = schedule.alpha_beta_s(Hop(0.0, NIC), Hop(0.0, NVLINK))
     # All but the latencies of its messages; the optimizer of whole replicas is behind the last.
-    assert cut.sync_s == pytest.approx(expected_s + usual.optimizer_s, rel=0.01)
+    # They have resharded behind the last backward pass, and reshard back behind the ring.
+    hidden_s = vector / TENSOR / NVLINK
+    assert cut.sync_s == pytest.approx(expected_s - hidden_s + usual.optimizer_s, rel=0.01)
     assert cut.sync_s > usual.sync_s + usual.data_parallel_s / 7
+
+
+def test_resharding_that_is_longer_than_what_is_left_of_the_passes_delays_the_sync(
+    platform: Path,
+) -> None:
+    """The spare rank of a stage sends an eighth of the gradients as its last pass begins.
+
+    The first stage's pass ends the step; of its 100 times the usual gradients most is left by then.
+    """
+    step = silent()
+    more = replace(step, gradient_bytes=tuple(100 * sent for sent in step.gradient_bytes))
+    behind, without = timed(platform, more, CASES["ntp"], CASES["ntp"]._replace(reduces=False))
+    sends_s = more.gradient_vector_bytes(more.gradient_bytes[0]) / TENSOR / NVLINK
+    expected_s = sends_s - 2 * BACKWARD_S
+    assert behind.step_s - without.step_s == pytest.approx(expected_s, abs=0.01 * USUAL_S)
+    assert expected_s > 0.2 * USUAL_S
 
 
 def test_layers_meet_where_they_are(platform: Path) -> None:

@@ -42,13 +42,14 @@ OPTIONS = {
     "mecefo": ["strategy.name=mecefo"],
     "oobleck": ["strategy.name=oobleck", "model.least_stages=1"],
     "bamboo": ["strategy.name=bamboo", "strategy.bamboo.overloaded_share=1"],
+    "recycle": ["strategy.name=recycle"],
     "spare": ["strategy.name=spare", "strategy.redundancy=2"],
     "replication": ["strategy.name=replication", "strategy.redundancy=2"],
     "replica drop": ["strategy.name=replica-drop"],
     "ntp": ["strategy.name=ntp", *WIDE],
     "ntp in replication": ["strategy.name=replication-ntp", "strategy.redundancy=2", *WIDE],
 }
-QUICK = ("mecefo",)
+QUICK = ("recycle",)
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,12 @@ def test_standbys_run_out_and_are_there_again_after_a_repair(tmp_path: Path) -> 
     late = never["restarts"] - 2
     assert late > 3
     assert never["restart_s"] == pytest.approx(never["restarts"] * each_s + late * 600.0)
+    # Where there are none from the start, each restart finds another machine.
+    none = base.with_({"recovery.standbys": 0})
+    found_s = recovery_prices(none).duration_s(RESTART, 8)
+    assert found_s == pytest.approx(each_s + 600.0)
+    record = run(none, 1)
+    assert record["restart_s"] == pytest.approx(record["restarts"] * found_s)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import faultline.simulator.simgrid_engine.state_probe as module
 import pytest
 from faultline.platforms import ClusterSpec, load_preset
-from faultline.simulator.simgrid_engine.scenes import Scene
+from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.state_probe import cached_state_probe, probe_state_transfers
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
 
@@ -26,7 +26,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Replace the simulation by one that takes no time, and write down what it was for."""
     played: list[Path] = []
 
-    def pretend(_: object, platform: Path, scenes: Sequence[Scene]) -> list[float]:
+    def pretend(_: object, platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[float]:
         played.append(platform)
         return [0.5 + number for number in range(len(scenes))]
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.contract import Contract
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.training import Training
 from faultline.strategies.base import Continue, Hit, StepPlan, WipeOut
 from faultline.strategies.registry import build_strategy
 
@@ -70,3 +76,45 @@ def test_a_shared_optimizer_needs_so_many_groups() -> None:
     assert isinstance(contract.verdict((1,)), Continue)
     assert isinstance(contract.verdict((3,)), WipeOut)
     assert strategy.states_refused == 1
+
+
+@pytest.mark.parametrize("scheme", ["dp-drop", "ntp"])
+def test_nor_does_a_restart_go_on_with_fewer(scheme: str) -> None:
+    """Three of four replicas have lost a GPU each, and are dropped; one is too few, two are not."""
+    told: dict[str, Any] = {"least_groups": 2, "least_tensor": 16, "packing": False, **DOMAIN}
+    strategy = build_strategy(scheme, 4, 1, options_of(scheme, **told))
+    for group, left in enumerate([(1, 2, 3), (2, 3), ()]):
+        strategy.on_hit(Hit(group, 3, 3, 16))
+        before = strategy.states_refused
+        assert strategy.on_failures([group]) == WipeOut((group,))
+        assert strategy.plan().members == left
+        refused_degree = scheme == "ntp"
+        assert strategy.states_refused - before == refused_degree + (not left)
+
+
+def test_a_job_waits_for_repairs_rather_than_go_on_with_too_few() -> None:
+    """Whole groups fail, each back 1,000 s later: where two of two are needed, none goes alone."""
+    changes = [
+        "job.groups=2",
+        "job.gpus=16",
+        "job.steps=40",
+        "job.compute_jitter=0",
+        "strategy.name=dp-drop",
+        "failures.mtbf_s=600",
+        "rejoin.repair_s=1000",
+        "times.restart_s=10",
+        "~restart.readers",
+        "~times.all_reduce_per_group_s",
+        "times.all_reduce_s=1",
+        "times.checkpoint_write_s=1",
+    ]
+    asked = resolve(load_scenario("spare-sound", changes))
+    waited_s = []
+    for least in (1, 2):
+        job, scheme = asked.job(1), asked.strategy()
+        scheme.shape = replace(scheme.shape, least_groups=least)
+        training = Training(job.work, job.rules, scheme)
+        play(training, ReplayEngine(job))
+        waited_s.append(training.progress.seconds["restart"])
+        assert (training.progress.seconds["degraded"] > 0.0) == (least == 1)
+    assert waited_s[1] > waited_s[0] + 900

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count, product
 from math import ceil
 
 import pytest
+from faultline.simulator.pattern.activity_graph import Fold, passes_graph
 from faultline.strategies.base import Continue, Hit, WipeOut
 from faultline.strategies.recovery import Communicators, Move
 from faultline.strategies.registry import build_strategy
-from faultline.strategies.takeover.rerouted_schedule import Techniques, rerouted_iteration
+from faultline.strategies.takeover.rerouted_schedule import Techniques, rerouted
 from faultline.testing import check_scheme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.simulator.pattern.test_activity_graph import longest_path, step
 from tests.strategies.helpers import options_of
 
 ALL, NONE = Techniques(), Techniques(split_backward=False, staggered_optimizer=False)
@@ -23,7 +26,7 @@ def time_of(
     lost: list[int], micro_batches: int, pipelines: int, allowed: Techniques = ALL
 ) -> float:
     loads = [ceil(micro_batches * pipelines / (pipelines - n)) for n in lost]
-    return rerouted_iteration(loads, micro_batches, 2 / 3, allowed)
+    return rerouted(loads, micro_batches, 2 / 3, allowed).time
 
 
 @settings(max_examples=60, deadline=None)
@@ -131,6 +134,61 @@ def _is_possible(
             )
         }
     return whole in reached
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    stages=st.integers(1, 5),
+    more=st.integers(0, 6),
+    pipelines=st.integers(2, 5),
+    split=st.booleans(),
+    data=st.data(),
+)
+def test_what_is_played_takes_as_long_as_the_schedule(
+    stages: int, more: int, pipelines: int, split: bool, data: st.DataObject
+) -> None:
+    """Forward passes of 1, backward passes of 2, messages of nothing: t is 3."""
+    lost = data.draw(st.lists(st.integers(0, pipelines - 1), min_size=stages, max_size=stages))
+    staggered = split and data.draw(st.booleans())
+    micro_batches = stages + more
+    loads = [ceil(micro_batches * pipelines / (pipelines - n)) for n in lost]
+    found = rerouted(loads, micro_batches, 2 / 3, Techniques(split, staggered))
+    pattern = replace(step(stages, 1, micro_batches), orders=found.orders, staggered=staggered)
+    graph = passes_graph(pattern, Fold.whole(pattern))
+    assert len(graph.activities) == sum(
+        order.count(kind) for order in found.orders for kind in "FBW"
+    )
+    # Without a barrier a stage may have its gradients a pass sooner than there are any.
+    least = 3 * found.time - staggered
+    assert least - 1e-6 <= longest_path(graph) <= 3 * found.time + 1e-6
+
+
+def test_one_node_of_each_stage_makes_up_a_pipeline() -> None:
+    """Of 3 pipelines two are left whose nodes stand for all; one of them spans two groups."""
+    scheme = recycle()
+    lose(scheme, (1, 2), (0, 1))
+    whole, other, none = sorted(scheme.plan().pipelines, key=lambda one: -len(one.stages))[:3]
+    assert none.stages == ()
+    nodes = [(share.group, share.node) for one in (whole, other) for share in one.stages]
+    assert len(set(nodes)) == len(nodes) == 8
+    assert {(1, 2), (0, 1)}.isdisjoint(nodes)
+    for one in (whole, other):
+        assert [share.node for share in one.stages] == [0, 1, 2, 3]
+        assert [order.count("F") for order in one.orders] == [4, 6, 6, 4]
+
+
+@pytest.mark.parametrize(("fit", "refused"), [(float("inf"), False), (9.0, False), (7.0, True)])
+def test_activations_of_re_routed_micro_batches_have_to_fit(fit: float, refused: bool) -> None:
+    """Two of three nodes take 6 micro-batches for 4: 1.5 times 6 under way, where 4 were."""
+    scheme = recycle(micro_batches_that_fit=fit)
+    lose(scheme, (1, 2))
+    assert scheme.states_refused == refused
+    pipeline = next(one for one in scheme.plan().pipelines if one.stages)
+    order, held, most = pipeline.orders[2], 0, 0
+    for kind in order:
+        held += (kind == "F") - (kind == "W")
+        most = max(most, held)
+    assert most <= fit
 
 
 def test_each_technique_helps_and_re_routing_alone_costs_most() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faultline.simulator.recovery_times import SentMove
+from faultline.simulator.simgrid_engine.group_state import GroupState
 from faultline.strategies.base import Continue, Hit, Strategy, Task, WipeOut
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
@@ -42,13 +44,35 @@ def lose(scheme: Strategy, *hits: Hit) -> Any:
 
 def test_gpus_are_dealt_out_to_stages_in_order() -> None:
     assert [stages_of(gpu(0, n, 32), 8) for n in (0, 3, 4, 31)] == [
-        range(1),
-        range(1),
-        range(1, 2),
-        range(7, 8),
+        [0],
+        [0],
+        [1],
+        [7],
     ]
-    assert stages_of(Hit(0, 0, 7, 16), 8) == range(4)
-    assert stages_of(gpu(0, 0, 1), 8) == range(8)
+    assert stages_of(Hit(0, 0, 7, 16), 8) == [0, 1, 2, 3]
+    assert stages_of(gpu(0, 0, 1), 8) == list(range(8))
+
+
+@pytest.mark.parametrize(("context", "stages", "tensor"), [(1, 4, 2), (2, 4, 2), (4, 2, 1)])
+def test_a_gpu_is_lost_with_the_stage_that_is_placed_on_it(
+    context: int, stages: int, tensor: int
+) -> None:
+    """Ranks are placed position by position, stage by stage, replica by replica."""
+    gpus = context * stages * tensor
+    names = [str(number) for number in range(gpus)]
+    state = GroupState([names], 1.0, gpus, "storage", context)
+    for stage in range(stages):
+        placed = [
+            (replica * stages + stage) * tensor + position
+            for replica in range(context)
+            for position in range(tensor)
+        ]
+        lost = [n for n in range(gpus) if stages_of(gpu(0, n, gpus), stages, context) == [stage]]
+        assert lost == placed
+        flows = state.flows([SentMove(Move(0, stage, stage, stages), None)])
+        assert [int(flow.receiver) for flow in flows] == placed
+    # A server of a whole replica has all stages.
+    assert stages_of(Hit(0, 0, stages * tensor - 1, gpus), stages, context) == list(range(stages))
 
 
 def test_a_stage_hit_twice_is_back_after_both_repairs() -> None:

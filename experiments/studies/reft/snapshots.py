@@ -9,7 +9,7 @@ its parameters, and so is its compute, as long as ranks train the same number of
 is slow because of how it is driven therefore lengthens an iteration by a fixed multiple of it; one
 constant a mode, taken from one model, says by which. With a thread and a stream of its own the copy
 itself is hidden, and what is left is a stall of fixed length. REFT's own mode needs no constant:
-the copy is as long as the platform makes it, and costs what does not fit where the link is idle.
+the copy is as long as the platform makes it, and costs what it meets of the exchange on PCIe.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ from typing import Literal
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
+from faultline.experiments.config.model_numbers import platform_at
+from faultline.experiments.job.platform_files import generate_preset, with_memories
 from faultline.experiments.studies.base import Row, row_of
 from faultline.platforms.preset_library import load_preset
+from faultline.simulator.cache_folder import cache_directory
+from faultline.simulator.simgrid_engine.state_flows import beside_steps
 from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
+from faultline.simulator.simgrid_engine.traffic import Traffic
+from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
 from faultline.strategies.protection.base import ProtectedJob
 from faultline.strategies.protection.reft import Reft, ReftOptions
 
@@ -70,44 +76,50 @@ OWN_STORAGE = "25GB/s"
 SHARDING_GROUPS = (2, 4, 8, 16)
 
 
-def hidden_stall_s(iteration_s: float) -> float:
-    """Return what a hidden snapshot of the published size adds to an iteration, in seconds.
+def snapshot_delay_s(passes_s: float) -> float:
+    """Return what a snapshot of the published size adds to an iteration, in seconds.
 
-    Nothing is divided among replicas, and no parity is kept: the most that has to be hidden.
+    Nothing is divided among replicas, and no parity is kept: the most that has to be hidden. What
+    is not copied while GPUs compute meets an all-reduce of as many bytes on PCIe.
     """
-    protection = reft(1, iteration_s)
-    return protection.snapshot_cost(measured(protection)).stall_s
+    transfers = _transfers(reft(1))
+    path = with_memories(generate_preset(PLATFORM, REPLICAS, cache_directory() / "platforms"))
+    platform = platform_at(path)
+    names = platform.gpu_names
+    hosts = tuple(
+        zip(*(names[place::GPUS_PER_NODE] for place in range(GPUS_PER_NODE)), strict=True)
+    )
+    snapshot = beside_steps(platform, transfers)
+    traffic = Traffic(
+        hosts, platform.storage or "", SNAPSHOT_BYTES, True, False, False, snapshot=snapshot
+    )
+    beside = write_beside_steps(path, traffic)
+    return beside.course(passes_s, _probe(transfers, OWN_STORAGE).all_reduce_s)[0]
 
 
-def unhidden_stall_s() -> float:
-    """Return what the same snapshot costs if all of it meets an all-reduce as long as itself."""
-    protection = reft(1, 0.0)
-    return protection.snapshot_cost(measured(protection)).stall_s
-
-
-def reft(sharding_group: int, compute_s: float = 0.0, code: str = "raim5") -> Reft:
+def reft(sharding_group: int, code: str = "raim5") -> Reft:
     """Return REFT for the published state of a rank."""
-    job = ProtectedJob(REPLICAS, 1, REPLICAS, GPUS_PER_NODE, SNAPSHOT_BYTES, compute_s)
+    job = ProtectedJob(REPLICAS, 1, REPLICAS, GPUS_PER_NODE, SNAPSHOT_BYTES, 0.0)
     options = ReftOptions.model_validate({"sharding_group": sharding_group, "code": code})
     return Reft(job, options)
 
 
 def measured(protection: Reft) -> StateTransferTimes:
     """Return what moving the state takes on the platform."""
-    peers = protection.peers
-    moved = protection.transfers
-    return _probe(
-        StateTransfers(
-            groups=REPLICAS,
-            snapshot_bytes_per_gpu=moved.snapshot_bytes_per_gpu,
-            state_bytes_per_gpu=SNAPSHOT_BYTES,
-            peers=tuple(tuple(peers.nodes_of(group)) for group in range(peers.groups)),
-            copies=0,
-            # Long enough for all of the copy to meet it.
-            gradient_bytes_per_gpu=SNAPSHOT_BYTES,
-            share_bytes_per_gpu=moved.share_bytes_per_gpu,
-        ),
-        OWN_STORAGE,
+    return _probe(_transfers(protection), OWN_STORAGE)
+
+
+def _transfers(protection: Reft) -> StateTransfers:
+    peers, moved = protection.peers, protection.transfers
+    return StateTransfers(
+        groups=REPLICAS,
+        snapshot_bytes_per_gpu=moved.snapshot_bytes_per_gpu,
+        state_bytes_per_gpu=SNAPSHOT_BYTES,
+        peers=tuple(tuple(peers.nodes_of(group)) for group in range(peers.groups)),
+        copies=0,
+        # Long enough for all of the copy to meet it.
+        gradient_bytes_per_gpu=SNAPSHOT_BYTES,
+        share_bytes_per_gpu=moved.share_bytes_per_gpu,
     )
 
 
@@ -209,7 +221,7 @@ def predicted_overhead_s(mode: Mode, model: str, calibrated_on: str) -> float:
     """Return by how many seconds snapshots lengthen an iteration of a model."""
     alone_s, _ = ITERATIONS_S[model]
     if mode == "hidden":
-        return hidden_stall_s(alone_s)
+        return snapshot_delay_s(alone_s)
     reference_s, measured_s = ITERATIONS_S[calibrated_on]
     constant_s = measured_s[mode] - reference_s
     return constant_s if mode == "thread and stream" else constant_s * alone_s / reference_s

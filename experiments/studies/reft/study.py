@@ -36,7 +36,7 @@ class ReftStudy(Study):
             results: Results = {
                 "reliability": reliability,
                 "iterations": snapshots.iteration_table(),
-                "unhidden_s": snapshots.unhidden_stall_s(),
+                "unhidden_s": snapshots.snapshot_delay_s(0.0),
                 "snapshots": snapshots.sharded_table(),
                 "saving": snapshots.saving_table(),
             }

@@ -161,7 +161,7 @@ def test_storage_alone_is_what_it_was() -> None:
     """The protection that everything else is compared with changes nothing."""
     question = resolved(name="storage")
     assert not question.protected.in_background
-    assert question.protected.tiers(question.checkpoint_policy(), False) == ()
+    assert question.protected.tiers(question.checkpoint_policy(), played=False) == ()
     assert question.protected.snapshot_interval_steps == 0
     assert question.protected.persist_cost.stall_s == 50.0
 

@@ -12,6 +12,7 @@ from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
+from faultline.strategies.step_shares import Pipeline, StageShare
 
 
 def step(pipeline: int = 2, virtual_stages: int = 1, micro_batches: int = 4) -> StepPattern:
@@ -106,3 +107,12 @@ def test_a_hidden_message_shows_only_where_it_outlasts_its_pass() -> None:
         pattern = replace(alone, hidden_gradient_bytes=(gradients,), hidden_weight_bytes=(weights,))
         graph = passes_graph(pattern, Fold((0,), (0,)))
         assert longest_path(graph) == pytest.approx(expected)
+
+
+def test_who_skips_attention_sends_nothing_for_it_backward() -> None:
+    """Of two rings a layer one is attention's, and its keys and values stay where they are."""
+    part = PartWork(1.0, 2.0, 4.0, 4.0, 3.0, 6.0)
+    pattern = replace(step(), tensor=2, data=2, context=2, parts=(part, part))
+    shares = (StageShare(0, 0, None, 1.0, 0.5, skips_attention=True), StageShare(0, 1))
+    (team,) = Teams(pattern, StepShares((0,), (Pipeline(0, shares, 4, 2),))).teams
+    assert team.pattern.parts == (PartWork(1.0, 1.0, 4.0, 2.0, 3.0, 0.0), part)

@@ -67,7 +67,7 @@ def test_lifetimes_that_cannot_be_drawn_are_refused(
 @pytest.fixture
 def no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the measurement to the slow tests: hidden snapshots cost 0.5 s."""
-    monkeypatch.setattr(snapshots, "hidden_stall_s", lambda iteration_s: 0.5)
+    monkeypatch.setattr(snapshots, "snapshot_delay_s", lambda passes_s: 0.5)
 
 
 @pytest.mark.usefixtures("no_probe")
