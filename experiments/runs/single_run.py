@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-<<<<<<< HEAD
-from dataclasses import replace
 from pathlib import Path
-=======
->>>>>>> main
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
@@ -89,23 +85,14 @@ def run_question(
     return record_of(PlayedRun(question, result.progress, seed, engine, scenario_hash(question)))
 
 
-<<<<<<< HEAD
 def play_on_simgrid(
     question: ResolvedJob, seed: int, *, events: bool = False, links: Path | None = None
 ) -> SimgridResult:
     """Play a question on the SimGrid engine; with its events, and its links' trace in a file."""
-    path = platform_file(question.scenario)
-    traffic = traffic_of(question.scenario, path)
-    if question.step is not None:
-        traffic = replace(traffic, step=placed_step(question.scenario, path))
-=======
-def play_on_simgrid(question: ResolvedJob, seed: int, *, events: bool = False) -> SimgridResult:
-    """Play a question on the SimGrid engine; with its events, if asked for."""
     beside = question.protected.beside
     path = beside.platform if beside else platform_file(question.scenario)
     flows, played = beside.flows if beside else (), question.step is not None
     traffic = played_traffic(question.scenario, path, flows, played=played)
->>>>>>> main
     job, strategy = question.job(seed), question.strategy()
     with explaining_aborts(path):
         return run_on_simgrid(job, strategy, path, traffic, events=events, links=links)

@@ -16,6 +16,7 @@ from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, 
 from faultline.strategies.nonuniform.damage import Damage
 from faultline.strategies.nonuniform.job_plan import (
     HitReplica,
+    JobPlan,
     Place,
     domains_in_places,
     job_plan,
@@ -125,7 +126,6 @@ class RestartingReplicas(Strategy):
         self._damage.forget(returning)
         self._plan = replace(self._step_plan(), members=tuple(sorted(members)))
 
-<<<<<<< HEAD
     def migration(self) -> Recovery | None:
         members, stages = set(self.plan().members), self._damage.domains_per_group
         moved, moves = {}, []
@@ -144,14 +144,8 @@ class RestartingReplicas(Strategy):
             return packed_replicas(self._damage, self._spare_domains, self._pod_groups)
         return unpacked_replicas(self._damage, self._spare_domains)
 
-    def _step_plan(self) -> StepPlan:
-        damage = self._damage
-        plans = self.plans(damage.domain_gpus, damage.domains_per_group)
-        job = job_plan(self.groups, self._replicas(), plans)
-=======
     def _job(self) -> JobPlan:
-        place = packed_replicas if self._packing else unpacked_replicas
-        return job_plan(self.groups, place(self._damage, self._spare_domains), self._plans())
+        return job_plan(self.groups, self._replicas(), self._plans())
 
     def _plans(self) -> Sequence[ReplicaPlan]:
         return self.plans(self._damage.domain_gpus, self._damage.domains_per_group)
@@ -160,7 +154,6 @@ class RestartingReplicas(Strategy):
         damage, plans, job = self._damage, self._plans(), self._job()
         if len(job.members) < self.shape.least_groups:
             return NOTHING_LEFT
->>>>>>> main
         pace = 1.0
         if job.reduced_degree is not None:
             pace = self.pace(damage.domain_gpus, job.reduced_degree)
