@@ -12,7 +12,7 @@ from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTime
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
-from faultline.simulator.failures.reactions import Reactions
+from faultline.simulator.failures.reactions import Reactions, SlowResponse
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.phases import AllReduce, Compute
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
@@ -86,6 +86,8 @@ class Work:
         What an approximate gradient trains less than an exact one, as a share of it.
     plays_steps : bool
         Whether steps are played on the platform, rank by rank.
+    slow_response : SlowResponse or None
+        What is done about slow parts while the job has them; None for nothing.
     """
 
     groups: int
@@ -110,6 +112,7 @@ class Work:
     reactions: Reactions = field(default_factory=Reactions)
     approximation_loss: float = 0.0
     plays_steps: bool = False
+    slow_response: SlowResponse | None = None
 
     def pace_of(
         self,

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import STOPPING, Failure, Kind
+from faultline.strategies.slow_parts import SlowPolicy
 
 
 class SlowReaction(Protocol):
@@ -39,6 +40,17 @@ class Evict:
 
     def evicted_after_s(self, failure: Failure) -> float:
         return self.found_after_s
+
+
+@dataclass(frozen=True, slots=True)
+class SlowResponse:
+    """What is done about slow components while the job has them, and what there is to deal."""
+
+    policy: SlowPolicy  # Which remedies, and when.
+    micro_batches: int  # Micro-batches of a group.
+    # What a group's passes take besides those, in micro-batches: the filling of its pipeline.
+    fill: float
+    all_reduce_s: float  # What an all-reduce of all groups takes, in seconds.
 
 
 @dataclass(frozen=True, slots=True)
