@@ -209,6 +209,9 @@ class Training:
         for failure in ended:
             if failure.kind == "corrupt" and failure in self._clean:
                 yield from self._restart(self._clean[failure])
+            elif failure.kind == "planned" and self.work.reactions.planned == "migrate":
+                members = self.strategy.plan().members
+                self._spend("reconfigure", (yield Stall(members, self.work.reactions.migrate_s)))
             elif failure.kind == "planned" and failure.time_s > self._restarted_s:
                 # Who has notice saves what there is.
                 if failure.lasts_s > 0.0:

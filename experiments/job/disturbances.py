@@ -156,12 +156,10 @@ class PlayedEffects:
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return the component at each stage of a group."""
-        layout = self.layout
-        each = layout.gpus_per_group // self.step.pattern.pipeline
-        first = group * layout.gpus_per_group
-        gpus = range(first, first + layout.gpus_per_group, each)
-        size, groups = layout.gpus_per_component(failure.level), range(group, group + 1)
-        numbers = dict.fromkeys(gpu // size for gpu in gpus)
+        layout, pattern = self.layout, self.step.pattern
+        first, size = group * layout.gpus_per_group, layout.gpus_per_component(failure.level)
+        gpus = (first + stage * pattern.tensor for stage in range(pattern.pipeline))
+        numbers, groups = dict.fromkeys(gpu // size for gpu in gpus), range(group, group + 1)
         return [failure._replace(number=number, groups=groups) for number in numbers]
 
     def _parts(self, failure: Failure) -> tuple[str, ...]:

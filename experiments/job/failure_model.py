@@ -219,6 +219,7 @@ def reactions_of(scenario: Scenario) -> Reactions:
         said.hang_timeout_s,
         said.planned,
         said.planned_limit_s,
+        said.migrate_s,
         said.validation_share,
     )
 

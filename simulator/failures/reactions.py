@@ -64,10 +64,12 @@ class Reactions:
     hang: Literal["restart", "abort"] = "restart"
     # Seconds until a hang is given up, where the failure does not say.
     hang_timeout_s: float = 600.0
-    # Whether the job saves and restarts at the end of the notice; or with the next restart, but at
-    # last `planned_limit_s` after the notice.
-    planned: Literal["drain", "wait"] = "drain"
+    # Whether the job saves and restarts at the end of the notice; or lets another machine, made
+    # ready meanwhile, take over; or restarts with the next failure, but at last `planned_limit_s`
+    # after the notice.
+    planned: Literal["drain", "migrate", "wait"] = "drain"
     planned_limit_s: float = 86_400.0  # See there.
+    migrate_s: float = 0.0  # Seconds for which all wait while a machine takes over.
     validation_share: float = 0.0  # Share of all compute that is done twice to find corruption.
 
     def stop(self, failure: Failure) -> Failure | None:

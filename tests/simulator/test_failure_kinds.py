@@ -222,6 +222,14 @@ BY_HAND: dict[str, tuple[list[Failure], Reactions, dict[str, Any], float, dict[s
         29 + 5 + 103 + 2 * 12 + 5,
         {"checkpoint": 15, "restart": 100, "load": 3},
     ),
+    # Notice until 25: step 2 and its checkpoint are done at 29.
+    "planned work on a machine that another takes over from": (
+        [happening("planned", 5.0, 20.0, level="host")],
+        Reactions(planned="migrate", migrate_s=15.0),
+        {},
+        UNDISTURBED_S + 15,
+        {"reconfigure": 15},
+    ),
     # A failure at 13 restarts the job at 24, and the work is done by the way.
     "planned work that waits": (
         [happening("planned", 5.0, 1.0, level="host"), happening("hardware", 13.0)],
@@ -446,7 +454,7 @@ def histories(draw: st.DrawFn) -> list[Failure]:
     st.sampled_from([("checkpoint", 1), ("spare", 2), ("replication", 3), ("dp-drop", 1)]),
     st.sampled_from([Evict(9.0), answering(True, redeal=0.5, swap=7.0, restart=50.0), None]),
     st.sampled_from(["restart", "abort"]),
-    st.sampled_from(["drain", "wait"]),
+    st.sampled_from(["drain", "migrate", "wait"]),
     st.sampled_from([0.0, 0.03]),
 )
 def test_every_second_is_booked_once(

@@ -69,15 +69,22 @@ class FailureKindsTable(Table):
         above=(0, 1e9),
         only_with=_SEQUENCES,
     )
-    planned: Literal["drain", "wait"] = key(
+    planned: Literal["drain", "migrate", "wait"] = key(
         "drain",
         "What is done about planned maintenance.",
         "choice: nothing is lost, and who plans is not kept waiting",
         choices={
             "drain": "at the end of the notice the job saves and restarts",
+            "migrate": "at the end of the notice another machine, made ready meanwhile, takes over",
             "wait": "it is done with the next restart",
         },
         only_with=_SEQUENCES,
+    )
+    migrate_s: float = seconds(
+        20.0,
+        "Time for which all wait while a machine takes over from one that gave notice.",
+        "TrainMover (OSDI 2026, arXiv 2412.12636): at most 20 s; 11.5 to 16.6 of planned moves",
+        only_with={**_SEQUENCES, "failures.kinds.planned": "migrate"},
     )
     planned_limit_s: float = seconds(
         86_400.0,
