@@ -207,17 +207,21 @@ class Training:
                 known = (self._saved, self._saved_before)
                 self._clean[failure] = self._memory.newest_on_storage(known, failure.time_s)
         for failure in ended:
-            if failure.kind == "corrupt" and failure in self._clean:
-                yield from self._restart(self._clean[failure])
-            elif failure.kind == "planned" and self.work.reactions.planned == "migrate":
-                members = self.strategy.plan().members
-                self._spend("reconfigure", (yield Stall(members, self.work.reactions.migrate_s)))
-            elif failure.kind == "planned" and failure.time_s > self._restarted_s:
-                # Who has notice saves what there is.
-                if failure.lasts_s > 0.0:
-                    yield from self._save()
-                yield from self._restart()
+            yield from self._end(failure)
         return True
+
+    def _end(self, failure: Failure) -> Generator[Phase, Outcome, None]:
+        """Do what the end of something asks for: corruption is found, maintenance begins."""
+        if failure.kind == "corrupt" and failure in self._clean:
+            yield from self._restart(self._clean[failure])
+        elif failure.kind == "planned" and self.work.reactions.planned == "migrate":
+            stall = Stall(self.strategy.plan().members, self.work.reactions.migrate_s)
+            self._spend("reconfigure", (yield stall))
+        elif failure.kind == "planned" and failure.time_s > self._restarted_s:
+            # Who has notice saves what there is.
+            if failure.lasts_s > 0.0:
+                yield from self._save()
+            yield from self._restart()
 
     def _hang(self, timeout_s: float) -> Generator[Phase, Outcome, None]:
         """The collective of the next step hangs until it is given up; then do as the rules say."""

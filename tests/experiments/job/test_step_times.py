@@ -167,11 +167,12 @@ def test_one_that_is_slow_slows_all(servers: Path, link: str) -> None:
 def test_engines_agree_on_what_is_done_about_slow_parts(four_servers: Path) -> None:
     """Replay takes passes to grow evenly with micro-batches; of slow stages the worst to count."""
     trace = four_servers.parent / "slow.csv"
-    rows = ["1,gpu-9,slow,100,1.7", "1,gpu-23,slow,60,1.4", "15,adapter-17,slow,2000,8"]
+    # The last stage has more to compute, and its GPU goes to the first.
+    rows = ["1,gpu-13,slow,100,2.5", "1,gpu-23,slow,6,1.4", "3,adapter-17,slow,2000,4"]
     trace.write_text("\n".join(["time,component,kind,lasts,factor", *rows]), encoding="utf-8")
     keys = {
         "job.groups": 4,
-        "job.steps": 16,
+        "job.steps": 12,
         "failures.model": "trace",
         "failures.trace": str(trace),
         "failures.kinds.slow": "ski-rental",
