@@ -188,16 +188,22 @@ def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
         one.plot(places, mine["left"], marker="o", color=colour, label=f"{total} micro-batches")
     one.plot(range(len(LEFT)), list(LEFT.values()), "k*", ms=11, label="published")
     one.axhline(SLOW, color="#999999", ls=":")
-    one.annotate("ignored", (len(LEFT) - 1, SLOW), ha="right", va="bottom", fontsize=9)
+    one.annotate("ignored", (len(LEFT) - 1, SLOW), ha="right", va="top", fontsize=9)
+    one.set_ylim(1.0, 1.75)
     one.set_xticks(range(len(LEFT)), [str(replicas) for replicas in LEFT])
     one.set_xlabel("replicas, one of them 1.7 times as slow")
     one.set_ylabel("step, dealt anew, over a sound one")
-    one.legend(fontsize=8)
-    names = [*REACTIONS, "ski rental,\nswept"]
+    one.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
+    names = [*REACTIONS, "ski-rental,\nswept"]
     usual, mine = speeds.head(len(REACTIONS)), swept(speeds)
-    other.plot(range(len(usual)), usual.speed, "o", color=OKABE_ITO[0], label="one setting")
+    other.plot(range(len(usual)), usual.speed, "o", color=OKABE_ITO[0], label="the usual setting")
     other.plot(
-        [len(usual)] * len(mine), mine.speed, "_", color=OKABE_ITO[1], ms=14, label="what is swept"
+        [len(usual)] * len(mine),
+        mine.speed,
+        "_",
+        color=OKABE_ITO[1],
+        ms=14,
+        label=f"each of {len(mine)} settings",
     )
     published = [(0, WITHOUT), (len(usual), WITH)]
     other.plot(*zip(*published, strict=True), "k*", ms=11, label="published")

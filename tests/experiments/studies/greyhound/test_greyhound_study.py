@@ -18,9 +18,7 @@ def speed(tmp_path: Path, setting: tuple[int, ...], reaction: str) -> float:
     return 60.0 * record["completed_steps"] / record["time_s"]
 
 
-@pytest.mark.paper(
-    "Greyhound", "steps a minute of 256 H800 with remedies", "make reproduce-greyhound"
-)
+@pytest.mark.paper("Greyhound", "steps a minute of 256 H800 with remedies", "reproduce-greyhound")
 def test_as_many_steps_a_minute_as_published(tmp_path: Path) -> None:
     """29.8 of 37.4 where 18.9 are done without: of the usual setting, and with three at once."""
     assert speed(tmp_path, study.USUAL, "ignore") == pytest.approx(study.WITHOUT, rel=1e-3)
