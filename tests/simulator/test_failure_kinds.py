@@ -318,6 +318,14 @@ ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str,
         {"degraded": 3 * 5, "reconfigure": 1},
         "redeal",
     ),
+    # 12 times as slow: the others have six each, in 15 s.
+    "one that is too slow has none": (
+        [SLOW._replace(factor=12.0)],
+        answering(False, redeal=1.0),
+        {},
+        {"degraded": 3 * 5, "reconfigure": 1},
+        "redeal",
+    ),
     # Well again at 30, where step 3 begins at 25.5: dealt as before from step 4 on.
     "undone": (
         [SLOW._replace(lasts_s=25.0)],
