@@ -17,6 +17,13 @@ from faultline.experiments.runs.single_run import run
 from faultline.simulator.timeline import Event, EventKind
 
 SCHEMES = ["checkpoint", "replication", "spare"]
+# Each scenario and each scheme twice over is what `make test-full` is for.
+PAIRS = [
+    ("spare-study", "replication"),
+    ("spare-sound", "spare"),
+    pytest.param("spare-study", "spare", marks=pytest.mark.slow),
+    pytest.param("spare-sound", "replication", marks=pytest.mark.slow),
+]
 COUNTS = [
     "completed_steps",
     "played_steps",
@@ -140,7 +147,7 @@ def test_the_sound_scenario_with_one_option_changed(option: str) -> None:
     compare("spare-sound", settings, seed=2)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "option",
     [
@@ -175,8 +182,7 @@ ADAPTIVE = {
 REJOIN = ["rejoin.when=at-checkpoint", "rejoin.repair_s=600", "rejoin.spare_groups=1"]
 
 
-@pytest.mark.parametrize("scheme", ["replication", "spare"])
-@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
+@pytest.mark.parametrize(("scenario", "scheme"), PAIRS)
 @pytest.mark.parametrize("option", ADAPTIVE)
 def test_checkpoints_and_returns_that_adapt(option: str, scenario: str, scheme: str) -> None:
     settings = settings_of(scheme, 24, 3, 60, *ADAPTIVE[option])
@@ -186,8 +192,7 @@ def test_checkpoints_and_returns_that_adapt(option: str, scenario: str, scheme: 
     assert bool(back) == ("rejoin.when=at-checkpoint" in settings)
 
 
-@pytest.mark.parametrize("scheme", ["replication", "spare"])
-@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
+@pytest.mark.parametrize(("scenario", "scheme"), PAIRS)
 @pytest.mark.parametrize("fidelity", ["flow", "chunk"])
 def test_groups_rejoin_the_messages_of_the_all_reduce(
     fidelity: str, scenario: str, scheme: str

@@ -77,13 +77,13 @@ def test_what_is_played_is_the_best_predicted_and_one_that_is_not_its_neighbour(
 def test_jobs_are_shortened_with_their_limit() -> None:
     """50 lives of 3 steps, far from leading: 1.5 % of the 10,000 steps, and of the year."""
     (mine,) = choices(SOUND, "checkpoint")
-    (point,) = points_of(SOUND, mine, seeds=1)
+    (point,) = points_of(SOUND, mine, seeds=1, full=True)
     job = point.scenario.job
-    assert job.steps == steps_to_play(SOUND, mine)
+    assert job.steps == steps_to_play(SOUND, mine, full=True)
     assert 100 < job.steps < 200
     assert job.time_limit_s == pytest.approx(LIMIT_S * job.steps / 10_000)
     seldom = replace(SOUND, mtbf_s=3600.0)
-    assert steps_to_play(seldom, choices(seldom, "checkpoint")[0]) > 5000
+    assert steps_to_play(seldom, choices(seldom, "checkpoint")[0], full=True) > 5000
 
 
 def record(redundancy: int, seed: int, ratio: float, done: int = 100) -> dict[str, object]:
