@@ -4,7 +4,7 @@ Athlur et al. 2022 (Varuna, EuroSys 2022). A checkpoint is written every 10 step
 lost, the job restarts from the last one with its work spread over the nodes that are up; nodes that
 came back meanwhile take part again from the next restart on. A 6.7B model took 120 s to save and
 about 580 s to restart (Jang et al. 2023 (Oobleck, SOSP 2023)): that is for the scenario to say, as
-``checkpoint.write_s`` and ``restart.duration_s``.
+``times.checkpoint_write_s`` and ``times.restart_s``.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
     found |= {
         "all-reduce": (durations.all_reduce_s(groups), sources["all_reduce"]),
         "checkpoint": (durations.save_s, sources["checkpoint"]),
-        "load": (durations.load_s, "measured" if durations.load_s else "stated"),
+        "load": (durations.load_s, sources["load"]),
         "restart": (job.restart_s, sources["restart"]),
     }
     if job.protected.in_background:
@@ -127,6 +127,6 @@ def phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
             "snapshot to storage": job.protected.persist_cost,
         }
         for name, cost in costs.items():
-            found[f"{name}: all wait"] = (cost.stall_s, "measured")
-            found[f"{name}: until it is whole"] = (cost.lag_s, "measured")
+            found[f"{name}: all wait"] = (cost.stall_s, sources["snapshot"])
+            found[f"{name}: until it is whole"] = (cost.lag_s, sources["snapshot"])
     return {name: value for name, value in found.items() if value[0]}

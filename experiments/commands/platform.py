@@ -28,7 +28,7 @@ _EFFECTS = {
     "network": "these count for the steps of a [model], measured all-reduce, checkpoint and load, "
     "and state in host memory:",
     "scale-up": "these count for the tensor parallelism of a [model], and where groups share them:",
-    "compute": "these count for the compute of a [model]; job.compute_s holds on any GPU:",
+    "compute": "these count for the compute of a [model]; times.compute_s holds on any GPU:",
     "memory": "these count for state in host memory:",
     "none": "these change no time of a run:",
 }

@@ -12,11 +12,11 @@ from pathlib import Path
 import pandas as pd
 from faultline.experiments.analysis.comparison_report import Report, make_report, rich_table
 from faultline.experiments.commands.output import explained, print_json
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.player import QUIET, message_console
+from faultline.experiments.runs.player import message_console
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep

@@ -10,6 +10,9 @@ from faultline.simulator.run import StandstillError
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.strategies.errors import StrategyError
 
+QUIET = "FAULTLINE_QUIET"
+"""The environment variable by which results alone are told, here and in all that is started."""
+
 
 class UserError(ValueError):
     """Bad input, told in one line: where, what is wrong, and what would be right.

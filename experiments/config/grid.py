@@ -9,6 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
+from faultline.experiments.config.changes import MODES, RENAMED
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import mistakes_in, quote, remedy_for, schema_keys
 from faultline.experiments.config.scenario import Scenario
@@ -186,9 +187,10 @@ class _Reader(TomlSource):
         """Flatten nested tables; ``"a.b" = 1`` and ``a.b = 1`` are the same."""
         known = schema_keys(Scenario)
         flat: Settings = {}
-        for key, value in dotted_leaves(tables):
+        for written, value in dotted_leaves(tables):
+            key = RENAMED.get(written, written)
             path = tuple(key.split("."))
-            if path not in known:
+            if path not in known and not (name == "set" and key in MODES):
                 remedy = remedy_for(path, Scenario)
                 raise UserError(f"{self._where(name, key)}: {key}: unknown key; {remedy}")
             if key in flat:

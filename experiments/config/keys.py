@@ -20,6 +20,11 @@ Schema = type[BaseModel]
 _LONGEST_NAME = 100
 
 
+def path_of(dotted: str) -> KeyPath:
+    """Return the parts of a key."""
+    return tuple(dotted.split("."))
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """A key of a schema."""

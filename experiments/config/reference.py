@@ -11,6 +11,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen
+from faultline.experiments.config.changes import MODES, RENAMED
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import Key, KeyPath, likely_keys, remedy_for, schema_keys
 from faultline.experiments.config.scenario import Scenario
@@ -232,7 +233,18 @@ def reference_page() -> str:
         if table.is_table
     ]
     outside = _section("Outside of tables", "", keys_of_table(()))
-    return "\n".join([_INTRODUCTION, outside, *sections])
+    return "\n".join([_INTRODUCTION, outside, *sections, _of_version_1()])
+
+
+def _of_version_1() -> str:
+    """Return how keys of version 1 of scenarios are read."""
+    left_out = {
+        f'{name} = "{mode.idle}"': f"{'`, `'.join(mode.keys)}` left out"
+        for name, mode in MODES.items()
+    }
+    rows = {**{old: f"{new}`" for old, new in RENAMED.items()}, **left_out}
+    head = "## Keys of version 1\n\n| read | as |\n| --- | --- |"
+    return "\n".join([head, *(f"| `{old}` | `{new} |" for old, new in rows.items()), ""])
 
 
 def _columns(entries: Mapping[str, str], indent: str = "") -> list[str]:

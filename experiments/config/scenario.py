@@ -6,10 +6,10 @@ choices hold that decide how a simulator treats a failure. Fields are in SI unit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from copy import deepcopy
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
+from faultline.experiments.config.changes import set_keys
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import and_more, mistakes_in
 from faultline.experiments.config.model_numbers import gpus_of_cluster, numbers_of_model
@@ -22,16 +22,27 @@ from faultline.experiments.config.tables.phases import (
     RejoinTable,
     RestartTable,
 )
-from faultline.experiments.config.tables.recovery import RecoveryTable, TimesTable
+from faultline.experiments.config.tables.recovery import RecoveryTable
 from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
 from faultline.experiments.config.tables.table import Table, key
+from faultline.experiments.config.tables.times import ASSUMED_COMPUTE_S, TimesTable
 from pydantic import Field, ValidationError
+
+
+class Measured(NamedTuple):
+    """Which times of a job SimGrid measures on its platform: those that nobody states."""
+
+    all_reduce: bool
+    checkpoint: bool
+    load: bool
 
 
 class Scenario(Table):
     """One question: a job, its failures, a scheme, and the rules of the game."""
 
-    version: Literal[1] = key(1, "Version of this schema.", "choice: the only one so far", "1")
+    version: Literal[2] = key(
+        2, "Version of this schema; 1 stated times in other tables.", "choice: this one", "1"
+    )
     name: str = key(
         "unnamed",
         "Name of the scenario; a file that has none is named after itself.",
@@ -75,14 +86,29 @@ class Scenario(Table):
             If the platform is no good.
         """
         tables = self.stated()
-        for dotted, value in changes.items():
-            set_key(tables, dotted.split("."), deepcopy(value), dotted)
+        set_keys(tables, changes)
         try:
             scenario = Scenario.model_validate(tables)
         except ValidationError as error:
             first, *others = mistakes_in(error, Scenario)
             raise UserError(first.describe() + and_more(len(others))) from error
         return scenario.completed()
+
+    @property
+    def measured(self) -> Measured:
+        """Which times are measured on the platform."""
+        times, reads = self.times, self.restart.readers is not None
+        return Measured(
+            times.all_reduce_s is None and times.all_reduce_per_group_s is None,
+            times.checkpoint_write_s is None,
+            times.checkpoint_load_s is None and reads,
+        )
+
+    @property
+    def compute_s(self) -> float:
+        """Time a group computes one shard type, in seconds, unless it is played."""
+        stated_s = self.times.compute_s
+        return ASSUMED_COMPUTE_S if stated_s is None else stated_s
 
     def stated(self) -> dict[str, Any]:
         """Return the tables as they were stated: without defaults, and what follows from others."""
@@ -116,24 +142,3 @@ class Scenario(Table):
             if name not in getattr(self, table).model_fields_set:
                 getattr(scenario, table).model_fields_set.discard(name)
         return scenario
-
-
-def set_key(
-    tables: MutableMapping[str, Any], keys: Sequence[str], value: object, origin: str
-) -> None:
-    """Set one value in nested tables, making those that are missing; None leaves it out.
-
-    Raises
-    ------
-    UserError
-        If the way to it leads through a value.
-    """
-    inner = tables
-    for part in keys[:-1]:
-        inner = inner.setdefault(part, {})
-        if not isinstance(inner, dict):
-            raise UserError(f"{origin}: {part} is a value, not a table")
-    if value is None:
-        inner.pop(keys[-1], None)
-    else:
-        inner[keys[-1]] = value

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.changes import MODES, RENAMED, set_keys, upgrade
+from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.keys import (
+    KeyPath,
     Location,
     Mistake,
+    and_more,
     mistakes_in,
+    path_of,
     quote,
     remedy_for,
     schema_keys,
 )
 from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
-from faultline.experiments.config.scenario import Scenario, set_key
+from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.text_file import Library
 from faultline.experiments.config.toml_text import TomlSource, parse_toml, parse_toml_value
 from faultline.platforms.preset_library import preset_names
 from pydantic import ValidationError
 
-CURRENT_VERSION = 1
-"""Version of the schema, the only one so far."""
+CURRENT_VERSION = 2
+"""Version of the schema; scenarios of version 1 are read, too."""
 
 _SCENARIOS = Library("scenario", "scenarios")
 
@@ -35,45 +42,45 @@ class ScenarioSource(TomlSource):
     """A scenario as it was written, with the changes that were made since."""
 
     # How messages call what was set after it was read, by its path.
-    settings: dict[tuple[str, ...], str] = field(default_factory=dict)
+    settings: dict[KeyPath, str] = field(default_factory=dict)
+    # What the file calls a key, by its path, where that is a name of version 1.
+    names_of_file: dict[KeyPath, KeyPath] = field(default_factory=dict)
 
-    def apply(self, setting: str) -> None:
-        """Apply ``key=value`` with a dotted key and a TOML value, whose quotes may be left out.
+    def __post_init__(self) -> None:
+        """Give keys of version 1 the names they have now."""
+        try:
+            renamed = upgrade(self.tables)
+        except UserError as error:
+            raise UserError(f"{self.origin}: {error}") from error
+        if type(self.tables.get("version")) is int and self.tables["version"] == 1:
+            self.tables["version"] = CURRENT_VERSION
+        self.names_of_file = {path_of(new): path_of(old) for new, old in renamed.items()}
+        if self.text and renamed and QUIET not in os.environ:
+            new, old = next(iter(renamed.items()))
+            _tell(f"{self.origin}: {old} is {new} since version 2{and_more(len(renamed) - 1)}")
 
-        ``~key`` leaves a key open, as if nobody had stated it.
+    def line_of(self, location: Location) -> int | None:
+        """Return the line of a key, or of the closest table around it; None if there is none."""
+        return super().line_of(self.names_of_file.get(tuple(map(str, location)), location))
 
-        Raises
-        ------
-        UserError
-            If it has no key or no equals sign, or its way leads through a value.
-        """
-        key, equals, text = setting.removeprefix("~").partition("=")
-        keys = [part.strip() for part in key.split(".")]
-        is_left_open = setting.startswith("~")
-        if bool(equals) == is_left_open or not all(keys):
-            raise UserError(
-                f"--set {setting}: write key=value, for example job.groups=600, or ~key to leave "
-                "a key open"
-            )
-        value = None if is_left_open else parse_toml_value(text.strip())
-        if is_left_open and tuple(keys) not in schema_keys(Scenario):
-            remedy = remedy_for(tuple(keys), Scenario)
-            raise UserError(f"--set {setting}: unknown key; {remedy}")
-        set_key(self.tables, keys, value, f"--set {setting}")
-        self.settings[tuple(keys)] = f"--set {setting}"
+    def change(self, changes: Mapping[str, object] | Iterable[str]) -> None:
+        """Set values by their dotted keys, or by ``key=value`` as on the command line.
 
-    def change(self, changes: Mapping[str, object]) -> None:
-        """Set values by their dotted keys; None leaves a key out.
+        There, ``~key`` leaves a key open, as if nobody had stated it; else None does.
 
         Raises
         ------
         UserError
-            If the way to a key leads through a value.
+            If a setting has no key or no equals sign, or the way to a key leads through a value.
         """
-        for key, value in changes.items():
-            keys = key.split(".")
-            set_key(self.tables, keys, deepcopy(value), f"{self.origin}: {key}")
-            self.settings[tuple(keys)] = self.origin
+        where, told = f"{self.origin}: ", {}
+        if not isinstance(changes, Mapping):
+            settings = [(*_read_setting(setting), f"--set {setting}") for setting in changes]
+            changes = {key: value for key, value, _ in settings}
+            where, told = "--set ", {key: setting for key, _, setting in settings}
+        told = {RENAMED.get(key, key): setting for key, setting in told.items()}
+        for key in set_keys(self.tables, changes, where):
+            self.settings[path_of(key)] = told.get(key, where.rstrip(": "))
 
     def setting_of(self, location: Location) -> str | None:
         """Return what set a value after it was read; None if it stands in the file."""
@@ -117,6 +124,28 @@ class ScenarioSource(TomlSource):
         if scenario is None:
             raise self.refusal(mistakes)
         return scenario.completed()
+
+
+def _read_setting(setting: str) -> tuple[str, object]:
+    """Return the dotted key and the value of ``key=value``, with a TOML value, or of ``~key``."""
+    key, equals, text = setting.removeprefix("~").partition("=")
+    keys = [part.strip() for part in key.split(".")]
+    is_left_open = setting.startswith("~")
+    if bool(equals) == is_left_open or not all(keys):
+        raise UserError(
+            f"--set {setting}: write key=value, for example job.groups=600, or ~key to leave "
+            "a key open"
+        )
+    dotted, path = ".".join(keys), tuple(keys)
+    if is_left_open and not (path in schema_keys(Scenario) or dotted in {*RENAMED, *MODES}):
+        raise UserError(f"--set {setting}: unknown key; {remedy_for(path, Scenario)}")
+    return dotted, None if is_left_open else parse_toml_value(text.strip())
+
+
+@cache
+def _tell(line: str) -> None:
+    """Say something on stderr, once."""
+    print(f"faultline: {line}", file=sys.stderr)
 
 
 def shipped_scenarios() -> list[str]:
@@ -163,11 +192,7 @@ def read_source(
     if name_or_path not in shipped_scenarios():
         _resolve_paths(tables, Path(name_or_path).parent)
     source = ScenarioSource(name_or_path, tables, mistakes, text)
-    if isinstance(changes, Mapping):
-        source.change(changes)
-    else:
-        for setting in changes:
-            source.apply(setting)
+    source.change(changes)
     return source
 
 
@@ -197,7 +222,7 @@ def scenario_from(tables: Mapping[str, Any], origin: str) -> Scenario:
     UserError
         Names the first mistake and how many more there are.
     """
-    return ScenarioSource(origin, dict(tables)).scenario()
+    return ScenarioSource(origin, deepcopy(dict(tables))).scenario()
 
 
 def _resolve_paths(tables: dict[str, Any], directory: Path) -> None:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import KeyPath, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import (
     explaining_aborts,
@@ -31,29 +29,28 @@ from faultline.strategies.recovery import Move
 
 def durations_of(scenario: Scenario) -> Durations:
     """Return the times of the job's phases, measured where the scenario says so."""
-    reduce, checkpoint, restart = scenario.all_reduce, scenario.checkpoint, scenario.restart
+    times, measured, groups = scenario.times, scenario.measured, scenario.job.groups
     all_reduce_s: AllReduceTime | None = None
-    save_s, load_s, load_growth_s, unevenness = None, 0.0, 0.0, 0.0
-    step = step_time_of(scenario) if reduce.time == "measured" else None
+    save_s, load_s = times.checkpoint_write_s, times.checkpoint_load_s or 0.0
+    load_growth_s, unevenness = 0.0, 0.0
+    step = step_time_of(scenario) if measured.all_reduce else None
     if step is not None:
-        all_reduce_s = step.sync_time(scenario.job.groups, scenario.model.context)
-    if reduce.time == "stated":
-        each_s, groups = reduce.time_per_group_s, scenario.job.groups
-        all_s = reduce.time_s if each_s is None or reduce.time_s is not None else each_s * groups
-        all_reduce_s = ConstantTime(_stated(all_s, "all_reduce.time", "time_s"))
-    if checkpoint.write == "stated":
-        save_s = _stated(checkpoint.write_s, "checkpoint.write", "write_s")
+        all_reduce_s = step.sync_time(groups, scenario.model.context)
+    elif times.all_reduce_s is not None:
+        all_reduce_s = ConstantTime(times.all_reduce_s)
+    elif times.all_reduce_per_group_s is not None:
+        all_reduce_s = ConstantTime(times.all_reduce_per_group_s * groups)
     if _is_probed(scenario):
-        measured = measure(scenario)
+        found = measure(scenario)
         if all_reduce_s is None:
-            all_reduce_s = measured.ring_time()
-            unevenness = measured.ring_unevenness
-        if checkpoint.write == "measured":
-            save_s = measured.save_s
-            unevenness = max(unevenness, measured.storage_unevenness)
-        if restart.load == "measured":
-            load_s, load_growth_s = measured.load_s, measured.load_growth_s
-            unevenness = max(unevenness, measured.storage_unevenness)
+            all_reduce_s = found.ring_time()
+            unevenness = found.ring_unevenness
+        if measured.checkpoint:
+            save_s = found.save_s
+        if measured.load:
+            load_s, load_growth_s = found.load_s, found.load_growth_s
+        if measured.checkpoint or measured.load:
+            unevenness = max(unevenness, found.storage_unevenness)
     assert all_reduce_s is not None, "stated or measured"
     assert save_s is not None, "stated or measured"
     return Durations(
@@ -73,7 +70,7 @@ def _write_beside(scenario: Scenario) -> WriteBesideSteps | None:
 
     None where they share no link, or are not played on any.
     """
-    measured = {scenario.all_reduce.time, scenario.checkpoint.write} == {"measured"}
+    measured = scenario.measured.all_reduce and scenario.measured.checkpoint
     if not measured or scenario.protection.name == Storage.name:
         return None
     path = platform_file(scenario)
@@ -92,26 +89,12 @@ def is_measured(scenario: Scenario) -> bool:
 
 def _is_probed(scenario: Scenario) -> bool:
     """Return whether a time is to be measured besides those of an undisturbed step."""
-    return "measured" in (
-        "played" if is_played(scenario) else scenario.all_reduce.time,
-        scenario.checkpoint.write,
-        scenario.restart.load,
-    )
+    measured = scenario.measured
+    return any(measured._replace(all_reduce=measured.all_reduce and not is_played(scenario)))
 
 
 _GPUS_OF_PRICES = 2048
 _DAY_S = 86_400.0
-
-KEYS_OF_WHOLE: dict[str, KeyPath] = {
-    "restart": ("restart", "duration_s"),
-    "shrink": ("restart", "controller_s"),
-    "rejoin": ("rejoin", "time_s"),
-    **{
-        kind: ("times", f"{kind.replace('-', '_')}_s")
-        for kind in ("take-over", "hand-back", "re-form", "local-rendezvous", "change-of-degree")
-    },
-}
-"""Which key states the whole time of a recovery."""
 
 
 def recovery_prices(scenario: Scenario, save_s: float | None = None) -> RecoveryPrices:
@@ -124,16 +107,11 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
     save_s : float, optional
         Time to write a checkpoint, which SPARe's study has groups come back in.
     """
-    table, restart = scenario.recovery, scenario.restart
-    known = {kind: value_at(scenario, path) for kind, path in KEYS_OF_WHOLE.items()}
-    if restart.time == "stated":
-        _stated(restart.duration_s, "restart.time", "duration_s")
-    else:
-        known["restart"] = None
-    if table.preset == "published-spare" and known["rejoin"] is None:
-        known["rejoin"] = save_s
-    stated = {kind: whole_s for kind, whole_s in known.items() if whole_s is not None}
-    per_member = {"shrink": restart.shrink_per_member_s} if "shrink" in stated else {}
+    table, stated = scenario.recovery, scenario.times.recoveries()
+    if table.preset == "published-spare" and save_s is not None:
+        stated.setdefault("rejoin", save_s)
+    each_s = scenario.times.shrink_per_member_s or 0.0
+    per_member = {"shrink": each_s} if "shrink" in stated else {}
     gpus = scenario.job.all_gpus
     queue_s = table.requeue_s * (gpus / _GPUS_OF_PRICES) ** table.requeue_exponent
     waits = {
@@ -202,13 +180,6 @@ class MovesOnPlatform:
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return what arrives at all receivers together, in bytes."""
         return self._played.size_bytes(moves)
-
-
-def _stated(value_s: float | None, choice: str, key: str) -> float:
-    if value_s is None:
-        table = choice.partition(".")[0]
-        raise UserError(f'{choice} = "stated": needs {table}.{key}')
-    return value_s
 
 
 def measure(scenario: Scenario) -> ProbeResult:

@@ -20,7 +20,7 @@ def filled_in(question: ResolvedJob) -> Scenario:
     tables["checkpoint"]["interval_steps"] = question.interval_steps
     if question.step is not None:
         # Its step is played anew: stated, its parts would be lost.
-        del tables["job"]["compute_s"]
+        del tables["times"]["compute_s"]
     tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
     shape = job_shape(scenario)
     tables["model"] |= {
@@ -29,11 +29,11 @@ def filled_in(question: ResolvedJob) -> Scenario:
         "least_tensor": shape.least_tensor,
     }
     tables["recovery"] |= {name: scenario.recovery.price(name) for name in OPEN_PRICES}
-    if scenario.all_reduce.time == "stated":
+    if not scenario.measured.all_reduce:
         groups = scenario.job.groups
-        tables["all_reduce"]["time_s"] = question.durations.all_reduce_s(groups)
+        tables["times"]["all_reduce_s"] = question.durations.all_reduce_s(groups)
     if scenario.rejoin.when == "at-checkpoint":
-        tables["rejoin"]["time_s"] = question.durations.recovery.stated_s.get("rejoin")
+        tables["times"]["rejoin_s"] = question.durations.recovery.stated_s.get("rejoin")
     if question.protected.snapshot_interval_steps:
         tables["protection"]["interval_steps"] = question.protected.snapshot_interval_steps
     tables["protection"]["state_bytes"] = state_bytes(scenario)

@@ -108,7 +108,7 @@ def cut_off_with_a_switch(scenario: Scenario) -> int | None:
 def reduces_on_network(scenario: Scenario) -> bool:
     """Return whether a scenario's all-reduce is measured, on a platform that has its switches."""
     spec = spec_of(scenario)
-    return scenario.all_reduce.time == "measured" and (spec is None or spec.plane is None)
+    return scenario.measured.all_reduce and (spec is None or spec.plane is None)
 
 
 def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
@@ -194,12 +194,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
             f"{path}: has {len(platform.gpus)} GPU hosts for job.groups = {job.groups}; "
             "use a larger platform or fewer groups"
         )
-    measured = (
-        scenario.all_reduce.time == "measured",
-        scenario.checkpoint.write == "measured",
-        scenario.restart.load == "measured",
-    )
-    if any(measured):
+    if any(scenario.measured):
         _check_measurable(scenario, platform, hosts_per_group, left_over)
     # A job that is smaller than its platform has the first of its GPUs.
     hosts_per_group = min(hosts_per_group, max(1, job.gpus_of_group // platform.gpus_per_rank))
@@ -211,9 +206,9 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         ],
         platform.storage or "",
         job.parameter_bytes / job.gpus_of_group,
-        *measured,
+        *scenario.measured,
         scenario.all_reduce.fidelity,
-        scenario.restart.load_by,
+        scenario.restart.readers or "one-group",
         state_bytes(scenario) / job.gpus_of_group,
         gpus_per_group=job.gpus_of_group,
     )
@@ -249,6 +244,6 @@ def _check_measurable(
         )
     if platform.storage is None:
         raise UserError(
-            f"{platform.path}: has no storage host to write a checkpoint to; add one, or set "
-            'checkpoint.write = "stated" and restart.load = "included"'
+            f"{platform.path}: has no storage host to write a checkpoint to; add one, or "
+            "state times.checkpoint_write_s and leave restart.readers open"
         )

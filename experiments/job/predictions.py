@@ -140,7 +140,7 @@ def _costs(question: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
     if not scheme.checkpoint_waits:
         # The writer is late for its next step by less than the others wait for the slowest.
         slowest = float(largest_of_normals([job.groups])[0]) * job.compute_jitter
-        save_s = max(0.0, save_s - slowest * job.compute_s * scheme.redundancy)
+        save_s = max(0.0, save_s - slowest * question.scenario.compute_s * scheme.redundancy)
     protected = question.protected
     if protected.protection.peers is None:
         restart_s += durations.load_s

@@ -114,27 +114,20 @@ def protect(scenario: Scenario, durations: Durations) -> Protected:
     table = scenario.protection
     chosen = protection_class(table.name)
     protection = chosen(protected_job(scenario), table.options())
+    nothing_s = (0.0,) * 8
     if chosen is Storage:
-        nothing_s = (0.0,) * 8
         return Protected(protection, StateTransferTimes(*nothing_s, durations.save_s, None))
-    if table.times == "stated":
-        times = StateTransferTimes(
-            copy_s=table.copy_s,
-            copy_interference_s=table.copy_interference_s,
-            encode_s=0.0,
-            send_s=table.send_s,
-            send_interference_s=table.send_interference_s,
-            load_s=table.load_s,
-            rebuild_s=table.rebuild_s,
-            fetch_s=table.fetch_s,
-            persist_s=durations.save_s,
-            host_memory_bytes=_memory_of_platform(scenario),
-        )
+    stated = scenario.times.snapshots()
+    if scenario.times.states_snapshots:
+        times = StateTransferTimes(*nothing_s, durations.save_s, _memory_of_platform(scenario))
     else:
         times = replace(_measured_times(scenario, protection), persist_s=durations.save_s)
         times = replace(times, copy_s=max(times.copy_s, table.launch_s))
         if protection.gathers:
             times = _with_gathering(times, scenario, durations)
+    if "copy_s" in stated:
+        stated["encode_s"] = 0.0  # Parity included.
+    times = replace(times, **stated)
     _check_memory(scenario, protection, times.host_memory_bytes)
     return Protected(protection, times)
 
@@ -175,7 +168,7 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
         rows * per_group,
         layout.gpus_per_host,
         state_bytes(scenario) / layout.gpus_per_group,
-        scenario.job.compute_s,
+        scenario.compute_s,
     )
 
 
@@ -193,7 +186,7 @@ def _measured_times(scenario: Scenario, protection: Protection) -> StateTransfer
     if spec is None:
         raise UserError(
             f"{scenario.platform.file}: does not say what its hosts are like, so nothing can be "
-            'measured; set protection.times = "stated" and the times'
+            "measured; state all times.snapshot_*"
         )
     job, moved = scenario.job, protection.transfers
     transfers = StateTransfers(

@@ -10,7 +10,7 @@ from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.tables.table import documentation_of
-from faultline.experiments.job.durations import KEYS_OF_WHOLE
+from faultline.experiments.config.tables.times import key_of_recovery
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.simulator.recovery_times import RecoveryPhase, sent_moves
 from faultline.strategies.base import Continue, Hit
@@ -123,7 +123,8 @@ class _Explainer:
         phases = self._with_sources(priced, "restart")
         if durations.load_s:
             traffic_bytes = question.state_bytes
-            source = "measured: from storage"
+            stated = not scenario.measured.load
+            source = "stated: times.checkpoint_load_s" if stated else "measured: from storage"
             phases.append(RecoveryPhase("state", durations.load_s, 0, traffic_bytes, source))
         masked = strategy.masked_failures()
         event = "a GPU fails" if masked <= 1.0 else f"about {masked:.3g} failures later"
@@ -135,7 +136,7 @@ class _Explainer:
     def _source(self, phase: RecoveryPhase, kind: str) -> str:
         table = self._question.scenario.recovery
         if phase.name == "all phases":
-            return f"stated: {'.'.join(KEYS_OF_WHOLE[kind])}"
+            return f"stated: times.{key_of_recovery(kind)}"
         names = _KEYS_OF_PHASES.get(phase.name)
         if names is None:
             names = _KEYS_OF_HARDWARE[table.price("hardware")]

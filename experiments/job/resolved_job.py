@@ -82,20 +82,23 @@ class ResolvedJob:
     def ideal_step_s(self) -> float:
         """Time of a step without redundancy, failures, jitter and checkpoints, in seconds."""
         job = self.scenario.job
-        return job.compute_s + self.durations.all_reduce_s(job.groups)
+        return self.scenario.compute_s + self.durations.all_reduce_s(job.groups)
 
     @property
     def sources(self) -> dict[str, Source]:
         """Where the time of each phase comes from: stated, derived, or measured by SimGrid."""
-        scenario, prices = self.scenario, self.durations.recovery
-        played = self.step is not None
-        kinds = strategy_class(scenario.strategy.name).recoveries
+        times, measured = self.scenario.times, self.scenario.measured
+        compute: Source = "derived" if times.compute_s is None else "stated"
+        known = self.durations.recovery.stated_s
+        kinds = strategy_class(self.scenario.strategy.name).recoveries
         return {
-            "compute": "measured" if played else "stated",
-            "all_reduce": "measured" if scenario.all_reduce.time == "measured" else "stated",
-            "checkpoint": "measured" if scenario.checkpoint.write == "measured" else "stated",
-            "restart": "stated" if scenario.restart.time == "stated" else "derived",
-            "recovery": "stated" if set(kinds) <= set(prices.stated_s) else "derived",
+            "compute": compute if self.step is None else "measured",
+            "all_reduce": "measured" if measured.all_reduce else "stated",
+            "checkpoint": "measured" if measured.checkpoint else "stated",
+            "load": "measured" if measured.load else "stated",
+            "snapshot": "stated" if times.states_snapshots else "measured",
+            "restart": "stated" if "restart" in known else "derived",
+            "recovery": "stated" if set(kinds) <= set(known) else "derived",
         }
 
     @property
@@ -115,7 +118,7 @@ class ResolvedJob:
             mtbf_s=self.failures.mtbf_s,
             save_s=durations.save_s,
             restart_s=self.restart_s + durations.load_s,
-            compute_s=job.compute_s,
+            compute_s=self.scenario.compute_s,
             all_reduce_s=durations.all_reduce_s(job.groups),
         )
 
@@ -179,7 +182,7 @@ class ResolvedJob:
         work = Work(
             table.groups,
             table.steps,
-            table.compute_s,
+            self.scenario.compute_s,
             table.compute_jitter,
             table.minimum_compute_factor,
             Never() if self.protected.in_background else due,
@@ -273,8 +276,8 @@ def open_job(
     step = step_time_of(scenario)
     durations = known or durations_of(scenario)
     if step is not None:
-        job = scenario.job.model_copy(update={"compute_s": step.passes_s})
-        scenario = scenario.model_copy(update={"job": job})
+        times = scenario.times.model_copy(update={"compute_s": step.passes_s})
+        scenario = scenario.model_copy(update={"times": times})
     failures = failures or failure_model(scenario)
     _check_possible(scenario, durations, failures)
     chosen = scenario.strategy

@@ -78,21 +78,23 @@ def resolve_source(source: ScenarioSource) -> ResolvedScenario:
 def _outcomes(question: ResolvedJob) -> dict[str, str]:
     """Return what choices that stand for a time came to, by their dotted keys."""
     scenario, durations = question.scenario, question.durations
-    groups = scenario.job.groups
-    outcomes = {}
+    groups, sources = scenario.job.groups, question.sources
+    times = {
+        "compute_s": (sources["compute"], scenario.compute_s),
+        "all_reduce_s": (sources["all_reduce"], durations.all_reduce_s(groups)),
+        "checkpoint_write_s": (sources["checkpoint"], durations.save_s),
+        "checkpoint_load_s": (sources["load"], durations.load_s),
+        "restart_s": (sources["restart"], question.restart_s),
+    }
+    outcomes = {
+        f"times.{key}": f"{value_s:.6g} s, {source}"
+        for key, (source, value_s) in times.items()
+        if source != "stated"
+    }
     if scenario.failures.model != "independent":
         outcomes["failures.model"] = f"a failure every {question.failures.mtbf_s:.6g} s"
-    if scenario.all_reduce.time == "measured":
-        all_reduce_s = durations.all_reduce_s(groups)
-        outcomes["all_reduce.time"] = f"{all_reduce_s:.6g} s with {groups:,} groups"
-    if scenario.checkpoint.write == "measured":
-        outcomes["checkpoint.write"] = f"{durations.save_s:.6g} s"
-    if scenario.restart.load == "measured":
-        outcomes["restart.load"] = f"{durations.load_s:.6g} s"
     if question.protected.in_background:
         outcomes["protection.name"] = _protection_outcome(question)
-    if scenario.restart.time == "modelled":
-        outcomes["restart.time"] = f"{question.restart_s:.6g} s"
     return outcomes
 
 
@@ -183,7 +185,7 @@ def _fill(table: tomlkit.TOMLDocument | Table, keys: list[ResolvedKey], comments
         name = key.reference.path[-1]
         if key.value is None:
             if comments:
-                table.add(tomlkit.comment(f"{name}:".ljust(column) + remark(key)))
+                table.add(tomlkit.comment(f"{name}: ".ljust(column) + remark(key)))
             continue
         item = toml_item(key.value)
         if comments and _width(key) <= _WIDEST_KEY:

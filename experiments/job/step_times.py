@@ -34,7 +34,7 @@ _PLAY_VERSION = 2
 
 def is_played(scenario: Scenario) -> bool:
     """Return whether a scenario's step is played: it names a model, and states no time for it."""
-    return scenario.model.name != "stated" and "compute_s" not in scenario.job.model_fields_set
+    return scenario.model.name != "stated" and scenario.times.compute_s is None
 
 
 def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
@@ -194,7 +194,7 @@ def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes
     path = platform_file(scenario)
     if step is not None:
         return PlayedDetourTimes(partial(PlayedMemberTimes, path, placed_step(scenario, path)))
-    traffic, compute_s = traffic_of(scenario, path), scenario.job.compute_s
+    traffic, compute_s = traffic_of(scenario, path), scenario.compute_s
     return PlayedDetourTimes(partial(MeasuredMemberTimes, path, traffic, compute_s))
 
 

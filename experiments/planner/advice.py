@@ -171,7 +171,7 @@ def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> d
         "mtbf_s": situation.mtbf_s,
         "restart_s": durations.restart_s() + durations.load_s,
         "save_s": durations.save_s,
-        "compute_s": job.compute_s,
+        "compute_s": situation.scenario.compute_s,
         "all_reduce_s": durations.all_reduce_s(job.groups),
         "assumptions": list(situation.assumptions),
         "seeds": list(plan.seeds),

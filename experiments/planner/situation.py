@@ -61,7 +61,7 @@ class Situation:
     def ideal_step_s(self) -> float:
         """Time of a step without redundancy, failures, jitter and checkpoints, in seconds."""
         groups = self.scenario.job.groups
-        return self.scenario.job.compute_s + self.durations.all_reduce_s(groups)
+        return self.scenario.compute_s + self.durations.all_reduce_s(groups)
 
     @property
     def ideal_s(self) -> float:
@@ -160,9 +160,9 @@ def _time_settings(wish: Wish) -> list[str]:
     if wish.mtbf_s is not None:
         settings.append(f"failures.mtbf_s={wish.mtbf_s!r}")
     if wish.restart_s is not None:
-        settings += ["restart.time=stated", f"restart.duration_s={wish.restart_s!r}"]
+        settings.append(f"times.restart_s={wish.restart_s!r}")
     if wish.save_s is not None:
-        settings += ["checkpoint.write=stated", f"checkpoint.write_s={wish.save_s!r}"]
+        settings.append(f"times.checkpoint_write_s={wish.save_s!r}")
     return settings
 
 

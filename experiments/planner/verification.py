@@ -250,5 +250,4 @@ def _is_open(change: Interval) -> bool:
 
 
 def _time_s(choice: Choice, result: Simulated) -> float:
-    job, durations = choice.question.scenario.job, choice.question.durations
-    return result.ratios[0] * result.steps * (job.compute_s + durations.all_reduce_s(job.groups))
+    return result.ratios[0] * result.steps * choice.question.ideal_step_s

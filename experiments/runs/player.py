@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.manifest import seal, unseal
 from faultline.experiments.runs.point import (
@@ -31,9 +31,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
 _LINE_EVERY_S = 30.0
-
-QUIET = "FAULTLINE_QUIET"
-"""The environment variable by which results alone are told, here and in all that is started."""
 
 
 class Display:

@@ -37,7 +37,7 @@ class PlayedRun:
     def full_batch_s(self) -> float:
         """Compute of one shard type and the all-reduce of all groups, in seconds."""
         groups = self.job.scenario.job.groups
-        return self.job.scenario.job.compute_s + self.job.durations.all_reduce_s(groups)
+        return self.job.scenario.compute_s + self.job.durations.all_reduce_s(groups)
 
     @property
     def ideal_s(self) -> float:

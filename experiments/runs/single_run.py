@@ -99,8 +99,8 @@ def _check_even(question: ResolvedJob) -> None:
         raise UserError(
             f"{question.scenario.platform.file}: groups are placed unequally, so measured times "
             f"depend by up to {unevenness:.0%} on which of them are left; use "
-            '--engine simgrid, or set all_reduce.time and checkpoint.write to "stated" and '
-            'restart.load to "included"'
+            "--engine simgrid, or state times.all_reduce_s, times.checkpoint_write_s and "
+            "times.checkpoint_load_s"
         )
 
 

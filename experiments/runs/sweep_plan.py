@@ -10,10 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.config.changes import MODES, set_keys
 from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
 from faultline.experiments.config.keys import value_at
-from faultline.experiments.config.scenario import Scenario, set_key
+from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
@@ -73,8 +74,10 @@ def make_plan(grid: Grid) -> Plan:
     """
     base, described = read_scenario_tables(grid.scenario_source())
     scenario_from(base, described)
-    for key, value in grid.fixed.items():
-        set_key(base, key.split("."), value, f"{grid.origin}: [set] {key}")
+    # What a mode of version 1 wants may stand in the points.
+    modes = {key: value for key, value in grid.fixed.items() if key in MODES}
+    fixed_values = {key: value for key, value in grid.fixed.items() if key not in MODES}
+    set_keys(base, fixed_values, f"{grid.origin}: [set] ")
     fixed = scenario_from(base, f"{grid.origin}: [set]").model_dump(mode="json")
     keys = grid.varied_keys()
     check = _Check()
@@ -84,13 +87,13 @@ def make_plan(grid: Grid) -> Plan:
     for settings in grid.points():
         point = name_point(settings, settings.values())
         where = f"{grid.origin}: point {point}" if point else grid.origin
-        scenario = _scenario_at(base, settings, where)
+        scenario = _scenario_at(base, {**modes, **settings}, where)
         check(scenario, where)
         named = asked_hash(scenario)
         if named in hashes:
             continue
         hashes[named] = None
-        points.append(settings)
+        points.append({**modes, **settings})
         tables = scenario.model_dump(mode="json")
         values.append([value_at(tables, tuple(key.split("."))) for key in keys])
     manifest = Manifest(
@@ -138,8 +141,7 @@ class _Check:
 
 def _scenario_at(base: dict[str, Any], settings: Settings, where: str) -> Scenario:
     tables = deepcopy(base)
-    for key, value in settings.items():
-        set_key(tables, key.split("."), value, where)
+    set_keys(tables, settings, f"{where}: ")
     return scenario_from(tables, where)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
-from faultline.experiments.runs.player import play
+from faultline.experiments.runs.player import message_console, play
 from faultline.experiments.runs.point import Call, Point
 from faultline.experiments.screen import text_column
 from rich.console import Console
@@ -25,7 +25,7 @@ class Stage:
 
     # Where tables and figures go, and the runs: a study that was killed goes on where it was.
     directory: Path
-    # Where people read what is going on; not the standard output if that carries JSON.
+    # Where people read what came of it; not the standard output if that carries JSON.
     console: Console
     seeds: int = 3  # Seeds a cell.
     full: bool = False  # Everything that was published, however long it takes.
@@ -38,7 +38,8 @@ class Stage:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=self.console,
+            console=message_console(),
+            disable=self.console.quiet,
         )
 
     def __enter__(self) -> Stage:

@@ -17,6 +17,8 @@ from faultline.simulator.training import Training
 from faultline.strategies.base import Continue, StrategyOptions, WipeOut
 from faultline.testing import check_scheme
 
+from tests.stated_times import NOTHING_MEASURED
+
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-scheme.md"
 
 
@@ -47,8 +49,8 @@ def test_a_new_package_begins_with_the_example(tmp_path: Path) -> None:
 
 
 def test_the_example_trains_through_failures() -> None:
-    settings = ["job.groups=24", "job.steps=200", "all_reduce.time=stated", "restart.load=included"]
-    question = resolve(load_scenario("spare-sound", [*settings, "checkpoint.write=stated"]))
+    settings = ["job.groups=24", "job.steps=200", *NOTHING_MEASURED]
+    question = resolve(load_scenario("spare-sound", settings))
     job = question.job(seed=0)
     training = Training(job.work, job.rules, example_scheme()(24, 2, StrategyOptions()))
     play(training, ReplayEngine(job))

@@ -27,7 +27,7 @@ def test_commands_run(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With longer or fewer steps, which take less time to play."""
     program, *arguments = shlex.split(command)
     assert program == "faultline"
-    shorter = "job.compute_s=60" if "ntp-32k" in arguments else "job.steps=50"
+    shorter = "times.compute_s=60" if "ntp-32k" in arguments else "job.steps=50"
     assert main([*arguments, "--set", shorter, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["failures"] > 0

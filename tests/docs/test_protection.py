@@ -16,6 +16,8 @@ from faultline.simulator.training import Training
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.protection.registry import all_protections
 
+from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
+
 PAGE = Path(__file__).parents[2] / "docs" / "protection.md"
 
 
@@ -34,9 +36,9 @@ def test_every_protection_has_its_row() -> None:
 def test_the_example_keeps_the_state_beneath_a_scheme() -> None:
     settings = [
         *("strategy.name=checkpoint", "job.groups=24", "job.gpus=384", "job.steps=60"),
-        *("all_reduce.time=stated", "checkpoint.write=stated", "restart.load=included"),
-        *("job.parameter_bytes=1e11", "restart.duration_s=300"),
-        *("protection.name=reft", "protection.times=stated", "protection.copy_s=2"),
+        *NOTHING_MEASURED,
+        *("job.parameter_bytes=1e11", "times.restart_s=300"),
+        *("protection.name=reft", *SNAPSHOT_SETTINGS, "times.snapshot_copy_s=2"),
     ]
     scenario = load_scenario("spare-sound", settings)
     question = resolve(scenario)

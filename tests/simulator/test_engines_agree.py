@@ -104,19 +104,19 @@ def test_three_hundred_steps(
 STUDY_BUT = {
     "watchdog": ["detection.mode=watchdog", "detection.watchdog_s=300"],
     "a failure in the all-reduce fails it": ["detection.failure_in_all_reduce=fails-it"],
-    "and it is long": ["detection.failure_in_all_reduce=fails-it", "all_reduce.time_s=60"],
+    "and it is long": ["detection.failure_in_all_reduce=fails-it", "times.all_reduce_s=60"],
     "a fixed step retries": ["all_reduce.fixed_step=retries"],
     "a failed all-reduce costs all": ["all_reduce.failed_fraction=1"],
     "a failed writer is replaced": ["checkpoint.failed_writer=replaced"],
-    "writing takes long": ["checkpoint.write_s=400", "checkpoint.interval_steps=2"],
+    "writing takes long": ["times.checkpoint_write_s=400", "checkpoint.interval_steps=2"],
     "a restart absorbs failures": ["restart.failure_during=absorbed"],
     "waiting absorbs failures": ["restart.failure_while_waiting=absorbed"],
     "resumes after the checkpoint": ["restart.resume=after"],
     "renewal": ["failures.clock=renewal"],
     "exponential": ["failures.distribution=exponential"],
-    "measured all-reduce": ["all_reduce.time=measured"],
-    "measured write": ["checkpoint.write=measured"],
-    "measured load": ["restart.load=measured"],
+    "measured all-reduce": ["~times.all_reduce_per_group_s"],
+    "measured write": ["~times.checkpoint_write_s"],
+    "measured load": ["restart.readers=one-group"],
 }
 SOUND_BUT = {
     "watchdog": ["detection.mode=watchdog", "detection.watchdog_s=300"],
@@ -129,9 +129,9 @@ SOUND_BUT = {
     ],
     "from detection": ["failures.clock=from-detection"],
     "every message": ["all_reduce.fidelity=chunk", "job.groups=8"],
-    "a restart that grows with the job": ["restart.time=modelled", "recovery.requeue_s=120"],
-    "all load at once": ["restart.load_by=every-group", "job.groups=8"],
-    "shrinking by size": ["restart.shrink_per_member_s=0.05", "detection.mode=watchdog"],
+    "a restart that grows with the job": ["~times.restart_s", "recovery.requeue_s=120"],
+    "all load at once": ["restart.readers=every-group", "job.groups=8"],
+    "shrinking by size": ["times.shrink_per_member_s=0.05", "detection.mode=watchdog"],
 }
 
 
@@ -153,7 +153,7 @@ def test_the_sound_scenario_with_one_option_changed(option: str) -> None:
     [
         ["strategy.replication.checkpoint_waits=true"],
         ["strategy.replication.controller_sees=all"],
-        ["checkpoint.write_s=400"],
+        ["times.checkpoint_write_s=400"],
         ["checkpoint.failed_writer=replaced"],
     ],
     ids=str,
@@ -166,7 +166,7 @@ def test_replication_with_one_option_changed(option: list[str], seed: int) -> No
 ADAPTIVE = {
     "dynamic checkpoints": ["checkpoint.policy=dynamic"],
     "rejoin after a short repair": ["rejoin.when=at-checkpoint", "rejoin.repair_s=600"],
-    "rejoin at once": ["rejoin.when=at-checkpoint", "rejoin.repair_s=0", "rejoin.time_s=0"],
+    "rejoin at once": ["rejoin.when=at-checkpoint", "rejoin.repair_s=0", "times.rejoin_s=0"],
     "spares only": [
         "rejoin.when=at-checkpoint",
         "rejoin.repair_s=1e9",
@@ -197,7 +197,7 @@ def test_checkpoints_and_returns_that_adapt(option: str, scenario: str, scheme: 
 def test_groups_rejoin_the_messages_of_the_all_reduce(
     fidelity: str, scenario: str, scheme: str
 ) -> None:
-    messages = ["all_reduce.time=measured", f"all_reduce.fidelity={fidelity}"]
+    messages = ["~times.all_reduce_per_group_s", f"all_reduce.fidelity={fidelity}"]
     settings = settings_of(scheme, 12, 3, 40, *messages, *REJOIN)
     _, events = compare(scenario, settings, seed=5)
     assert EventKind.REJOINED in {event.kind for event in events}
@@ -211,7 +211,7 @@ def test_groups_rejoin_the_messages_of_the_all_reduce(
 def test_many_groups_rejoin_the_messages_of_the_all_reduce(
     fidelity: str, scenario: str, scheme: str, seed: int
 ) -> None:
-    messages = ["all_reduce.time=measured", f"all_reduce.fidelity={fidelity}"]
+    messages = ["~times.all_reduce_per_group_s", f"all_reduce.fidelity={fidelity}"]
     policy = ["checkpoint.policy=dynamic"] if seed % 2 else []
     settings = settings_of(scheme, 16, 3, 150, *messages, *REJOIN, *policy)
     record, events = compare(scenario, settings, seed)

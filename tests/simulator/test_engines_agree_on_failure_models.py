@@ -8,6 +8,7 @@ import pytest
 from faultline.experiments.runs.record import Record
 
 from tests.simulator.test_engines_agree import compare, settings_of
+from tests.stated_times import NOTHING_MEASURED
 
 # Of 96 GPUs in 24 groups, a host takes two groups down, a switch six, and the last cause all.
 CAUSES = """
@@ -42,15 +43,13 @@ JOB = [
     "job.gpus=96",
     "failures.clock=renewal",
     "failures.gpus_per_switch=24",
-    "all_reduce.time=stated",
-    "checkpoint.write=stated",
-    "restart.load=included",
+    *NOTHING_MEASURED,
     "restart.failure_during=absorbed",
 ]
 BEGINS_ANEW = [
     "restart.failure_during=begins-anew",
     "restart.failure_while_waiting=surfaces",
-    "restart.duration_s=300",
+    "times.restart_s=300",
 ]
 
 
@@ -135,9 +134,9 @@ def test_a_trace_with_failures_at_the_same_moment_and_on_the_edges_of_phases(
 
 
 def test_a_trace_that_is_repeated(tmp_path: Path) -> None:
-    once = compare_trace(tmp_path, ROWS[:6], "spare", "restart.duration_s=100")
+    once = compare_trace(tmp_path, ROWS[:6], "spare", "times.restart_s=100")
     again = compare_trace(
-        tmp_path, ROWS[:6], "spare", "restart.duration_s=100", "failures.after_end=repeat"
+        tmp_path, ROWS[:6], "spare", "times.restart_s=100", "failures.after_end=repeat"
     )
     assert again["failures"] > once["failures"]
 
@@ -150,7 +149,7 @@ def test_a_restart_waits_for_the_repair_of_what_has_failed(tmp_path: Path) -> No
     path = tmp_path / "trace.csv"
     rows = ["500,gpu-3,a,700", "500,gpu-9,b,", "900,gpu-40,c,5000"]
     path.write_text("\n".join(["time,component,cause,repair", *rows]) + "\n", encoding="utf-8")
-    model = ["failures.model=trace", f"failures.trace={path}", "restart.duration_s=300", *JOB]
+    model = ["failures.model=trace", f"failures.trace={path}", "times.restart_s=300", *JOB]
     waits = [
         compare("spare-sound", settings_of("checkpoint", 24, 1, 40, *model, *more), 0)[0]
         for more in ((), ("recovery.hardware=repaired",))
@@ -198,7 +197,7 @@ def test_a_mix_of_all_kinds(scheme: str, reactions: tuple[str, str, str], tmp_pa
         "failures.kinds.correlated_excess=1.5",
         "failures.kinds.lemon_shape=0.5",
         "failures.kinds.lemons_evicted_after=3",
-        "restart.duration_s=300",
+        "times.restart_s=300",
         "job.time_limit_s=40000",
         *JOB,
     ]

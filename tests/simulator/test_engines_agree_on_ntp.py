@@ -11,6 +11,7 @@ from faultline.experiments.runs.single_run import run
 from faultline.simulator.timeline import Event, EventKind
 
 from tests.simulator.test_engines_agree import compare
+from tests.stated_times import NOTHING_MEASURED
 
 SMALL = [
     "job.groups=12",
@@ -19,16 +20,14 @@ SMALL = [
     "checkpoint.interval_steps=5",
     "rejoin.repair_s=20000",
     "failures.distribution=exponential",
-    "all_reduce.time=stated",
-    "checkpoint.write=stated",
-    "restart.load=included",
+    *NOTHING_MEASURED,
 ]
 RESTARTING = [
     *SMALL,
     "job.steps=30",
     "failures.mtbf_s=700",
     "failures.gpus_per_host=4",
-    "restart.duration_s=600",
+    "times.restart_s=600",
 ]
 WITHIN = [
     *SMALL,
@@ -102,18 +101,18 @@ def traced(tmp_path: Path, trace: str, *more: str) -> list[str]:
         "job.parameter_bytes=1e12",
         "job.compute_jitter=0",
         "checkpoint.interval_steps=5",
-        "checkpoint.write=stated",
-        "all_reduce.time=stated",
+        "times.checkpoint_write_s=58.8",
+        "times.all_reduce_per_group_s=0.01",
         "failures.model=trace",
         f"failures.trace={path}",
-        "restart.duration_s=600",
+        "times.restart_s=600",
         *more,
     ]
 
 
 def test_a_job_of_which_no_replica_is_left_waits_for_repairs(tmp_path: Path) -> None:
     """The first of three broken replicas is repaired at 10,000 s; the job restarts with it."""
-    settings = traced(tmp_path, NOTHING_LEFT, "job.steps=60", "restart.load=included")
+    settings = traced(tmp_path, NOTHING_LEFT, "job.steps=60", "~restart.readers")
     record, events = compare("spare-sound", settings, seed=0)
     restarted = [event.time_s for event in events if event.kind == EventKind.RESTARTED]
     assert len(restarted) == 3
@@ -125,7 +124,7 @@ def test_a_job_of_which_no_replica_is_left_waits_for_repairs(tmp_path: Path) -> 
 
 
 MEASURED_LOAD = [
-    "restart.load=measured",
+    "restart.readers=one-group",
     "job.groups=5",
     "job.gpus=600000",
     "job.parameter_bytes=1e14",
@@ -149,7 +148,7 @@ def test_a_load_with_a_replica_absent_is_broken_by_a_failure(tmp_path: Path) -> 
 
 def test_a_load_with_a_replica_absent_is_played_by_messages(tmp_path: Path) -> None:
     """Where all read at once, four share the storage's bandwidth that five would share."""
-    settings = traced(tmp_path, ABSENT % 50_000, *MEASURED_LOAD, "restart.load_by=every-group")
+    settings = traced(tmp_path, ABSENT % 50_000, *MEASURED_LOAD, "restart.readers=every-group")
     asked = load_scenario("spare-sound", settings)
     events: list[Event] = []
     run(asked, 0, "simgrid", events.append)

@@ -30,11 +30,11 @@ SMALL = [
     f"detection.watchdog_s={WATCHDOG_S}",
     "failures.mtbf_s=1.2",
     "failures.component=gpu",
-    "restart.duration_s=0.5",
+    "times.restart_s=0.5",
     "recovery.launch_s=0.05",
     "recovery.communicator_s=0.01",
     "rejoin.repair_s=2",
-    "checkpoint.write_s=0.02",
+    "times.checkpoint_write_s=0.02",
     "checkpoint.interval_steps=4",
 ]
 WIDE = ["model.tensor=8", "model.pipeline=1"]

@@ -16,23 +16,22 @@ from faultline.experiments.runs.single_run import run
 from faultline.simulator.timeline import Event
 
 from tests.simulator.test_engines_agree import settings_of
+from tests.stated_times import SNAPSHOTS
 
 PROTECTED = [
     "job.gpus=384",
     "job.parameter_bytes=1e11",
-    "all_reduce.time=stated",
-    "checkpoint.write=stated",
-    "checkpoint.write_s=30",
-    "restart.load=included",
-    "restart.duration_s=300",
-    "protection.times=stated",
-    "protection.copy_s=20",
-    "protection.copy_interference_s=3",
-    "protection.send_s=60",
-    "protection.send_interference_s=2",
-    "protection.load_s=7",
-    "protection.rebuild_s=31",
-    "protection.fetch_s=23",
+    "times.all_reduce_per_group_s=0.01",
+    "times.checkpoint_write_s=30",
+    "~restart.readers",
+    "times.restart_s=300",
+    "times.snapshot_copy_s=20",
+    "times.snapshot_copy_interference_s=3",
+    "times.snapshot_send_s=60",
+    "times.snapshot_send_interference_s=2",
+    "times.snapshot_load_s=7",
+    "times.snapshot_rebuild_s=31",
+    "times.snapshot_fetch_s=23",
     "protection.reft.sharding_group=4",
     "failures.hardware_share=0.6",
 ]
@@ -112,10 +111,10 @@ def test_reft_with_one_option_changed(option: list[str]) -> None:
 def test_with_measured_times(scheme: str) -> None:
     measured = [
         "job.gpus=600000",
-        "protection.times=measured",
-        "all_reduce.time=measured",
-        "checkpoint.write=measured",
-        "restart.load=measured",
+        *(f"~{key}" for key in SNAPSHOTS),
+        "~times.all_reduce_per_group_s",
+        "~times.checkpoint_write_s",
+        "restart.readers=one-group",
         "failures.mtbf_s=100",
     ]
     record = agreed(scheme, "reft", 0, *measured)

@@ -16,8 +16,8 @@ SMALL = [
     "rejoin.repair_s=40",
     "recovery.launch_s=3",
     "recovery.communicator_s=0.2",
-    f"restart.duration_s={RESTART_S}",
-    "checkpoint.write_s=9",
+    f"times.restart_s={RESTART_S}",
+    "times.checkpoint_write_s=9",
     "job.time_limit_s=900",
 ]
 OPTIONS = {
@@ -33,7 +33,7 @@ OPTIONS = {
         "job.steps=20",
         "failures.mtbf_s=15",
         "checkpoint.interval_steps=2",
-        "checkpoint.write_s=5",
+        "times.checkpoint_write_s=5",
     ],
     "standbys": ["recovery.hardware=standby", "recovery.standbys=2", "recovery.standby_s=6"],
     "nothing left": ["model.pipeline=2", "failures.mtbf_s=8", "rejoin.repair_s=120"],

@@ -167,12 +167,12 @@ class TestUnevenness:
         settings = [
             f'platform.file="{path}"',
             *("job.groups=4", "job.gpus=64", "job.steps=3", "job.parameter_bytes=1e11"),
-            *("strategy.name=checkpoint", "failures.mtbf_s=1e9", "restart.load=included"),
-            "checkpoint.write=stated",
+            *("strategy.name=checkpoint", "failures.mtbf_s=1e9", "~restart.readers"),
+            "times.checkpoint_write_s=58.8",
         ]
         with pytest.raises(UserError, match="which of them are left"):
             run(load_scenario("spare-sound", settings), 0)
-        stated = load_scenario("spare-sound", [*settings, "all_reduce.time=stated"])
+        stated = load_scenario("spare-sound", [*settings, "times.all_reduce_per_group_s=0.01"])
         assert run(stated, 0)["completed_steps"] == 3
 
 
@@ -219,9 +219,9 @@ class TestWithoutDeadline:
 
 MULTI_RING = [
     *("job.groups=8", "job.gpus=32", "job.steps=30", "job.compute_jitter=0"),
-    *("job.compute_s=2", "job.parameter_bytes=4e11"),
-    *("failures.mtbf_s=60", "restart.duration_s=30", "checkpoint.interval_steps=5"),
-    *("all_reduce.time=measured", "checkpoint.write=measured", "restart.load=measured"),
+    *("times.compute_s=2", "job.parameter_bytes=4e11"),
+    *("failures.mtbf_s=60", "times.restart_s=30", "checkpoint.interval_steps=5"),
+    *("~times.all_reduce_per_group_s", "~times.checkpoint_write_s", "restart.readers=one-group"),
 ]
 """All-reduces of 14 s, so that most failures fall into one; writes of 8 s."""
 

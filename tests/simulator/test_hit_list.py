@@ -17,6 +17,8 @@ from faultline.simulator.run import play
 from faultline.simulator.training import Training
 from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 
+from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
+
 TRACE = """time,component,kind,repair
 1000,gpu-3,hardware,9000
 1100,gpu-17,hardware,9000
@@ -74,12 +76,10 @@ def test_what_breaks_in_a_restart_is_told_after_the_next(tmp_path: Path, protect
             "failures.model=trace",
             f"failures.trace={path}",
             "failures.gpus_per_host=8",
-            "restart.duration_s=600",
-            "all_reduce.time=stated",
-            "checkpoint.write=stated",
-            "restart.load=included",
+            "times.restart_s=600",
+            *NOTHING_MEASURED,
             f"protection.name={protection}",
-            *(["protection.times=stated"] if protection != "storage" else []),
+            *SNAPSHOT_SETTINGS,
         ],
     )
     job = resolve(scenario).job(seed=0)

@@ -12,9 +12,11 @@ from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
 from faultline.simulator.training import Training
 
-_STORM = ["job.groups=24", "failures.mtbf_s=100", "restart.duration_s=60", "job.gpus=3072"]
-_STATED = ["all_reduce.time=stated", "checkpoint.write=stated", "restart.load=included"]
-_BENEATH = ["protection.times=stated", "protection.reft.sharding_group=4"]
+from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
+
+_STORM = ["job.groups=24", "failures.mtbf_s=100", "times.restart_s=60", "job.gpus=3072"]
+_STATED = NOTHING_MEASURED
+_BENEATH = [*SNAPSHOT_SETTINGS, "protection.reft.sharding_group=4"]
 _MIX = ["failures.model=mix", "failures.mix=llama3", "failures.rate=mtbf"]
 
 RUNS = {

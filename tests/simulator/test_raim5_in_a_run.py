@@ -18,27 +18,27 @@ from faultline.strategies.in_memory.node_groups import NodeGroups
 from faultline.strategies.in_memory.raim5 import encode, rebuild
 from faultline.strategies.protection.tier import Keeper, Recovery
 
+from tests.stated_times import SNAPSHOTS
+
 NODES, SIZE = 16, 4
 JOB = {
     "job.groups": NODES,
     "job.gpus": NODES * 8,
     "job.parameter_bytes": 1e11,
     "job.steps": 1500,
-    "job.compute_s": 30.0,
+    "times.compute_s": 30.0,
     "strategy.name": "checkpoint",
     "failures.mtbf_s": 600.0,
     "failures.component": "host",
     "failures.hardware_share": 0.8,
     "failures.gpus_per_host": 8,
-    "all_reduce.time": "stated",
-    "all_reduce.time_s": 1.0,
-    "checkpoint.write": "stated",
-    "checkpoint.write_s": 1.0,
-    "restart.duration_s": 300.0,
-    "restart.load": "included",
-    "restart.controller_s": 0.0,
+    "times.all_reduce_s": 1.0,
+    "times.checkpoint_write_s": 1.0,
+    "times.restart_s": 300.0,
+    "restart.readers": None,
+    "times.shrink_s": 0.0,
     "protection.name": "reft",
-    "protection.times": "stated",
+    **SNAPSHOTS,
     "protection.interval_steps": 1,
     "protection.reft.sharding_group": SIZE,
 }

@@ -146,9 +146,9 @@ STANDBY = {
     "job.groups": 8,
     "job.gpus": 256,
     "job.steps": 3000,
-    "job.compute_s": 20.0,
-    "all_reduce.time_s": 1.0,
-    "checkpoint.write_s": 1.0,
+    "times.compute_s": 20.0,
+    "times.all_reduce_s": 1.0,
+    "times.checkpoint_write_s": 1.0,
     "checkpoint.interval_steps": 10,
     "failures.mtbf_s": 6000.0,
     "recovery.hardware": "standby",
@@ -161,7 +161,7 @@ STANDBY = {
 def test_standbys_run_out_and_are_there_again_after_a_repair(tmp_path: Path) -> None:
     """Failures far apart meet a standby each; a repair of years leaves the rest without."""
     path = tmp_path / "standby.toml"
-    path.write_text('version = 1\n[restart]\nload = "included"\n', encoding="utf-8")
+    path.write_text("version = 2\n", encoding="utf-8")
     base = load_scenario(str(path), STANDBY | {"rejoin.when": "at-checkpoint"})
     quick = run(base.with_({"rejoin.repair_s": 60.0}), 1)
     never = run(base.with_({"rejoin.repair_s": 1e9}), 1)

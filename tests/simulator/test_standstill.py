@@ -16,7 +16,7 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
 
 
 @pytest.mark.parametrize(
-    "setting", ["restart.controller_s=1e9", "restart.controller_s=1e8", "job.compute_s=1e9"]
+    "setting", ["times.shrink_s=1e9", "times.shrink_s=1e8", "times.compute_s=1e9"]
 )
 def test_a_job_that_fails_for_ever_says_so(setting: str, ask: Ask) -> None:
     began_s = process_time()

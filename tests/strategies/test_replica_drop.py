@@ -10,6 +10,8 @@ from faultline.experiments.runs.single_run import run
 from faultline.strategies.base import Continue, WipeOut
 from faultline.strategies.registry import build_strategy, strategy_class
 
+from tests.stated_times import SNAPSHOTS
+
 GROUPS, GPUS_PER_GROUP, GAP_S = 12, 8192, 1080.0
 
 
@@ -51,30 +53,24 @@ def test_ft_hsdp_s_arithmetic_comes_out_of_the_loop(
         "job.groups": GROUPS,
         "job.gpus": GROUPS * GPUS_PER_GROUP,
         "job.steps": 3000,
-        "job.compute_s": 19.0,
+        "times.compute_s": 19.0,
         "job.compute_jitter": 0.0,
         "strategy.name": scheme,
         "failures.model": "trace",
         "failures.trace": str(trace),
         "failures.gpus_per_switch": GPUS_PER_GROUP,
-        "all_reduce.time": "stated",
-        "all_reduce.time_s": 1.0,
+        "times.all_reduce_s": 1.0,
         "all_reduce.failed_fraction": 0.0,
-        "checkpoint.write": "stated",
-        "checkpoint.write_s": 1e-6,
+        "times.checkpoint_write_s": 1e-6,
         "checkpoint.interval_steps": 10**6,
-        "restart.duration_s": 600.0,
-        "restart.load": "included",
-        "restart.controller_s": 160.0,
+        "times.restart_s": 600.0,
+        "restart.readers": None,
+        "times.shrink_s": 160.0,
         "rejoin.when": "at-checkpoint",
         "rejoin.repair_s": 580.0,
-        "rejoin.time_s": 0.0,
+        "times.rejoin_s": 0.0,
         "protection.name": "just-in-time",
-        "protection.times": "stated",
-        "protection.copy_s": 0.0,
-        "protection.fetch_s": 0.0,
-        "protection.load_s": 0.0,
-        "protection.rebuild_s": 0.0,
+        **dict.fromkeys(SNAPSHOTS, 0.0),
     }
     record = run(load_scenario("spare-sound", changes), 0)
     # The arithmetic leaves out that a restart loses the step under way.

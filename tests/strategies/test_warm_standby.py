@@ -62,22 +62,22 @@ JOB = {
     "job.groups": 8,
     "job.gpus": 256,
     "job.steps": 2000,
-    "job.compute_s": 20.0,
-    "all_reduce.time_s": 1.0,
-    "checkpoint.write_s": 1.0,
+    "times.compute_s": 20.0,
+    "times.all_reduce_s": 1.0,
+    "times.checkpoint_write_s": 1.0,
     "checkpoint.interval_steps": 10,
     "failures.mtbf_s": 6000.0,
     "failures.component": "gpu",
     "recovery.preset": "hot-swap",
     "recovery.reschedule_s": 600.0,
-    "restart.time": "modelled",
+    "times.restart_s": None,
     "platform.file": "hgx-h100",
 }
 
 
 def job_with(tmp_path: Path, **changes: object):  # type: ignore[no-untyped-def]
     path = tmp_path / "own.toml"
-    path.write_text("version = 1\n", encoding="utf-8")
+    path.write_text("version = 2\n", encoding="utf-8")
     told = {key.replace("__", "."): value for key, value in changes.items()}
     return load_scenario(str(path), JOB | told)
 

@@ -51,24 +51,16 @@ class JobTable(Table):
         "steps",
         between=(1, 10**9),
     )
-    compute_s: float = key(
-        10.0,
-        "Time a group computes one shard type (one stack); unset, where model.name names a "
-        "model: what its passes take on the platform.",
-        "choice: a round number; state yours, or a model",
-        "s",
-        above=(0, 1e9),
-    )
     compute_jitter: float = key(
         0.0,
-        "Standard deviation of the factor N(1, jitter^2) on compute_s.",
+        "Standard deviation of the factor N(1, jitter^2) on times.compute_s.",
         "choice: none, all groups compute equally fast",
         "1",
         between=(0, 10),
     )
     minimum_compute_factor: float = key(
         0.0,
-        "The factor on compute_s is never below this.",
+        "The factor on times.compute_s is never below this.",
         "choice: no time is negative",
         "1",
         ge=0,

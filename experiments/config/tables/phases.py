@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from faultline.experiments.config.tables.table import SOUND, Table, implying, key, seconds, share
+from faultline.experiments.config.tables.table import SOUND, Table, key, seconds, share
 from faultline.simulator.job import (
     Detection,
     FailedWriter,
@@ -54,31 +54,6 @@ class DetectionTable(Table):
 class AllReduceTable(Table):
     """``[all_reduce]``: the gradient all-reduce at the end of a step."""
 
-    _a_time_is_stated = implying("time", "stated", "time_s", "time_per_group_s")
-
-    time: Literal["stated", "measured"] = key(
-        "measured",
-        "Where the time of an all-reduce comes from. Where a time alone is given, it is 'stated'.",
-        "choice: platforms differ",
-        choices={
-            "stated": "time_s, or time_per_group_s times groups",
-            "measured": "messages on the platform; the replay engine takes what SimGrid measured",
-        },
-    )
-    time_s: float | None = seconds(
-        None,
-        "Time of an all-reduce; unset: time_per_group_s * groups.",
-        "derived: time_per_group_s * groups",
-        1e11,
-        only_with={"all_reduce.time": "stated"},
-    )
-    time_per_group_s: float | None = seconds(
-        None,
-        "Time of an all-reduce for each group, where time_s is unset.",
-        "choice: unset, for you to say",
-        1e6,
-        only_with={"all_reduce.time": "stated"},
-    )
     failed_fraction: float = share(
         1.0,
         "Cost of an all-reduce that lacked a member, as a fraction of its time.",
@@ -98,20 +73,17 @@ class AllReduceTable(Table):
     )
     fidelity: Literal["flow", "chunk"] = key(
         "flow",
-        "How messages are played.",
+        "How messages are played where the time of an all-reduce is measured.",
         "choice: both take the same time on a ring; flow is much faster to simulate",
         choices={
             "flow": "one steady flow an edge of the ring",
             "chunk": "every single message",
         },
-        only_with={"all_reduce.time": "measured"},
     )
 
 
 class CheckpointTable(Table):
     """``[checkpoint]``: saving the state to storage."""
-
-    _a_time_is_stated = implying("write", "stated", "write_s")
 
     interval_steps: int | None = key(
         None,
@@ -142,20 +114,6 @@ class CheckpointTable(Table):
             "al. 2001 and Bougeret et al. 2011)",
         },
     )
-    write: Literal["stated", "measured"] = key(
-        "measured",
-        "Where the time to write a checkpoint comes from. Where write_s alone is "
-        "given, it is 'stated'.",
-        "choice: platforms differ",
-        choices={"stated": "write_s", "measured": "a flow to the platform's storage"},
-    )
-    write_s: float | None = seconds(
-        None,
-        "Time to write a checkpoint.",
-        "choice: unset, for you to say",
-        above=(0, 1e9),
-        only_with={"checkpoint.write": "stated"},
-    )
     failed_writer: FailedWriter = key(
         "replaced",
         "What becomes of a checkpoint whose writer is down.",
@@ -168,21 +126,6 @@ class CheckpointTable(Table):
 class RestartTable(Table):
     """``[restart]``: bringing the whole job back after a wipe-out."""
 
-    _a_duration_is_stated = implying("time", "stated", "duration_s")
-
-    time: Literal["stated", "modelled"] = key(
-        "modelled",
-        "Where the time of a restart comes from. Where duration_s alone is given, it is 'stated'.",
-        "choice: restarts take longer on more GPUs",
-        choices={"stated": "duration_s", "modelled": "its phases, by [recovery]"},
-    )
-    duration_s: float | None = seconds(
-        None,
-        "Time until a group is up again.",
-        "choice: unset, for you to say",
-        above=(0, 1e9),
-        only_with={"restart.time": "stated"},
-    )
     failure_during: FailureInRestart = key(
         "absorbed",
         "What becomes of a group that fails during its restart.",
@@ -213,36 +156,15 @@ class RestartTable(Table):
         },
         rule="resume",
     )
-    load: Literal["included", "measured"] = key(
-        "included",
-        "Where the time to load the checkpoint comes from.",
+    readers: Literal["one-group", "every-group"] | None = key(
+        None,
+        "Who reads the checkpoint from storage, as measured, on top of the restart's time; unset: "
+        "loading is part of that, unless times.checkpoint_load_s is stated.",
         "ByteRobust (arXiv 2509.16293): its times go on to the resumed job",
-        choices={
-            "included": "it is part of the restart's time",
-            "measured": "it comes on top, as measured on the platform",
-        },
-    )
-    load_by: Literal["one-group", "every-group"] = key(
-        "one-group",
-        "Who reads the checkpoint from storage.",
-        "choice: storage is read once",
         choices={
             "one-group": "one group, which passes it on",
             "every-group": "all at once, sharing the storage's bandwidth",
         },
-        only_with={"restart.load": "measured"},
-    )
-    controller_s: float | None = seconds(
-        None,
-        "Time until the job goes on after groups have left it, all of it; unset: its phases, by "
-        "[recovery].",
-        "derived: phases by [recovery]",
-    )
-    shrink_per_member_s: float = seconds(
-        0.0,
-        "What that takes on top for each member that is left, where controller_s is stated.",
-        "assumption: communicators of all sizes shrink alike",
-        1e6,
     )
 
 
@@ -274,13 +196,5 @@ class RejoinTable(Table):
         "choice: none",
         "1",
         between=(0, 100_000),
-        only_with={"rejoin.when": "at-checkpoint"},
-    )
-    time_s: float | None = seconds(
-        None,
-        "Time that all wait for groups that come back: joining, and being sent the "
-        "state; unset: its phases, by [recovery], and its state over the platform.",
-        "derived: phases by [recovery]",
-        1e11,
         only_with={"rejoin.when": "at-checkpoint"},
     )

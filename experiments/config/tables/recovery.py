@@ -208,20 +208,3 @@ OPEN_PRICES: dict[str, float | str] = {
     "communicator_quadratic_s": 0.0,
 }
 """What holds of a key that neither the table nor its preset says anything of."""
-
-
-def _whole(what: str) -> Any:
-    return seconds(None, f"Time of {what}, all of it.", "derived: phases by [recovery]")
-
-
-class TimesTable(Table):
-    """``[times]``: recoveries short of a restart whose whole time is stated, as studies do.
-
-    Groups that leave: `restart.controller_s`; that come back: `rejoin.time_s`.
-    """
-
-    take_over_s: float | None = _whole("a neighbour's taking over a stage")
-    hand_back_s: float | None = _whole("a stage's going back to its node")
-    re_form_s: float | None = _whole("forming pipelines anew")
-    local_rendezvous_s: float | None = _whole("a pipeline's agreeing on who does a lost stage")
-    change_of_degree_s: float | None = _whole("a group's going on at another tensor degree")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from faultline.experiments.config.tables.table import (
     RegisteredTable,
@@ -15,10 +15,6 @@ from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies
 
 _IN_MEMORY = [name for name in all_protections() if name != "storage"]
-_STATED: dict[str, str | list[str]] = {
-    "protection.name": _IN_MEMORY,
-    "protection.times": "stated",
-}
 
 
 class _StrategyTable(RegisteredTable):
@@ -92,16 +88,6 @@ class _ProtectionTable(RegisteredTable):
         above=(0, 1e18),
         only_with={"protection.name": _IN_MEMORY},
     )
-    times: Literal["measured", "stated"] = key(
-        "measured",
-        "Where the times of moving the state about come from.",
-        "choice: platforms differ",
-        choices={
-            "measured": "flows over PCIe, host memory and network adapters of the platform",
-            "stated": "the keys below",
-        },
-        only_with={"protection.name": _IN_MEMORY},
-    )
     launch_s: float = seconds(
         0.0,
         "Time to launch the copies of a snapshot, which each part of the state needs however "
@@ -109,48 +95,6 @@ class _ProtectionTable(RegisteredTable):
         "choice: bandwidths alone; REFT (Wang et al. 2023) measures 0.354 s of shards that PCIe "
         "copies in 0.094 s",
         only_with={"protection.name": _IN_MEMORY},
-    )
-    copy_s: float = seconds(
-        1.0,
-        "Time in which all GPUs copy their snapshot to host memory, parity included.",
-        "assumption",
-        only_with=_STATED,
-    )
-    copy_interference_s: float = seconds(
-        0.0,
-        "What an all-reduce takes longer during that.",
-        "assumption: none",
-        only_with=_STATED,
-    )
-    send_s: float = seconds(
-        1.0,
-        "Time in which all nodes send their copies to peers.",
-        "assumption",
-        only_with=_STATED,
-    )
-    send_interference_s: float = seconds(
-        0.0,
-        "What an all-reduce takes longer during that.",
-        "assumption: none",
-        only_with=_STATED,
-    )
-    load_s: float = seconds(
-        1.0,
-        "Time to load the state from a node's own memory.",
-        "assumption",
-        only_with=_STATED,
-    )
-    rebuild_s: float = seconds(
-        10.0,
-        "Time to rebuild a replaced node's state from what several peers hold, loading included.",
-        "assumption",
-        only_with=_STATED,
-    )
-    fetch_s: float = seconds(
-        10.0,
-        "Time to send a replaced node its state from a peer that has all of it, loading included.",
-        "assumption",
-        only_with=_STATED,
     )
 
 

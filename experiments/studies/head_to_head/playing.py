@@ -91,9 +91,9 @@ def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
     question = at_redundancy(opened, best)
     closed_form = closed_form_ratio(question, cell.mtbf_s)
     # Intervals are chosen as if it cost no more without failures than others do.
-    job = scenario.job
-    dearer = job.model_copy(update={"compute_s": job.compute_s * (1.0 + candidate.price)})
-    priced = replace(question, scenario=scenario.model_copy(update={"job": dearer}))
+    compute_s = scenario.compute_s * (1.0 + candidate.price)
+    dearer = scenario.times.model_copy(update={"compute_s": compute_s})
+    priced = replace(question, scenario=scenario.model_copy(update={"times": dearer}))
     predicted = question.strategy().normalised_time_to_train(met)
     return Entry(candidate, priced, predicted, closed_form)
 
@@ -204,7 +204,7 @@ class _Field:
         self._process = ground.process(cell)
         self._gpus = cell.groups * GPUS_PER_GROUP
         all_reduce_s = ground.durations.all_reduce_s(cell.groups)
-        self._ideal_s = self.steps * (ground.scenario.job.compute_s + all_reduce_s)
+        self._ideal_s = self.steps * (ground.scenario.compute_s + all_reduce_s)
         self._pasts: dict[int, list[Failure]] = {}
 
     def play(self, entry: Entry, seed: int, limit: float) -> Row:

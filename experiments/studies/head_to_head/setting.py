@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import durations_of, recovery_prices
@@ -75,7 +76,7 @@ class Ground:
             },
             "failures": {"mtbf_s": cell.mtbf_s},
             "model": {} if cell.layers is None else {"layers": cell.layers},
-            "restart": {"time": "stated", "duration_s": cell.restart_s},
+            "times": {"restart_s": cell.restart_s},
         }
         if strategy_class(scheme).restart_replaces:
             # A spare is started in the place of a dropped group as in a restart.
@@ -104,7 +105,7 @@ class Ground:
 
     def steps_in(self, cell: Cell) -> int:
         """Return how many steps are played: for about 120 failures, from 120 to 5,000."""
-        step_s = self.scenario.job.compute_s + self.durations.all_reduce_s(cell.groups)
+        step_s = self.scenario.compute_s + self.durations.all_reduce_s(cell.groups)
         return min(_MOST_STEPS, max(_LEAST_STEPS, ceil(_FAILURES_WANTED * cell.mtbf_s / step_s)))
 
     def process(self, cell: Cell) -> Process:
@@ -145,18 +146,10 @@ def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Sc
     """State what moving the state takes under a protection, as measured."""
     named = scenario.protection.model_copy(update={"name": protection})
     measured = scenario.model_copy(update={"protection": named})
-    times = protect(measured, durations).times
-    stated = {
-        "times": "stated",
-        "copy_s": times.copy_s + times.encode_s,
-        "copy_interference_s": times.copy_interference_s,
-        "send_s": times.send_s,
-        "send_interference_s": times.send_interference_s,
-        "load_s": times.load_s,
-        "rebuild_s": times.rebuild_s,
-        "fetch_s": times.fetch_s,
-    }
-    return measured.model_copy(update={"protection": named.model_copy(update=stated)})
+    found = protect(measured, durations).times
+    stated = {f"snapshot_{name}": getattr(found, name) for name in SNAPSHOT_TIMES}
+    stated["snapshot_copy_s"] += found.encode_s
+    return measured.model_copy(update={"times": measured.times.model_copy(update=stated)})
 
 
 def modelled_restart_s(gpus: int) -> float:

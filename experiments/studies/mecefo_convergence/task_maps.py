@@ -45,8 +45,8 @@ class Loss:
 # Recoveries cost next to nothing here, and lose nothing: what is asked is who trains.
 _FREE = {
     "checkpoint.interval_steps": 1,
-    "checkpoint.write_s": 1.0,
-    "restart.duration_s": 1.0,
+    "times.checkpoint_write_s": 1.0,
+    "times.restart_s": 1.0,
     "times.take_over_s": 1.0,
     "times.hand_back_s": 1.0,
 }
@@ -93,7 +93,7 @@ def plans(
         "job.groups": GROUPS,
         "job.gpus": GROUPS * STAGES,
         "job.steps": steps,
-        "job.compute_s": hours_s / steps,
+        "times.compute_s": hours_s / steps,
         "failures.mtbf_s": failures.mtbf_s if failures else never_s,
         "rejoin.repair_s": failures.repair_s if failures else 0.0,
         **_FREE,

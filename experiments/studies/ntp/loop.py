@@ -45,7 +45,7 @@ RARE_CHECKPOINTS = 256
 """Steps between checkpoints of a scheme that hardly ever restarts."""
 
 _CAUSE_TIMES = [f"{cause}_s" for cause in CAUSES]
-_IN_MEMORY = ("protection.name=just-in-time", "protection.times=stated")
+_IN_MEMORY = "protection.name=just-in-time"
 
 VARIANTS: Mapping[str, tuple[str, ...]] = {
     "checkpoint": ("strategy.name=checkpoint",),
@@ -60,10 +60,10 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
         "strategy.ntp-pw.resharding_slowdown=0.04",
         "model.backward_share=0.6667",
     ),
-    "checkpoint, in memory": ("strategy.name=checkpoint", *_IN_MEMORY),
-    "dp-drop, in memory": ("strategy.name=dp-drop", *_IN_MEMORY),
-    "ntp, in memory": ("strategy.name=ntp", *_IN_MEMORY),
-    "ntp-pw, in memory": ("strategy.name=ntp-pw", *_IN_MEMORY),
+    "checkpoint, in memory": ("strategy.name=checkpoint", _IN_MEMORY),
+    "dp-drop, in memory": ("strategy.name=dp-drop", _IN_MEMORY),
+    "ntp, in memory": ("strategy.name=ntp", _IN_MEMORY),
+    "ntp-pw, in memory": ("strategy.name=ntp-pw", _IN_MEMORY),
 }
 """What is played, by name. Checkpoints alone is with new hardware for everything that breaks; in
 memory the state of the last step is found with the survivors of a failure.
@@ -91,8 +91,8 @@ def modelled_settings() -> dict[str, float]:
     resharding = resharding_table().iloc[0]
     of_step = resharding.iteration_slowdown / resharding.backward_slowdown
     return {
-        "job.compute_s": compute_s,
-        "all_reduce.time_s": iteration.gradient_sync_s,
+        "times.compute_s": compute_s,
+        "times.all_reduce_s": iteration.gradient_sync_s,
         "model.least_tensor": job.rules.reduction.least_degree,
         "strategy.ntp.resharding_slowdown": float(resharding.backward_slowdown),
         "model.backward_share": float(of_step * iteration.total_s / compute_s),

@@ -69,10 +69,10 @@ def _drops(controller_s: float, repair_s: float) -> dict[str, Any]:
         "scheme": "replica-drop",
         "changes": {
             **EVERY_STEP_KEPT,
-            "restart.controller_s": controller_s,
+            "times.shrink_s": controller_s,
             "rejoin.when": "at-checkpoint",
             "rejoin.repair_s": repair_s,
-            "rejoin.time_s": 0.0,
+            "times.rejoin_s": 0.0,
         },
     }
 

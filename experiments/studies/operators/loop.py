@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.stage import Stage
 
@@ -92,11 +93,7 @@ _REDUCE_S = 0.1
 # The state outlives every failure: nothing is lost but the step under way.
 EVERY_STEP_KEPT: Mapping[str, Any] = {
     "protection.name": "just-in-time",
-    "protection.times": "stated",
-    "protection.copy_s": 0.0,
-    "protection.fetch_s": 0.0,
-    "protection.load_s": 0.0,
-    "protection.rebuild_s": 0.0,
+    **{f"times.snapshot_{name}": 0.0 for name in SNAPSHOT_TIMES},
 }
 
 
@@ -135,17 +132,15 @@ class LoopJob:
             "job.parameter_bytes": 1e9,
             "job.steps": 10**9,
             "job.time_limit_s": self.days * DAY_S,
-            "job.compute_s": self.step_s - _REDUCE_S,
+            "times.compute_s": self.step_s - _REDUCE_S,
             "job.compute_jitter": 0.0,
             "strategy.name": self.scheme,
-            "all_reduce.time": "stated",
-            "all_reduce.time_s": _REDUCE_S,
+            "times.all_reduce_s": _REDUCE_S,
             "all_reduce.failed_fraction": 0.0,
-            "checkpoint.write": "stated",
-            "checkpoint.write_s": max(self.write_s, _FREE_S),
+            "times.checkpoint_write_s": max(self.write_s, _FREE_S),
             "checkpoint.interval_steps": max(1, round(self.interval_s / self.step_s)),
-            "restart.duration_s": max(self.restart_s, _FREE_S),
-            "restart.load": "included",
+            "times.restart_s": max(self.restart_s, _FREE_S),
+            "restart.readers": None,
             "recovery.hardware": "repaired",
         }
         if trace is None:

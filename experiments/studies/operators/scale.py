@@ -43,7 +43,7 @@ _WRITE_S = 28.0
 _SHRINKS: Mapping[str, Any] = {
     "rejoin.when": "at-checkpoint",
     "rejoin.repair_s": 600.0,
-    "rejoin.time_s": 20.0,
+    "times.rejoin_s": 20.0,
 }
 SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "checkpoint": {},
@@ -66,12 +66,9 @@ def _scenario_keys(
         "job.time_limit_s": days * DAY_S,
         "strategy.name": label.partition(",")[0],
         "failures.mtbf_s": DAY_S / per_day,
-        "all_reduce.time": "stated",
-        "all_reduce.time_s": 2.0,
-        "checkpoint.write": "stated",
-        "checkpoint.write_s": _WRITE_S,
-        "restart.time": "modelled",
-        "restart.load": "included",
+        "times.all_reduce_s": 2.0,
+        "times.checkpoint_write_s": _WRITE_S,
+        "restart.readers": None,
         **PRICES[prices],
         "recovery.standbys": _STANDBYS,
         "protection.state_bytes": None,

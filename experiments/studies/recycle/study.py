@@ -118,7 +118,7 @@ def run_points(hours: float, seeds: int) -> Iterator[Point]:
             "strategy.name": system,
             "job.steps": 1_000_000_000,
             "job.time_limit_s": hours * 3600.0,
-            "job.compute_s": sound.job.compute_s * (1.0 + price),
+            "times.compute_s": sound.compute_s * (1.0 + price),
             "failures.mtbf_s": mtbf_s,
             "rejoin.repair_s": _REPAIR_S,
         }

@@ -99,7 +99,7 @@ def _points(
         "job.give_up_after_restarts": 1_000_000,
         "strategy.name": scheme,
         "protection.name": protection,
-        "restart.duration_s": restart_s,
+        "times.restart_s": restart_s,
         **(more or {}),
     }
     # Resolved here: the platform is measured once for all seeds.

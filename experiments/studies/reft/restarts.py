@@ -27,6 +27,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import interval_of_proportion
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row, row_of
@@ -63,11 +64,9 @@ _COMMON = {
     "strategy.name": "checkpoint",
     "job.compute_jitter": 0.0,
     "failures.distribution": "exponential",
-    "all_reduce.time": "stated",
-    "checkpoint.write": "stated",
-    "restart.load": "included",
-    "restart.controller_s": 0.0,
-    "protection.times": "stated",
+    "restart.readers": None,
+    "times.shrink_s": 0.0,
+    **{f"times.snapshot_{name}": 0.0 for name in SNAPSHOT_TIMES},
 }
 
 
@@ -118,18 +117,18 @@ def _stall_changes(stall_s: float, treatment: str, steps: int) -> dict[str, obje
         "job.groups": 100,
         "job.gpus": GPUS,
         "job.steps": steps,
-        "job.compute_s": 10.0,
+        "times.compute_s": 10.0,
         "failures.mtbf_s": STALL_GAP_S,
-        "all_reduce.time_s": 0.1,
-        "checkpoint.write_s": 1.0,
-        "restart.duration_s": stall_s,
+        "times.all_reduce_s": 0.1,
+        "times.checkpoint_write_s": 1.0,
+        "times.restart_s": stall_s,
         "restart.failure_during": treatment,
         # What fails anew while others are restarted is either waited for, or repaired in passing.
         "restart.failure_while_waiting": ("surfaces" if treatment == "begins-anew" else "absorbed"),
         "protection.name": "just-in-time",
-        "protection.copy_s": 1.0,
-        "protection.load_s": 1.0,
-        "protection.fetch_s": 2.0,
+        "times.snapshot_copy_s": 1.0,
+        "times.snapshot_load_s": 1.0,
+        "times.snapshot_fetch_s": 2.0,
     }
 
 
@@ -258,22 +257,19 @@ def _recovery_changes(size: int, restart_s: float, steps: int) -> dict[str, obje
         "job.gpus": 8 * NODES,
         "job.parameter_bytes": 1e11,
         "job.steps": steps,
-        "job.compute_s": _COMPUTE_S,
+        "times.compute_s": _COMPUTE_S,
         "job.give_up_after_restarts": 1_000_000,
         "failures.mtbf_s": GAP_S,
         "failures.hardware_share": HARDWARE_SHARE,
         "failures.gpus_per_host": 8,
-        "all_reduce.time_s": _ALL_REDUCE_S,
+        "times.all_reduce_s": _ALL_REDUCE_S,
         # As good as nothing: how much time things take is another question.
-        "checkpoint.write_s": 1e-6,
+        "times.checkpoint_write_s": 1e-6,
         "checkpoint.interval_steps": 50,
-        "restart.duration_s": restart_s,
+        "times.restart_s": restart_s,
         "protection.name": "reft",
         "protection.reft.sharding_group": size,
         "protection.interval_steps": 1,
-        "protection.copy_s": 0.0,
-        "protection.load_s": 0.0,
-        "protection.rebuild_s": 0.0,
     }
 
 

@@ -127,7 +127,7 @@ def shortcut_points(seeds: int) -> Iterator[Point]:
 
 ASSUMPTIONS: Mapping[str, Settings] = {
     "sound rules as they are": {},
-    "shrinking takes 180 s": {"restart.controller_s": 180.0},
+    "shrinking takes 180 s": {"times.shrink_s": 180.0},
     "a watchdog of 600 s notices": {"detection.mode": "watchdog", "detection.watchdog_s": 600.0},
     "a state of 14 bytes a parameter": {"protection.state_bytes": 14e13},
 }

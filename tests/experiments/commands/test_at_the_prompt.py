@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.cli import main
+from faultline.experiments.config.errors import QUIET
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.runs.player import QUIET, message_console
+from faultline.experiments.runs.player import message_console
 
 from tests.experiments.asking import Ask
 

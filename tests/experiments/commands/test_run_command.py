@@ -181,18 +181,18 @@ def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -
         (["strategy.name=replication", "strategy.redundancy=201"], "use a degree from 1 to 200"),
         (["strategy.name=checkpoint", "strategy.redundancy=2"], "no redundancy"),
         (["strategy.name=nothing"], "strategy.name"),
-        (["job.compute_s=-64"], "greater than 0"),
+        (["times.compute_s=-64"], "greater than 0"),
         (["failures.mtbf_s=nan"], "finite"),
         (["job.compute_jitter=inf"], "finite"),
         (["job.steps=ten"], "integer"),
         (["job.groups"], "key=value"),
-        (["platform.file=nowhere.xml", "all_reduce.time=measured"], "nowhere.xml"),
-        (["job.groups=7", "all_reduce.time=measured"], "divide"),
+        (["platform.file=nowhere.xml", "~times.all_reduce_per_group_s"], "nowhere.xml"),
+        (["job.groups=7", "~times.all_reduce_per_group_s"], "divide"),
         # Valid numbers, whose product or function no float can hold.
         (["failures.shape=0.001"], "shape"),
         (["failures.shape=1e-300"], "shape"),
         (["failures.mtbf_s=1e308"], "mtbf_s"),
-        (["checkpoint.write_s=1e308"], "checkpoint"),
+        (["times.checkpoint_write_s=1e308"], "checkpoint"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -249,7 +249,7 @@ def test_a_platform_that_simgrid_rejects(
 ) -> None:
     path = tmp_path / "platform.xml"
     path.write_bytes(content)
-    settings = [*SMALL, f"platform.file={path}", "all_reduce.time=measured"]
+    settings = [*SMALL, f"platform.file={path}", "~times.all_reduce_per_group_s"]
     said = ask.refused(*arguments(settings, "--json", "--engine", engine))
     assert str(path) in said
 
@@ -279,14 +279,14 @@ def test_an_edited_platform_with_a_mistake(
 ) -> None:
     """Whether our reader finds it or SimGrid: status 2 and one line, nothing of SimGrid's own."""
     path = edited_platform(tmp_path, old, new)
-    settings = [*SMALL, f"platform.file={path}", "all_reduce.time=measured"]
+    settings = [*SMALL, f"platform.file={path}", "~times.all_reduce_per_group_s"]
     said = Ask(capfd).refused(*arguments(settings, "--json"))
     assert "edited.xml" in said
 
 
 def test_an_edited_platform_is_the_one_that_is_simulated(tmp_path: Path, ask: Ask) -> None:
     """NICs of 1.25 instead of 12.5 GB/s, a fifth of the core's 6.25: 5 times as long."""
-    settings = [*SMALL, "all_reduce.time=measured", "failures.mtbf_s=1e9"]
+    settings = [*SMALL, "~times.all_reduce_per_group_s", "failures.mtbf_s=1e9"]
     as_shipped = edited_platform(tmp_path, "12.5GBps", "12.5GBps")
     before = ask.json(*arguments([*settings, f"platform.file={as_shipped}"]))
     slow = edited_platform(tmp_path, "12.5GBps", "1.25GBps")
@@ -332,7 +332,7 @@ def test_a_timeline_without_a_place_is_told_before_the_run(
 
 @given(
     key=st.sampled_from(
-        ["job.groups", "job.steps", "job.compute_s", "strategy.name", "strategy.redundancy", "x"]
+        ["job.groups", "job.steps", "times.compute_s", "strategy.name", "strategy.redundancy", "x"]
     ),
     value=st.one_of(
         st.text(max_size=8), st.floats(-1e3, 1e3).map(str), st.integers(-3, 30).map(str)

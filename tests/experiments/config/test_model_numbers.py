@@ -63,7 +63,7 @@ def test_what_was_filled_in_can_be_read_again() -> None:
 
 def test_other_models_keep_the_numbers_of_the_job() -> None:
     scenario = load_scenario("spare-study", ["model.pipeline=4"])
-    assert (scenario.job.compute_s, scenario.job.gpus) == (64.0, 600_000)
+    assert (scenario.compute_s, scenario.job.gpus) == (64.0, 600_000)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.failures.models import IndependentGroups, SharedFailures
 from faultline.simulator.failures.victims import ComponentChoice
 
+from tests.stated_times import NOTHING_MEASURED
+
 MIX = ["failures.model=mix", "job.groups=200"]
 TRACE = (
     "time,component,cause,repair\n100,gpu-97,memory,3d\n5000,host-2,fan,3d\n9000,job,storage,3h\n"
@@ -60,9 +62,7 @@ def test_closed_forms_take_the_mean_time_of_the_mix() -> None:
         [
             *MIX,
             "job.gpus=200000",
-            "all_reduce.time=stated",
-            "checkpoint.write=stated",
-            "restart.load=included",
+            *NOTHING_MEASURED,
         ],
     )
     stated = load_scenario(
@@ -71,9 +71,7 @@ def test_closed_forms_take_the_mean_time_of_the_mix() -> None:
             "job.groups=200",
             "job.gpus=200000",
             f"failures.mtbf_s={failure_model(few).mtbf_s!r}",
-            "all_reduce.time=stated",
-            "checkpoint.write=stated",
-            "restart.load=included",
+            *NOTHING_MEASURED,
         ],
     )
     assert resolve(few).interval_steps == resolve(stated).interval_steps
@@ -154,7 +152,7 @@ def test_a_mix_strikes_whom_the_cables_cut_off(tmp_path: Path) -> None:
     assert without.mtbf_s == pytest.approx(by_switch.mtbf_s * 419 / 384)
     # So it is on a shipped cluster, where a step is played on its cables.
     assert mix_on("hgx-h100").layout.gpus_per_switch == 0
-    assert mix_on("hgx-h100", "all_reduce.time=stated").layout.gpus_per_switch == 256
+    assert mix_on("hgx-h100", "times.all_reduce_per_group_s=0.01").layout.gpus_per_switch == 256
     assert mix_on(rails, "failures.gpus_per_switch=16") == by_switch
 
 
@@ -192,16 +190,15 @@ def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None
                 "job.gpus=1000000000",
                 "failures.rate=mtbf",
                 "failures.mtbf_s=0.001",
-                "restart.duration_s=1e9",
+                "times.restart_s=1e9",
             ],
             "more than a million failures",
         ),
-        (["restart.failure_during=begins-anew", "restart.duration_s=1e6"], "failure_during"),
+        (["restart.failure_during=begins-anew", "times.restart_s=1e6"], "failure_during"),
     ],
 )
 def test_keys_that_do_not_fit_together(settings: list[str], told: str) -> None:
-    stated = ["all_reduce.time=stated", "checkpoint.write=stated", "restart.load=included"]
-    assert told in refused(*MIX, *stated, *settings)
+    assert told in refused(*MIX, *NOTHING_MEASURED, *settings)
 
 
 def test_keys_of_a_trace_that_do_not_fit_together(trace: str) -> None:
@@ -210,10 +207,9 @@ def test_keys_of_a_trace_that_do_not_fit_together(trace: str) -> None:
     assert "no timestamp" in refused(*model, "failures.trace_start=2024-05-01")
     assert "no timestamp" in refused(*model, "failures.trace_start=yesterday")
     assert "independent" in refused(f'failures.trace="{trace}"')
-    stated = ["all_reduce.time=stated", "checkpoint.write=stated", "restart.load=included"]
-    assert "gpu-0 to gpu-95" in refused(*model, *stated, "job.gpus=96", "job.groups=24")
+    assert "gpu-0 to gpu-95" in refused(*model, *NOTHING_MEASURED, "job.gpus=96", "job.groups=24")
     repeated = [*model, "failures.after_end=repeat", "restart.failure_during=begins-anew"]
-    assert "failure_during" in refused(*repeated, "restart.duration_s=9000")
+    assert "failure_during" in refused(*repeated, "times.restart_s=9000")
 
 
 def test_a_cause_must_not_have_the_name_of_a_key(tmp_path: Path) -> None:

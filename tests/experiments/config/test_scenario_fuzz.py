@@ -28,12 +28,14 @@ from faultline.strategies.errors import StrategyError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.stated_times import NOTHING_MEASURED
+
 REFUSALS = (UserError, PlatformError, StrategyError, DistributionError)
 STUDY = "spare-study"
 LEAVES = [known.dotted for known in scenario_reference().values() if not known.is_table]
 KEYS = [known.path[-1] for known in scenario_reference().values()]
 # Measuring a platform takes its time, and knows no keys of its own.
-UNMEASURED = ["all_reduce.time=stated", "checkpoint.write=stated", "restart.load=included"]
+UNMEASURED = NOTHING_MEASURED
 
 
 def refusal(act: Callable[[], object]) -> str | None:
@@ -170,8 +172,7 @@ def test_a_mutated_scenario_is_resolved_or_refused(changes: dict[str, Any]) -> N
             for part in above:
                 inner = inner.setdefault(part, {})
             inner[last] = value
-        for setting in UNMEASURED:
-            source.apply(setting)
+        source.change(UNMEASURED)
         shown = resolve_source(source)
         tables, mistakes = parse_toml(scenario_toml(shown, everything=True))
         assert not mistakes
@@ -230,8 +231,8 @@ ENDS = {
         max_size=8,
     )
 )
-@example(["job.compute_s=5e-324", "all_reduce.time_s=0"])
-@example(["failures.shape=1000", "restart.duration_s=1e9", "failures.mtbf_s=1e5"])
+@example(["times.compute_s=5e-324", "times.all_reduce_s=0"])
+@example(["failures.shape=1000", "times.restart_s=1e9", "failures.mtbf_s=1e5"])
 def test_the_ends_of_all_ranges_are_resolved_or_refused(changes: list[str]) -> None:
     """And what is filled in lies within the ranges too."""
 
@@ -281,9 +282,9 @@ NESTED = 20_000
         "[" + "a" * 500_000 + "]",
         "a = " + "9" * 10_000,
         "job.groups = 0x" + "f" * 10_000,
-        "job.compute_s = 0x" + "f" * 10_000,
+        "times.compute_s = 0x" + "f" * 10_000,
         "name = 0b" + "1" * 100_000,
-        "job.compute_s = 1e" + "9" * 1000,
+        "times.compute_s = 1e" + "9" * 1000,
         'name = "' + "x" * 500_000 + '"',
         'strategy.name = "' + "spare" * 50_000 + '"',
         "job = [[[[1]]]]",

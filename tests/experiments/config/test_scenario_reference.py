@@ -143,7 +143,7 @@ def test_documentation_keeps_what_it_was_told() -> None:
         ("groups", "job.groups"),
         ("[job]", "job"),
         ("strategy.spare", "strategy.spare"),
-        ("shrink_per_member_s", "restart.shrink_per_member_s"),
+        ("shrink_per_member_s", "times.shrink_per_member_s"),
     ],
 )
 def test_a_key_is_found_by_its_path_or_a_name_of_its_own(name: str, found: str) -> None:
@@ -155,7 +155,7 @@ def test_a_key_is_found_by_its_path_or_a_name_of_its_own(name: str, found: str) 
     [
         (("groups",), ["job.groups"]),
         (("failures", "groups"), ["job.groups"]),
-        (("job", "time"), ["all_reduce.time", "restart.time"]),
+        (("job", "interval_steps"), ["checkpoint.interval_steps", "protection.interval_steps"]),
         (("job", "step"), ["job.steps"]),
         (("jobs", "groups"), ["job.groups"]),
         (("jbo",), ["job"]),
@@ -213,7 +213,7 @@ def test_without_a_key_all_tables_are_told(ask: Ask) -> None:
     ("key", "told"),
     [
         ("job.gruops", "did you mean 'job.groups'?"),
-        ("time", "use all_reduce.time or restart.time"),
+        ("interval_steps", "use checkpoint.interval_steps or protection.interval_steps"),
         ("xyzzy", "unknown key"),
         ("", "unknown key"),
     ],

@@ -42,6 +42,6 @@ def test_mistakes_are_found(validator: Any, wrong: dict[str, Any]) -> None:
 
 def test_keys_are_explained_with_their_unit(ask: Ask) -> None:
     schema = json.loads(ask("scenario", "schema"))
-    compute = schema["$defs"]["JobTable"]["properties"]["compute_s"]
+    compute = schema["$defs"]["TimesTable"]["properties"]["compute_s"]
     assert compute["description"].endswith("Unit: s.")
     assert "Time a group computes one shard type" in compute["description"]

@@ -45,7 +45,7 @@ RATIO = "time_to_train_ratio"
 SCHEME = "strategy.name"
 R = "strategy.redundancy"
 MTBF = "failures.mtbf_s"
-RESTART = "restart.duration_s"
+RESTART = "times.restart_s"
 
 
 @pytest.fixture(autouse=True)
@@ -377,7 +377,7 @@ def test_activities_fill_the_run_and_agree_with_its_record(scheme: str, restart_
     redundancy = 1 if scheme == "checkpoint" else 3
     events, record = played(
         f"strategy.name={scheme}", f"strategy.redundancy={redundancy}", "failures.mtbf_s=3000",
-        f"restart.duration_s={restart_s}.0",
+        f"times.restart_s={restart_s}.0",
     )  # fmt: skip
     found = activities_of(events)
     np.testing.assert_array_equal(found["start_s"].iloc[1:], found["end_s"].iloc[:-1])
@@ -391,7 +391,7 @@ def test_activities_fill_the_run_and_agree_with_its_record(scheme: str, restart_
 
 
 def test_the_timeline_shows_what_happened() -> None:
-    events, record = played("job.steps=400", "restart.duration_s=900.0")
+    events, record = played("job.steps=400", "times.restart_s=900.0")
     assert record["restarts"] > 0
     figure = draw_timeline(events, "spare, seed 1")
     said = words_in(figure)
@@ -442,7 +442,7 @@ def test_a_run_in_which_nothing_happened_is_refused() -> None:
             {SCHEME: ["spare", "new"], MTBF: [1.0, 2.0], RESTART: [3.0, 4.0]},
             {
                 "ratio-over-failures-mtbf-s", "availability-over-failures-mtbf-s",
-                "ratio-over-restart-duration-s", "availability-over-restart-duration-s",
+                "ratio-over-times-restart-s", "availability-over-times-restart-s",
                 "ratio-map", "best-scheme-map", "schemes", "badput",
             },
         ),

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.protected import protected_job
+from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.strategies.errors import StrategyError
 
+from tests.stated_times import SNAPSHOT_SETTINGS, SNAPSHOTS
+
 STATED = (
-    "all_reduce.time=stated",
-    "checkpoint.write=stated",
-    "checkpoint.write_s=50",
-    "restart.load=included",
-    "protection.times=stated",
+    "times.all_reduce_per_group_s=0.01",
+    "times.checkpoint_write_s=50",
+    "~restart.readers",
+    *SNAPSHOT_SETTINGS,
 )
 SMALL = ("job.groups=24", "job.gpus=384", "job.parameter_bytes=1e11")
 
@@ -65,7 +69,7 @@ def test_groups_that_share_a_node_count_it_once() -> None:
 
 def test_stated_times_are_taken_as_they_are() -> None:
     times = resolved(
-        "protection.copy_s=3", "protection.load_s=4", "protection.rebuild_s=5"
+        "times.snapshot_copy_s=3", "times.snapshot_load_s=4", "times.snapshot_rebuild_s=5"
     ).protected.times
     assert (times.copy_s, times.load_s, times.rebuild_s, times.fetch_s) == (3.0, 4.0, 5.0, 10.0)
     assert (times.encode_s, times.persist_s) == (0.0, 50.0)
@@ -78,7 +82,10 @@ def test_a_lost_node_is_rebuilt_or_fetched_each_in_its_own_time(
     name: str, lost_node_s: float
 ) -> None:
     protected = resolved(
-        "protection.copy_s=3", "protection.rebuild_s=70", "protection.fetch_s=20", name=name
+        "times.snapshot_copy_s=3",
+        "times.snapshot_rebuild_s=70",
+        "times.snapshot_fetch_s=20",
+        name=name,
     ).protected
     assert protected.protection.load_times(protected.times).peers_s == lost_node_s
 
@@ -88,7 +95,7 @@ def test_measured_times_are_those_of_the_platform() -> None:
 
     Loading ends with an all-gather, which takes half of an all-reduce of as many bytes.
     """
-    question = resolved("protection.times=measured")
+    question = resolved(*(f"~{key}" for key in SNAPSHOTS))
     times, state = question.protected.times, 2e13 / 3000
     assert times.copy_s == pytest.approx(2 * state / 16 / 64e9, rel=1e-6)
     share = state / 16
@@ -103,9 +110,25 @@ def test_measured_times_are_those_of_the_platform() -> None:
     )
 
 
+def test_a_time_that_is_stated_alone_takes_the_place_of_the_measured_one() -> None:
+    unset = [f"~{key}" for key in SNAPSHOTS]
+    measured = resolved(*unset)
+    stated = resolved(*unset, "times.snapshot_copy_s=3")
+    assert stated.protected.times == replace(measured.protected.times, copy_s=3.0, encode_s=0.0)
+    assert (measured.sources["snapshot"], resolved().sources["snapshot"]) == ("measured", "stated")
+
+
+def test_a_load_that_is_stated_comes_on_top_of_the_restart() -> None:
+    question = resolved("times.checkpoint_load_s=7", "restart.readers=one-group", name="storage")
+    assert (question.durations.load_s, question.sources["load"]) == (7.0, "stated")
+    (restart,) = explained_recoveries(question.scenario, ["checkpoint"])
+    assert isinstance(restart, ExplainedRecovery)
+    assert restart.phases[-1].source == "stated: times.checkpoint_load_s"
+
+
 def test_a_snapshot_is_whole_before_the_next_is_due() -> None:
     """A free snapshot would be taken at every step, but this one takes 400 s."""
-    question = resolved("protection.copy_s=400")
+    question = resolved("times.snapshot_copy_s=400")
     work = question.strategy().work_per_step()
     step_s = 64 * work + question.durations.all_reduce_s(200)
     interval = question.protected.snapshot_interval_steps
@@ -115,7 +138,7 @@ def test_a_snapshot_is_whole_before_the_next_is_due() -> None:
 def test_dearer_snapshots_come_less_often() -> None:
     blocking = "protection.reft.copying=blocking"
     cheap, dear = (
-        resolved(blocking, f"protection.copy_s={copy_s}").protected.snapshot_interval_steps
+        resolved(blocking, f"times.snapshot_copy_s={copy_s}").protected.snapshot_interval_steps
         for copy_s in (1, 100)
     )
     assert 1 <= cheap < dear
@@ -129,8 +152,8 @@ def test_stated_intervals_stay() -> None:
 
 def test_memory_that_holds_makes_checkpoints_on_storage_rare() -> None:
     """Just in time waits for the copy of a checkpoint, and loses its memory next to never."""
-    rare = resolved("protection.copy_s=1", name="just-in-time").interval_steps
-    often = resolved("protection.copy_s=1", name="async-storage").interval_steps
+    rare = resolved("times.snapshot_copy_s=1", name="just-in-time").interval_steps
+    often = resolved("times.snapshot_copy_s=1", name="async-storage").interval_steps
     assert rare > 10 * often
 
 

@@ -34,13 +34,13 @@ def test_a_modelled_restart_follows_the_measured_ones(gpus: int, measured_s: flo
     """ByteRobust (arXiv 2509.16293) measured restarts by requeue; the phases are within 2 %."""
     stock = ["recovery.preset=stock", "recovery.detect_s=0"]
     scenario = load_scenario(
-        "spare-sound", ["restart.time=modelled", f"job.gpus={gpus}", "job.groups=16", *stock]
+        "spare-sound", ["~times.restart_s", f"job.gpus={gpus}", "job.groups=16", *stock]
     )
     assert recovery_prices(scenario).duration_s(RESTART, 16) == pytest.approx(measured_s, rel=0.02)
 
 
 def test_shrinking_a_communicator_costs_more_the_larger_it_is() -> None:
-    durations = durations_of(load_scenario("spare-study", ["restart.shrink_per_member_s=0.01"]))
+    durations = durations_of(load_scenario("spare-study", ["times.shrink_per_member_s=0.01"]))
     assert durations.recovery.duration_s(SHRINK, 0) == 0.1
     assert durations.recovery.duration_s(SHRINK, 150) == pytest.approx(1.6)
 
@@ -49,7 +49,7 @@ def test_loading_at_once_takes_as_many_times_as_long_as_there_are_groups() -> No
     """The file system is shared by all; a group that passes the checkpoint on reads it once."""
     alone, all_at_once = (
         durations_of(
-            load_scenario("spare-sound", ["job.groups=8", f"restart.load_by={who}"])
+            load_scenario("spare-sound", ["job.groups=8", f"restart.readers={who}"])
         ).load_s
         for who in ("one-group", "every-group")
     )
@@ -170,3 +170,15 @@ def test_a_shipped_cluster_is_written_once_for_as_long_as_it_stays(tmp_path: Pat
     assert generate_preset("spare-600k", 8, tmp_path).read_text(encoding="utf-8") != "broken"
     path.unlink()
     assert generate_preset("spare-600k", 8, tmp_path).is_file()
+
+
+def test_what_is_left_out_of_the_stated_times_is_derived() -> None:
+    study = resolve(load_scenario("spare-study"))
+    phases = ("compute", "all_reduce", "checkpoint", "load", "restart")
+    assert {study.sources[phase] for phase in phases} == {"stated"}
+    left_out = resolve(load_scenario("spare-study", ["~times.compute_s", "~times.restart_s"]))
+    assert {phase for phase in phases if left_out.sources[phase] == "derived"} == {
+        "compute",
+        "restart",
+    }
+    assert left_out.ideal_step_s == 10.0 + 2.0

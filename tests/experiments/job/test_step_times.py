@@ -36,9 +36,9 @@ distribution = "exponential"
 mtbf_s = 1e9
 [checkpoint]
 interval_steps = 2
-write_s = 2.0
-[restart]
-duration_s = 5.0
+[times]
+checkpoint_write_s = 2.0
+restart_s = 5.0
 """
 
 Edit = Callable[[str], str]
@@ -136,7 +136,7 @@ def test_each_edit_shows_in_the_part_it_should_and_in_both_engines(
         "protection.interval_steps": 2,
         "protection.reft.sharding_group": 2,
         "protection.reft.copying": "blocking",
-        "checkpoint.write": "measured",
+        "times.checkpoint_write_s": None,
     }
     before, after = (resolve(scenario_on(servers, each, **keys)) for each in (unchanged, edit))
     assert before.step is not None
@@ -294,10 +294,10 @@ def test_a_measured_all_reduce_is_slowed_as_well(servers: Path, tmp_path: Path) 
         "job.groups=2",
         "job.gpus=16",
         "job.steps=40",
-        "job.compute_s=1",
+        "times.compute_s=1",
         "job.compute_jitter=0",
     ]
-    base = ["strategy.name=checkpoint", "all_reduce.time=measured", "job.parameter_bytes=4e11"]
+    base = ["strategy.name=checkpoint", "~times.all_reduce_per_group_s", "job.parameter_bytes=4e11"]
     scenario = load_scenario("spare-sound", [*keys, *base, f"platform.file={servers}"])
     whole = resolve(scenario.with_({"failures.mtbf_s": 1e12}))
     mixed = {"failures.model": "mix", "failures.mix": str(mix), "failures.rate": "model"}
@@ -326,7 +326,7 @@ def test_replicas_that_share_sequences_fail_as_one_and_count_apart(four_servers:
     left = (1 / 2) / (3 / 4)
     alone_s = question.step.optimizer_s
     assert all_reduce_s(1) - alone_s == pytest.approx(left * question.step.data_parallel_s)
-    scenario = question.scenario.with_({"job.compute_s": None})
+    scenario = question.scenario.with_({"times.compute_s": None})
     replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
     assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
 
@@ -339,8 +339,8 @@ def test_what_was_filled_in_asks_the_same(servers: Path) -> None:
 
 
 def test_a_stated_time_holds_beside_a_model(servers: Path) -> None:
-    question = resolve(scenario_on(servers, **{"job.compute_s": 3.0}))
-    assert (question.step, question.scenario.job.compute_s) == (None, 3.0)
+    question = resolve(scenario_on(servers, **{"times.compute_s": 3.0}))
+    assert (question.step, question.scenario.compute_s) == (None, 3.0)
 
 
 def _time_s(question: ResolvedJob) -> float:

@@ -36,12 +36,10 @@ from faultline.experiments.planner.verification import (
 from faultline.strategies.base import StepPlan, Strategy, Verdict, WipeOut
 from faultline.strategies.registry import all_strategies
 
+from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
+
 # Nothing is measured on a platform.
-STATED = (
-    "all_reduce.time=stated",
-    "checkpoint.write=stated",
-    "restart.load=included",
-)
+STATED = NOTHING_MEASURED
 STORAGE = ("storage",)
 SMALL = (*STATED, "job.groups=30", "job.steps=600", "failures.mtbf_s=1200")
 
@@ -80,7 +78,7 @@ def test_predictions_are_within_a_tenth_of_simulations(
 
 
 def test_recoveries_cost_as_on_the_gpus_that_are_planned_with() -> None:
-    stated = (*STATED, "restart.time=modelled", "recovery.preset=stock", "rejoin.time_s=1")
+    stated = (*STATED, "~times.restart_s", "recovery.preset=stock", "times.rejoin_s=1")
     planned = read_situation(Wish("spare-sound", stated, gpus=2000)).durations
     alone = read_situation(Wish("spare-sound", (*stated, "job.gpus=2000"))).durations
     assert planned.recovery == alone.recovery
@@ -176,9 +174,7 @@ def test_a_mix_of_causes_is_planned_by_the_rougher_forms() -> None:
 
 
 def test_schemes_that_never_finish_are_told_and_others_planned() -> None:
-    situation = small(
-        "failures.mtbf_s=10000", "job.time_limit_s=400000", "restart.duration_s=500000"
-    )
+    situation = small("failures.mtbf_s=10000", "job.time_limit_s=400000", "times.restart_s=500000")
     plan = make_plan(situation, ["checkpoint", "spare"], STORAGE, range(3), 1)
     assert [(each.scheme, each.protection) for each in plan.left_out] == [("checkpoint", "storage")]
     assert "nothing would ever be trained" in plan.left_out[0].reason
@@ -280,11 +276,11 @@ def test_a_scheme_that_goes_on_with_broken_groups_is_never_predicted_but_verifie
 
 
 def test_protections_compete_and_those_that_do_not_fit_are_told() -> None:
-    times = [f"protection.{name}_s=5" for name in ("copy", "send", "load", "rebuild")]
+    times = [f"times.snapshot_{name}_s=5" for name in ("copy", "send", "load", "rebuild")]
     # A node's share of a replica is 8 GB, and of a 30th of it 4 copies are kept.
     # No infant mortality: a young job of Weibull clocks fails more often than the closed forms say.
     situation = small(
-        "protection.times=stated", *times, "protection.host_memory_bytes=4e9", "failures.shape=1.0",
+        *SNAPSHOT_SETTINGS, *times, "protection.host_memory_bytes=4e9", "failures.shape=1.0",
         "job.steps=2000",
     )  # fmt: skip
     protections = chosen_protections(["storage", "async-storage", "gemini"])

@@ -105,7 +105,7 @@ def test_a_clear_race_stops_early_and_a_close_one_does_not() -> None:
 
 @pytest.mark.slow
 def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
-    settings = ("job.groups=24", "job.steps=1500", "failures.mtbf_s=900", "restart.duration_s=900")
+    settings = ("job.groups=24", "job.steps=1500", "failures.mtbf_s=900", "times.restart_s=900")
     situation = read_situation(Wish("spare-study", settings))
     choices = choices_of(situation, "spare", "storage")
     best = choices[0]

@@ -24,7 +24,7 @@ seeds = 3
 "job.groups" = 24
 "job.steps" = 40
 "job.time_limit_s" = 200_000.0
-"restart.duration_s" = 600.0
+"times.restart_s" = 600.0
 
 [grid]
 "failures.mtbf_s" = [300.0, 1200.0]

@@ -245,7 +245,7 @@ LONG = "x" * 400
 def test_hostile_names_stay_text(open_page: Open, tmp_path: Path) -> None:
     quoted = HOSTILE.replace("'", "")
     (tmp_path / "scenario.toml").write_text(
-        f"version = 1\nname = '{quoted}'\ndescription = '{LONG}{quoted}'\njob.steps = 20\n",
+        f"version = 2\nname = '{quoted}'\ndescription = '{LONG}{quoted}'\njob.steps = 20\n",
         encoding="utf-8",
     )
     grid = f"name = '{LONG}{quoted}'\nscenario = 'scenario.toml'\nseeds = 2\n"

@@ -105,7 +105,7 @@ def test_where_the_time_went_is_told_for_each_scheme(page: Document) -> None:
 
 def test_the_whole_scenario_is_told_with_units_and_meanings(page: Document) -> None:
     settings = {row[0]: row for table in page.tables.values() for row in table}
-    assert settings["restart.duration_s"][1].startswith("600 s (10 minutes)")
+    assert settings["times.restart_s"][1].startswith("600 s (10 minutes)")
     assert settings["job.parameter_bytes"][1].startswith("20 TB")
     assert "Training steps" in settings["job.steps"][2]
     assert settings["failures.mtbf_s"][1] == ("300 s (5 minutes), 1,200 s (20 minutes) (varied)")
@@ -175,8 +175,8 @@ def test_a_single_run_makes_a_page_in_the_sweep_s_folder(tmp_path: Path, ask: As
 
 def test_very_many_points_are_cut_and_counted(swept: Path) -> None:
     frame = read_sweep(swept).frame
-    many = pd.concat([frame.assign(**{"job.compute_s": float(count)}) for count in range(200)])
-    axes = ["strategy.name", "strategy.redundancy", "failures.mtbf_s", "job.compute_s"]
+    many = pd.concat([frame.assign(**{"times.compute_s": float(count)}) for count in range(200)])
+    axes = ["strategy.name", "strategy.redundancy", "failures.mtbf_s", "times.compute_s"]
     table = points(many, axes)
     assert len(table) == 14 * 200
     assert len(points_table(table, axes).rows) == MOST_POINTS

@@ -70,7 +70,7 @@ def test_a_grid_that_has_grown_goes_on(
         ),
         ("[set]", 'engine = "simgrid"\n[set]', "engine was 'replay' and is 'simgrid'"),
         ("spare-study", "spare-sound", "the scenario was called 'spare-study', and now"),
-        ("[set]", "[set]\njob.compute_s = 65.0", "job.compute_s was 64.0 and is 65.0"),
+        ("[set]", "[set]\ntimes.compute_s = 65.0", "times.compute_s was 64.0 and is 65.0"),
     ],
 )
 def test_another_grid_is_refused_by_its_first_difference(

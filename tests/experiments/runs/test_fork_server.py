@@ -242,7 +242,7 @@ def test_durations_are_known_for_other_schemes_and_failures_of_the_same_job() ->
         "spare-sound", ["job.groups=12", "strategy.name=replication", "failures.mtbf_s=900"]
     )
     assert known.of(same) is durations
-    for other in ("job.groups=24", "restart.duration_s=60", "checkpoint.write=stated"):
+    for other in ("job.groups=24", "times.restart_s=60", "times.checkpoint_write_s=58.8"):
         assert known.of(load_scenario("spare-sound", ["job.groups=12", other])) is None
 
 

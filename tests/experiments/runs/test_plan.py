@@ -173,8 +173,8 @@ def test_a_scenario_is_looked_for_beside_its_grid(
             ["point strategy.name = 'spair'", "did you mean 'spare'?"],
         ),
         (
-            'scenario = "spare-study"\n[grid]\njob.compute_s = [1.0, -1.0]',
-            ["point job.compute_s = -1.0", "greater than 0"],
+            'scenario = "spare-study"\n[grid]\ntimes.compute_s = [1.0, -1.0]',
+            ["point times.compute_s = -1.0", "greater than 0"],
         ),
         (
             'scenario = "spare-study"\n[grid]\nfailures.mtbf_s = [300, 1e-3]',

@@ -76,7 +76,7 @@ def test_every_variant_keeps_the_books(scheme: str, variant: variants.Variant) -
     assert checkpoints[-1] == 200
     assert record["checkpoints"] >= 1
     # Useful are all steps, each once, at nominal pace.
-    assert record["compute_s"] == pytest.approx(200 * asked.job.compute_s)
+    assert record["compute_s"] == pytest.approx(200 * asked.compute_s)
 
 
 def test_seeds_are_paired_and_the_interval_is_students(runs: pd.DataFrame) -> None:

@@ -72,7 +72,7 @@ def test_steps_follow_from_throughput() -> None:
     assert MODELS["7B"].step_s("mecefo") == pytest.approx(1024 * 256 / 111_120)
     for cell in (Cell("mecefo", "350M", "low"), Cell("bamboo", "7B", "high")):
         question = resolve(scenario_of(cell))
-        whole_s = question.scenario.job.compute_s + question.durations.all_reduce_s(4)
+        whole_s = question.scenario.compute_s + question.durations.all_reduce_s(4)
         assert whole_s == pytest.approx(step_s(cell.system, MODELS[cell.model]), rel=1e-9)
         assert question.scenario.failures.mtbf_s == SCENARIOS[cell.scenario].mtbf_s
     assert 0 < all_reduce_s(MODELS["7B"]) < 0.02 * MODELS["7B"].step_s("mecefo")
@@ -82,8 +82,8 @@ def test_the_shipped_scenario_is_the_7b_model_with_frequent_failures() -> None:
     shipped, studied = load_scenario("mecefo-7b"), scenario_of(Cell("mecefo", "7B", "high"))
     assert shipped.failures == studied.failures
     assert shipped.rejoin == studied.rejoin
-    assert shipped.job.compute_s == pytest.approx(studied.job.compute_s, rel=1e-6)
-    assert shipped.all_reduce.time_s == pytest.approx(studied.all_reduce.time_s or 0, rel=1e-5)
+    assert shipped.compute_s == pytest.approx(studied.compute_s, rel=1e-6)
+    assert shipped.times.all_reduce_s == pytest.approx(studied.times.all_reduce_s or 0, rel=1e-5)
 
 
 def test_costs_of_other_models_come_from_no_fault_throughput_alone() -> None:

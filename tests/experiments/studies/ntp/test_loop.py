@@ -40,7 +40,7 @@ from faultline.strategies.nonuniform.replica_plan import Scheme
 from faultline.strategies.ntp import Ntp, NtpPw
 from matplotlib.figure import Figure
 
-COARSE = ("job.compute_s=33.48", "all_reduce.time_s=1.701")
+COARSE = ("times.compute_s=33.48", "times.all_reduce_s=1.701")
 """Steps ten times as long: a tenth of them to play, and the same failures."""
 
 

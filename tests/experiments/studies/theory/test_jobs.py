@@ -90,7 +90,7 @@ def test_the_best_redundancy_is_the_published_one() -> None:
 
 
 def test_what_has_no_closed_form_is_refused_in_one_line() -> None:
-    asked = load_scenario("spare-sound", ["strategy.name=oobleck", "restart.load=included"])
+    asked = load_scenario("spare-sound", ["strategy.name=oobleck", "~restart.readers"])
     with pytest.raises(UserError, match="no closed forms"):
         resolve(asked).predict()
 
