@@ -73,19 +73,17 @@ def _point(
         "job.groups": replicas,
         "job.gpus": gpus,
         "job.steps": 1_000_000_000,
-        "job.compute_s": _SOUND_COMPUTE_S,
+        "times.compute_s": _SOUND_COMPUTE_S,
         "job.compute_jitter": 0.0,
-        "all_reduce.time": "stated",
-        "all_reduce.time_s": 60.0 / SOUND * REDUCING_SHARE,
+        "times.all_reduce_s": 60.0 / SOUND * REDUCING_SHARE,
         "model.pipeline": gpus // 8 // replicas,
         "model.tensor": 8,
         "model.micro_batches": micro_batches,
         "checkpoint.policy": "fixed",
         "checkpoint.interval_steps": 1_000_000,
-        "checkpoint.write": "stated",
-        "checkpoint.write_s": 10.0,
-        "restart.duration_s": _RESTART_S,
-        "restart.load": "included",
+        "times.checkpoint_write_s": 10.0,
+        "times.restart_s": _RESTART_S,
+        "times.checkpoint_load_s": 0.0,
         "failures.model": "trace",
         "failures.trace": str(trace),
         "failures.trace_span_s": 1e9,
@@ -147,7 +145,7 @@ def one_slow(folder: Path) -> Iterator[Point]:
     for replicas, total in product(LEFT, MICRO_BATCHES):
         trace = _trace(folder / "one.csv", [(0.0, "gpu-0", 1e9, SLOW)])
         for reaction in ("ignore", "redeal"):
-            keys = {"job.time_limit_s": 20_000.0, "all_reduce.time_s": 0.0, "total": total}
+            keys = {"job.time_limit_s": 20_000.0, "times.all_reduce_s": 0.0, "total": total}
             yield _point(trace, reaction, replicas, 8 * replicas, total // replicas, **keys)
 
 

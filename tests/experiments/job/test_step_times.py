@@ -178,7 +178,7 @@ def test_engines_agree_on_what_is_done_about_slow_parts(four_servers: Path) -> N
         "failures.kinds.slow": "ski-rental",
         "failures.kinds.slow_found_s": 1.0,
         "failures.kinds.swap_s": 0.5,
-        "restart.duration_s": 5000.0,
+        "times.restart_s": 5000.0,
         "checkpoint.interval_steps": 100,
     }
     scenario = scenario_on(four_servers, **keys)
