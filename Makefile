@@ -14,7 +14,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report bench doctor test test-full lint docs format clean distclean
+.PHONY: help setup ready reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report bench doctor test test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +58,9 @@ reproduce-step-time: ready ## step times of published runs: Megatron-LM, Llama 3
 
 reproduce-operators: ready ## what operators report of long runs: published beside simulated
 	@$(BIN)/faultline reproduce operators $(ARGS)
+
+reproduce-greyhound: ready ## slow parts: micro-batches dealt anew, nodes swapped, restarts by ski rental
+	@$(BIN)/faultline reproduce greyhound $(ARGS)
 
 reproduce-mecefo: ready ## neighbour take-over: MeCeFO, Bamboo, Oobleck
 	@$(BIN)/faultline reproduce mecefo $(ARGS)

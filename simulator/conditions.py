@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush, merge
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import Failure, Kind, Level
@@ -33,7 +33,19 @@ class Effect(NamedTuple):
     without: tuple[str, ...] = ()
 
 
-Effects = Callable[[Failure], Effect]
+class Effects(Protocol):
+    """What components do to a step, by where they are."""
+
+    def __call__(self, failure: Failure) -> Effect:
+        """Return the effect of a component."""
+        ...
+
+    def places(self, failure: Failure, group: int) -> Sequence[Failure]:
+        """Return the component at each place of a group that differs; none if it then harms nobody.
+
+        The places for what carries messages are such where it is spared those of the collective.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,7 @@ class StatedEffects:
     all_reduce_s: AllReduceTime  # What an all-reduce takes.
     groups: int  # Groups of the job.
     around: tuple[str, ...] = ()  # Switches without which messages are played another way.
+    stages: int = 1  # Stages of a group, between which what is sent is hidden.
 
     def __call__(self, failure: Failure) -> Effect:
         """Return the effect of a component."""
@@ -57,6 +70,11 @@ class StatedEffects:
         whole_s, slowed = self.all_reduce_s(self.groups), self.all_reduce_s.slowed(failure.factor)
         return Effect(collective=slowed(self.groups) / whole_s if whole_s else 1.0)
 
+    def places(self, failure: Failure, group: int) -> Sequence[Failure]:
+        """Return a place in the group; none for an adapter that only pipelines use from then on."""
+        hides = failure.level == "adapter" and self.stages > 1
+        return () if hides else (failure._replace(groups=range(group, group + 1)),)
+
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
@@ -66,6 +84,8 @@ class Slowdown:
     compute: Mapping[int, float] = field(default_factory=dict)
     collective: float = 1.0  # How many times as long the all-reduce takes.
     causes: tuple[Failure, ...] = ()  # The components behind it.
+    # Micro-batches of those groups that were dealt more or fewer than usual.
+    deal: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def slowest(self) -> float:
@@ -74,6 +94,28 @@ class Slowdown:
 
 
 UNDISTURBED = Slowdown()
+
+SlowParts = Sequence[tuple[Failure, Effect]]
+"""What is slow, and what each alone does to a step."""
+
+
+def slowdown_of(slow_parts: SlowParts, members: Sequence[int]) -> Slowdown:
+    """Return what slows a step of some groups: of several components the worst counts."""
+    if not slow_parts:
+        return UNDISTURBED
+    taking_part = set(members)
+    slow: dict[int, float] = {}
+    collective, causes = 1.0, []
+    for failure, effect in slow_parts:
+        struck = [group for group in failure.groups if group in taking_part]
+        if not struck:
+            continue
+        causes.append(failure)
+        collective = max(collective, effect.collective)
+        if effect.compute > 1.0:
+            for group in struck:
+                slow[group] = max(slow.get(group, 1.0), effect.compute)
+    return Slowdown(slow, collective, tuple(causes)) if causes else UNDISTURBED
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +142,8 @@ class Conditions:
         How many have begun by now, by cause.
     without : tuple of str
         The parts that are down around which there is a way, each once.
+    slow : sequence of (Failure, Effect)
+        What is slow, and what it does to a step.
     storage_back_s : float
         When storage is there again, in seconds; minus infinity while it is there.
     next_change_s : float
@@ -115,7 +159,7 @@ class Conditions:
         self._begun: list[Failure] = []
         self._ended: list[Failure] = []
         self._met = 0
-        self._slow: tuple[tuple[Failure, Effect], ...] = ()
+        self.slow: SlowParts = ()
         self.counts = dict.fromkeys(disturbances.causes if disturbances else (), 0)
         self.without: tuple[str, ...] = ()
         self.storage_back_s = -inf
@@ -152,23 +196,15 @@ class Conditions:
         )
         return begun, ended
 
-    def slowdown(self, members: Sequence[int]) -> Slowdown:
-        """Return what slows a step of these."""
-        if not self._slow:
-            return UNDISTURBED
-        taking_part = set(members)
-        slow: dict[int, float] = {}
-        collective, causes = 1.0, []
-        for failure, effect in self._slow:
-            struck = [group for group in failure.groups if group in taking_part]
-            if not struck:
-                continue
-            causes.append(failure)
-            collective = max(collective, effect.collective)
-            if effect.compute > 1.0:
-                for group in struck:
-                    slow[group] = max(slow.get(group, 1.0), effect.compute)
-        return Slowdown(slow, collective, tuple(causes)) if causes else UNDISTURBED
+    def effect(self, failure: Failure) -> Effect:
+        """Return what a component would do to a step."""
+        assert self._effects is not None
+        return self._effects(failure)
+
+    def places(self, failure: Failure, group: int) -> Sequence[Failure]:
+        """Return the component at each place of a group that differs (`Effects.places`)."""
+        assert self._effects is not None
+        return self._effects.places(failure, group)
 
     def _look(self) -> None:
         lasting = [failure for _, _, failure in sorted(self._ends) if failure.kind in LASTING]
@@ -177,7 +213,7 @@ class Conditions:
         assert self._effects is not None
         found = [(one, self._effects(one)) for one in lasting if one.kind != "storage"]
         self.without = tuple(sorted({name for _, effect in found for name in effect.without}))
-        self._slow = tuple(one for one in found if one[1].compute > 1 or one[1].collective > 1)
+        self.slow = tuple(one for one in found if one[1].compute > 1 or one[1].collective > 1)
 
 
 def drawn_outages(

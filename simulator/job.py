@@ -12,7 +12,7 @@ from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTime
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
-from faultline.simulator.failures.reactions import Reactions
+from faultline.simulator.failures.reactions import Reactions, SlowResponse
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.phases import AllReduce, Compute
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
@@ -89,6 +89,8 @@ class Work:
     writes : mapping of str to WriteBesideSteps
         What snapshots and the steps beside them cost each other, by the name of their tier; those
         that share no link are left out.
+    slow_response : SlowResponse or None
+        What is done about slow parts while the job has them; None for nothing.
     """
 
     groups: int
@@ -114,6 +116,7 @@ class Work:
     approximation_loss: float = 0.0
     plays_steps: bool = False
     writes: Mapping[str, WriteBesideSteps] = field(default_factory=dict)
+    slow_response: SlowResponse | None = None
 
     def pace_of(
         self,

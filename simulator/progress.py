@@ -61,6 +61,8 @@ class Progress:
     disturbances : dict of str to int
         Failures by cause that stopped no group, or none at first; empty where there are no such
         causes.
+    remedies : dict of str to int
+        What was done about slow parts, how often; empty where nothing is.
     raised_power_s : float
         How long all GPUs would draw their rated power for what schemes had some draw beyond it.
     now_s : float
@@ -77,6 +79,7 @@ class Progress:
     failures_while_down: int = 0
     failures_by_cause: dict[str, int] = field(default_factory=dict)
     disturbances: dict[str, int] = field(default_factory=dict)
+    remedies: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
     restarts_from_memory: int = 0
     restarts_from_peers: int = 0

@@ -33,12 +33,14 @@ from faultline.simulator.phases import (
     Stall,
 )
 from faultline.simulator.progress import Batches, Progress
+from faultline.simulator.response import Response
 from faultline.simulator.snapshots import Saved, Shelf
 from faultline.simulator.spare_pool import SparePool
 from faultline.simulator.step_phases import StepPhases, patch_compute
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Continue, Strategy, WipeOut
 from faultline.strategies.recovery import Recovery, rejoining
+from faultline.strategies.slow_parts import Remedy
 
 _ROUNDING = 1e-9
 
@@ -92,6 +94,8 @@ class Training:
         self._hits = HitList(strategy, work)
         self._conditions = Conditions(work.disturbances)
         self.progress.disturbances = self._conditions.counts
+        self._response = Response(work, self._conditions)
+        self.progress.remedies = self._response.taken
         self._clean: dict[Failure, Saved] = {}
         self._put_off: set[Shelf | None] = set()
         self._restarted_s = -inf
@@ -116,14 +120,13 @@ class Training:
             if self._plan is not self.strategy.plan():
                 self._plan = self._contract.replanned()
                 play = self._phases()
-            if self._conditions.next_change_s <= progress.now_s:
-                yield from self._meet_conditions()
+            if (yield from self._meet_conditions()):
                 play = self._phases()
                 continue
             if not self._disturbed and (yield from self._play_quiet_steps(play)):
                 continue
             self._disturbed = False
-            outcome = yield play.compute
+            outcome, batches = (yield play.compute), play.batches
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
@@ -134,6 +137,11 @@ class Training:
                 if not (yield from self._repair(reduced)):
                     yield from self._restart()
                     continue
+                # Who has been dropped adds nothing to it.
+                batches = self._batches()
+                less_s = play.useful_s * (1.0 - batches.trained / play.batches.trained)
+                progress.seconds["compute"] -= less_s
+                progress.seconds["degraded"] += less_s
             else:
                 progress.seconds["checkpoint"] += reduced.disturbed_s
                 reduced_s = reduced.now_s - outcome.now_s - reduced.disturbed_s
@@ -145,19 +153,42 @@ class Training:
                 progress.ledger.take_back(self._loaded.booked)
                 progress.completed = progress.completed.plus(1, self._loaded.last)
             else:
-                progress.completed = progress.completed.plus(1, play.batches)
+                progress.completed = progress.completed.plus(1, batches)
             if self._record:
                 self._log(EventKind.STEP, stacks=self._plan.stacks)
             yield from self._save_what_is_due(play.down)
 
     def _phases(self) -> StepPhases:
         """Return the phases of the next steps."""
-        slow = self._conditions.slowdown(self._plan.members)
-        return StepPhases(self._plan, self.work, self._conditions.without, slow)
+        slow = self._response.slowdown(self._plan)
+        play = StepPhases(self._plan, self.work, self._conditions.without, slow)
+        self._response.follow(self._plan, play.nominal_s / slow.slowest, slow)
+        return play
 
-    def _meet_conditions(self) -> Generator[Phase, Outcome, None]:
-        """Take in what has begun or ended since the last look, and do what it asks for."""
+    def _respond(self, remedy: Remedy) -> Generator[Phase, Outcome, None]:
+        """Do something about what is slow."""
+        leaving = self._response.take(remedy, self.progress.now_s)
+        if remedy.name == "restart":
+            self._failed_since_restart += leaving
+            yield from self._save()
+            yield from self._restart()
+            return
+        stall = Stall(self.strategy.plan().members, remedy.price_s)
+        self._spend("reconfigure", (yield stall))
+        if self._record:
+            self._log(EventKind.RECOVERED, recovery=remedy.name)
+
+    def _meet_conditions(self) -> Generator[Phase, Outcome, bool]:
+        """Do what is asked for by what has begun or ended since the last look, or is found slow.
+
+        Returns whether there was anything.
+        """
         conditions, progress = self._conditions, self.progress
+        if conditions.next_change_s > progress.now_s:
+            remedy = self._response.due(progress.now_s)
+            if remedy is not None:
+                yield from self._respond(remedy)
+            return remedy is not None
         conditions.advance(progress.now_s)
         begun, ended = conditions.happened()
         for failure in begun:
@@ -176,13 +207,21 @@ class Training:
                 known = (self._saved, self._saved_before)
                 self._clean[failure] = self._memory.newest_on_storage(known, failure.time_s)
         for failure in ended:
-            if failure.kind == "corrupt" and failure in self._clean:
-                yield from self._restart(self._clean[failure])
-            elif failure.kind == "planned" and failure.time_s > self._restarted_s:
-                # Who has notice saves what there is.
-                if failure.lasts_s > 0.0:
-                    yield from self._save()
-                yield from self._restart()
+            yield from self._end(failure)
+        return True
+
+    def _end(self, failure: Failure) -> Generator[Phase, Outcome, None]:
+        """Do what the end of something asks for: corruption is found, maintenance begins."""
+        if failure.kind == "corrupt" and failure in self._clean:
+            yield from self._restart(self._clean[failure])
+        elif failure.kind == "planned" and self.work.reactions.planned == "migrate":
+            stall = Stall(self.strategy.plan().members, self.work.reactions.migrate_s)
+            self._spend("reconfigure", (yield stall))
+        elif failure.kind == "planned" and failure.time_s > self._restarted_s:
+            # Who has notice saves what there is.
+            if failure.lasts_s > 0.0:
+                yield from self._save()
+            yield from self._restart()
 
     def _hang(self, timeout_s: float) -> Generator[Phase, Outcome, None]:
         """The collective of the next step hangs until it is given up; then do as the rules say."""
@@ -262,10 +301,10 @@ class Training:
             # After each step groups may come back.
             until_s = min(until_s, self._spares.next_ready_s)
         until_s = min(until_s, self._limit_s, self._hits.next_repair_s)
-        until_s = min(until_s, self._conditions.next_change_s)
+        until_s = min(until_s, self._conditions.next_change_s, self._response.quiet_until_s(now_s))
         batches_left = self.work.steps - _ROUNDING - progress.completed_batches
         steps_left = ceil(batches_left / play.batches.trained)
-        at_most = min(due_step - done, steps_left)
+        at_most = min(due_step - done, steps_left, self._response.quiet_steps())
         if at_most < 1 or until_s <= now_s:
             return None
         saves = self._saves_on_the_way(play, int(at_most), steps_left)
@@ -280,6 +319,8 @@ class Training:
         if self._memory.shelves or self._memory.holds_last_step:
             return None
         if self._conditions.storage_back_s > self.progress.now_s:
+            return None
+        if self._response.quiet_steps() < inf:
             return None
         return Saves(play.compute.members[0], every, steps_left)
 
@@ -314,10 +355,14 @@ class Training:
         return Saved(
             progress.completed_steps,
             progress.completed,
-            Batches.of(self._plan, self.work.approximation_loss),
+            self._batches(),
             now_s,
             progress.ledger.mark(),
         )
+
+    def _batches(self) -> Batches:
+        """Return what a step trains of those who are left in it."""
+        return Batches.of(self.strategy.plan(), self.work.approximation_loss)
 
     def _computed(self, play: StepPhases, steps: int, duration_s: float) -> None:
         """Book the compute of steps, whatever comes of them."""
@@ -328,11 +373,12 @@ class Training:
         seconds["waiting"] += duration_s - steps * play.nominal_s
         progress.raised_power_s += steps * play.raised_power_s
         progress.played_steps += steps
+        self._response.met(steps)
         progress.stack_computations += steps * play.types
 
     def _reduced(self, duration_s: float, slow: Slowdown = UNDISTURBED) -> None:
         """Book a good all-reduce: useful as far as it is of a full batch, and nothing is slow."""
-        share = Batches.of(self._plan, self.work.approximation_loss).trained / slow.collective
+        share = self._batches().trained / slow.collective
         self.progress.seconds["all_reduce"] += duration_s * share
         if share < 1.0:
             self.progress.seconds["degraded"] += duration_s * (1.0 - share)
@@ -372,7 +418,7 @@ class Training:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
                 return True
-            without, slow = self._conditions.without, self._conditions.slowdown(plan.members)
+            without, slow = self._conditions.without, self._response.slowdown(plan)
             outcome = yield AllReduce(plan.members, without, slow, plan.pipelines)
             if not outcome.missing:
                 progress.seconds["checkpoint"] += outcome.disturbed_s
@@ -410,7 +456,7 @@ class Training:
                 stacks=plan.stacks,
                 moved_types=verdict.moved_types,
             )
-        without, slow = self._conditions.without, self._conditions.slowdown(plan.members)
+        without, slow = self._conditions.without, self._response.slowdown(plan)
         outcome = yield patch_compute(plan, verdict.patch, self.work, without, slow)
         self._spend("patch_compute", outcome)
 

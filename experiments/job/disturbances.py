@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
@@ -19,9 +19,21 @@ from faultline.simulator.conditions import NETWORK, Disturbances, Effect, Effect
 from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.failures.models import FailureModel, FailureSequence, SharedFailures
+from faultline.simulator.failures.reactions import SlowResponse
+from faultline.simulator.job import Durations
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.simgrid_engine.step_time import StepTime
+from faultline.strategies.registry import strategy_class
+from faultline.strategies.slow_parts import Remedy, RemedyName, SlowPolicy
+
+_REMEDIES: Mapping[str, tuple[RemedyName, ...]] = {
+    "redeal": ("redeal",),
+    "swap": ("redeal", "swap"),
+    "restart": ("restart",),
+    "ski-rental": ("redeal", "swap", "restart"),
+}
+"""What is done, by `failures.kinds.slow`."""
 
 
 def disturbances(
@@ -63,11 +75,38 @@ def disturbances(
     effects: Effects
     if step is None:
         around = switches_with_detours(platform_file(scenario))[0] if outages else ()
-        effects = StatedEffects(all_reduce_s, scenario.job.groups, around)
+        stages = scenario.model.pipeline
+        effects = StatedEffects(all_reduce_s, scenario.job.groups, around, stages)
     else:
         path = platform_file(scenario)
         effects = PlayedEffects(path, placed_step(scenario, path), job_layout(scenario), step)
     return Disturbances(partial(_in_order, tuple(sources)), effects, causes)
+
+
+def slow_response(
+    scenario: Scenario, durations: Durations, step: StepTime | None
+) -> SlowResponse | None:
+    """Return what is done about slow parts while the job has them; None for nothing.
+
+    A restart costs what saving, restarting and loading take. Micro-batches of a job whose time is
+    stated take all of it; of a played one, the filling of its pipelines comes on top.
+    """
+    said, table = scenario.failures.kinds, scenario.model
+    restart = strategy_class(scenario.strategy.name).restart_recovery()
+    restart_s = durations.save_s + durations.restart_s(restart) + durations.load_s
+    known = (
+        Remedy("redeal", said.redeal_s),
+        Remedy("swap", said.swap_s),
+        Remedy("restart", restart_s),
+    )
+    wanted = _REMEDIES.get(said.slow)
+    if wanted is None:
+        return None
+    remedies = tuple(one for one in known if one.name in wanted)
+    policy = SlowPolicy(remedies, said.slow_found_s, said.slow == "ski-rental")
+    fill = 0.0 if step is None else (table.pipeline - 1) / table.virtual_stages
+    all_reduce_s = durations.all_reduce_s(scenario.job.groups)
+    return SlowResponse(policy, table.micro_batches, fill, all_reduce_s)
 
 
 def _drawn(sequence: FailureSequence, seed: int, gpus_per_host: int) -> Iterator[Failure]:
@@ -114,6 +153,14 @@ class PlayedEffects:
         slow = played_time(self.platform, self.step, dict.fromkeys(links, 1.0 / failure.factor))
         known = self.undisturbed
         return Effect(slow.passes_s / known.passes_s, slow.sync_s / known.sync_s)
+
+    def places(self, failure: Failure, group: int) -> Sequence[Failure]:
+        """Return the component at each stage of a group."""
+        layout, pattern = self.layout, self.step.pattern
+        first, size = group * layout.gpus_per_group, layout.gpus_per_component(failure.level)
+        gpus = (first + stage * pattern.tensor for stage in range(pattern.pipeline))
+        numbers, groups = dict.fromkeys(gpu // size for gpu in gpus), range(group, group + 1)
+        return [failure._replace(number=number, groups=groups) for number in numbers]
 
     def _parts(self, failure: Failure) -> tuple[str, ...]:
         if failure.level == "adapter":

@@ -213,12 +213,13 @@ def reactions_of(scenario: Scenario) -> Reactions:
     """Return what is done about failures that stop nothing."""
     said = scenario.failures.kinds
     return Reactions(
-        Ignore() if said.slow == "ignore" else Evict(said.slow_found_s),
+        Evict(said.slow_found_s) if said.slow == "evict" else Ignore(),
         said.retry_s,
         said.hang,
         said.hang_timeout_s,
         said.planned,
         said.planned_limit_s,
+        said.migrate_s,
         said.validation_share,
     )
 

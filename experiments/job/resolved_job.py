@@ -14,7 +14,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import Choice, at_redundancy, choices_at, wants_best_period
-from faultline.experiments.job.disturbances import disturbances
+from faultline.experiments.job.disturbances import disturbances, slow_response
 from faultline.experiments.job.durations import (
     durations_of,
     is_measured,
@@ -215,6 +215,7 @@ class ResolvedJob:
             self.scenario.strategy.approximation_loss,
             self.step is not None,
             writes,
+            slow_response(self.scenario, self.durations, self.step),
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 

@@ -424,6 +424,12 @@ _DEFINED = (
         "failures by that cause that stopped no group at once, where there are such causes",
         value=lambda run: run.progress.disturbances,
     ),
+    _count(
+        "remedies.",
+        "remedies by",
+        "times that this was done about slow parts, where anything is",
+        value=lambda run: run.progress.remedies,
+    ),
     _count("reorderings", "reorderings", "times that shard types were put in another order"),
     _count(
         "standby_failures",

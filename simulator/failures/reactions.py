@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import STOPPING, Failure, Kind
+from faultline.strategies.slow_parts import SlowPolicy
 
 
 class SlowReaction(Protocol):
@@ -42,6 +43,17 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowResponse:
+    """What is done about slow components while the job has them, and what there is to deal."""
+
+    policy: SlowPolicy  # Which remedies, and when.
+    micro_batches: int  # Micro-batches of a group.
+    # What a group's passes take besides those, in micro-batches: the filling of its pipeline.
+    fill: float
+    all_reduce_s: float  # What an all-reduce of all groups takes, in seconds.
+
+
+@dataclass(frozen=True, slots=True)
 class Reactions:
     """What is done about each kind of failure."""
 
@@ -52,10 +64,12 @@ class Reactions:
     hang: Literal["restart", "abort"] = "restart"
     # Seconds until a hang is given up, where the failure does not say.
     hang_timeout_s: float = 600.0
-    # Whether the job saves and restarts at the end of the notice; or with the next restart, but at
-    # last `planned_limit_s` after the notice.
-    planned: Literal["drain", "wait"] = "drain"
+    # Whether the job saves and restarts at the end of the notice; or lets another machine, made
+    # ready meanwhile, take over; or restarts with the next failure, but at last `planned_limit_s`
+    # after the notice.
+    planned: Literal["drain", "migrate", "wait"] = "drain"
     planned_limit_s: float = 86_400.0  # See there.
+    migrate_s: float = 0.0  # Seconds for which all wait while a machine takes over.
     validation_share: float = 0.0  # Share of all compute that is done twice to find corruption.
 
     def stop(self, failure: Failure) -> Failure | None:

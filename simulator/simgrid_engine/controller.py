@@ -13,7 +13,6 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.background import Write
 from faultline.simulator.compute_times import NEVER_SIGMAS
 from faultline.simulator.job import Job
-from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.phases import (
     AllReduce,
     Background,
@@ -170,9 +169,11 @@ class SimgridEngine:
     def _compute(self, phase: Compute) -> Outcome:
         began_s, down = simgrid.Engine.clock, self.failure_injector.down
         stacks = phase.patch or dict.fromkeys(phase.members, phase.stacks)
-        shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
         played: set[int] = set()
         if self._played_steps and self._job.work.is_regular(phase):
+            shares = self._played_steps.shares(
+                phase.members, phase.pipelines, phase.slow, phase.stack_size
+            )
             computing = shares.computing(stacks)
             stacks = {group: stacks.get(group, 1) for group in computing}
             # Gradients that were to hide behind the last pass may last longer than that.
@@ -289,7 +290,9 @@ class SimgridEngine:
             and self._unharmed(members, quiet_s).issuperset(members)
         ):
             self._played_steps.meet(phase.without, phase.slow)
-            self._played_steps.sync(StepShares(phase.members, phase.pipelines))
+            self._played_steps.sync(
+                self._played_steps.shares(phase.members, phase.pipelines, phase.slow)
+            )
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
             shows_s = max(start_s, hung_s + rules.watchdog_s)

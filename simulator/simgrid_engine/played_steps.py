@@ -26,6 +26,7 @@ from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
 from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
 from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
+from faultline.strategies.step_shares import Pipeline, idle, reduced
 
 _KEPT = 4
 """Steps of different shares whose graphs are kept; each is a task a GPU, or many."""
@@ -96,6 +97,21 @@ class PlayedSteps:
         for gpu in () if failure.level in NETWORK else gpus:
             place, position = divmod(gpu, pattern.tensor)
             yield Rank(*divmod(place, pattern.pipeline), position)
+
+    def shares(
+        self,
+        members: tuple[int, ...],
+        pipelines: tuple[Pipeline, ...],
+        slow: Slowdown,
+        stack_size: int = 1,
+    ) -> StepShares:
+        """Return what there is to play, with the micro-batches that groups have been dealt."""
+        pattern = self._step.pattern
+        dealt = (
+            reduced(group, pattern.pipeline, share, pattern.tensor) if share else idle(group)
+            for group, share in sorted(slow.deal.items())
+        )
+        return StepShares(members, (*pipelines, *dealt), stack_size)
 
     def within(self, shares: StepShares, groups: Collection[int]) -> set[int]:
         """Return the members whose passes touch GPUs of some groups only; those that idle, too."""

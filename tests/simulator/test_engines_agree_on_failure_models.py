@@ -173,7 +173,9 @@ KINDS = {
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare", "replica-drop"])
-@pytest.mark.parametrize("reactions", [("ignore", "restart", "wait"), ("evict", "abort", "drain")])
+@pytest.mark.parametrize(
+    "reactions", [("ski-rental", "restart", "wait"), ("evict", "abort", "migrate")]
+)
 def test_a_mix_of_all_kinds(scheme: str, reactions: tuple[str, str, str], tmp_path: Path) -> None:
     causes = (
         f'[[cause]]\nname = "a-{kind}"\nkind = "{kind}"\nper_1000_node_days = 1_000\n'

@@ -8,7 +8,7 @@ and 58.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
 from pathlib import Path
@@ -19,9 +19,9 @@ import pytest
 from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.simulator.conditions import Disturbances, StatedEffects
 from faultline.simulator.durations import ConstantTime
-from faultline.simulator.failures.failure import Failure, Kind, Level
+from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.models import SharedFailures
-from faultline.simulator.failures.reactions import Evict, Reactions
+from faultline.simulator.failures.reactions import Evict, Reactions, SlowResponse
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
@@ -34,6 +34,8 @@ from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_policies import EverySteps, Never
 from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 from faultline.strategies.registry import build_strategy
+from faultline.strategies.replica_drop import ReplicaDropOptions
+from faultline.strategies.slow_parts import Remedy, SlowPolicy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,7 +74,7 @@ def job_under(
     reactions = reactions or Reactions()
     stops = [one for each in failures if (one := reactions.stop(each))]
     others = tuple(one for each in failures if (one := reactions.condition(each)))
-    effects = StatedEffects(ConstantTime(2.0), groups)
+    effects = StatedEffects(ConstantTime(2.0), groups, stages=2)
     changes |= {"disturbances": Disturbances(partial(iter, others), effects)}
     job = small_job(Scripted({}), groups=groups, reactions=reactions, **changes)
     trace = Trace(sorted(stops, key=lambda one: one.time_s), groups, 1e6)
@@ -220,6 +222,14 @@ BY_HAND: dict[str, tuple[list[Failure], Reactions, dict[str, Any], float, dict[s
         29 + 5 + 103 + 2 * 12 + 5,
         {"checkpoint": 15, "restart": 100, "load": 3},
     ),
+    # Notice until 25: step 2 and its checkpoint are done at 29.
+    "planned work on a machine that another takes over from": (
+        [happening("planned", 5.0, 20.0, level="host")],
+        Reactions(planned="migrate", migrate_s=15.0),
+        {},
+        UNDISTURBED_S + 15,
+        {"reconfigure": 15},
+    ),
     # A failure at 13 restarts the job at 24, and the work is done by the way.
     "planned work that waits": (
         [happening("planned", 5.0, 1.0, level="host"), happening("hardware", 13.0)],
@@ -277,6 +287,109 @@ def test_the_simplest_case_of_each_kind(case: str, played: Playing) -> None:
     assert spent == pytest.approx({**expected, **lost_s})
 
 
+def answering(waits: bool, **prices_s: float) -> SlowResponse:
+    """Groups have 4 micro-batches of 2.5 s; what is slow is found after 3 s."""
+    remedies = tuple(Remedy(name, price_s) for name, price_s in prices_s.items())  # type: ignore[arg-type]
+    return SlowResponse(SlowPolicy(remedies, 3.0, waits), 4, 0.0, 2.0)
+
+
+TWO_HOSTS = JobLayout(3, 16, 8, 8, 16)
+"""Groups of two hosts each."""
+
+SLOW = happening("slow", 5.0, 1e6, 2.0)
+ALSO_SLOW = happening("slow", 6.0, 1e6, 2.0, groups=range(1, 2))
+SLOW_LINK = happening("slow", 5.0, 1e6, 6.0, "adapter")
+
+# All begin at 5 or 6; step 2 begins at 12, and so does what is done about it.
+ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str, float], str]] = {
+    # Group 0 has 2 of 12 micro-batches, in 10 s; the others 5, in 12.5 s.
+    "dealt anew": (
+        [SLOW],
+        answering(False, redeal=1.0),
+        {},
+        {"degraded": 3 * 2.5, "reconfigure": 1},
+        "redeal",
+    ),
+    # The second is found a step later: 2, 2 and 8 in 20 s are as good as 3, 3 and 6, in 15 s? No.
+    "both are dealt for": (
+        [SLOW, ALSO_SLOW],
+        answering(False, redeal=1.0),
+        {},
+        {"degraded": 3 * 5, "reconfigure": 1},
+        "redeal",
+    ),
+    # 12 times as slow: the others have six each, in 15 s.
+    "one that is too slow has none": (
+        [SLOW._replace(factor=12.0)],
+        answering(False, redeal=1.0),
+        {},
+        {"degraded": 3 * 5, "reconfigure": 1},
+        "redeal",
+    ),
+    # Well again at 30, where step 3 begins at 25.5: dealt as before from step 4 on.
+    "undone": (
+        [SLOW._replace(lasts_s=25.0)],
+        answering(False, redeal=1.0),
+        {"checkpoint_policy": Never()},
+        {"degraded": 2 * 2.5, "reconfigure": 1},
+        "redeal",
+    ),
+    # One group has both slow nodes, and 2 of 12 micro-batches.
+    "put together": (
+        [SLOW, ALSO_SLOW],
+        answering(False, redeal=1.0, swap=7.0),
+        {"layout": TWO_HOSTS},
+        {"degraded": 3 * 2.5, "reconfigure": 8},
+        "redeal swap",
+    ),
+    "a link between stages": (
+        [SLOW_LINK],
+        answering(False, redeal=1.0, swap=7.0),
+        {},
+        {"reconfigure": 7},
+        "swap",
+    ),
+    # A checkpoint more, and a restart, whose state is that of the first step.
+    "left behind": (
+        [SLOW],
+        answering(False, restart=108.0),
+        {},
+        {"checkpoint": 5, "restart": 100, "load": 3},
+        "restart",
+    ),
+    # 10 s are lost in step 2, as much as dealing costs; then 2.5 s a step: 20 s after four more.
+    "one after the other": (
+        [SLOW],
+        answering(True, redeal=10.0, restart=20.0),
+        {"steps": 8, "checkpoint_policy": Never()},
+        {"degraded": 10 + 4 * 2.5, "reconfigure": 10, "checkpoint": 5, "restart": 100, "load": 3},
+        "redeal restart",
+    ),
+    # Dealing does not help a link: 10 s a step.
+    "what does not help is left out": (
+        [SLOW_LINK],
+        answering(True, redeal=1.0, swap=15.0),
+        {},
+        {"degraded": 20, "reconfigure": 15},
+        "swap",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERED)
+def test_what_is_done_about_slow_parts(case: str, played: Playing) -> None:
+    failures, response, changes, lost_s, taken = ANSWERED[case]
+    changes = {"layout": None, **changes, "slow_response": response}
+    steps = changes.get("steps", 4)
+    progress = played(job_under(failures, **changes))
+    assert {name for name, times in progress.remedies.items() if times} == {*taken.split()}
+    saved = 5.0 if "checkpoint_policy" in changes else 2.5 * steps
+    lost_s = {**lost_s, "checkpoint": lost_s.get("checkpoint", 0.0) + saved}
+    expected = {"compute": 10.0 * steps, "all_reduce": 2.0 * steps, **lost_s}
+    spent = {cause: seconds for cause, seconds in progress.seconds.items() if seconds > 1e-9}
+    assert spent == pytest.approx(expected)
+
+
 def test_replicas_that_compute_the_same_data_find_corruption_at_once(played: Playing) -> None:
     """Two copies of each type: a step computes 20 s, and the one that shows it is lost."""
     corrupt = [happening("corrupt", 30.0, 1e4)]
@@ -310,6 +423,18 @@ def test_who_has_left_the_job_slows_nobody(played: Playing) -> None:
     assert beside.now_s == alone.now_s
 
 
+@pytest.mark.parametrize("broken_step", ["kept", "discarded"])
+def test_a_step_that_loses_a_replica_trains_what_is_left(broken_step: str, played: Playing) -> None:
+    """One batch in step 1, and 2/3 from step 2 on, in which the failure is missed: 4 after six."""
+    options = ReplicaDropOptions.model_validate({"broken_step": broken_step})
+    scheme = build_strategy("replica-drop", 3, 1, options)
+    progress = played(job_under([happening("hardware", 13.0)]), scheme)
+    assert progress.completed_steps == 6
+    assert progress.completed_batches == pytest.approx(1 + 5 * 2 / 3)
+    assert progress.seconds["compute"] == pytest.approx(10 * (1 + 5 * 2 / 3))
+    assert progress.seconds["degraded"] == pytest.approx(12 * 5 / 3)
+
+
 KINDS: list[Kind] = ["slow", "partial", "flap", "hang", "corrupt", "planned", "storage", "hardware"]
 
 
@@ -335,28 +460,30 @@ def histories(draw: st.DrawFn) -> list[Failure]:
 @given(
     histories(),
     st.sampled_from([("checkpoint", 1), ("spare", 2), ("replication", 3), ("dp-drop", 1)]),
-    st.sampled_from([Evict(9.0), None]),
+    st.sampled_from([Evict(9.0), answering(True, redeal=0.5, swap=7.0, restart=50.0), None]),
     st.sampled_from(["restart", "abort"]),
-    st.sampled_from(["drain", "wait"]),
+    st.sampled_from(["drain", "migrate", "wait"]),
     st.sampled_from([0.0, 0.03]),
 )
 def test_every_second_is_booked_once(
     failures: list[Failure],
     scheme: tuple[str, int],
-    slow: Evict | None,
+    slow: Evict | SlowResponse | None,
     hang: Any,
     planned: Any,
     jitter: float,
 ) -> None:
     """And the kept steps are booked as compute and all-reduce, whatever has disturbed them."""
     reactions = Reactions(hang=hang, planned=planned, planned_limit_s=50.0)
-    if slow:
-        reactions = Reactions(slow, hang=hang, planned=planned, planned_limit_s=50.0)
-    job = job_under(failures, reactions, compute_jitter=jitter, steps=12)
+    if isinstance(slow, Evict):
+        reactions, slow = replace(reactions, slow=slow), None
+    job = job_under(failures, reactions, compute_jitter=jitter, steps=12, slow_response=slow)
     progress = replayed(job, build_strategy(scheme[0], 3, scheme[1]))
     assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
-    assert progress.completed_batches == pytest.approx(12)
-    assert progress.seconds["compute"] + progress.seconds["all_reduce"] <= 12 * 12 + 1e-6
+    # Steps are whole, and the last may begin with a part of a batch to go.
+    assert 12 - 1e-6 <= progress.completed_batches < 13
+    useful_s = progress.seconds["compute"] + progress.seconds["all_reduce"]
+    assert useful_s <= 12 * progress.completed_batches + 1e-6
     assert min(one for name, one in progress.seconds.items() if name != "waiting") >= -1e-9
 
 

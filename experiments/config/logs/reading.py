@@ -10,13 +10,14 @@ from faultline.experiments.config.logs.failure_log import FailureLog
 from faultline.experiments.config.logs.preemptions import LINE, read_preemptions
 from faultline.experiments.config.logs.prometheus import read_prometheus
 from faultline.experiments.config.logs.slurm import is_sacct, read_sacct
-from faultline.experiments.config.logs.tables import read_named, read_own_trace
+from faultline.experiments.config.logs.tables import read_badput, read_named, read_own_trace
 from faultline.experiments.config.trace_file import LARGEST_BYTES
 from faultline.platforms.files import read_text
 
 FORMATS = (
     "sacct --parsable2, a range of Prometheus in JSON, lines of milliseconds,add|remove,node, a "
-    "CSV file with columns time,node,cause,kind,repair, or a trace with time,component"
+    "CSV file with columns time,node,cause,kind,repair or time,badput,seconds,node, or a trace "
+    "with time,component"
 )
 
 
@@ -53,6 +54,8 @@ def read_log(
         log = read_sacct(path, text, nodes, gpus_per_node, span_s)
     elif "component" in columns:
         log = read_own_trace(path, nodes, gpus_per_node, span_s)
+    elif "badput" in columns:
+        log = read_badput(path, text, nodes, gpus_per_node, span_s)
     elif "node" in columns or "time" in columns:
         log = read_named(path, text, nodes, gpus_per_node, span_s)
     elif first and (LINE.fullmatch(first) or columns[1:2] in (["add"], ["remove"])):

@@ -1,12 +1,15 @@
-"""CSV files with node names, ``time,node,cause,kind,repair``, and Faultline's own traces."""
+"""CSV files: of failures by node, of badput, and Faultline's own traces."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from io import StringIO
+from math import inf
 from pathlib import Path
+from typing import TypeVar
 
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.keys import quote
@@ -24,9 +27,21 @@ from faultline.experiments.config.trace_file import (
     read_trace,
     seconds_of,
 )
+from faultline.simulator.badput import BADPUT_TYPES
 from faultline.simulator.failures.failure import KINDS, JobLayout
 
 COLUMNS = ("time", "node", "cause", "kind", "repair")
+BADPUT_COLUMNS = ("time", "badput", "seconds", "node")
+RECOVERY = BADPUT_TYPES["restart"]
+_DISRUPTED = frozenset(BADPUT_TYPES[cause] for cause in ("restart", "repeated", "reconfigure"))
+BADPUT_NAMES = frozenset(
+    (
+        *BADPUT_TYPES.values(), "TPU_INITIALIZATION", "TRAINING_PREP", "PROGRAM_STARTUP",
+        "DATA_LOADING_SYNC", "DATA_LOADING_ASYNC", "OTHER",
+    )
+)  # fmt: skip
+"""What Google's ml-goodput-measurement calls lost time."""
+_TOUCHING_S = 1.0
 ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --span"
 
 
@@ -40,33 +55,7 @@ def read_named(
     UserError
         Names the first line that does not fit.
     """
-    lines = csv.reader(StringIO(text, newline=""), strict=True, skipinitialspace=True)
-    read: list[tuple[float | datetime, str, Logged]] = []
-    mistakes: list[str] = []
-    header: list[str] = []
-    try:
-        for row in lines:
-            cells = [cell.strip() for cell in row]
-            if not any(cells):
-                continue
-            place = f"{path}:{lines.line_num}"
-            if not header:
-                header = _header(cells, place)
-            elif len(cells) != len(header):
-                mistakes.append(
-                    f"{place}: has {len(cells)} cells where the header has {len(header)}: "
-                    f"{', '.join(header)}"
-                )
-            else:
-                try:
-                    read.append(_row(dict(zip(header, cells, strict=True))))
-                except ValueError as error:
-                    mistakes.append(f"{place}: {error}")
-    except csv.Error as error:
-        mistakes.append(f"{path}:{lines.line_num}: this is no CSV: {error}")
-    first_mistake(mistakes)
-    if not read:
-        raise UserError(f"{path}: there is no failure in it; write a row a failure")
+    read = _rows(path, text, COLUMNS, 2, _row)
     times = _seconds([when for when, _, _ in read], path)
     names = all_nodes((name for _, name, _ in read), nodes, path)
     number_of = {name: place for place, name in enumerate(names)}
@@ -79,6 +68,50 @@ def read_named(
         notes.append("only nodes that failed are named: give --nodes for those there are")
     log = FailureLog(str(path), "CSV", tuple(failures), names, gpus_per_node, 0.0, 0.0)
     return watched(log, span_s, tuple(notes))
+
+
+def read_badput(
+    path: Path, text: str, nodes: int | None, gpus_per_node: int, span_s: float | None
+) -> FailureLog:
+    """Read lost time by the names of ml-goodput-measurement: ``time,badput,seconds,node``.
+
+    A failure is where recovery from a disruption, or its lost progress, begins; what follows
+    without a gap belongs to it. It is of the node that is named, else of the whole job, and is
+    repaired when the infrastructure has recovered.
+
+    Raises
+    ------
+    UserError
+        Names the first line that does not fit, or nobody says how many nodes there are.
+    """
+    rows = _rows(path, text, BADPUT_COLUMNS, 3, _badput)
+    if nodes is None:
+        raise UserError(f"{path}: badput does not say how many nodes there are; give --nodes N")
+    lost = sorted(zip(_seconds([when for when, _, _, _ in rows], path), rows, strict=True))
+    names = all_nodes((node for *_, node in rows if node), nodes, path)
+    failures: list[Logged] = []
+    by_type: dict[str, float] = {}
+    open_until_s = -inf
+    for begin_s, (_, name, lasts_s, node) in lost:
+        by_type[name] = by_type.get(name, 0.0) + lasts_s
+        if begin_s > open_until_s + _TOUCHING_S:
+            if name not in _DISRUPTED:
+                continue
+            failures.append(Logged(begin_s, "job", 0, "disruption", "hardware", None))
+        open_until_s = max(open_until_s, begin_s + lasts_s)
+        one = failures.pop()
+        if node:
+            one = one._replace(level="host", number=names.index(node))
+        if name == RECOVERY:
+            one = one._replace(repair_s=(one.repair_s or 0.0) + lasts_s)
+        failures.append(one)
+    log = FailureLog(str(path), "badput", tuple(failures), names, gpus_per_node, 0.0, 0.0)
+    if not failures:
+        return log
+    log = watched(log, span_s or max(begin_s + row[2] for begin_s, row in lost), ())
+    shares = sorted(by_type.items(), key=lambda one: -one[1])
+    note = ", ".join(f"{name} {lost_s / log.span_s:.2%}" for name, lost_s in shares)
+    return replace(log, notes=(f"share of the time: {note}",))
 
 
 def read_own_trace(
@@ -120,23 +153,76 @@ def watched(log: FailureLog, span_s: float | None, notes: tuple[str, ...]) -> Fa
     return replace(log, span_s=end_s, node_s=end_s * len(log.nodes), notes=notes)
 
 
-def _header(cells: list[str], place: str) -> list[str]:
+_Read = TypeVar("_Read")
+
+
+def _rows(
+    path: Path,
+    text: str,
+    columns: Sequence[str],
+    needed: int,
+    read_row: Callable[[dict[str, str]], _Read],
+) -> list[_Read]:
+    """Read the rows of a CSV file with some columns, the first of which are needed."""
+    lines = csv.reader(StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    read: list[_Read] = []
+    mistakes: list[str] = []
+    header: list[str] = []
+    try:
+        for row in lines:
+            cells = [cell.strip() for cell in row]
+            if not any(cells):
+                continue
+            place = f"{path}:{lines.line_num}"
+            if not header:
+                header = _header(cells, place, columns, needed)
+            elif len(cells) != len(header):
+                mistakes.append(
+                    f"{place}: has {len(cells)} cells where the header has {len(header)}: "
+                    f"{', '.join(header)}"
+                )
+            else:
+                try:
+                    read.append(read_row(dict(zip(header, cells, strict=True))))
+                except ValueError as error:
+                    mistakes.append(f"{place}: {error}")
+    except csv.Error as error:
+        mistakes.append(f"{path}:{lines.line_num}: this is no CSV: {error}")
+    first_mistake(mistakes)
+    if not read:
+        raise UserError(f"{path}: there is no failure in it; write a row a failure")
+    return read
+
+
+def _header(cells: list[str], place: str, columns: Sequence[str], needed: int) -> list[str]:
     names = [cell.lower() for cell in cells]
     for name in names:
-        if name not in COLUMNS:
-            remedy = did_you_mean(name, list(COLUMNS))
+        if name not in columns:
+            remedy = did_you_mean(name, list(columns))
             raise UserError(f"{place}: unknown column {quote(name)}; {remedy}")
-    for name in COLUMNS[:2]:
+    for name in columns[:needed]:
         if name not in names:
-            raise UserError(f"{place}: column {name} is missing; write {','.join(COLUMNS)}")
+            raise UserError(f"{place}: column {name} is missing; write {','.join(columns)}")
     if len(set(names)) < len(names):
         raise UserError(f"{place}: a column is there twice; keep one of each")
     return names
 
 
+def _when(text: str) -> float | datetime:
+    return parse_timestamp(text) if DATE.match(text) else seconds_of("time", text)
+
+
+def _badput(cells: dict[str, str]) -> tuple[float | datetime, str, float, str]:
+    name = cells["badput"].upper()
+    if name not in BADPUT_NAMES:
+        remedy = did_you_mean(name, sorted(BADPUT_NAMES))
+        raise ValueError(f"badput {quote(cells['badput'])} is none of its names; {remedy}")
+    lasts_s = seconds_of("seconds", cells["seconds"])
+    return _when(cells["time"]), name, lasts_s, cells.get("node", "")
+
+
 def _row(cells: dict[str, str]) -> tuple[float | datetime, str, Logged]:
-    text = cells["time"]
-    when = parse_timestamp(text) if DATE.match(text) else seconds_of("time", text)
+    when = _when(cells["time"])
     if not cells["node"]:
         raise ValueError("names no node; write the name of the one that failed")
     kind, repair = KINDS[kind_place(cells.get("kind", ""))], cells.get("repair", "")

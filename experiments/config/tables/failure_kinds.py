@@ -13,12 +13,17 @@ _SEQUENCES = {"failures.model": ("mix", "trace")}
 class FailureKindsTable(Table):
     """``[failures.kinds]``: failures beside those that stop something at once."""
 
-    slow: Literal["ignore", "evict"] = key(
+    slow: Literal["ignore", "redeal", "swap", "restart", "ski-rental", "evict"] = key(
         "ignore",
         "What is done about a slow component.",
         "choice: what needs no detector",
         choices={
             "ignore": "the job goes on at its pace",
+            "redeal": "found, micro-batches are dealt anew over the groups, by their speeds",
+            "swap": "that, and slow nodes and adapters get the places where they hurt least",
+            "restart": "found, the job saves and restarts without it",
+            "ski-rental": "each of these, the cheapest first, once as much time is lost as it "
+            "costs (Greyhound)",
             "evict": "found, it stops as if it had failed, and is repaired",
         },
         only_with=_SEQUENCES,
@@ -27,7 +32,22 @@ class FailureKindsTable(Table):
         10.6,
         "Time until a slow component is located.",
         "Greyhound (ATC 2025): 3.7 s to notice and 6.9 s to locate, on 256 GPUs",
-        only_with={**_SEQUENCES, "failures.kinds.slow": "evict"},
+        only_with={
+            **_SEQUENCES,
+            "failures.kinds.slow": ("evict", "redeal", "swap", "restart", "ski-rental"),
+        },
+    )
+    redeal_s: float = seconds(
+        0.1,
+        "Time for which all wait while micro-batches are dealt anew.",
+        "Greyhound (ATC 2025): its solver takes 0.01 s for 64 replicas, 0.1 for 128, 6.8 for 256",
+        only_with={**_SEQUENCES, "failures.kinds.slow": ("redeal", "swap", "ski-rental")},
+    )
+    swap_s: float = seconds(
+        60.0,
+        "Time for which all wait while nodes change places.",
+        "Greyhound (ATC 2025): less than 60 s, by the memory of a GPU, not by their number",
+        only_with={**_SEQUENCES, "failures.kinds.slow": ("swap", "ski-rental")},
     )
     retry_s: float = seconds(
         30.0,
@@ -49,15 +69,22 @@ class FailureKindsTable(Table):
         above=(0, 1e9),
         only_with=_SEQUENCES,
     )
-    planned: Literal["drain", "wait"] = key(
+    planned: Literal["drain", "migrate", "wait"] = key(
         "drain",
         "What is done about planned maintenance.",
         "choice: nothing is lost, and who plans is not kept waiting",
         choices={
             "drain": "at the end of the notice the job saves and restarts",
+            "migrate": "at the end of the notice another machine, made ready meanwhile, takes over",
             "wait": "it is done with the next restart",
         },
         only_with=_SEQUENCES,
+    )
+    migrate_s: float = seconds(
+        20.0,
+        "Time for which all wait while a machine takes over from one that gave notice.",
+        "TrainMover (OSDI 2026, arXiv 2412.12636): at most 20 s; 11.5 to 16.6 of planned moves",
+        only_with={**_SEQUENCES, "failures.kinds.planned": "migrate"},
     )
     planned_limit_s: float = seconds(
         86_400.0,

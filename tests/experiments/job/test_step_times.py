@@ -164,6 +164,33 @@ def test_one_that_is_slow_slows_all(servers: Path, link: str) -> None:
     )
 
 
+def test_engines_agree_on_what_is_done_about_slow_parts(four_servers: Path) -> None:
+    """Replay takes passes to grow evenly with micro-batches; of slow stages the worst to count."""
+    trace = four_servers.parent / "slow.csv"
+    # The last stage has more to compute, and its GPU goes to the first.
+    rows = ["1,gpu-13,slow,100,2.5", "1,gpu-23,slow,6,1.4", "3,adapter-17,slow,2000,4"]
+    trace.write_text("\n".join(["time,component,kind,lasts,factor", *rows]), encoding="utf-8")
+    keys = {
+        "job.groups": 4,
+        "job.steps": 12,
+        "failures.model": "trace",
+        "failures.trace": str(trace),
+        "failures.kinds.slow": "ski-rental",
+        "failures.kinds.slow_found_s": 1.0,
+        "failures.kinds.swap_s": 0.5,
+        "times.restart_s": 5000.0,
+        "checkpoint.interval_steps": 100,
+    }
+    scenario = scenario_on(four_servers, **keys)
+    replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
+    remedies = {name: replayed[name] for name in replayed if name.startswith("remedies.")}
+    assert remedies == {name: played[name] for name in remedies}
+    assert remedies["remedies.redeal"]
+    assert remedies["remedies.swap"]
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-2)
+    assert played["time_s"] != replayed["time_s"]
+
+
 @pytest.mark.parametrize("scheme", ["checkpoint", "spare", "replication"])
 @pytest.mark.parametrize("seed", range(3))
 def test_engines_agree_where_groups_fail_at_any_moment(

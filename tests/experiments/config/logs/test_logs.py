@@ -47,6 +47,18 @@ time, node, cause, kind, repair
 """
 
 
+BADPUT = """\
+time,badput,seconds,node
+0,TPU_INITIALIZATION,60,
+1h,UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,40,
+7200,infrastructure_recovery_from_disruption,600,n7
+7800,PROGRAM_STARTUP,100,
+7900,WASTED_PROGRESS_FROM_DISRUPTION,900,
+8800,UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,40,
+9000,WASTED_PROGRESS_FROM_DISRUPTION,1000,
+"""
+
+
 def series(node: str, *values: str, **labels: str) -> dict[str, object]:
     metric = {"__name__": "up", "instance": node, **labels}
     return {"metric": metric, "values": [[100 + 60 * at, one] for at, one in enumerate(values)]}
@@ -99,6 +111,15 @@ def test_a_csv_with_node_names(tmp_path: Path) -> None:
     assert (log.span_s, log.node_s, log.notes) == (432_000.0, 4 * 432_000.0, ())
 
 
+def test_what_follows_a_disruption_without_a_gap_belongs_to_it(tmp_path: Path) -> None:
+    """The second wastes what was done since the save, and nobody says where."""
+    log = log_of(tmp_path, BADPUT, nodes=4)
+    assert [one[:3] for one in log.failures] == [(7200.0, "host", 0), (9000.0, "job", 0)]
+    assert [one.repair_s for one in log.failures] == [600.0, None]
+    assert (log.nodes[0], log.span_s, log.node_s) == ("n7", 10_000.0, 40_000.0)
+    assert "WASTED_PROGRESS_FROM_DISRUPTION 19.00%" in log.notes[0]
+
+
 def test_a_node_of_prometheus_is_down_while_any_of_its_series_is(tmp_path: Path) -> None:
     text = prometheus(
         series("a:9100", "1", "0", "0", "1", "0", job="node"),
@@ -149,6 +170,8 @@ def test_what_is_imported_can_be_played(tmp_path: Path, text: str) -> None:
         ("time,node\n1,a\n2024-05-01,b\n", "some times are timestamps"),
         ("time,host\n1,a\n", ":1: unknown column 'host'"),
         ("time,node\n0,a\n", "all failures are at time 0"),
+        ("time,badput,seconds\n1,PROGRAM_STARTUPS,3\n", ":2: badput 'PROGRAM_STARTUPS' is none of"),
+        ("time,badput,seconds\n1,OTHER,3\n", "how many nodes there are; give --nodes N"),
         ("[1, 2]", "no range of Prometheus"),
         ("{", "this is no JSON"),
         ("[" * 100_000, "this is no JSON"),

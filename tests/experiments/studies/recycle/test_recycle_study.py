@@ -55,7 +55,9 @@ def test_the_greatest_ratio_stands_beside_the_published_one(steps: pd.DataFrame)
     assert all(row.published is None for row in rows if row.quantity == "slowdown")
 
 
-@pytest.mark.parametrize("name", ["mecefo", "reft", "gemini", "ntp", "spare", "recycle"])
+@pytest.mark.parametrize(
+    "name", ["mecefo", "reft", "gemini", "ntp", "spare", "recycle", "greyhound"]
+)
 def test_a_claim_has_something_beside_it_or_a_reason(name: str) -> None:
     module = import_module(f"faultline.experiments.studies.{name}.study")
     (mine,) = (

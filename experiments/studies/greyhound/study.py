@@ -1,0 +1,277 @@
+"""Greyhound (Wu et al. 2025, USENIX ATC): what is left of slow parts once something is done.
+
+One replica of some that takes 1.7 times as long, a slow link, and 12 injections into 256 H800. Of
+these the speeds without injections and without remedies are published, and are inputs: they say
+how slow the job was on average. How it was cut, how many injections held at once, how long, and how
+many were of links is not known here, and is swept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+from pathlib import Path
+from typing import ClassVar
+
+import pandas as pd
+from faultline.experiments.analysis.printing import Printed, wide_table
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.figures.palette import OKABE_ITO
+from faultline.experiments.runs.point import Point
+from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.stage import Stage
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from scipy.optimize import brentq
+
+SLOW, LEFT = 1.7, {2: 1.3, 4: 1.1, 8: 1.2}
+"""A replica's factor, and what is published to be left of it, by replicas."""
+
+MICRO_BATCHES = (16, 32, 64, 128)
+"""Of the whole job, whatever its replicas: swept."""
+
+SOUND, WITHOUT, WITH = 37.4, 18.9, 29.8
+"""Steps a minute of 256 H800: without injections, with 12 and no remedy, with them and remedies."""
+
+LINK_GAIN, LINK_SLOWS = 1.23, (0.28, 0.46)
+"""At most so many times as fast after a swap; what slow links take of the speed."""
+
+INJECTIONS, GPUS = 12, 256
+REACTIONS = ("ignore", "redeal", "swap", "restart", "ski-rental")
+USUAL = (8, 8, 4, 1, 24)
+"""Replicas, micro-batches of each, injections of links, at once, minutes of each."""
+
+SWEPT = tuple(product((4, 8, 16), (4, 8, 16), (0, 4, 8), (1, 3), (10, 72)))
+"""Minutes: the means of slow nodes and of jobs of 512 to 1,024 GPUs (same paper)."""
+
+REDUCING_SHARE = 0.2
+"""Of a sound step: an assumption, and so much that links can slow it as published."""
+
+_SOUND_COMPUTE_S = 60.0 / SOUND * (1.0 - REDUCING_SHARE)
+_RESTART_S = 230.0
+"""Megatron on 256 GPUs (TrainMover, arXiv 2412.12636)."""
+
+
+Rows = Sequence[tuple[float, str, float, float]]
+"""When what is slow, for how long, and how many times as long it takes; in seconds."""
+
+
+def _trace(path: Path, rows: Rows) -> Path:
+    lines = [f"{begin:g},{what},slow,{lasts:g},{factor:.9g}" for begin, what, lasts, factor in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["time,component,kind,lasts,factor", *lines]) + "\n", "utf-8")
+    return path
+
+
+def _point(
+    trace: Path, reaction: str, replicas: int, gpus: int, micro_batches: int, **labels: object
+) -> Point:
+    """Return a job on servers of eight GPUs, a stage each, that meets what a trace says."""
+    changes = {
+        "strategy.name": "checkpoint",
+        "platform.file": "hgx-h100",
+        "job.groups": replicas,
+        "job.gpus": gpus,
+        "job.steps": 1_000_000_000,
+        "times.compute_s": _SOUND_COMPUTE_S,
+        "job.compute_jitter": 0.0,
+        "times.all_reduce_s": 60.0 / SOUND * REDUCING_SHARE,
+        "model.pipeline": gpus // 8 // replicas,
+        "model.tensor": 8,
+        "model.micro_batches": micro_batches,
+        "checkpoint.policy": "fixed",
+        "checkpoint.interval_steps": 1_000_000,
+        "times.checkpoint_write_s": 10.0,
+        "times.restart_s": _RESTART_S,
+        "times.checkpoint_load_s": 0.0,
+        "failures.model": "trace",
+        "failures.trace": str(trace),
+        "failures.trace_span_s": 1e9,
+        "failures.kinds.slow": reaction,
+        **{name: labels.pop(name) for name in [*labels] if "." in name},
+    }
+    told = (("reaction", reaction), ("replicas", replicas), ("micro_batches", micro_batches))
+    scenario = load_scenario("spare-sound", changes)
+    return Point(scenario, labels=(*told, *labels.items()))
+
+
+def injections(links: int, at_once: int, minutes: float) -> Rows:
+    """Return the injections: so many hold at any time, each for so long.
+
+    Each strikes a server of its own, seven further on; those of links come evenly between those of
+    nodes. All lengthen a sound step by as much as the published speed without remedies asks for.
+    """
+    lasts_s, found = minutes * 60.0, []
+    for number in range(INJECTIONS):
+        is_link = (number + 1) * links // INJECTIONS > number * links // INJECTIONS
+        begin_s = max(0, number - at_once + 1) * lasts_s / at_once
+        gpu = 8 * (7 * number % (GPUS // 8))
+        found.append((begin_s, f"{'adapter' if is_link else 'gpu'}-{gpu}", lasts_s))
+    longer = _longer([(begin_s, what[:3]) for begin_s, what, _ in found], lasts_s)
+    share = {"ada": REDUCING_SHARE, "gpu": 1.0 - REDUCING_SHARE}
+    return [(*one, 1.0 + longer / share[one[1][:3]]) for one in found]
+
+
+def _longer(begun: Sequence[tuple[float, str]], lasts_s: float) -> float:
+    """Return by how much of a sound step each kind lengthens it, where nothing is done.
+
+    Of several of a kind the worst counts, and a step with both is longer by both.
+    """
+    moments = sorted({end_s for begin_s, _ in begun for end_s in (begin_s, begin_s + lasts_s)})
+    spans = []
+    for begin_s, end_s in pairwise(moments):
+        kinds = {kind for since_s, kind in begun if since_s <= begin_s < since_s + lasts_s}
+        spans.append((end_s - begin_s, len(kinds)))
+
+    def too_fast(longer: float) -> float:
+        steps = sum(span_s / (1.0 + longer * kinds) for span_s, kinds in spans)
+        return steps / moments[-1] - WITHOUT / SOUND
+
+    return float(brentq(too_fast, 0.0, 100.0))
+
+
+def injected(folder: Path, setting: tuple[int, ...], reaction: str) -> Point:
+    """Return a run of the job of 256 GPUs that ends with the last injection."""
+    replicas, micro_batches, links, at_once, minutes = setting
+    rows = injections(links, at_once, minutes)
+    trace = _trace(folder / f"{links}-{at_once}-{minutes}.csv", rows)
+    keys = {"job.time_limit_s": max(begin_s + lasts_s for begin_s, _, lasts_s, _ in rows)}
+    labels = {"links": links, "at_once": at_once, "minutes": minutes}
+    return _point(trace, reaction, replicas, GPUS, micro_batches, **labels, **keys)
+
+
+def one_slow(folder: Path) -> Iterator[Point]:
+    """Yield runs with one slow replica of some, dealt anew and not."""
+    for replicas, total in product(LEFT, MICRO_BATCHES):
+        trace = _trace(folder / "one.csv", [(0.0, "gpu-0", 1e9, SLOW)])
+        for reaction in ("ignore", "redeal"):
+            keys = {"job.time_limit_s": 20_000.0, "times.all_reduce_s": 0.0, "total": total}
+            yield _point(trace, reaction, replicas, 8 * replicas, total // replicas, **keys)
+
+
+def shares_left(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with what a step took over a sound one."""
+    return runs.assign(left=runs.time_s / runs.completed_steps / _SOUND_COMPUTE_S)
+
+
+def swept(speeds: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of what is not known."""
+    return speeds.iloc[len(REACTIONS) :]
+
+
+def _left(left: pd.DataFrame, reaction: str, replicas: int) -> pd.Series:
+    mine = left[(left.reaction == reaction) & (left.replicas == replicas)]
+    return mine["left"]
+
+
+def _band(
+    quantity: str,
+    reaction: str,
+    setting: str,
+    published: float | None,
+    values: Sequence[float] | pd.Series,
+    unit: str,
+) -> Row:
+    found = pd.Series(values)
+    low, high = float(found.min()), float(found.max())
+    return Row(quantity, reaction, setting, published, float(found.mean()), low, high, unit)
+
+
+def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
+    """Draw what is left by replicas, and speeds by reaction, with what is published."""
+    figure, (one, other) = plt.subplots(1, 2, figsize=(10.0, 3.8))
+    for colour, total in zip(OKABE_ITO, MICRO_BATCHES, strict=False):
+        mine = left[(left.reaction == "redeal") & (left.total == total)]
+        places = range(len(mine))
+        one.plot(places, mine["left"], marker="o", color=colour, label=f"{total} micro-batches")
+    one.plot(range(len(LEFT)), list(LEFT.values()), "k*", ms=11, label="published")
+    one.axhline(SLOW, color="#999999", ls=":")
+    one.annotate("ignored", (len(LEFT) - 1, SLOW), ha="right", va="top", fontsize=9)
+    one.set_ylim(1.0, 1.75)
+    one.set_xticks(range(len(LEFT)), [str(replicas) for replicas in LEFT])
+    one.set_xlabel("replicas, one of them 1.7 times as slow")
+    one.set_ylabel("step, dealt anew, over a sound one")
+    one.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
+    names = [*REACTIONS, "ski-rental,\nswept"]
+    usual, mine = speeds.head(len(REACTIONS)), swept(speeds)
+    other.plot(range(len(usual)), usual.speed, "o", color=OKABE_ITO[0], label="the usual setting")
+    other.plot(
+        [len(usual)] * len(mine),
+        mine.speed,
+        "_",
+        color=OKABE_ITO[1],
+        ms=14,
+        label=f"each of {len(mine)} settings",
+    )
+    published = [(0, WITHOUT), (len(usual), WITH)]
+    other.plot(*zip(*published, strict=True), "k*", ms=11, label="published")
+    other.axhline(SOUND, color="#999999", ls=":")
+    other.annotate("sound", (0, SOUND), va="top", fontsize=9)
+    other.set_xticks(range(len(names)), names, fontsize=8)
+    other.set_ylabel("steps a minute")
+    other.set_ylim(bottom=0.0)
+    other.legend(fontsize=8, loc="lower right")
+    return figure
+
+
+class GreyhoundStudy(Study):
+    """What is left of slow parts, by what is done about them."""
+
+    default_seeds = 1
+    charts: ClassVar = {"greyhound.png": (draw, "left", "speeds")}
+
+    def play(self, stage: Stage) -> Results:
+        """Play one slow replica, and the injections."""
+        folder = stage.directory / "traces"
+        left = stage.runs("one slow replica", one_slow(folder))
+        points = [injected(folder, USUAL, reaction) for reaction in REACTIONS]
+        points += [injected(folder, setting, "ski-rental") for setting in SWEPT]
+        speeds = stage.runs("injections", points)
+        speeds["speed"] = 60.0 * speeds.completed_steps / speeds.time_s
+        return {"left": shares_left(left), "speeds": speeds}
+
+    def rows(self, results: Results) -> Iterator[Row]:
+        """Return what is left, and speeds; of what is swept the mean and the whole range."""
+        for replicas, known in LEFT.items():
+            for reaction in ("ignore", "redeal"):
+                left = _left(results["left"], reaction, replicas)
+                where = f"one of {replicas} replicas {SLOW:g} times as slow"
+                published = known if reaction == "redeal" else SLOW
+                yield _band("step over a sound one", reaction, where, published, left, "1")
+        speeds = results["speeds"]
+        where = f"{INJECTIONS} injections, {GPUS} GPUs"
+        usual = speeds.head(len(REACTIONS))
+        for one in usual.itertuples():
+            beside = WITHOUT if one.reaction == "ignore" else None
+            yield _band("steps a minute", one.reaction, f"{where}, usual", beside, [one.speed], "1")
+        yield _band(
+            "steps a minute", "ski-rental", f"{where}, swept", WITH, swept(speeds).speed, "1"
+        )
+        low, high = (1.0 / (1.0 - share) for share in LINK_SLOWS)
+        where = "a slow link that only pipelines use, at most"
+        yield Row("gain by a swap", "swap", where, LINK_GAIN, low, low, high, "1")
+
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
+        """Return what is left by replicas and micro-batches, and speeds by reaction."""
+        left = results["left"].query("reaction == 'redeal'")
+        cells = left.assign(text=[f"{one:.3f}" for one in left.left])
+        yield wide_table("Left of 1.7, by micro-batches of all", cells, ["replicas"], "total")
+        mine = swept(results["speeds"])
+        by = mine.groupby(["at_once", "links", "replicas"], sort=False).speed
+        range_ = by.agg(["min", "max"]).reset_index()
+        texts = [f"{one.min_:.1f} to {one.max_:.1f}" for one in range_.rename(
+            columns={"min": "min_", "max": "max_"}).itertuples()]  # fmt: skip
+        yield wide_table(
+            "Steps a minute by ski rental; 37.4 sound, 18.9 without",
+            range_.assign(text=texts), ["at_once", "links"], "replicas",
+        )  # fmt: skip
+
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Set the swept speed beside the published one."""
+        speed = swept(results["speeds"]).speed
+        near = float(((speed / WITH - 1.0).abs() <= 0.15).mean())
+        return [
+            f"By ski rental {speed.min():.1f} to {speed.max():.1f} steps a minute, "
+            f"{speed.mean():.1f} on average ({WITH:g} published); {near:.0%} of the settings "
+            "within 15 %."
+        ]

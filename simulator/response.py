@@ -1,0 +1,230 @@
+"""What becomes of slow parts as a job goes on: found, dealt around, moved, left behind.
+
+Time is lost by the step: what one takes with what is slow, over a sound one, both as nominal, so
+that it is known ahead how many steps are left until a remedy is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, inf
+
+from faultline.simulator.conditions import (
+    NETWORK,
+    Conditions,
+    Effect,
+    Slowdown,
+    slowdown_of,
+)
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.job import Work
+from faultline.strategies.base import StepPlan
+from faultline.strategies.slow_parts import (
+    Remedy,
+    RemedyName,
+    best_deal,
+    gathered,
+    next_remedy,
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What has been done about which parts."""
+
+    dealt: frozenset[Failure] = frozenset()  # Micro-batches are dealt by their pace.
+    # Where they have been given another place, or None where they do no harm.
+    moved: dict[Failure, Failure | None] = field(default_factory=dict)
+    left: frozenset[Failure] = frozenset()  # Not in the job any more.
+
+
+class Response:
+    """What is done about slow parts in a run.
+
+    Parameters
+    ----------
+    work : Work
+        The job; without a `slow_response` it goes on at the pace of what is slow.
+    conditions : Conditions
+        What is slow.
+
+    Attributes
+    ----------
+    taken : dict of str to int
+        How often each remedy was taken.
+    """
+
+    def __init__(self, work: Work, conditions: Conditions) -> None:
+        self._work, self._conditions = work, conditions
+        self._said = work.slow_response
+        remedies = self._said.policy.remedies if self._said else ()
+        self.taken: dict[str, int] = {one.name: 0 for one in remedies}
+        self._lost_s: dict[RemedyName, float] = {one.name: 0.0 for one in remedies}
+        self._answer = Answer()
+        self._plan: StepPlan | None = None
+        self._steps, self._lost_a_step_s, self._sound_s = 0, 0.0, 0.0
+        self._useless: set[Remedy] = set()
+        self._considered: list[Failure] = []
+
+    def slowdown(self, plan: StepPlan) -> Slowdown:
+        """Return what slows a step, as far as nothing is done about it."""
+        return self._under(self._answer, plan)
+
+    def follow(self, plan: StepPlan, sound_s: float, slow: Slowdown) -> None:
+        """Take in what the next steps are: how long a sound one computes, and what slows them."""
+        if self._said is None:
+            return
+        self._fold()
+        self._plan, self._sound_s = plan, sound_s
+        self._lost_a_step_s = self._lost_by(slow)
+        self._useless.clear()
+        if not self._present():
+            self._answer = Answer()
+            self._lost_s = dict.fromkeys(self._lost_s, 0.0)
+
+    def met(self, steps: int) -> None:
+        """Count steps that were played, whatever came of them."""
+        self._steps += steps
+
+    def quiet_until_s(self, now_s: float) -> float:
+        """Return when something is found next, in seconds of simulated time."""
+        if self._said is None:
+            return inf
+        after_s = self._said.policy.found_after_s
+        times = (part.time_s + after_s for part in self._present())
+        return min((time_s for time_s in times if time_s > now_s), default=inf)
+
+    def quiet_steps(self) -> float:
+        """Return after how many steps a remedy may be due."""
+        if self._said is None or self._lost_a_step_s <= 0.0:
+            return inf
+        policy, left = self._said.policy, inf
+        for one in policy.remedies:
+            lacking_s = policy.lost_until_s(one) - self._lost_so_far_s()[one.name]
+            if one not in self._useless and lacking_s > 0.0:
+                left = min(left, ceil(lacking_s / self._lost_a_step_s))
+        return max(left, 1)
+
+    def due(self, now_s: float) -> Remedy | None:
+        """Return the remedy to take now, if any."""
+        if self._said is None or self._lost_a_step_s <= 0.0:
+            return None
+        found = self._found(now_s)
+        if found != self._considered:
+            self._useless.clear()
+            self._considered = found
+        if not found:
+            return None
+
+        def helps(remedy: Remedy) -> bool:
+            assert self._plan is not None
+            if remedy not in self._useless:
+                after = self._under(self._with(remedy, found), self._plan)
+                if self._lost_by(after) < self._lost_a_step_s * (1.0 - 1e-9):
+                    return True
+                self._useless.add(remedy)
+            return False
+
+        return next_remedy(self._said.policy, self._lost_so_far_s(), helps)
+
+    def take(self, remedy: Remedy, now_s: float) -> int:
+        """Take a remedy; return how many parts leave the job by it."""
+        self._fold()
+        self._lost_s[remedy.name] = 0.0
+        self.taken[remedy.name] += 1
+        before, found = self._answer, self._found(now_s)
+        self._answer = self._with(remedy, found)
+        return len(self._answer.left - before.left)
+
+    def _fold(self) -> None:
+        self._lost_s, self._steps = self._lost_so_far_s(), 0
+
+    def _lost_so_far_s(self) -> dict[RemedyName, float]:
+        more_s = self._steps * self._lost_a_step_s
+        return {name: lost_s + more_s for name, lost_s in self._lost_s.items()}
+
+    def _lost_by(self, slow: Slowdown | Effect) -> float:
+        """Return what a step takes longer, in seconds."""
+        assert self._said is not None
+        compute = slow.slowest if isinstance(slow, Slowdown) else slow.compute
+        reducing_s = self._said.all_reduce_s * (slow.collective - 1.0)
+        return self._sound_s * (compute - 1.0) + reducing_s
+
+    def _present(self) -> list[Failure]:
+        members = set(self._plan.members) if self._plan else set()
+        parts = (part for part, _ in self._conditions.slow if part not in self._answer.left)
+        return [part for part in parts if not members.isdisjoint(part.groups)]
+
+    def _found(self, now_s: float) -> list[Failure]:
+        assert self._said is not None
+        after_s = self._said.policy.found_after_s
+        return [part for part in self._present() if part.time_s + after_s <= now_s]
+
+    def _with(self, remedy: Remedy, found: Sequence[Failure]) -> Answer:
+        """Return what will have been done about what is found once a remedy is taken."""
+        answer = self._answer
+        if remedy.name == "redeal":
+            return replace(answer, dealt=frozenset(found))
+        if remedy.name == "restart":
+            return replace(answer, left=answer.left.union(found))
+        return replace(answer, moved=self._swapped(found))
+
+    def _under(self, answer: Answer, plan: StepPlan) -> Slowdown:
+        """Return what slows a step under an answer."""
+        if self._said is None or not self._conditions.slow:
+            return slowdown_of(self._conditions.slow, plan.members)
+        parts, dealt = [], []
+        for part, effect in self._conditions.slow:
+            now = answer.moved.get(part, part)
+            if part in answer.left or now is None:
+                continue
+            parts.append((now, effect if now is part else self._conditions.effect(now)))
+            if part in answer.dealt:
+                dealt.append(parts[-1])
+        slow = slowdown_of(parts, plan.members)
+        # Where the scheme itself has groups take other shares, these are left as they are.
+        known = slowdown_of(dealt, plan.members).compute
+        return self._dealt(slow, known, plan.members) if known and not plan.pipelines else slow
+
+    def _dealt(
+        self, slow: Slowdown, known: Mapping[int, float], members: tuple[int, ...]
+    ) -> Slowdown:
+        """Return what slows a step of micro-batches that are dealt by what is known."""
+        said = self._said
+        assert said is not None
+        each, fill = said.micro_batches, said.fill
+
+        def pace(factor: float) -> float:
+            # All but the fill is by micro-batches; the slow stage holds up each of them.
+            return (factor * (each + fill) - fill) / each
+
+        shares = best_deal([pace(known.get(group, 1.0)) for group in members], each * len(members))
+        deal = {group: n for group, n in zip(members, shares, strict=True) if n != each}
+        compute = {}
+        for group in (*deal, *(group for group in slow.compute if group not in deal)):
+            share, factor = deal.get(group, each), slow.compute.get(group, 1.0)
+            passes = (pace(factor) * share + fill) / (each + fill) if share else 0.0
+            compute[group] = passes
+        return Slowdown(compute, slow.collective, slow.causes, deal)
+
+    def _swapped(self, found: Iterable[Failure]) -> dict[Failure, Failure | None]:
+        """Give slow parts the places where they hurt least; slow nodes those of few groups."""
+        effects, layout = self._conditions.effect, self._work.layout
+        single = [part for part in found if len(part.groups) == 1]
+        nodes = [part for part in single if part.level not in NETWORK]
+        nodes.sort(key=lambda part: -effects(part).compute)
+        room = layout.gpus_per_group // layout.gpus_per_host if layout else 1
+        homes = gathered([part.groups[0] for part in nodes], max(room, 1))
+        wanted = [*zip(nodes, homes, strict=True)]
+        wanted += [(part, part.groups[0]) for part in single if part.level in NETWORK]
+        moved: dict[Failure, Failure | None] = {}
+        for part, group in wanted:
+            places = self._conditions.places(part, group)
+            used = {one.component for one in moved.values() if one}
+            moved[part] = min(
+                places,
+                key=lambda one: (one.component in used, self._lost_by(effects(one))),
+                default=None,
+            )
+        return moved
