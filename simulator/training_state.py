@@ -1,0 +1,148 @@
+"""What a job under a scheme is at a moment of its training, and how its seconds are booked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from faultline.simulator.conditions import UNDISTURBED, Conditions, Slowdown
+from faultline.simulator.contract import Contract
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.hit_list import HitList
+from faultline.simulator.job import Rules, Work
+from faultline.simulator.memory import Memory
+from faultline.simulator.phases import Outcome
+from faultline.simulator.progress import Batches, Progress
+from faultline.simulator.response import Response
+from faultline.simulator.snapshots import Saved, Shelf
+from faultline.simulator.spare_pool import SparePool
+from faultline.simulator.step_phases import StepPhases
+from faultline.simulator.timeline import Event, EventKind
+from faultline.strategies.base import Strategy
+
+_ROUNDING = 1e-9
+
+
+class TrainingState:
+    """A job under a scheme.
+
+    Parameters
+    ----------
+    work : Work
+        What is to be trained.
+    rules : Rules
+        The scenario's choices.
+    strategy : Strategy
+        The scheme.
+    record : callable, optional
+        Called with every `Event`; leave it out to run faster.
+    on_checkpoint : callable, optional
+        Called with the completed steps and the simulated time after every checkpoint; for progress
+        displays.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        rules: Rules,
+        strategy: Strategy,
+        record: Callable[[Event], None] | None = None,
+        on_checkpoint: Callable[[int, float], None] | None = None,
+    ) -> None:
+        self.work = work
+        self.rules = rules
+        self.strategy = strategy
+        self._contract = Contract(strategy, work.groups)
+        self.progress = Progress()
+        self._record = record
+        self._on_checkpoint = on_checkpoint
+        self._plan = strategy.plan()
+        self._saved = self._state(0.0)
+        self._saved_before = self._loaded = self._saved
+        self._before_failure = self._saved
+        self._unsaved_since_s = 0.0
+        self._spares = SparePool(work.spare_groups, work.repair_s)
+        lives = work.standby_lives
+        self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
+        self._failed_since_restart = 0
+        self._processes_failed = False
+        self._memory = Memory(work)
+        self._hits = HitList(strategy, work)
+        self._conditions = Conditions(work.disturbances)
+        self.progress.disturbances = self._conditions.counts
+        self._response = Response(work, self._conditions)
+        self.progress.remedies = self._response.taken
+        self._clean: dict[Failure, Saved] = {}
+        self._put_off: set[Shelf | None] = set()
+        self._restarted_s = -inf
+        self._asks = bool(work.tiers) or self._hits.outlive_restarts
+        self._restarts_since_save = 0
+        self._disturbed = False
+        self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
+
+    def _phases(self) -> StepPhases:
+        """Return the phases of the next steps."""
+        slow = self._response.slowdown(self._plan)
+        play = StepPhases(self._plan, self.work, self._conditions.without, slow)
+        self._response.follow(self._plan, play.nominal_s / slow.slowest, slow)
+        return play
+
+    def _batches_left(self) -> float:
+        """Return what is still to be trained; shares of a batch add up but for rounding."""
+        return self.work.steps - _ROUNDING - self.progress.completed_batches
+
+    def _done(self) -> bool:
+        return self._batches_left() <= 0.0
+
+    def _state(self, now_s: float) -> Saved:
+        """Return what there is to save at this moment."""
+        progress = self.progress
+        return Saved(
+            progress.completed_steps,
+            progress.completed,
+            self._batches(),
+            now_s,
+            progress.ledger.mark(),
+        )
+
+    def _batches(self) -> Batches:
+        """Return what a step trains of those who are left in it."""
+        return Batches.of(self.strategy.plan(), self.work.approximation_loss)
+
+    def _computed(self, play: StepPhases, steps: int, duration_s: float) -> None:
+        """Book the compute of steps, whatever comes of them."""
+        progress, seconds = self.progress, self.progress.seconds
+        seconds["compute"] += steps * play.useful_s
+        seconds["redundancy"] += steps * play.redundancy_s
+        seconds["degraded"] += steps * play.degraded_s
+        seconds["waiting"] += duration_s - steps * play.nominal_s
+        progress.raised_power_s += steps * play.raised_power_s
+        progress.played_steps += steps
+        self._response.met(steps)
+        progress.stack_computations += steps * play.types
+
+    def _reduced(self, duration_s: float, slow: Slowdown = UNDISTURBED) -> None:
+        """Book a good all-reduce: useful as far as it is of a full batch, and nothing is slow."""
+        share = self._batches().trained / slow.collective
+        self.progress.seconds["all_reduce"] += duration_s * share
+        if share < 1.0:
+            self.progress.seconds["degraded"] += duration_s * (1.0 - share)
+
+    def _spend(self, cause: str, outcome: Outcome) -> None:
+        self.progress.seconds[cause] += outcome.now_s - self.progress.now_s
+        self.progress.now_s = outcome.now_s
+
+    def _log(
+        self,
+        kind: EventKind,
+        *,
+        time_s: float | None = None,
+        groups: tuple[int, ...] = (),
+        stacks: int = 0,
+        moved_types: int = 0,
+        recovery: str = "",
+    ) -> None:
+        assert self._record is not None
+        now_s = self.progress.now_s if time_s is None else time_s
+        done = self.progress.completed_steps
+        self._record(Event(now_s, kind, done, groups, stacks, moved_types, recovery))
