@@ -91,7 +91,9 @@ class OwnProcess:
         kept: bool = False,
     ) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process"])
+        # A job comes from all over the program: what is imported here need not be there, each time.
+        ours = [name for name in sys.modules if name.startswith("faultline.")]
+        context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process", *ours])
         self._tasks, tasks_there = context.Pipe()
         self._process = context.Process(
             target=_serve, args=(tasks_there, begin, arguments), daemon=kept

@@ -73,8 +73,11 @@ def test_what_is_looked_for_is_found(site: Path) -> None:
         Thread(target=server.serve_forever, daemon=True).start()
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
-        page.locator("input.md-search__input").fill("wipe-out")
-        page.locator("a.md-search-result__link").first.wait_for(timeout=20_000)
+        # What is typed before the index is there is not looked for.
+        page.locator("input.md-search__input").click()
+        page.locator(".md-search-result__meta", has_text="Type to start").wait_for(timeout=60_000)
+        page.locator("input.md-search__input").press_sequentially("wipe-out")
+        page.locator("a.md-search-result__link").first.wait_for(timeout=60_000)
         found = page.locator("a.md-search-result__link").all_inner_texts()
         server.shutdown()
     assert any("Glossary" in text for text in found), found

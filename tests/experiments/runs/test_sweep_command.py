@@ -134,7 +134,7 @@ def test_a_sweep_killed_at_random_many_times_ends_like_any_other(
             else:
                 _, complaints = ended(process)
                 break
-        assert process.returncode == 0
+        assert process.returncode == 0, complaints
         assert "moved to" not in complaints
         assert tables_in(directory) == tables_in(tmp_path / "undisturbed")
 

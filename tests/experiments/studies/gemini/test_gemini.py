@@ -125,7 +125,7 @@ def test_curves_are_the_closed_form_of_the_tables(windows: pd.DataFrame) -> None
 def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
     results = ask.reproduced("gemini", tmp_path, "--seeds", "1")
     assert {row["scheme"] for row in results} >= {"gemini", "reft-8", "reft-16"}
-    names = {"rows", "recovery", "domains", "windows", "curves", "wasted", "placement"}
+    names = {"rows", "recovery", "domains", "windows", "curves", "wasted", "placement", "claims"}
     assert {path.stem for path in tmp_path.glob("*.csv")} == names
     table = pd.read_csv(tmp_path / "windows.csv")
     inside = (table.exact >= table.low) & (table.exact <= table.high)
