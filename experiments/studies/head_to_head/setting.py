@@ -100,7 +100,9 @@ class Ground:
         prices = recovery_prices(scenario)
         if cell.stall_s is not None:
             stated_s = dict.fromkeys(get_args(RecoveryKind), cell.stall_s)
-            prices = replace(prices, stated_s=stated_s | {"restart": cell.restart_s})
+            # A migration is part of a restart, which costs what every event does.
+            stated_s |= {"restart": cell.restart_s, "migrate": 0.0}
+            prices = replace(prices, stated_s=stated_s)
         return replace(self.durations, recovery=prices)
 
     def steps_in(self, cell: Cell) -> int:
