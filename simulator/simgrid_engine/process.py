@@ -92,7 +92,7 @@ class OwnProcess:
     ) -> None:
         context = multiprocessing.get_context("forkserver")
         # A job comes from all over the program: what is imported here need not be there, each time.
-        ours = [name for name in sys.modules if name.startswith("faultline.")]
+        ours = [name for name in list(sys.modules) if name.startswith("faultline.")]
         context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process", *ours])
         self._tasks, tasks_there = context.Pipe()
         self._process = context.Process(

@@ -279,11 +279,15 @@ def test_only_the_last_durations_are_kept() -> None:
 
 
 def servers_among(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those with the command line of a server; a run has it too, since it is forked."""
+    """Those with the command line of a server; a run has it too, since it is forked.
+
+    That of `multiprocessing`'s fork server lists modules, and this one may be among them.
+    """
     found = []
     for process in running(processes):
         with suppress(psutil.NoSuchProcess):
-            if "fork_server" in " ".join(process.cmdline()):
+            command = " ".join(process.cmdline())
+            if "fork_server" in command and "multiprocessing.forkserver" not in command:
                 found.append(process)
     return found
 
