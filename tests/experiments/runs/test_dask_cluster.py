@@ -153,6 +153,7 @@ def start_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
         cluster.close()
 
 
+@pytest.mark.slow
 def test_records_are_those_of_this_machine_though_a_worker_is_lost(
     start_cluster: Callable[..., Cluster],
 ) -> None:

@@ -156,6 +156,7 @@ def slowly(number: int) -> dict[str, float]:
     return {"third": number / 3}
 
 
+@pytest.mark.slow
 def test_a_study_that_is_killed_goes_on(tmp_path: Path) -> None:
     def start(store: Path) -> subprocess.Popen[str]:
         words = [sys.executable, "-c", SLOW, str(store)]
