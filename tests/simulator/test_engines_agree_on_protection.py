@@ -16,25 +16,8 @@ from faultline.experiments.runs.single_run import run
 from faultline.simulator.timeline import Event
 
 from tests.simulator.test_engines_agree import settings_of
-from tests.stated_times import SNAPSHOTS
+from tests.stated_times import PROTECTED, SNAPSHOTS
 
-PROTECTED = [
-    "job.gpus=384",
-    "job.parameter_bytes=1e11",
-    "times.all_reduce_per_group_s=0.01",
-    "times.checkpoint_write_s=30",
-    "~restart.readers",
-    "times.restart_s=300",
-    "times.snapshot_copy_s=20",
-    "times.snapshot_copy_interference_s=3",
-    "times.snapshot_send_s=60",
-    "times.snapshot_send_interference_s=2",
-    "times.snapshot_load_s=7",
-    "times.snapshot_rebuild_s=31",
-    "times.snapshot_fetch_s=23",
-    "protection.reft.sharding_group=4",
-    "failures.hardware_share=0.6",
-]
 PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
 COMPONENTS = ("gpu", "host", "group")
 BEGINS_ANEW = [

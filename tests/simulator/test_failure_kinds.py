@@ -287,9 +287,8 @@ def test_the_simplest_case_of_each_kind(case: str, played: Playing) -> None:
     assert spent == pytest.approx({**expected, **lost_s})
 
 
-def answering(waits: bool, **prices_s: float) -> SlowResponse:
+def answering(waits: bool, *remedies: Remedy) -> SlowResponse:
     """Groups have 4 micro-batches of 2.5 s; what is slow is found after 3 s."""
-    remedies = tuple(Remedy(name, price_s) for name, price_s in prices_s.items())  # type: ignore[arg-type]
     return SlowResponse(SlowPolicy(remedies, 3.0, waits), 4, 0.0, 2.0)
 
 
@@ -305,7 +304,7 @@ ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str,
     # Group 0 has 2 of 12 micro-batches, in 10 s; the others 5, in 12.5 s.
     "dealt anew": (
         [SLOW],
-        answering(False, redeal=1.0),
+        answering(False, Remedy("redeal", 1.0)),
         {},
         {"degraded": 3 * 2.5, "reconfigure": 1},
         "redeal",
@@ -313,7 +312,7 @@ ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str,
     # The second is found a step later: 2, 2 and 8 in 20 s are as good as 3, 3 and 6, in 15 s? No.
     "both are dealt for": (
         [SLOW, ALSO_SLOW],
-        answering(False, redeal=1.0),
+        answering(False, Remedy("redeal", 1.0)),
         {},
         {"degraded": 3 * 5, "reconfigure": 1},
         "redeal",
@@ -321,7 +320,7 @@ ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str,
     # 12 times as slow: the others have six each, in 15 s.
     "one that is too slow has none": (
         [SLOW._replace(factor=12.0)],
-        answering(False, redeal=1.0),
+        answering(False, Remedy("redeal", 1.0)),
         {},
         {"degraded": 3 * 5, "reconfigure": 1},
         "redeal",
@@ -329,7 +328,7 @@ ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str,
     # Well again at 30, where step 3 begins at 25.5: dealt as before from step 4 on.
     "undone": (
         [SLOW._replace(lasts_s=25.0)],
-        answering(False, redeal=1.0),
+        answering(False, Remedy("redeal", 1.0)),
         {"checkpoint_policy": Never()},
         {"degraded": 2 * 2.5, "reconfigure": 1},
         "redeal",
@@ -337,14 +336,14 @@ ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str,
     # One group has both slow nodes, and 2 of 12 micro-batches.
     "put together": (
         [SLOW, ALSO_SLOW],
-        answering(False, redeal=1.0, swap=7.0),
+        answering(False, Remedy("redeal", 1.0), Remedy("swap", 7.0)),
         {"layout": TWO_HOSTS},
         {"degraded": 3 * 2.5, "reconfigure": 8},
         "redeal swap",
     ),
     "a link between stages": (
         [SLOW_LINK],
-        answering(False, redeal=1.0, swap=7.0),
+        answering(False, Remedy("redeal", 1.0), Remedy("swap", 7.0)),
         {},
         {"reconfigure": 7},
         "swap",
@@ -352,7 +351,7 @@ ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str,
     # A checkpoint more, and a restart, whose state is that of the first step.
     "left behind": (
         [SLOW],
-        answering(False, restart=108.0),
+        answering(False, Remedy("restart", 108.0)),
         {},
         {"checkpoint": 5, "restart": 100, "load": 3},
         "restart",
@@ -360,7 +359,7 @@ ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str,
     # 10 s are lost in step 2, as much as dealing costs; then 2.5 s a step: 20 s after four more.
     "one after the other": (
         [SLOW],
-        answering(True, redeal=10.0, restart=20.0),
+        answering(True, Remedy("redeal", 10.0), Remedy("restart", 20.0)),
         {"steps": 8, "checkpoint_policy": Never()},
         {"degraded": 10 + 4 * 2.5, "reconfigure": 10, "checkpoint": 5, "restart": 100, "load": 3},
         "redeal restart",
@@ -368,7 +367,7 @@ ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str,
     # Dealing does not help a link: 10 s a step.
     "what does not help is left out": (
         [SLOW_LINK],
-        answering(True, redeal=1.0, swap=15.0),
+        answering(True, Remedy("redeal", 1.0), Remedy("swap", 15.0)),
         {},
         {"degraded": 20, "reconfigure": 15},
         "swap",
@@ -460,7 +459,13 @@ def histories(draw: st.DrawFn) -> list[Failure]:
 @given(
     histories(),
     st.sampled_from([("checkpoint", 1), ("spare", 2), ("replication", 3), ("dp-drop", 1)]),
-    st.sampled_from([Evict(9.0), answering(True, redeal=0.5, swap=7.0, restart=50.0), None]),
+    st.sampled_from(
+        [
+            Evict(9.0),
+            answering(True, Remedy("redeal", 0.5), Remedy("swap", 7.0), Remedy("restart", 50.0)),
+            None,
+        ]
+    ),
     st.sampled_from(["restart", "abort"]),
     st.sampled_from(["drain", "migrate", "wait"]),
     st.sampled_from([0.0, 0.03]),

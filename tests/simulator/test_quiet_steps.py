@@ -28,6 +28,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulator.helpers import SOUND, STUDY, Scripted, small_job
+from tests.stated_times import PROTECTED
 
 STEP = Compute((0, 1, 2), 1), AllReduce((0, 1, 2))
 
@@ -79,25 +80,7 @@ def quiet_share(scenario: str, options: list[str], seed: int) -> float:
     return engine.quiet / apart.played_steps
 
 
-STATED = [
-    "job.gpus=384",
-    "job.parameter_bytes=1e11",
-    "job.groups=24",
-    "job.steps=400",
-    "times.all_reduce_per_group_s=0.01",
-    "times.checkpoint_write_s=30",
-    "~restart.readers",
-    "times.restart_s=300",
-    "times.snapshot_copy_s=20",
-    "times.snapshot_copy_interference_s=3",
-    "times.snapshot_send_s=60",
-    "times.snapshot_send_interference_s=2",
-    "times.snapshot_load_s=7",
-    "times.snapshot_rebuild_s=31",
-    "times.snapshot_fetch_s=23",
-    "protection.reft.sharding_group=4",
-    "failures.hardware_share=0.6",
-]
+STATED = [*PROTECTED, "job.groups=24", "job.steps=400"]
 CHOICES = {
     "job.compute_jitter": ("0", "0.05", "0.3"),
     "job.time_limit_s": ("1e9", "20000"),

@@ -43,10 +43,8 @@ COMMANDS = {
 
 def start(folder: Path, command: str) -> subprocess.Popen[bytes]:
     with (folder / "printed").open("wb") as printed, (folder / ".told").open("wb") as told:
-        return start_python(
-            *("-m", "faultline.experiments.cli", "-q", *command.split()),
-            **{"cwd": folder, "stdout": printed, "stderr": told, "start_new_session": True},
-        )
+        words = ("-m", "faultline.experiments.cli", "-q", *command.split())
+        return start_python(*words, cwd=folder, stdout=printed, stderr=told, start_new_session=True)
 
 
 def ended(folder: Path, command: str) -> dict[str, bytes]:
