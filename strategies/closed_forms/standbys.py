@@ -6,7 +6,7 @@ but so many days; those beyond them are rescheduled.
 
 from __future__ import annotations
 
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrc, bdtrik
 
 
 def standbys_for(machines: int, failures_per_day: float, quantile: float) -> int:
@@ -21,7 +21,11 @@ def standbys_for(machines: int, failures_per_day: float, quantile: float) -> int
     quantile : float
         The share of days.
     """
-    return int(binom.ppf(quantile, machines, min(1.0, failures_per_day / machines)))
+    share = min(1.0, failures_per_day / machines)
+    if share == 1.0 or quantile == 1.0:
+        return machines
+    number = int(bdtrik(quantile, machines, share))
+    return number if bdtr(number, machines, share) >= quantile else number + 1
 
 
 def excess_of_few(
@@ -31,6 +35,8 @@ def excess_of_few(
 
     ``P(K > s | K >= 1) (reschedule/standby - 1)``, K machines that fail at a time.
     """
-    failed = binom(machines, min(1.0, failures_per_day / machines))
-    short = float(failed.sf(standbys) / failed.sf(0))
+    share = min(1.0, failures_per_day / machines)
+    # How likely more than that many fail; of machines there are no more than all.
+    more_than = bdtrc(min(standbys, machines), machines, share)
+    short = float(more_than / bdtrc(0, machines, share))
     return short * (reschedule_s / standby_s - 1.0)

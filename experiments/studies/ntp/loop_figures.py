@@ -140,9 +140,12 @@ def _draw_bars(axis: Axes, table: pd.DataFrame, controls: pd.DataFrame) -> None:
                 place, ratio, width=0.9, color=_HIT_COLOURS[hit_groups],
                 hatch="////" if number else "", edgecolor="white",
             )  # fmt: skip
-            axis.text(place, ratio + 0.07, f"{ratio:.2f}", ha="center", fontsize=9)
+            top = ratio
             if (hit_groups, stall_s) in control:
                 axis.plot(place, control[hit_groups, stall_s], **_CONTROL)
+                # The number stands above the mark, too.
+                top = max(top, control[hit_groups, stall_s] + 0.1)
+            axis.text(place, top + 0.07, f"{ratio:.2f}", ha="center", fontsize=9)
             place += 1.0
         places.append((first + place - 1.0) / 2)
         place += 0.5

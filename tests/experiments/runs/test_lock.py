@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from faultline.experiments.runs.point import Request
 from faultline.experiments.runs.store import locked
+from faultline.experiments.runs.sweep_plan import Plan
 
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 from tests.experiments.runs.processes import PATIENCE_S, wait_for
@@ -22,12 +23,12 @@ from tests.experiments.runs.processes import PATIENCE_S, wait_for
 GRID = 'scenario = "spare-study"\nseeds = 10\n[grid]\nstrategy.redundancy = [2, 3, 4]'
 
 
-def play_slowly(folder: Path, directory: Path, said_in: Path) -> None:
+def play_slowly(plan: Plan, directory: Path, said_in: Path) -> None:
     def slowly(request: Request) -> dict[str, Any]:
         time.sleep(0.01)
         return some_record(request)
 
-    outcome, said = sweep(plan_of(folder, GRID), directory, Invented(slowly))
+    outcome, said = sweep(plan, directory, Invented(slowly))
     said_in.write_text(f"{outcome.played}\n{said}", encoding="utf-8")
 
 
@@ -51,10 +52,10 @@ def holder(tmp_path: Path, forks: ForkServerContext) -> Iterator[BaseProcess]:
 def test_the_second_waits_and_both_end_with_the_same_table(
     tmp_path: Path, forks: ForkServerContext
 ) -> None:
-    plan_of(tmp_path, GRID)
+    plan = plan_of(tmp_path, GRID)
     notes = [tmp_path / "first.txt", tmp_path / "second.txt"]
     processes = [
-        forks.Process(target=play_slowly, args=(tmp_path, tmp_path / "out", note)) for note in notes
+        forks.Process(target=play_slowly, args=(plan, tmp_path / "out", note)) for note in notes
     ]
     for process in processes:
         process.start()
@@ -64,7 +65,7 @@ def test_the_second_waits_and_both_end_with_the_same_table(
     # All runs are played once, by either of them.
     assert sum(int(text.splitlines()[0]) for text in said) == 30
     assert sum("waiting for another sweep to end" in text for text in said) == 1
-    sweep(plan_of(tmp_path, GRID), tmp_path / "alone", Invented(some_record))
+    sweep(plan, tmp_path / "alone", Invented(some_record))
     assert tables_in(tmp_path / "out") == tables_in(tmp_path / "alone")
 
 
