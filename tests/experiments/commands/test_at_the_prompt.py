@@ -120,11 +120,19 @@ def test_a_key_is_left_open(ask: Ask) -> None:
     assert left_open["keys"]["strategy.redundancy"]["value"] > 2
 
 
-def test_help_and_version_are_quick() -> None:
-    """They import nothing that takes long."""
-    code = (
-        "import sys; from faultline.experiments.cli import parser; parser().format_help(); "
-        "print(sorted({'numpy', 'pandas', 'pydantic', 'simgrid'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(
+    ("code", "unwanted"),
+    [
+        (
+            "from faultline.experiments.cli import parser; parser().format_help()",
+            "'numpy', 'pandas', 'pydantic', 'simgrid'",
+        ),
+        # A sweep begins its processes again and again.
+        ("import faultline.experiments.runs.fork_server", "'pandas', 'scipy.stats', 'matplotlib'"),
+    ],
+    ids=["help and version", "a run"],
+)
+def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
+    script = f"import sys; {code}; print(sorted({{{unwanted}}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
