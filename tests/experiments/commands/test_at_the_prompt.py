@@ -134,5 +134,7 @@ def test_a_key_is_left_open(ask: Ask) -> None:
 )
 def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
     script = f"import sys; {code}; print(sorted({{{unwanted}}} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"
