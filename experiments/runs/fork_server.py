@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from math import inf
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, Pipe, wait
@@ -35,6 +36,7 @@ from faultline.experiments.runs.point import (
 from faultline.experiments.runs.provenance import environment
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.units import SIZE, format_quantity
+from faultline.simulator.simgrid_engine.process import fork_from_here
 
 # Reading the memory of a process tree takes some milliseconds.
 _MEMORY_INTERVAL_S = 0.25
@@ -70,6 +72,9 @@ def serve(descriptor: int) -> None:
     owner = Connection(descriptor)
     _start_resource_tracker()
     known = KnownDurations()
+    # Where SimGrid is missing, runs on it say so.
+    with suppress(ImportError):
+        import_module("faultline.simulator.simgrid_engine.warm_process")
     # Some packages import the half of themselves when first used: better once than in every child.
     attempt(Point(Scenario.model_validate({"job": {"steps": 1}})), known)
     # Pages that the collector never touches stay shared with the children.
@@ -164,6 +169,7 @@ def _be_the_child(
         os.setpgid(0, 0)
         for connection in not_ours:
             connection.close()
+        fork_from_here()
         # All that is printed goes nowhere: a line of one run in ten thousand helps nobody.
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):

@@ -14,6 +14,7 @@ from faultline.simulator.simgrid_engine.process import (
     OwnProcess,
     SimulationError,
     answer,
+    asked_of_owner,
     undeterred,
 )
 
@@ -67,6 +68,15 @@ def played_on(
     SimulationError
         If SimGrid aborts, or the process is killed again and again.
     """
+    return asked_of_owner(_played_here, platform, play, args, kwargs)
+
+
+def _played_here(
+    platform: Path,
+    play: Callable[..., Result],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> Result:
     changed_ns = platform.stat().st_mtime_ns
 
     def call() -> Result:

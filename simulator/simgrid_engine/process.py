@@ -10,7 +10,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkContext, ForkServerContext
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
@@ -34,6 +37,40 @@ _FORK_SERVER_IS_GONE = 255
 
 _SCRIPT = {"__file__", "__spec__"}
 """Where a process that is started finds the script of the one that starts it."""
+
+_STANDARD_STREAMS = (0, 1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What a process asks of another."""
+
+    function: Callable[..., object]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class _Here:
+    """What is so in this process.
+
+    Attributes
+    ----------
+    may_be_forked : bool
+        Whether processes are forked from this one.
+    owner : Connection or None
+        To the process that this one plays for.
+    """
+
+    may_be_forked = False
+    owner: Connection | None = None
+
+
+def fork_from_here() -> None:
+    """Fork processes of simulations from this one from now on, which has a single thread.
+
+    Others need a fork server, which takes a second to begin.
+    """
+    _Here.may_be_forked = True
 
 
 class SimulationError(RuntimeError):
@@ -90,10 +127,7 @@ class OwnProcess:
         *,
         kept: bool = False,
     ) -> None:
-        context = multiprocessing.get_context("forkserver")
-        # A job comes from all over the program: what is imported here need not be there, each time.
-        ours = [name for name in list(sys.modules) if name.startswith("faultline.")]
-        context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process", *ours])
+        context = _fork_context()
         self._tasks, tasks_there = context.Pipe()
         self._process = context.Process(
             target=_serve, args=(tasks_there, begin, arguments), daemon=kept
@@ -122,14 +156,18 @@ class OwnProcess:
     ) -> Result:
         """Call a module-level function there and return what it returns.
 
+        Meanwhile, what that process asks of its owner is done here.
+
         Raises
         ------
         SimulationError
             If the process died, as it does where SimGrid aborts.
         """
         try:
-            self._tasks.send((function, args, kwargs))
-            result, error = self._tasks.recv()
+            self._tasks.send(_Call(function, args, kwargs))
+            while isinstance(said := self._tasks.recv(), _Call):
+                self._tasks.send(answer(said.function, said.args, said.kwargs))
+            result, error = said
         except (EOFError, ConnectionError):
             self._process.join()
             if self._process.exitcode in (-signal.SIGKILL, _FORK_SERVER_IS_GONE):
@@ -156,12 +194,34 @@ def in_own_process(
     SimulationError
         If the process died, as it does where SimGrid aborts, or was killed again and again.
     """
+    return asked_of_owner(_in_own_process, function, args, kwargs)
 
+
+def _in_own_process(
+    function: Callable[..., Result], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Result:
     def call() -> Result:
         with OwnProcess() as process:
             return process.call(function, *args, **kwargs)
 
     return undeterred(call)
+
+
+def asked_of_owner(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """Call a module-level function in the process that this one plays for; here, if there is none.
+
+    What both need, such as a platform that is kept for measurements, is there but once.
+    """
+    if _Here.owner is None:
+        return function(*args, **kwargs)
+    _Here.owner.send(_Call(function, args, kwargs))
+    result, error = _Here.owner.recv()
+    if error is not None:
+        raise error
+    returned: Result = result
+    return returned
 
 
 def undeterred(call: Callable[[], Result]) -> Result:
@@ -173,6 +233,16 @@ def undeterred(call: Callable[[], Result]) -> Result:
         f"the process of the simulation was killed, {_ATTEMPTS} times in a row: perhaps the "
         "machine ran out of memory"
     )
+
+
+def _fork_context() -> ForkContext | ForkServerContext:
+    if _Here.may_be_forked:
+        return multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver")
+    # A job comes from all over the program: what is imported here need not be there, each time.
+    ours = [name for name in list(sys.modules) if name.startswith("faultline.")]
+    context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process", *ours])
+    return context
 
 
 @contextmanager
@@ -194,6 +264,11 @@ def _serve(
     tasks: Connection, begin: Callable[..., None] | None, arguments: tuple[object, ...]
 ) -> None:
     """Do what is asked until nobody is left to ask."""
+    if _Here.may_be_forked:
+        # A connection that another process has, too, does not end with that of its owner.
+        _close_all_but({*_STANDARD_STREAMS, tasks.fileno()})
+        _Here.may_be_forked = False
+    _Here.owner = tasks
     # An interrupt ends this process at once; the parent says so.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # SimGrid prints what it has against something, and the parent tells it in its own words.
@@ -204,10 +279,17 @@ def _serve(
         begin(*arguments)
     while True:
         try:
-            function, args, kwargs = tasks.recv()
+            task = tasks.recv()
         except EOFError:
             return
-        tasks.send(answer(function, args, kwargs))
+        tasks.send(answer(task.function, task.args, task.kwargs))
+
+
+def _close_all_but(kept: set[int]) -> None:
+    tracker = resource_tracker.getfd()
+    end = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    for before, after in pairwise((*sorted(kept | ({tracker} if tracker else set())), end)):
+        os.closerange(before + 1, after)
 
 
 def answer(

@@ -8,7 +8,13 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
-from faultline.simulator.simgrid_engine.process import SimulationError, in_own_process
+from faultline.simulator.simgrid_engine.process import (
+    OwnProcess,
+    SimulationError,
+    asked_of_owner,
+    fork_from_here,
+    in_own_process,
+)
 
 
 def die_so_often(count: int, folder: Path, how: int) -> str:
@@ -76,3 +82,40 @@ def test_what_it_prints_is_not_seen(capfd: pytest.CaptureFixture[str]) -> None:
 def test_what_it_refuses_is_told() -> None:
     with pytest.raises(SimulationError, match="SimGrid refused to go on: no such host"):
         in_own_process(refuse)
+
+
+def owner_and_its_own(argument: str) -> tuple[int, int, int]:
+    return asked_of_owner(os.getpid), in_own_process(os.getppid), asked_of_owner(int, argument)
+
+
+def test_one_asks_its_owner_for_what_both_need() -> None:
+    owner, grandparent, number = in_own_process(owner_and_its_own, "7")
+    assert owner == os.getpid()
+    # The owner's fork server has begun both, and there is no other.
+    assert grandparent == in_own_process(os.getppid)
+    assert number == 7
+    assert asked_of_owner(os.getpid) == os.getpid()
+
+
+def test_what_its_owner_cannot_do_is_told() -> None:
+    with pytest.raises(ValueError, match="no number"):
+        in_own_process(owner_and_its_own, "no number")
+
+
+def open_descriptors() -> set[str]:
+    return {str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
+
+
+def fork_one(folder: Path) -> tuple[int, int, set[str]]:
+    fork_from_here()
+    with (folder / "kept").open("w"), OwnProcess() as process:
+        return os.getpid(), process.call(os.getppid), process.call(open_descriptors)
+
+
+def test_one_that_is_forked_has_nothing_of_its_owner(tmp_path: Path) -> None:
+    """Else the end of what an owner has open would be seen only when all are gone."""
+    owner, parent, opened = in_own_process(fork_one, tmp_path)
+    assert parent == owner
+    assert str(tmp_path / "kept") not in opened
+    # A connection, what tidies up, and the folder that was just read.
+    assert len(opened) <= 4
