@@ -10,6 +10,9 @@ JOBS ?= auto
 # Figures are drawn into files: no display is needed, nor used where there is one.
 export MPLBACKEND := Agg
 
+# Tests start the program hundreds of times: what Python has compiled is kept, whatever is the rule.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 

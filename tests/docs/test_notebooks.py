@@ -28,6 +28,7 @@ def html_of(notebook: Any) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_spares_story_is_told_in_ten_cells(tmp_path: Path) -> None:
     shown = html_of(played("spare-story", tmp_path))
     assert len(shown) == 10

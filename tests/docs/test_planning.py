@@ -21,7 +21,12 @@ def commands() -> list[str]:
     return [line for block in blocks("sh") for line in block.replace("\\\n", "").splitlines()]
 
 
-@pytest.mark.parametrize("command", commands())
+def marked(command: str) -> object:
+    """A cluster of another size than the scenario's is measured and played at length."""
+    return pytest.param(command, marks=pytest.mark.slow) if "--gpus 100000" in command else command
+
+
+@pytest.mark.parametrize("command", [marked(command) for command in commands()])
 def test_the_commands_of_the_page_work(
     command: str,
     tmp_path: Path,

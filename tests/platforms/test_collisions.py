@@ -53,9 +53,9 @@ def cluster(**overrides: Any) -> ClusterSpec:
 @pytest.mark.parametrize(
     "overrides",
     [
-        {"failed_spines": [2]},
+        pytest.param({"failed_spines": [2]}, marks=pytest.mark.slow),
         {"rail_optimised": False, "spines": 8},
-        {"gpus_per_nic": 2, "oversubscription": [1]},
+        pytest.param({"gpus_per_nic": 2, "oversubscription": [1]}, marks=pytest.mark.slow),
         # The adapters limit what the uplinks would carry.
         {"oversubscription": [1], "spines": 1},
     ],

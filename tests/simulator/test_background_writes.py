@@ -199,7 +199,15 @@ def test_flows_that_share_no_link_leave_each_other_alone(tmp_path: Path) -> None
 BOTH = [*OWN, "protection.interval_steps=2", "protection.host_memory_bytes=1e15"]
 
 
-@pytest.mark.parametrize(("kind", "seed"), [([], 1), ([], 2), (BOTH, 1), (BOTH, 2)])
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ([], 1),
+        (BOTH, 2),
+        pytest.param([], 2, marks=pytest.mark.slow),
+        pytest.param(BOTH, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_engines_agree_while_writers_fail(tmp_path: Path, kind: list[str], seed: int) -> None:
     """Every few steps a group fails, often in the middle of its write; some copy besides."""
     failing = [*FAILING, "job.groups=4", "job.gpus=32", *kind]

@@ -45,7 +45,13 @@ def kept_bytes(scenario: str, settings: list[str], steps: int) -> tuple[int, int
     return kept, training.progress.failures
 
 
-@pytest.mark.parametrize("name", RUNS)
+QUICK = ("study", "in memory", "groups that rejoin")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in RUNS],
+)
 def test_a_run_ten_times_as_long_keeps_no_more(name: str) -> None:
     scenario, *settings = RUNS[name]
     short, few = kept_bytes(scenario, settings, 100)

@@ -34,7 +34,9 @@ def test_it_says_what_to_take_and_what_it_costs(sheet: Path) -> None:
     assert text.count("<tr") <= 11
 
 
-@pytest.mark.parametrize(("size", "colours"), [(DESKTOP, "light"), (PHONE, "dark")])
+@pytest.mark.parametrize(
+    ("size", "colours"), [(DESKTOP, "light"), pytest.param(PHONE, "dark", marks=pytest.mark.slow)]
+)
 def test_axe_finds_nothing(
     open_page: Open, sheet: Path, size: dict[str, int], colours: str
 ) -> None:

@@ -41,7 +41,7 @@ if __name__ == "__main__":
 PROCESSES_OF_THE_SWEEP = 7
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_records_are_those_of_single_runs_whatever_the_workers(workers: int) -> None:
     requests = [
         *(request(f"study {seed}", seed=seed) for seed in range(4)),
@@ -89,7 +89,9 @@ def test_one_that_fails_does_not_hinder_the_others() -> None:
         assert "\n" not in error
 
 
-@pytest.mark.parametrize(("limit", "told"), [(10**6, "1MB"), (3 * 2**20, "3MiB")])
+@pytest.mark.parametrize(
+    ("limit", "told"), [(10**6, "1MB"), pytest.param(3 * 2**20, "3MiB", marks=pytest.mark.slow)]
+)
 def test_too_little_memory_is_told_as_it_was_limited(limit: int, told: str) -> None:
     """Python alone takes more than that."""
     (result,) = LocalExecutor(1).play([request("it", ENDLESS)], Limits(memory_bytes=limit))

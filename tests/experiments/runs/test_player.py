@@ -96,7 +96,7 @@ def test_what_other_source_made_is_played_again(
     assert called(marks) == [7, 7]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_run_that_fails_ends_it_and_what_was_played_is_kept(
     workers: int, marks: Path, tmp_path: Path
 ) -> None:
