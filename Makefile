@@ -96,7 +96,7 @@ doctor: ready ## print versions, limits of this machine, and a self-test
 	@$(BIN)/faultline doctor $(ARGS)
 
 test: lint ## lint, then run the tests in parallel, without the slow ones
-	@$(PYTEST) -m "not slow" $(ARGS)
+	@$(PYTEST) -m "not slow" --hypothesis-profile=quick $(ARGS)
 
 test-full: lint ## lint, then run all tests, heavy reproductions included
 	@$(PYTEST) $(ARGS)

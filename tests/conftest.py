@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("same examples every time", derandomize=True, deadline=None)
-settings.load_profile("same examples every time")
+# The same examples every time; `make test` has fewer of them: --hypothesis-profile=quick.
+EXAMPLES = settings(derandomize=True, deadline=None)
+settings.register_profile("quick", EXAMPLES, max_examples=30)
+settings.register_profile("thorough", EXAMPLES)
+settings.load_profile("thorough")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -232,7 +232,9 @@ def write_shared_adapters(path: Path) -> None:
     write_xml(load_preset("hgx-h100", **shared, oversubscription=[4]), path)
 
 
-@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
+@pytest.mark.parametrize(
+    "scheme", ["checkpoint", pytest.param("replication", marks=pytest.mark.slow), "spare"]
+)
 @pytest.mark.parametrize(
     "option",
     [

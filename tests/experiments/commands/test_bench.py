@@ -122,6 +122,7 @@ def test_the_matching_is_played_until_wipe_out() -> None:
     assert answer["networkx_ratio"] > 0
 
 
+@pytest.mark.slow
 def test_a_small_sweep_is_timed() -> None:
     answer = time_sweep(10)
     assert answer["simulation_s"] > 0

@@ -57,7 +57,6 @@ def test_what_is_not_installed_is_told_in_one_line() -> None:
     [
         ("--help",),
         ("platform", "list"),
-        ("scenario", "show", "spare-study"),
         ("doctor",),
     ],
     ids=" ".join,

@@ -210,9 +210,15 @@ class TestDraw:
             (load_preset("hgx-h100", domains=2), [2, 16, 8, 1, 1]),
             (load_preset("gb200-nvl72", domains=1), [1, 72, 4, 1, 1]),
             (load_preset("hgx-h100", domains=32), [32, 8, 1, 1]),
-            (load_preset("hgx-h100", domains=128), [4, 32, 1, 1]),
+            pytest.param(
+                load_preset("hgx-h100", domains=128), [4, 32, 1, 1], marks=pytest.mark.slow
+            ),
             (load_preset("hgx-h100", **THREE_LEVELS), [4, 32, 2, 1, 1]),
-            (load_preset("hgx-h100", **THREE_LEVELS | {"domains": 96}), [6, 6, 3, 1, 1]),
+            pytest.param(
+                load_preset("hgx-h100", **THREE_LEVELS | {"domains": 96}),
+                [6, 6, 3, 1, 1],
+                marks=pytest.mark.slow,
+            ),
             (load_preset("spare-600k", groups=1000), [1, 1, 1, 1]),
         ],
     )

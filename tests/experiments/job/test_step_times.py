@@ -192,7 +192,9 @@ def test_engines_agree_on_what_is_done_about_slow_parts(four_servers: Path) -> N
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "spare", "replication"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 def test_engines_agree_where_groups_fail_at_any_moment(
     four_servers: Path, scheme: str, seed: int
 ) -> None:

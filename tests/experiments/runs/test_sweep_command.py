@@ -87,6 +87,7 @@ def at_least(runs: int, directory: Path) -> Callable[[], bool]:
     return lambda: len(list((directory / "runs").glob("*.json"))) >= runs
 
 
+@pytest.mark.slow
 def test_a_sweep_killed_in_the_middle_goes_on_with_the_same_command(
     grid: Path, tmp_path: Path
 ) -> None:
