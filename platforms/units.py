@@ -229,11 +229,6 @@ def _shortest(number: float) -> str:
     return text.removesuffix(".0")
 
 
-def parse_bandwidth_bytes_per_s(text: object, where: str = "") -> float:
-    """Read a bandwidth (``"400Gbps"``, ``"50GB/s"``) in bytes/s."""
-    return parse_quantity(text, BANDWIDTH, where)
-
-
 def parse_size_bytes(text: object, where: str = "") -> float:
     """Read a size (``"80GB"``, ``"1GiB"``) in bytes."""
     return parse_quantity(text, SIZE, where)
@@ -242,13 +237,3 @@ def parse_size_bytes(text: object, where: str = "") -> float:
 def parse_time_s(text: object, where: str = "") -> float:
     """Read a time (``"1us"``, ``"2h"``) in seconds."""
     return parse_quantity(text, TIME, where)
-
-
-def parse_work_flop(text: object, where: str = "") -> float:
-    """Read an amount of work (``"25.6PFLOP"``) in FLOP."""
-    return parse_quantity(text, WORK, where)
-
-
-def parse_speed_flop_per_s(text: object, where: str = "") -> float:
-    """Read a speed (``"400TFLOP/s"``) in FLOP/s."""
-    return parse_quantity(text, SPEED, where)
