@@ -94,7 +94,10 @@ class _Reader:
     start: datetime | None  # The moment that is time 0, where times are timestamps.
     mistakes: list[str] = field(default_factory=list)  # One line a mistake, with its place.
     _causes: dict[str, int] = field(default_factory=dict)
-    _chunks: list[dict[str, NDArray[Any]]] = field(default_factory=list)
+    _columns: dict[str, NDArray[Any]] = field(
+        default_factory=lambda: {name: np.empty(0, kind) for name, kind in COLUMN_TYPES.items()}
+    )
+    _count: int = 0
     _known: dict[str, _Codes] = field(default_factory=dict)
 
     def read(self, rows: list[list[str]], header: list[str], line: int) -> None:
@@ -106,10 +109,8 @@ class _Reader:
 
     def recorded(self) -> RecordedFailures:
         """Return all that has been read."""
-        columns: dict[str, Any] = {
-            name: np.concatenate([chunk.pop(name) for chunk in self._chunks] or [np.empty(0, kind)])
-            for name, kind in COLUMN_TYPES.items()
-        }
+        self._make_room(self._count)
+        columns: dict[str, Any] = self._columns
         found = RecordedFailures(**columns, causes=tuple(self._causes))
         if found and found.time_s.min() < 0.0:
             found = found.taken(np.flatnonzero(found.time_s >= 0.0))
@@ -128,9 +129,17 @@ class _Reader:
             self._check_kinds(cells, kinds, len(rows))
         values = (seconds, *places.T[:2], causes, kinds, repairs_s, *places.T[2:])
         values = (*values, lasts_s, factors)
-        self._chunks.append(
-            {name: as_column(name, each) for name, each in zip(COLUMN_TYPES, values, strict=True)}
-        )
+        count = self._count + len(rows)
+        if count > len(self._columns["time_s"]):
+            self._make_room(count + count // 8)
+        for name, each in zip(COLUMN_TYPES, values, strict=True):
+            self._columns[name][self._count : count] = as_column(name, each)
+        self._count = count
+
+    def _make_room(self, count: int) -> None:
+        """Let all columns be so long, where they are: pieces beside a whole take twice as much."""
+        for column in self._columns.values():
+            column.resize(count, refcheck=False)
 
     def _codes(self, column: str) -> _Codes:
         if column not in self._known:

@@ -11,7 +11,7 @@ from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.closed_forms.course import FailureCourse
 from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
 from faultline.strategies.closed_forms.periods import best_period_of_lives_s, kept_periods
-from faultline.strategies.closed_forms.wipe_out import FloatArray
+from faultline.strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtr
 
@@ -20,6 +20,9 @@ LEAST_LIVES = 2.0
 
 LEAST_KEPT = 0.1
 """Checkpoints of a mean life that are kept, at least, for its prediction to hold."""
+
+_NEVER = 1e-200
+"""As many steps of a life are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +151,11 @@ def predict(
     law = course.law
     life = lifetimes.life(law)
     time_s = life.mean_s
+    bare = _steps_of_a_life(course, lifetimes, costs, extra, 0.0)
+    if bare.played < _NEVER:
+        return _endless(law, time_s, costs.restart_s, interval_steps or 1)
     if interval_steps is None:
-        bare_step_s = time_s / _steps_of_a_life(course, lifetimes, costs, extra, 0.0).played
+        bare_step_s = time_s / bare.played
         period_s = best_period_of_lives_s(life, costs.save_s, costs.save_s + bare_step_s)
         interval_steps = max(1, round((period_s - costs.save_s) / bare_step_s))
     steps = _steps_of_a_life(course, lifetimes, costs, extra, costs.save_s / interval_steps)
@@ -169,6 +175,22 @@ def predict(
         kept_steps_per_life=kept,
         availability=life_s / (life_s + costs.restart_s),
         time_to_train_ratio=(life_s + costs.restart_s) / ideal_s if ideal_s else inf,
+    )
+
+
+def _endless(law: WipeOutLaw, time_s: float, restart_s: float, interval_steps: int) -> Prediction:
+    """Return what comes of a job whose failures let no step end."""
+    return Prediction(
+        mean_failures=law.mean_failures,
+        time_to_wipe_out_s=time_s,
+        steps_per_life=0.0,
+        step_s=inf,
+        stacks_per_step=nan,
+        patch_per_step=nan,
+        interval_steps=interval_steps,
+        kept_steps_per_life=0.0,
+        availability=time_s / (time_s + restart_s),
+        time_to_train_ratio=inf,
     )
 
 
@@ -198,11 +220,14 @@ def _steps_of_a_life(
     step_s = stack_s * (stacks + np.sqrt(stacks) * slowest) + costs.all_reduce_s + save_s
     patch_s = stack_s * (1.0 + slowest) + extra.failed_all_reduce_s
     found = -np.expm1(-a_second * step_s)
-    patched = -np.expm1(-a_second * step_s * patch) / np.exp(-a_second * patch_s * patch)
+    # Where failures come sooner than a patch computes, a step never ends.
+    with np.errstate(divide="ignore"):
+        patched = -np.expm1(-a_second * step_s * patch) / np.exp(-a_second * patch_s * patch)
     untouched = np.maximum(found - patched, 0.0)
     step_s = step_s + patched * patch_s
     step_s += untouched * (extra.failed_all_reduce_s - extra.spared_all_reduce_s)
     played = law.outliving * holding_s / step_s
+    patched[played == 0.0] = 0.0
     first = 1.0 if at_start > 0.0 else 0.0
     lives_on = float(law.reliability(np.array([at_start]))[0])
     return _Steps(

@@ -56,6 +56,20 @@ def test_rare_failures_still_meet_each_other_within_a_life() -> None:
     assert found.patch_per_step == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("interval", [None, 10])
+def test_where_failures_let_no_step_end_nothing_is_trained(interval: int | None) -> None:
+    """A patch compute of 64 s meets another failure, always: its time is beyond all numbers."""
+    scheme, costs = Spare(12, 3, SpareOptions()), Costs(0.01, 60.0, 3600.0, 64.0, 2.0)
+    course = scheme.failure_course()
+    for mtbf_s in (1.0, 0.1, 0.01):
+        with np.errstate(all="raise", under="ignore"):
+            found = predict(course, exponential(12, mtbf_s), costs, StepCosts(), interval)
+        assert found.steps_per_life < 1e-5
+        assert found.time_to_train_ratio > 1e40
+        assert 0.0 < found.availability <= 1.0
+    assert found.steps_per_life == 0.0
+
+
 def test_checkpoint_only_with_memoryless_failures_by_hand() -> None:
     """Lives of mean m; n steps of d + T_s/n each are kept with probability exp(-n d'/m)."""
     mtbf_s, save_s, restart_s, interval = 10_000.0, 60.0, 600.0, 20
