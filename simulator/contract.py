@@ -162,7 +162,12 @@ class Contract:
 
     def _check_patch(self, verdict: Continue, members: tuple[int, ...]) -> None:
         patch = verdict.patch
-        if patch and not patch.keys() <= set(members):
+        # A set of all members takes longer than to look for a few among them.
+        few = len(patch) * _FEW < len(members)
+        strangers = (
+            any(not _has(members, group) for group in patch) if few else patch.keys() - set(members)
+        )
+        if strangers:
             group = next(group for group in patch if not _has(members, group))
             self._breach(
                 f"on_failures() has group {group} compute a patch, which is no member",
