@@ -14,6 +14,7 @@ from itertools import pairwise
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext
+from multiprocessing.util import MAXFD
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
@@ -266,7 +267,8 @@ def _serve(
     """Do what is asked until nobody is left to ask."""
     if _Here.may_be_forked:
         # A connection that another process has, too, does not end with that of its owner.
-        _close_all_but({*_STANDARD_STREAMS, tasks.fileno()})
+        tracker = resource_tracker.getfd()
+        _close_all_but({*_STANDARD_STREAMS, tasks.fileno(), *([tracker] if tracker else ())})
         _Here.may_be_forked = False
     _Here.owner = tasks
     # An interrupt ends this process at once; the parent says so.
@@ -286,9 +288,8 @@ def _serve(
 
 
 def _close_all_but(kept: set[int]) -> None:
-    tracker = resource_tracker.getfd()
-    end = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    for before, after in pairwise((*sorted(kept | ({tracker} if tracker else set())), end)):
+    # `multiprocessing.util` has such a function, which closes all where 0 is to be kept.
+    for before, after in pairwise((*sorted(kept), MAXFD)):
         os.closerange(before + 1, after)
 
 

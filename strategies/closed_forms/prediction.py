@@ -151,14 +151,16 @@ def predict(
     law = course.law
     life = lifetimes.life(law)
     time_s = life.mean_s
-    bare = _steps_of_a_life(course, lifetimes, costs, extra, 0.0)
-    if bare.played < _NEVER:
-        return _endless(law, time_s, costs.restart_s, interval_steps or 1)
     if interval_steps is None:
+        bare = _steps_of_a_life(course, lifetimes, costs, extra, 0.0)
+        if bare.played < _NEVER:
+            return _endless(law, time_s, costs.restart_s, 1)
         bare_step_s = time_s / bare.played
         period_s = best_period_of_lives_s(life, costs.save_s, costs.save_s + bare_step_s)
         interval_steps = max(1, round((period_s - costs.save_s) / bare_step_s))
     steps = _steps_of_a_life(course, lifetimes, costs, extra, costs.save_s / interval_steps)
+    if steps.played < _NEVER:
+        return _endless(law, time_s, costs.restart_s, interval_steps)
     step_s = time_s / steps.played
     life_s = time_s + step_s / 2.0
     checkpoints = kept_periods(life, interval_steps * step_s)

@@ -57,6 +57,7 @@ def test_what_is_not_installed_is_told_in_one_line() -> None:
     [
         ("--help",),
         ("platform", "list"),
+        pytest.param(("scenario", "show", "spare-study"), marks=pytest.mark.slow),
         ("doctor",),
     ],
     ids=" ".join,

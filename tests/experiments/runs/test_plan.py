@@ -99,7 +99,7 @@ groups = st.lists(st.sampled_from([24, 60, 200]), min_size=1, max_size=3, unique
 mtbf = st.lists(st.sampled_from([300.0, 600.0, 900.0]), min_size=1, max_size=3, unique=True)
 
 
-@settings(max_examples=10)
+@settings(max_examples=25)
 @given(seeds=st.lists(st.integers(0, 5), min_size=1, unique=True), groups=groups, mtbf=mtbf)
 def test_a_run_has_its_name_whatever_stands_around_it(
     seeds: list[int], groups: list[int], mtbf: list[float]
