@@ -52,7 +52,9 @@ def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> byte
         # A file of the kernel says that it has no size, and may have nothing to say for now.
         with suppress(BlockingIOError):
             while left and (
-                piece := os.read(descriptor, min(left, max(found.st_size + 1, _LEAST_PIECE)))
+                piece := os.read(
+                    descriptor, min(left, found.st_size + 1 if found.st_size else _LEAST_PIECE)
+                )
             ):
                 pieces.append(piece)
                 left -= len(piece)

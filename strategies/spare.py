@@ -8,6 +8,7 @@ S grows only where it must. The job restarts when a type has lost all its hosts 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from math import floor, log2
 from typing import ClassVar, Literal
 
@@ -74,23 +75,23 @@ class Spare(Strategy):
     def __init__(self, groups: int, redundancy: int, options: SpareOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._one_stack = options.patch_compute == "one-stack"
-        self._shards = StackedShards(groups, redundancy)
+        ruler_for(groups, redundancy)  # Raises where there is none.
         self._plan = StepPlan(tuple(range(groups)), 1)
 
-    @property
+    @cached_property
     def shards(self) -> StackedShards:
-        """The stacks as they stand."""
-        return self._shards
+        """The stacks as they stand; laid out when first asked for, as closed forms never do."""
+        return StackedShards(self.groups, self.redundancy)
 
     def restart(self) -> None:
-        self._shards.reset()
+        self.shards.reset()
         self._plan = StepPlan(tuple(range(self.groups)), 1)
 
     def plan(self) -> StepPlan:
         return self._plan
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        reordering = self._shards.fail(missing)
+        reordering = self.shards.fail(missing)
         if reordering is None:
             return WipeOut(tuple(missing))
         members = without(self._plan.members, missing)

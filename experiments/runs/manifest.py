@@ -10,7 +10,7 @@ import errno
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -123,9 +123,13 @@ class Manifest:
             found[run_id] = {"seed": seed, "engine": self.engine, **said}
         return found
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the file by its keys; nothing is copied."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
     def encoded(self) -> bytes:
         """Return the content of the file."""
-        return seal(asdict(self))
+        return seal(self.as_dict())
 
     def digest(self) -> str:
         """Return a digest of the whole manifest, by which a table knows that it belongs to it."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import os
 import socket
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ FOLDER = "runs"
 SET_ASIDE = "set-aside"
 LOCK = ".lock"
 _SUFFIX = ".json"
+_TOLD_ONE_BY_ONE = 20
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
@@ -114,7 +117,7 @@ def read_runs(
     folder = directory / FOLDER
     if os.path.lexists(folder) and not _is_own_folder(folder):
         return runs, [Misplaced(folder, "no folder")]
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError), _without_collector():
         for name in sorted(entry.name for entry in os.scandir(folder)):
             known = name.removesuffix(_SUFFIX) in asked
             if is_draft(name) or not (known or stated is not None):
@@ -132,6 +135,18 @@ def read_runs(
     return runs, misplaced
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep Python from looking through all records, again and again, for garbage in circles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _read(folder: Path, name: str) -> StoredRun:
     content = unseal(read_own(f"{folder}/{name}"))
     # A sweep may have a hundred thousand of these files: no slower check of the types than this.
@@ -145,7 +160,22 @@ def _read(folder: Path, name: str) -> StoredRun:
     return run
 
 
-Checked = dict[Any, list[tuple[str, float, float]]]
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """The columns of a kind of record that are numbers, and between what their values lie."""
+
+    names: tuple[str, ...]
+    least: tuple[float, ...]
+    most: tuple[float, ...]
+
+    def hold(self, record: Mapping[str, Any]) -> bool:
+        """Tell whether a record keeps them; a hundred thousand are asked this."""
+        values = tuple(map(record.__getitem__, self.names))
+        # Not a number is on neither side.
+        return all(map(le, self.least, values)) and all(map(le, values, self.most))
+
+
+Checked = dict[Any, _Bounds]
 """Columns and types that were found good, and what bounds the values of the columns."""
 
 
@@ -161,10 +191,11 @@ def _check_record(record: Any, stated: Mapping[str, Any], checked: Checked) -> N
     shape = (tuple(record), tuple(map(type, record.values())))
     if shape not in checked:
         checked[shape] = _checked_columns(record)
-    for name, least, most in checked[shape]:
-        # Not a number is on neither side.
-        if not least <= record[name] <= most:
-            raise DamagedError(f"has {record[name]!r} in {name!r}, which cannot be")
+    bounds = checked[shape]
+    if not bounds.hold(record):
+        for name, least, most in zip(bounds.names, bounds.least, bounds.most, strict=True):
+            if not least <= record[name] <= most:
+                raise DamagedError(f"has {record[name]!r} in {name!r}, which cannot be")
     for name, value in stated.items():
         if record.get(name, value) != value:
             raise DamagedError(
@@ -172,14 +203,8 @@ def _check_record(record: Any, stated: Mapping[str, Any], checked: Checked) -> N
             )
 
 
-def _checked_columns(record: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Refuse a record that lacks a value, or has one of another type than its column.
-
-    Returns
-    -------
-    list of (str, float, float)
-        The columns that are numbers, and between what their values lie.
-    """
+def _checked_columns(record: Mapping[str, Any]) -> _Bounds:
+    """Refuse a record that lacks a value, or has one of another type than its column."""
     bounded = []
     for name, value in record.items():
         defined = column(name)
@@ -191,7 +216,7 @@ def _checked_columns(record: Mapping[str, Any]) -> list[tuple[str, float, float]
     for name, defined in COLUMNS.items():
         if record.get(name) is None and not defined.optional:
             raise DamagedError(f"has no value in {name!r}, as every record has")
-    return bounded
+    return _Bounds(*zip(*bounded, strict=True)) if bounded else _Bounds((), (), ())
 
 
 def _is_own_folder(path: Path) -> bool:
@@ -284,8 +309,13 @@ def open_store(
         else:
             store = Store(directory, None, wanted=frozenset(asked))
         store.runs, misplaced = read_runs(directory, store.manifest or store.wanted)
-        for found in misplaced:
+        for found in misplaced[:_TOLD_ONE_BY_ONE]:
             set_aside(directory, found, tell)
+        more = misplaced[_TOLD_ONE_BY_ONE:]
+        for found in more:
+            set_aside(directory, found, lambda _: None)
+        if more:
+            tell(f"{directory}: {len(more)} more such files; moved to {directory / SET_ASIDE}")
         yield store
 
 

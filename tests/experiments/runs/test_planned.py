@@ -209,6 +209,16 @@ def test_foreign_files_among_the_runs_are_set_aside(
     assert kept == ["mine", "other"]
 
 
+def test_of_many_files_that_are_set_aside_a_few_are_named(directory: Path, plan: Plan) -> None:
+    for number in range(50):
+        (directory / "runs" / f"notes-{number:02}.txt").write_text("mine", encoding="utf-8")
+    _, said = sweep(plan, directory, Invented(some_record))
+    assert len(names_in(directory / "set-aside")) == 50
+    aside = directory / "set-aside"
+    assert f"runs/notes-00.txt: cut off, or no JSON; moved to {aside}/" in said
+    assert said.splitlines()[-1] == f"{directory}: 30 more such files; moved to {aside}"
+
+
 @pytest.mark.parametrize("name", ["sweep.json", "table.parquet", "table.csv"])
 @pytest.mark.parametrize("foreign", [False, True])
 def test_damaged_and_foreign_files_of_the_directory_are_set_aside(
