@@ -18,6 +18,7 @@ from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.player import message_console
 from faultline.experiments.runs.point import Executor, Limits
+from faultline.experiments.runs.store import NAMED_AT_MOST
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
 from faultline.experiments.screen import Screen
@@ -92,7 +93,9 @@ def execute_compare(arguments: argparse.Namespace) -> int:
         report.notes.append(
             f"The sweep is not finished: {len(sweep.frame)} of {sweep.planned} runs are there."
         )
-    report.notes.extend(sweep.problems)
+    report.notes.extend(sweep.problems[:NAMED_AT_MOST])
+    if more := len(sweep.problems[NAMED_AT_MOST:]):
+        report.notes.append(f"{more} more such files were left out.")
     if arguments.csv is not None:
         _write_csv(report, arguments.csv)
     if arguments.json:

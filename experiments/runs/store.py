@@ -37,8 +37,9 @@ from faultline.platforms.files import is_draft, write_file
 FOLDER = "runs"
 SET_ASIDE = "set-aside"
 LOCK = ".lock"
+NAMED_AT_MOST = 20
+"""Of a hundred thousand files that do not belong there nobody reads all the names."""
 _SUFFIX = ".json"
-_TOLD_ONE_BY_ONE = 20
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
@@ -309,9 +310,9 @@ def open_store(
         else:
             store = Store(directory, None, wanted=frozenset(asked))
         store.runs, misplaced = read_runs(directory, store.manifest or store.wanted)
-        for found in misplaced[:_TOLD_ONE_BY_ONE]:
+        for found in misplaced[:NAMED_AT_MOST]:
             set_aside(directory, found, tell)
-        more = misplaced[_TOLD_ONE_BY_ONE:]
+        more = misplaced[NAMED_AT_MOST:]
         for found in more:
             set_aside(directory, found, lambda _: None)
         if more:

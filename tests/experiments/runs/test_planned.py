@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs import sweep_plan as sweep_module
 from faultline.experiments.runs.point import Request
@@ -209,9 +210,13 @@ def test_foreign_files_among_the_runs_are_set_aside(
     assert kept == ["mine", "other"]
 
 
-def test_of_many_files_that_are_set_aside_a_few_are_named(directory: Path, plan: Plan) -> None:
+def test_of_many_files_that_are_set_aside_a_few_are_named(
+    directory: Path, plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
     for number in range(50):
         (directory / "runs" / f"notes-{number:02}.txt").write_text("mine", encoding="utf-8")
+    assert main(["compare", str(directory)]) == 0
+    assert "30 more such files were left out." in capsys.readouterr().out
     _, said = sweep(plan, directory, Invented(some_record))
     assert len(names_in(directory / "set-aside")) == 50
     aside = directory / "set-aside"
