@@ -242,10 +242,11 @@ def _event(row: list[str], origin: str) -> Event:
 
 
 def _read_parquet(path: Path) -> list[Event]:
-    import pandas as pd
+    from faultline.experiments.runs.table import parquet_from
 
     try:
-        frame = pd.read_parquet(BytesIO(read_file(path, _LARGEST_BYTES)))[list(Event._fields)]
+        frame = parquet_from(read_file(path, _LARGEST_BYTES)).to_pandas(use_threads=False)
+        frame = frame[list(Event._fields)]
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{path}: this is no timeline: it is no Parquet of events") from error
     rows = frame.assign(groups=[" ".join(map(str, each)) for each in frame["groups"]])

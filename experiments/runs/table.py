@@ -164,7 +164,7 @@ def _columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 def frame_of(table: pa.Table) -> pd.DataFrame:
     """Return a table as pandas; where a run did not fail its ``error`` is None."""
-    frame: pd.DataFrame = table.to_pandas()
+    frame: pd.DataFrame = table.to_pandas(use_threads=False)
     error = frame["error"].astype(object)
     frame["error"] = error.where(error.notna(), None)
     return frame
@@ -236,4 +236,21 @@ def tables_stand(directory: Path, manifest: Manifest) -> bool:
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    return pq.read_table(pa.BufferReader(read_own(path)), page_checksum_verification=True)
+    return parquet_from(read_own(path))
+
+
+def parquet_from(content: bytes) -> pa.Table:
+    """Return the table of a Parquet file.
+
+    No thread is started for it: one of Arrow's that lets go of a Python object when Python has
+    ended already ends the process with SIGABRT.
+
+    Raises
+    ------
+    OSError, pyarrow.ArrowException
+        If it is none, or not as it was written.
+    """
+    file = pq.ParquetFile(
+        pa.BufferReader(content), page_checksum_verification=True, pre_buffer=False
+    )
+    return file.read(use_threads=False)

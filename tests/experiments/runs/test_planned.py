@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +134,27 @@ def test_a_run_that_was_taken_away_outdates_the_table(directory: Path, plan: Pla
     (directory / "runs" / f"{plan.manifest.run_ids[4]}.json").unlink()
     os.utime(directory / "runs", ns=(later_ns, later_ns))
     assert plan.manifest.run_ids[4] not in set(read_sweep(directory).frame["run_id"])
+
+
+COUNTED = """
+import os, sys
+from pathlib import Path
+from faultline.experiments.runs import table
+def threads():
+    return len(os.listdir("/proc/self/task"))
+before = threads()
+assert len(table.read_sweep(Path(sys.argv[1])).frame) == 18
+assert table.damaged_tables(Path(sys.argv[1])) == []
+print(threads() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted on Linux")
+def test_a_table_is_read_without_a_thread_that_outlives_python(directory: Path) -> None:
+    """One that drops a Python object after the end aborts the process: one run in a hundred."""
+    command = [sys.executable, "-c", COUNTED, str(directory)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
 
 
 def test_the_table_alone_is_enough_to_read(directory: Path) -> None:
