@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from faultline.experiments.config.errors import UserError
     from faultline.experiments.notebook.playing import compare, plan, run, sweep, timeline
     from faultline.experiments.notebook.results import Comparison, Plan, Record, Timeline
     from faultline.experiments.notebook.things import Job, Platform
@@ -30,6 +31,7 @@ __all__ = [
     "Platform",
     "Record",
     "Timeline",
+    "UserError",
     "compare",
     "plan",
     "run",
@@ -40,7 +42,7 @@ __all__ = [
 _MODULES = {
     "playing": ("compare", "plan", "run", "sweep", "timeline"),
     "results": ("Comparison", "Plan", "Record", "Timeline"),
-    "things": ("Job", "Platform"),
+    "things": ("Job", "Platform", "UserError"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

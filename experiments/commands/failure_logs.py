@@ -33,7 +33,8 @@ def execute_import(arguments: argparse.Namespace) -> int:
     console.print(
         f"trace: {path}; play it with --set failures.model=trace --set failures.trace={path} --set "
         f"job.gpus={len(log.nodes) * log.gpus_per_node} --set "
-        f"failures.gpus_per_host={log.gpus_per_node}"
+        f"failures.gpus_per_host={log.gpus_per_node}",
+        soft_wrap=True,
     )
     return 0
 

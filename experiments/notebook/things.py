@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultline.experiments.analysis.quantities import time_text
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.notebook.playing import scenario_with
 from faultline.experiments.notebook.results import figure_html, rows_html, titled
@@ -124,7 +125,7 @@ class Platform:
     """
 
     def __init__(self, file: str | Path, /, **changes: Any) -> None:
-        from faultline.experiments.config.errors import UserError
+        from faultline.platforms.errors import PlatformError
         from faultline.platforms.preset_library import load_preset, preset_names
         from faultline.platforms.xml_reader import read_platform
         from faultline.platforms.xml_writer import write_xml
@@ -143,7 +144,10 @@ class Platform:
         else:
             path = Path(file)
         self.path = path
-        self.data: PlatformData = read_platform(path)
+        try:
+            self.data: PlatformData = read_platform(path)
+        except PlatformError as error:
+            raise UserError(str(error)) from error
 
     @property
     def gpus(self) -> int:

@@ -15,6 +15,8 @@ from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import Situation
 from faultline.experiments.planner.verification import HOPELESS, INDIFFERENCE, change_of
 
+_MOST_NAMED = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Lead:
@@ -31,7 +33,7 @@ class Advice:
     """What to take."""
 
     # A verified choice that is sooner done than every other scheme and protection, by more than
-    # chance explains; None where there is no such choice, and so no advice.
+    # chance explains and by enough to matter; None where there is none, and so no advice.
     taken: Line | None
     lead: Lead | None  # Over the closest; None where nothing else finished, or nothing is advised.
     # Where nothing is advised, the choices that cannot be told apart, the soonest first.
@@ -50,7 +52,7 @@ def advise(plan: Plan) -> Advice:
     if not finished:
         return Advice(None, None, (), _nothing(plan))
     soonest, *others = finished
-    undecided = [line for line in others if not _is_clearly_sooner(soonest, line)]
+    undecided = [line for line in others if not _is_worth_taking(soonest, line)]
     if undecided:
         return Advice(None, None, (soonest, *undecided), _undecided_sentence(soonest, undecided))
     lead = _lead(plan, soonest, others)
@@ -72,6 +74,13 @@ def _is_clearly_sooner(one: Line, other: Line) -> bool:
     assert one.simulated is not None
     assert other.simulated is not None
     return change_of(one.simulated, other.simulated).is_below_zero
+
+
+def _is_worth_taking(one: Line, other: Line) -> bool:
+    assert one.simulated is not None
+    assert other.simulated is not None
+    change = change_of(one.simulated, other.simulated)
+    return change.is_below_zero and -change.low > INDIFFERENCE
 
 
 def _lead(plan: Plan, taken: Line, others: list[Line]) -> Lead | None:
@@ -112,7 +121,9 @@ def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
 def _undecided_sentence(soonest: Line, undecided: list[Line]) -> str:
     assert soonest.simulated is not None
     seeds = len(soonest.simulated.ratios)
-    names = ", ".join(stands_for(line.choice) for line in (soonest, *undecided))
+    named = [stands_for(line.choice) for line in (soonest, *undecided)]
+    more = len(named) - _MOST_NAMED
+    names = ", ".join(named[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     if seeds == 1:
         return f"No advice: by one seed {names} cannot be told apart; use more --seeds."
     changes = [change_of(line.simulated, soonest.simulated) for line in undecided if line.simulated]

@@ -8,7 +8,7 @@ from importlib.resources import files
 from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.planner.advice import Advice
 from faultline.experiments.planner.plan import Plan
-from faultline.experiments.planner.printing import choices_table, job_texts
+from faultline.experiments.planner.printing import choices_table, job_texts, left_out_texts
 from jinja2 import Environment, StrictUndefined
 
 _NOT_SHOWN = ("predicted", "error")
@@ -18,6 +18,7 @@ _MOST_ROWS = 10
 """More would not leave the sheet room for what they mean."""
 
 _MOST_ASSUMPTIONS = 5
+_MOST_LEFT_OUT = 4
 
 
 def decision_page(
@@ -56,7 +57,9 @@ def decision_page(
         more=max(0, len(rows) - _MOST_ROWS),
         taken=next((place for place, line in enumerate(plan.lines) if line is advice.taken), None),
         assumptions=[text.removeprefix("- ") for text in assumptions[:_MOST_ASSUMPTIONS]],
-        left_out=sorted({f"{each.scheme}: {each.reason}" for each in plan.left_out})[:4],
+        left_out=[
+            text.removeprefix("left out: ") for text in left_out_texts(plan)[:_MOST_LEFT_OUT]
+        ],
         seeds=len(plan.seeds),
         price=price_per_gpu_hour,
         command=command,

@@ -18,7 +18,9 @@ from faultline.strategies.errors import StrategyError
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies, strategy_class
 
-_NEEDS_LAYOUT = "it hangs on [model], or on rejoin.when: state that, and name it in --schemes"
+_NEEDS_LAYOUT = (
+    "it hangs on [model], or on rejoin.when: where these are stated, name it in --schemes"
+)
 
 
 @dataclass(frozen=True, slots=True)

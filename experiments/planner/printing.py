@@ -19,6 +19,7 @@ from rich.table import Table
 
 _DAY_S = 86_400.0
 _MANY_GPU_HOURS = 1e5
+_WIDER_THAN_ANY = 10_000
 
 
 def print_plan(
@@ -34,10 +35,14 @@ def print_plan(
     for text in job:
         _say(console, text)
     if plan.lines:
-        console.print(choices_table(plan, price_per_gpu_hour))
+        table = choices_table(plan, price_per_gpu_hour)
+        unbounded = console.options.update(max_width=_WIDER_THAN_ANY)
+        if console.measure(table, options=unbounded).maximum > console.width:
+            table = choices_table(plan, price_per_gpu_hour, brief=True)
+        console.print(table)
         for text in _notes(plan):
             _say(console, text)
-    for text in (*_left_out(plan), *map(optimised_text, optimised)):
+    for text in (*left_out_texts(plan), *map(optimised_text, optimised)):
         _say(console, text)
     _say(console, advice.sentence, "bold")
 
@@ -46,12 +51,15 @@ def _say(console: Console, text: str, style: str = "") -> None:
     console.print(text, style=style, soft_wrap=True)
 
 
-def _left_out(plan: Plan) -> list[str]:
-    """Return a line for each reason, with all that it holds for."""
+def left_out_texts(plan: Plan) -> list[str]:
+    """Return a line for each reason to leave something out, with all that it holds for."""
     by_reason: dict[str, list[str]] = {}
     for each in plan.left_out:
         by_reason.setdefault(each.reason, []).append(pair_name(each.scheme, each.protection))
-    texts = [f"left out: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+    texts = [
+        f"left out: {', '.join(dict.fromkeys(names))}: {reason}"
+        for reason, names in by_reason.items()
+    ]
     if plan.unverified:
         texts.append(
             f"left out: {plan.unverified:,} other redundancies, which closed forms put behind "
@@ -77,8 +85,13 @@ def job_texts(plan: Plan) -> list[str]:
     ]
 
 
-def choices_table(plan: Plan, price_per_gpu_hour: float | None = None) -> Table:
-    """Return a line for each choice; with a price, in any currency, with its cost."""
+def choices_table(
+    plan: Plan, price_per_gpu_hour: float | None = None, *, brief: bool = False
+) -> Table:
+    """Return a line for each choice; with a price, in any currency, with its cost.
+
+    What is brief fits into 80 columns: without the ratio and what was predicted.
+    """
     in_millions = "M " if plan.situation.gpu_hours(1.0) >= _MANY_GPU_HOURS else ""
     hours_name = f"{in_millions}GPU-h"
     names = ["r", "days", "goodput", "every", hours_name, "ratio", "predicted", "error"]
@@ -90,7 +103,13 @@ def choices_table(plan: Plan, price_per_gpu_hour: float | None = None) -> Table:
             hours = plan.situation.gpu_hours(line.ratio)
             cost = _counted(plan, hours * price_per_gpu_hour) if line.finished else "-"
             row.insert(2 + place, cost)
-    columns: list[dict[str, Any]] = [{"header": "scheme"}, {"header": "state kept by"}]
+    if brief:
+        shown = names.index("ratio")
+        names, rows = names[:shown], [row[: 2 + shown] for row in rows]
+    columns: list[dict[str, Any]] = [
+        {"header": "scheme", "min_width": 11},
+        {"header": "state kept by", "min_width": 8},
+    ]
     columns += [{"header": name, "justify": "right", "no_wrap": True} for name in names]
     return text_table(rows, columns, box=SIMPLE, pad_edge=False)
 

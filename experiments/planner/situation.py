@@ -128,6 +128,8 @@ def read_situation(wish: Wish) -> Situation:
     own_gpus = stated.job.gpus if stated.job.gpus_per_group is None else stated.job.all_gpus
     assert own_gpus is not None, "filled in when a scenario is read"
     groups, gpus = wish.groups or stated.job.groups, wish.gpus or own_gpus
+    if gpus < 1:
+        raise UserError(f"{gpus} GPUs train nothing; ask for at least one")
     if min(gpus, own_gpus) < groups:
         raise UserError(
             f"{min(gpus, own_gpus)} GPUs cannot make {groups} groups; use --gpus {groups} or more, "

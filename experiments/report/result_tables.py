@@ -156,7 +156,7 @@ def badput_table(order: Standings) -> Table:
         percent("useful in all", "useful_share"),
         *(percent(MEANINGS[cause], f"{cause}_share") for cause in causes),
     )
-    caption = "Share of the simulated time by cause, mean over seeds"
+    caption = "Share of the simulated time of all seeds together, by cause"
     if len(table) > _MOST_SHARES:
         caption += f" (the first {_MOST_SHARES} of {len(table):,} rows)"
     return table_of("badput-table", caption, columns, rows_of(table, _MOST_SHARES))

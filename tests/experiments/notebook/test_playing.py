@@ -104,6 +104,11 @@ def test_a_plan_advises_and_shows_what_it_costs() -> None:
     assert f"{row['gpu_hours'] * 2.0 / 1e6:,.2f}" in shown
 
 
+def test_a_plan_for_no_gpus_is_refused_in_its_own_words() -> None:
+    with pytest.raises(fl.UserError, match="-3 GPUs train nothing"):
+        fl.plan("spare-study", gpus=-3)
+
+
 def test_a_timeline_is_drawn_and_saved(tmp_path: Path) -> None:
     course = fl.timeline("spare-study", SHORT)
     assert course.record.time_s == pytest.approx(fl.run("spare-study", SHORT).time_s)
@@ -119,6 +124,8 @@ def test_a_platform_is_read_changed_and_drawn(tmp_path: Path) -> None:
     assert fl.Platform(copy).gpus == 16
     with pytest.raises(UserError, match="edit the XML"):
         fl.Platform(copy, domains=3)
+    with pytest.raises(fl.UserError, match=r"nope\.xml: cannot be read"):
+        fl.Platform(tmp_path / "nope.xml")
     assert small._repr_html_().startswith("<svg")
 
 

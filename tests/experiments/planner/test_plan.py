@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from math import inf
 
 import numpy as np
@@ -19,6 +20,7 @@ from faultline.experiments.planner.plan import (
     chosen_schemes,
     make_plan,
 )
+from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.situation import (
     Situation,
     Wish,
@@ -36,6 +38,7 @@ from faultline.experiments.planner.verification import (
 )
 from faultline.strategies.base import StepPlan, Strategy, Verdict, WipeOut
 from faultline.strategies.registry import all_strategies
+from rich.console import Console
 
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
 
@@ -256,6 +259,32 @@ def test_no_advice_within_the_error() -> None:
     assert "Take" not in close.sentence
     assert "interval" not in close.sentence
     assert answer(plan, close)["advice"]["scheme"] is None
+
+
+def test_no_advice_where_a_sure_difference_is_too_small_to_matter() -> None:
+    plan = make_plan(small(), ["replication", "spare"], STORAGE, range(3), 0)
+    near = {"spare": (2.0, 2.5, 3.0), "replication": (2.0002, 2.5002, 3.0004)}
+    told = advise(invented(plan, near))
+    assert told.taken is None
+    assert told.sentence.startswith("No advice is needed between SPARe + checkpoint, replication")
+    beyond = {"spare": near["spare"], "replication": (2.02, 2.525, 3.03)}
+    taken = advise(invented(plan, beyond)).taken
+    assert taken is not None
+    assert taken.choice.scheme == "spare"
+
+
+def test_a_narrow_terminal_has_names_and_numbers_whole() -> None:
+    plan = make_plan(small(), ["replication", "spare"], STORAGE, range(3), 0)
+    plan = invented(plan, {"spare": (2.0, 2.5, 3.0), "replication": (2.0, 2.5, 3.0)})
+    for width, has_ratio in ((80, False), (160, True)):
+        screen = StringIO()
+        print_plan(Console(file=screen, width=width), plan, advise(plan), ())
+        text = screen.getvalue()
+        assert "replicati" in text
+        table = text.split("\n \u2500")[1].split("every:")[0]
+        assert "storage" in table
+        assert "…" not in table
+        assert ("2.500" in table) == has_ratio
 
 
 def test_what_was_not_verified_is_not_advised() -> None:
