@@ -78,7 +78,8 @@ def _as_json(resolved: ResolvedScenario) -> dict[str, Any]:
 def execute_check(arguments: argparse.Namespace) -> int:
     """Name every mistake."""
     wrong = mistakes = 0
-    found = {name: check_scenario(name) for name in arguments.file}
+    with waiting("scenarios, and the platforms they run on"):
+        found = {name: check_scenario(name) for name in arguments.file}
     if arguments.json:
         print_json([{"file": name, "mistakes": lines} for name, lines in found.items()])
     for name, lines in found.items():
