@@ -109,6 +109,7 @@ lint: ready ## check style, formatting, types, and who imports whom
 
 docs: ready ## make the site of all pages in build/site (python -m http.server -d build/site)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
+	@echo "build/site/index.html"
 
 format: ready ## format the code and mend what the linter can
 	@$(BIN)/ruff check --fix-only

@@ -13,6 +13,7 @@ from faultline.experiments.analysis.comparison import compare, unpaired_runs
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import (
     MISSING,
+    counted,
     number_text,
     quantity,
     shown_value,
@@ -244,14 +245,10 @@ def _title(section: str, frame: pd.DataFrame, metric: Column) -> str:
     if metric.shown_unit:
         title += f", in {metric.shown_unit}"
     if frame["pairs"].nunique() == 1:
-        title += f"; {_many(frame['pairs'].iloc[0], 'pair')} a row"
+        title += f"; {counted(frame['pairs'].iloc[0], 'pair')} a row"
         if section == "overall":
             title += " (a seed each, averaged over settings)"
     return title
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count} {thing}" + ("" if count == 1 else "s")
 
 
 def _count_columns(frame: pd.DataFrame) -> list[_Printed]:

@@ -57,11 +57,15 @@ def duration_text(span_s: float) -> str:
     return f"{span_s / unit.seconds:.3g} {unit.symbol}"
 
 
+def counted(count: int, thing: str) -> str:
+    """Return a number of things: ``1 rack``, ``2 racks``."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
 def steps_text(steps: int, span_s: float) -> str:
     """Return an interval in steps with the time that they take: ``34 steps (39.2 minutes)``."""
     unit = unit_for(span_s)
-    counted = "1 step" if steps == 1 else f"{steps:,} steps"
-    return f"{counted} ({span_s / unit.seconds:,.1f} {unit.name})"
+    return f"{counted(steps, 'step')} ({span_s / unit.seconds:,.1f} {unit.name})"
 
 
 MISSING = "–"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.analysis.quantities import duration_text
+from faultline.experiments.analysis.quantities import counted, duration_text
 from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.config.logs.failure_log import FailureLog
 from faultline.experiments.config.logs.reading import read_log
@@ -81,7 +81,8 @@ def _about(log: FailureLog) -> dict[str, Any]:
 
 def _sentence(log: FailureLog) -> str:
     return (
-        f"{log.name} ({log.form}): {len(log.failures):,} failures of {len(log.nodes):,} nodes in "
+        f"{log.name} ({log.form}): {counted(len(log.failures), 'failure')} of "
+        f"{counted(len(log.nodes), 'node')} in "
         f"{duration_text(log.span_s)}, {log.node_s / 86_400:,.4g} node-days"
     )
 

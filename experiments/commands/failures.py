@@ -10,7 +10,7 @@ from typing import Any
 
 from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.analysis.quantities import duration_text
+from faultline.experiments.analysis.quantities import counted, duration_text
 from faultline.experiments.commands.output import explained, print_json, waiting
 from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.config.errors import UserError
@@ -196,7 +196,7 @@ def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) 
     console.print(_table(drawing, arguments.days))
     drawn = f"{duration_text(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"
     console.print(
-        f"{len(drawing.failures):,} failures, a mean of {drawn} (the model: "
+        f"{counted(len(drawing.failures), 'failure')}, a mean of {drawn} (the model: "
         f"{duration_text(drawing.mtbf_s)}); {drawing.share_on_many:.1%} shared by more than one "
         "group",
         highlight=False,

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.analysis.quantities import counted
 from faultline.experiments.commands.output import print_files, print_json, waiting
 from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
@@ -136,12 +137,12 @@ def _print_report(report: dict[str, Any]) -> None:
 
 def _report_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
     plane = report["gpus_per_rank"]
-    racks = f", {report['racks']:,} racks" if report["racks"] else ""
+    racks = f", {counted(report['racks'], 'rack')}" if report["racks"] else ""
     rows = [
         (
             "GPUs",
-            f"{report['gpus']:,} in {report['domains']:,} scale-up domains, "
-            f"{report['hosts']:,} hosts{racks}"
+            f"{report['gpus']:,} in {counted(report['domains'], 'scale-up domain')}, "
+            f"{counted(report['hosts'], 'host')}{racks}"
             + (f"; each stands for {plane:,}" if plane > 1 else ""),
         ),
         ("switches", ", ".join(f"{count:,} {kind}" for kind, count in report["switches"].items())),

@@ -10,10 +10,19 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
-from faultline.experiments.analysis.comparison_report import Report, make_report, rich_table
+from faultline.experiments.analysis.comparison_report import (
+    ROWS_SHOWN,
+    Report,
+    make_report,
+    rich_table,
+)
+from faultline.experiments.analysis.selection import successful
 from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.grid import read_grid
+from faultline.experiments.report.result_tables import comparison_table
+from faultline.experiments.report.standings import METRIC, standings
+from faultline.experiments.report.tables import on_screen
 from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.player import message_console
@@ -88,7 +97,10 @@ def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
 def execute_compare(arguments: argparse.Namespace) -> int:
     """Run the command."""
     sweep = read_sweep(arguments.dir)
-    report = make_report(sweep.frame, arguments.metric, arguments.by, arguments.baseline)
+    metric = arguments.metric or METRIC
+    report = make_report(sweep.frame, metric, arguments.by, arguments.baseline)
+    # Who asks for one column is told about that column.
+    order = standings(successful(sweep.frame)) if arguments.metric is None else None
     if len(sweep.frame) < sweep.planned:
         report.notes.append(
             f"The sweep is not finished: {len(sweep.frame)} of {sweep.planned} runs are there."
@@ -101,9 +113,17 @@ def execute_compare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         tables = {name: table.to_dict(orient="records") for name, table in report.sections.items()}
         chosen = {"metric": report.metric, "by": report.by, "baseline": report.baseline}
+        if order is not None:
+            tables["best"] = order.best().to_dict(orient="records")
         print_json({**chosen, "notes": report.notes, **tables})
     else:
-        _print(report)
+        # Wider than most terminals, which break a line that is too long: numbers are never cut.
+        console = Screen(width=200)
+        if order is not None:
+            best = comparison_table(order, arguments.price, brief=True)
+            console.print(on_screen(best, ROWS_SHOWN))
+            console.print()
+        _print(console, report)
     return 0
 
 
@@ -115,9 +135,7 @@ def _write_csv(report: Report, path: Path) -> None:
         write_file(path, everything.to_csv(index=False))
 
 
-def _print(report: Report) -> None:
-    # Wider than most terminals, which break a line that is too long: numbers are never cut.
-    console = Screen(width=200)
+def _print(console: Screen, report: Report) -> None:
     console.print(report.headline, style="bold")
     for name in report.sections:
         console.print()

@@ -95,7 +95,7 @@ def _curves_over_knob(frame: pd.DataFrame, axes: Axes, knob: str) -> list[Pictur
 def _usual_curves(frame: pd.DataFrame, notes: list[str], axes: Axes, x: str) -> list[Picture]:
     others = [axis for axis in (*axes.kinds, *axes.conditions) if axis != x]
     column = next((axis for axis in others if _count(frame, axis) <= PANELS_AT_MOST), None)
-    metrics = (SOONEST, "availability")
+    metrics = ("goodput", SOONEST)
     return [_curves(frame, x, metric, "strategy.name", column, notes) for metric in metrics]
 
 

@@ -34,6 +34,12 @@ class Record(dict[str, Any]):
         return float(self["goodput"])
 
     @property
+    def mfu(self) -> float | None:
+        """Model FLOP utilization of an undisturbed step; None where no model is named."""
+        mfu = self["mfu"]
+        return None if mfu is None else float(mfu)
+
+    @property
     def time_s(self) -> float:
         """Simulated time of the whole job, in seconds."""
         return float(self["time_s"])

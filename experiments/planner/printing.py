@@ -8,7 +8,7 @@ from typing import Any
 
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.analysis.quantities import steps_text, time_text
+from faultline.experiments.analysis.quantities import steps_text, time_text, with_unit
 from faultline.experiments.planner.advice import Advice, pair_name, scheme_name
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
@@ -74,15 +74,19 @@ def job_texts(plan: Plan) -> list[str]:
     job, durations = situation.scenario.job, situation.durations
     restart_s = durations.restart_s() + durations.load_s
     mtbf_s = situation.mtbf_s
-    often = time_text(mtbf_s) if mtbf_s >= _DAY_S else f"{mtbf_s:,.4g} s"
+    often = time_text(mtbf_s) if mtbf_s >= _DAY_S else _seconds_text(mtbf_s)
     return [
         f"{situation.scenario.name}: {situation.gpus:,} GPUs in {job.groups:,} groups of "
         f"{job.gpus_of_group:,}, {job.steps:,} steps",
-        f"a failure every {often}, restart {restart_s:,.4g} s, checkpoint "
-        f"{durations.save_s:,.4g} s, step {situation.ideal_step_s:,.4g} s without failures and "
-        "redundancy",
+        f"a failure every {often}, restart {_seconds_text(restart_s)}, checkpoint "
+        f"{_seconds_text(durations.save_s)}, step {_seconds_text(situation.ideal_step_s)} without "
+        "failures and redundancy",
         *(f"- {assumption}" for assumption in situation.assumptions),
     ]
+
+
+def _seconds_text(span_s: float) -> str:
+    return with_unit(float(f"{span_s:.4g}"), "s")
 
 
 def choices_table(

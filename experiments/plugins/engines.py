@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from math import isclose
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -106,6 +107,8 @@ def _in_a_fork(function: Callable[[], Any]) -> Any:
 
 def _answer(function: Callable[[], Any], sending: Connection) -> None:
     try:
+        # SimGrid speaks where it is imported first.
+        import_module("faultline.simulator.simgrid_engine.warm_process")
         sending.send(function())
     except Exception as error:
         sending.send(SchemeError(f"{type(error).__name__}: {error}"))

@@ -66,17 +66,23 @@ def _cost_columns(best: pd.DataFrame, price_per_gpu_hour: float | None) -> tuple
     return (*columns, costs)
 
 
-def comparison_table(order: Standings, price_per_gpu_hour: float | None = None) -> Table:
-    """Return the choices under each condition, soonest first; with a price, what they cost."""
+def comparison_table(
+    order: Standings, price_per_gpu_hour: float | None = None, *, brief: bool = False
+) -> Table:
+    """Return the choices under each condition, soonest first; with a price, what they cost.
+
+    What is brief says nothing of how sure the order is.
+    """
     best = order.best()
-    caption = "Each scheme at its best setting against the soonest, paired by seed"
-    if best["strategy"].nunique() == 1:
-        caption = "The best settings against the soonest, paired by seed"
+    many = best["strategy"].nunique() > 1
+    caption = "Each scheme at its best setting" if many else "The best settings"
+    if not brief:
+        caption += " against the soonest, paired by seed"
     if order.conditions:
         caption += ", under each condition"
     if len(best) > _MOST_COMPARED:
         caption += f" (the first {_MOST_COMPARED:,} of {len(best):,} rows)"
-    columns = (
+    judged = (
         *_choice_columns(order),
         percent("goodput", "goodput"),
         *([percent("MFU", "mfu")] if best["mfu"].notna().any() else []),
@@ -84,6 +90,8 @@ def comparison_table(order: Standings, price_per_gpu_hour: float | None = None) 
         checkpoint_column(),
         *(_where(_is_finished, column) for column in _cost_columns(best, price_per_gpu_hour)),
         _where(_is_finished, number("time-to-train ratio", "mean", 3)),
+    )
+    compared = (
         _where(_is_compared, percent("longer than soonest", "change")),
         _where(_is_compared, Column("95 % interval", _interval_cell)),
         _where(_is_compared, number("pairs", "pairs", 0)),
@@ -92,7 +100,7 @@ def comparison_table(order: Standings, price_per_gpu_hour: float | None = None) 
     return table_of(
         "comparison-table",
         caption,
-        columns,
+        judged if brief else (*judged, *compared),
         rows_of(best, _MOST_COMPARED),
         lambda row: row["place"] == 1 and _is_finished(row),
     )

@@ -86,6 +86,16 @@ document.querySelectorAll("table.sortable").forEach(makeSortable);
 document.querySelectorAll(".filter input").forEach(makeFilter);
 document.querySelectorAll("dialog").forEach(makeEnlargeable);
 
+// A table that is wider than its box says so, as long as there is more of it to the right.
+function tellOfMore(box) {
+  const more = () => box.scrollWidth - box.clientWidth - box.scrollLeft > 1;
+  const tell = () => box.classList.toggle("more", more());
+  box.addEventListener("scroll", tell, { passive: true });
+  new ResizeObserver(tell).observe(box);
+}
+
+document.querySelectorAll(".box").forEach(tellOfMore);
+
 // Paper cannot be unfolded.
 window.addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("details")) details.open = true;

@@ -472,6 +472,22 @@ def test_the_printed_table_shows_numbers_in_full(directory: Path, ask: Ask) -> N
     assert number_text(mean) in printed
 
 
+def test_the_words_of_the_field_come_first(directory: Path, ask: Ask) -> None:
+    frame = pd.read_parquet(directory / "table.parquet")
+    first, _, differences = ask(directory, "--price", "2.5").partition("differences from")
+    places = [first.find(word) for word in ("goodput", "time (", "GPU-hours", "cost", "ratio")]
+    assert min(places) > 0
+    assert differences
+    best = ask.json(directory)["best"]
+    assert len(best) == frame[[SCHEME, MTBF]].drop_duplicates().shape[0]
+    for row in best:
+        chosen = (frame[SCHEME] == row["strategy"]) & (frame[MTBF] == row[MTBF])
+        runs = frame[chosen & (frame[R] == row[R])]
+        assert row["goodput"] == pytest.approx(runs["goodput"].mean(), rel=1e-12)
+        assert row["mean"] == frame[chosen].groupby(R)[RATIO].mean().min()
+    assert "GPU-hours" not in ask(directory, "--metric", "availability")
+
+
 @pytest.mark.parametrize(
     "words",
     [["--metric", "ratio"], ["--by", "strategy"], ["--baseline", "x"], ["--csv", "no/such/file"]],

@@ -46,7 +46,7 @@ def test_the_usual_pictures_go_into_the_folder_of_the_sweep(directory: Path, ask
     written = sorted((directory / "figures").iterdir())
     assert {path.name for path in written} == {
         "ratio-over-strategy-redundancy.png",
-        "availability-over-strategy-redundancy.png",
+        "goodput-over-strategy-redundancy.png",
         "schemes.png",
         "badput.png",
     }

@@ -66,6 +66,7 @@ def sweep_frame(axes: dict[str, list[Any]], seeds: int = 3, seed: int = 0) -> pd
     frame["steps"], frame["completed_steps"] = 10, 10
     frame["restarts"] = random.integers(0, 9, len(frame))
     frame["availability"] = random.uniform(0.3, 0.9, len(frame))
+    frame["goodput"] = random.uniform(0.3, 0.9, len(frame))
     frame[RATIO] = 2.0 + random.gamma(2.0, size=len(frame))
     frame["time_s"] = frame[RATIO] * 86400.0
     shares = random.dirichlet(np.ones(len(CAUSES)), len(frame))
@@ -436,21 +437,21 @@ def test_a_run_in_which_nothing_happened_is_refused() -> None:
         ({SCHEME: ["spare", "replication"]}, {"schemes", "badput"}),
         (
             {R: [2, 3]},
-            {"ratio-over-strategy-redundancy", "availability-over-strategy-redundancy", "badput"},
+            {"ratio-over-strategy-redundancy", "goodput-over-strategy-redundancy", "badput"},
         ),
         (
             {SCHEME: ["spare", "new"], MTBF: [1.0, 2.0], RESTART: [3.0, 4.0]},
             {
-                "ratio-over-failures-mtbf-s", "availability-over-failures-mtbf-s",
-                "ratio-over-times-restart-s", "availability-over-times-restart-s",
+                "ratio-over-failures-mtbf-s", "goodput-over-failures-mtbf-s",
+                "ratio-over-times-restart-s", "goodput-over-times-restart-s",
                 "ratio-map", "best-scheme-map", "schemes", "badput",
             },
         ),
         (
             {MTBF: [1.0, 2.0], R: [2, 3], "failures.distribution": ["weibull", "exponential"]},
             {
-                "ratio-over-failures-mtbf-s", "availability-over-failures-mtbf-s",
-                "ratio-over-strategy-redundancy", "availability-over-strategy-redundancy",
+                "ratio-over-failures-mtbf-s", "goodput-over-failures-mtbf-s",
+                "ratio-over-strategy-redundancy", "goodput-over-strategy-redundancy",
                 "ratio-map", "badput",
             },
         ),

@@ -45,6 +45,8 @@ def test_changes_are_the_same_however_they_are_written() -> None:
 def test_a_record_says_first_what_the_field_judges_by() -> None:
     record = fl.run("spare-study", SHORT)
     assert record.goodput == record["goodput"]
+    assert record.mfu is record["mfu"] is None  # It names no model.
+    assert fl.Record({"mfu": 0.5}).mfu == 0.5
     assert record.gpu_hours == pytest.approx(record["gpus"] * record.time_s / 3600)
     lines = repr(record).splitlines()
     assert lines[1].startswith("goodput (ETTR)")

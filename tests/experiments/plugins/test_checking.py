@@ -31,8 +31,11 @@ def test_schemes_of_ours_keep_their_promises(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", all_strategies())
-def test_all_schemes_of_ours_do_on_both_engines(name: str) -> None:
+def test_all_schemes_of_ours_do_on_both_engines(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     check_scheme(all_strategies()[name])
+    assert capfd.readouterr().err == ""
 
 
 class Broken(Replication):

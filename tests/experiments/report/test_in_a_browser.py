@@ -46,6 +46,15 @@ def test_the_page_can_be_read_without_its_script(open_page: Open, page_file: Pat
     assert not page.locator("#points-filter").is_visible()
 
 
+def test_a_table_says_that_there_is_more_to_the_right(open_page: Open, page_file: Path) -> None:
+    page = open_page(page_file, PHONE).page
+    told = page.locator("#comparison-table-caption .more-told")
+    box = page.locator(".box:has(#comparison-table)")
+    assert told.is_visible()
+    box.evaluate("one => { one.scrollLeft = one.scrollWidth; }")
+    told.wait_for(state="hidden")
+
+
 def numbers(texts: list[str]) -> list[float]:
     return [float(text.replace(",", "")) for text in texts if text != "–"]
 
