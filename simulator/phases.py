@@ -256,6 +256,8 @@ class Outcome:
         QuietSteps: how many checkpoints were written, the last of them at the end.
     disturbed_s : float
         Compute, AllReduce: what a write beside it made it take longer, in seconds.
+    phases : tuple of (str, float)
+        Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases that have a price.
     """
 
     now_s: float
@@ -267,3 +269,4 @@ class Outcome:
     saves: int = 0
     save_s: float = 0.0
     disturbed_s: float = 0.0
+    phases: tuple[tuple[str, float], ...] = ()

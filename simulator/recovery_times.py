@@ -215,6 +215,7 @@ class RecoveryTimes:
     def __init__(self, prices: RecoveryPrices, seed: int) -> None:
         self._prices = prices
         self._tail = stream(seed, Purpose.RECOVERY_TIMES) if prices.spread else None
+        self._last: tuple[tuple[RecoveryPhase, ...], float] = (), 1.0
 
     def factor(self) -> float:
         """Return the factor on the next recovery's time."""
@@ -232,5 +233,13 @@ class RecoveryTimes:
     def duration_s(self, recovery: Recovery | None, members: int) -> float:
         """Return what the next recovery takes without its moves, in seconds."""
         if recovery is None:
+            self._last = (), 1.0
             return 0.0
-        return self._prices.duration_s(recovery, members) * self.factor()
+        phases, factor = self._prices.phases(recovery, members), self.factor()
+        self._last = () if self._prices.states(recovery) else phases, factor
+        return sum(phase.duration_s for phase in phases) * factor
+
+    def last_phases(self) -> tuple[tuple[str, float], ...]:
+        """Return name and seconds of the phases of the last one; none of one stated whole."""
+        phases, factor = self._last
+        return tuple((phase.name, phase.duration_s * factor) for phase in phases)

@@ -358,7 +358,8 @@ class ReplayEngine:
             heappush(self._upcoming, (self._next_failure_s[group], group))
         self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members))
         self._move(phase.recovery, phase.members)
-        return Outcome(self.now_s, struck=self.clocks.collect(phase.asks))
+        struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
+        return Outcome(self.now_s, struck=struck, phases=phases)
 
     def _save(self, phase: Save) -> Outcome:
         writer, save_s = phase.writer, self._job.durations.save_s
@@ -415,7 +416,8 @@ class ReplayEngine:
             self._watch(group for group in range(phase.groups) if group not in absent)
         for group in () if absent else unwatched:
             heappush(self._upcoming, (next_failure_s[group], group))
-        return Outcome(end_s, (), tuple(sorted(failures)), self.clocks.collect(phase.asks))
+        struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
+        return Outcome(end_s, (), tuple(sorted(failures)), struck, phases=phases)
 
     def _stall(self, phase: Stall) -> Outcome:
         self.now_s += phase.duration_s
@@ -460,7 +462,7 @@ class ReplayEngine:
         self._dropped.difference_update(phase.groups)
         self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members))
         self._move(phase.recovery, phase.members)
-        return Outcome(self.now_s)
+        return Outcome(self.now_s, phases=self._recovery_times.last_phases())
 
     def _move(self, recovery: Recovery | None, members: Sequence[int]) -> None:
         """Let state move; anew from others, as often as one of those fails that send or receive."""

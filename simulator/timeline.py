@@ -20,6 +20,7 @@ class EventKind(str, Enum):
     LOADED = "loaded"
     REJOINED = "rejoined"
     RECOVERED = "recovered"
+    PHASE = "phase"
 
 
 class Event(NamedTuple):
@@ -41,7 +42,7 @@ class Event(NamedTuple):
     moved_types : int
         Shard types that changed their place.
     recovery : str
-        Which kind of recovery ended.
+        Which kind of recovery ended, or which phase of one.
     """
 
     time_s: float

@@ -33,10 +33,11 @@ class Restarting(Saving):
         if recovery and recovery.replaces_hardware:
             suffice = self._fill_with_standbys() and self.work.standbys > 0
             recovery = recovery if suffice else recovery.without_standbys()
-        members = self.strategy.plan().members
+        members, begun_s = self.strategy.plan().members, self.progress.now_s
         outcome = yield Reconfigure(members, dropped, carried_on, recovery, self._asks)
         self._spend("reconfigure", outcome)
         if self._record and recovery is not None:
+            self._log_phases(begun_s, outcome, "state")
             self._log(EventKind.RECOVERED, groups=(*dropped, *carried_on), recovery=recovery.kind)
         self._memory.strike(outcome.struck)
         self._hits.hear(outcome.struck, self.progress.now_s)
@@ -58,14 +59,27 @@ class Restarting(Saving):
             return
         recovery = rejoining(returning)
         members.update(returning)
-        self._spend("load", (yield Rejoin(returning, tuple(sorted(members)), recovery)))
+        begun_s = self.progress.now_s
+        outcome = yield Rejoin(returning, tuple(sorted(members)), recovery)
+        self._spend("load", outcome)
         self._unsaved_since_s = self.progress.now_s
         self.strategy.on_return(returning)
         self._contract.returned(returning)
         self.progress.rejoined += len(returning)
         if self._record:
+            self._log_phases(begun_s, outcome, "state")
             stacks = self.strategy.plan().stacks
             self._log(EventKind.REJOINED, groups=returning, stacks=stacks)
+
+    def _log_phases(self, begun_s: float, outcome: Outcome, rest: str) -> None:
+        """Tell when each phase of a recovery ended, and what took the rest of its time."""
+        end_s = begun_s
+        for name, duration_s in outcome.phases:
+            end_s = min(end_s + duration_s, outcome.now_s)
+            self._log(EventKind.PHASE, time_s=end_s, recovery=name)
+        # Sums of times differ in their last digits.
+        if outcome.phases and outcome.now_s - end_s > 1e-6:
+            self._log(EventKind.PHASE, time_s=outcome.now_s, recovery=rest)
 
     def _restart(self, clean: Saved | None = None) -> Generator[Phase, Outcome, None]:
         """Bring the job back, to a state that is not corrupt if one is given."""
@@ -94,6 +108,7 @@ class Restarting(Saving):
         self._spend("restart", outcome)
         self._hits.note(outcome.struck)
         if self._record:
+            self._log_phases(begun_s, outcome, "wait")
             for time_s, group in outcome.failures:
                 self._log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
             self._log(EventKind.RESTARTED)

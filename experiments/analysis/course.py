@@ -58,8 +58,8 @@ def activities_of(events: Sequence[Event]) -> pd.DataFrame:
     unsaved = 0  # the first row that no checkpoint has saved
     for event in events:
         kind = event.kind
-        if kind is EventKind.FAILURE_IN_RESTART:
-            # It carries its own moment, within the restart that is yet to end.
+        if kind in {EventKind.FAILURE_IN_RESTART, EventKind.PHASE}:
+            # They carry their own moments, within a restart or a repair that is yet to end.
             continue
         if kind is EventKind.WIPE_OUT:
             rows[unsaved:] = [

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO, StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ TRACE, TABLES, LINKS = ".json", (".csv", ".parquet"), ".trace"
 _LARGEST_BYTES = 2**28
 _MICROSECONDS = 1e6
 _JOB, _GROUPS = 0, 1
+# What stands between a failure and what came of it.
+_RECOVERY = {EventKind.PHASE, EventKind.RECOVERED}
 # What a counter is told at: between these nothing but whole steps changes.
 _TOLD = {
     EventKind.MISSING,
@@ -131,6 +134,17 @@ def _phases(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
     for row in activities_of(events).itertuples(index=False):
         span = _span(row.activity, _JOB, 0, row.start_s, row.end_s)
         yield {**span, "args": {"steps completed": int(row.steps)}}
+    yield from _recoveries(events)
+
+
+def _recoveries(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    """Yield the phases of recoveries, each from the end of the one before: within what they are."""
+    since_s = 0.0
+    for event in events:
+        if event.kind is EventKind.PHASE:
+            yield _span(event.recovery, _JOB, 0, since_s, event.time_s)
+        if event.kind is not EventKind.FAILURE_IN_RESTART:
+            since_s = event.time_s
 
 
 def _of_groups(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
@@ -169,7 +183,8 @@ def _dropped(events: Sequence[Event]) -> Iterator[tuple[int, ...]]:
         if event.kind is not EventKind.MISSING:
             yield ()
             continue
-        following = events[place + 1] if place + 1 < len(events) else event
+        later = islice(events, place + 1, None)
+        following = next((one for one in later if one.kind not in _RECOVERY), event)
         stay = following.groups if following.kind is EventKind.REORDERED else ()
         yield tuple(group for group in event.groups if group not in stay)
 

@@ -11,8 +11,8 @@ from faultline.experiments.commands.output import print_json
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
+from faultline.experiments.screen import Screen
 from faultline.strategies.registry import all_strategies
-from rich.console import Console
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -34,10 +34,15 @@ def execute(arguments: argparse.Namespace) -> int:
         ]
         print_json({"scenario": scenario.name, "recoveries": content, "refused": refused})
         return 0
-    console = Console()
-    console.print(printed(_table(scenario.name, explained)))
+    console = Screen()
+    # Sources are sentences: they stand below, each once.
+    phases = [phase for one in explained for phase in one.phases]
+    sources = list(dict.fromkeys(phase.source for phase in phases if phase.source))
+    console.print(printed(_table(scenario.name, explained, sources)))
+    for number, source in enumerate(sources, 1):
+        console.print(f"{number}: {source}", soft_wrap=True)
     for line in refused:
-        console.print(f"left out: {line}", markup=False, highlight=False)
+        console.print(f"left out: {line}", soft_wrap=True)
     return 0
 
 
@@ -49,7 +54,7 @@ def _schemes(asked: Sequence[str] | None) -> Sequence[str]:
     return asked or known
 
 
-def _table(name: str, explained: Sequence[ExplainedRecovery]) -> Printed:
+def _table(name: str, explained: Sequence[ExplainedRecovery], sources: Sequence[str]) -> Printed:
     rows = []
     for one in explained:
         who: tuple[str, ...] = (one.scheme, one.event, one.recovery)
@@ -61,7 +66,7 @@ def _table(name: str, explained: Sequence[ExplainedRecovery]) -> Printed:
                     "seconds": phase.duration_s,
                     "ranks": f"{phase.ranks:,}" if phase.ranks else "",
                     "GB": f"{phase.size_bytes / 1e9:,.4g}" if phase.size_bytes else "",
-                    "source": phase.source,
+                    "source": str(sources.index(phase.source) + 1) if phase.source else "",
                 }
             )
             who = ("", "", "")

@@ -383,7 +383,8 @@ class SimgridEngine:
         duration_s = self._recovery_times.duration_s(phase.recovery, len(phase.members))
         simgrid.this_actor.sleep_for(duration_s)
         self._move(phase.recovery, phase.members)
-        return Outcome(simgrid.Engine.clock, struck=self.clocks.collect(phase.asks))
+        struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
+        return Outcome(simgrid.Engine.clock, struck=struck, phases=phases)
 
     def _stall(self, phase: Stall) -> Outcome:
         start_s = simgrid.Engine.clock
@@ -428,7 +429,8 @@ class SimgridEngine:
         self._arrived.clear()
         self._writing.clear()
         failures = self.failure_injector.end_restart()
-        return Outcome(simgrid.Engine.clock, (), failures, self.clocks.collect(phase.asks))
+        struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
+        return Outcome(simgrid.Engine.clock, (), failures, struck, phases=phases)
 
     def _load(self, phase: Load) -> Outcome:
         traffic, down = self._traffic, self.failure_injector.down
@@ -453,7 +455,7 @@ class SimgridEngine:
         self.failure_injector.readmit(phase.groups, up_at_s)
         self._sleep_until(up_at_s)
         self._move(phase.recovery, phase.members)
-        return Outcome(simgrid.Engine.clock)
+        return Outcome(simgrid.Engine.clock, phases=self._recovery_times.last_phases())
 
     def _move(self, recovery: Recovery | None, members: Sequence[int]) -> None:
         """Let state move; anew from others, as often as one of those fails that send or receive."""

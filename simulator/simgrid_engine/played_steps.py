@@ -114,10 +114,19 @@ class PlayedSteps:
         return StepShares(members, (*pipelines, *dealt), stack_size)
 
     def within(self, shares: StepShares, groups: Collection[int]) -> set[int]:
-        """Return the members whose passes touch GPUs of some groups only; those that idle, too."""
+        """Return the members whose passes touch GPUs of some groups only; those that idle, too.
+
+        Who touches a group that is not among them computes by itself, on a GPU of its own: what
+        others compute there would make both slower. So they are left out as well.
+        """
         teams = self._teams(shares)
         beyond = {team.group for team in teams.teams if not teams.touched(team).issubset(groups)}
-        return set(groups).intersection(shares.members) - beyond
+        on = {team.group: {group for group, _ in team.nodes} for team in teams.teams}
+        within = set(groups).intersection(shares.members)
+        while beyond:
+            within -= beyond
+            beyond = {group for group in within if not on.get(group, set()).issubset(within)}
+        return within
 
     def passes(self, shares: StepShares, times: Mapping[int, int]) -> None:
         """Let groups compute shard types, by group how often; from within an actor."""

@@ -52,6 +52,22 @@ OPTIONS = {
 QUICK = ("recycle",)
 
 
+@pytest.mark.slow
+def test_two_die_in_one_step_of_pipelines_that_compute_for_one_another() -> None:
+    """Who computes for itself and who is played never share a GPU."""
+    asked = load_scenario(
+        "llama3-70b-hgx",
+        [
+            *("strategy.name=recycle", "failures.component=gpu", "failures.mtbf_s=40"),
+            *("rejoin.repair_s=100", "job.steps=14"),
+        ],
+    )
+    events: list[Event] = []
+    replayed = run(asked, 3, record_event=events.append)
+    assert any(len(event.groups) > 1 for event in events if event.kind is EventKind.MISSING)
+    assert run(asked, 3, "simgrid")["time_s"] == pytest.approx(replayed["time_s"], rel=1e-9)
+
+
 @pytest.mark.parametrize(
     "option",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in OPTIONS],

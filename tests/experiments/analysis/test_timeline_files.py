@@ -78,6 +78,48 @@ def test_a_group_that_works_on_with_less_is_not_down(tmp_path: Path) -> None:
     assert counts(things, "groups up") == [(18, 4)]
 
 
+def test_one_that_is_taken_over_is_not_down_and_its_recovery_is_told(tmp_path: Path) -> None:
+    events = [
+        *STORY[:2],
+        Event(19.0, EventKind.PHASE, 1, recovery="detect"),
+        Event(21.5, EventKind.PHASE, 1, recovery="state"),
+        Event(21.5, EventKind.RECOVERED, 1, (1,), recovery="take-over"),
+        Event(21.5, EventKind.REORDERED, 1, (0, 1), 2, 0),
+        STORY[3],
+    ]
+    write_timeline(events, tmp_path / "story.json", RECORD)
+    things = trace_of(tmp_path / "story.json")
+    assert counts(things, "groups up") == [(18, 4)]
+    (job,) = spans(things, 0).values()
+    phases = [one for one in job if one[0] in {"detect", "state"}]
+    assert phases == [("detect", 18.0, 19.0), ("state", 19.0, 21.5)]
+    # They lie within what is told anyway.
+    repairs = [one for one in job if one[0] == "repair"]
+    assert any(one[1] <= 18.0 and one[2] >= 21.5 for one in repairs)
+
+
+def test_phases_of_a_restart_are_those_that_are_explained(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    words = ["recovery.preset=stock", "~times.restart_s", "strategy.name=checkpoint"]
+    asked = ["head-to-head", *(word for change in words for word in ("--set", change))]
+    (explained, *_) = ask.json("explain-recovery", *asked, "--schemes", "checkpoint")["recoveries"]
+    expected = {phase["name"]: phase["duration_s"] for phase in explained["phases"]}
+    ask("run", *asked, "--set", "job.steps=200", "--timeline", path)
+    since_s, told = 0.0, {}
+    for event in read_timeline(path):
+        if event.kind is EventKind.WIPE_OUT:
+            told = {}
+        elif event.kind is EventKind.PHASE:
+            told[event.recovery] = event.time_s - since_s
+        elif event.kind is EventKind.LOADED:
+            without_load = {name: span for name, span in expected.items() if name != "state"}
+            assert told == pytest.approx(without_load, abs=1e-6)
+        elif event.kind is EventKind.RESTARTED:
+            assert event.time_s == since_s
+        since_s = event.time_s if event.kind is not EventKind.FAILURE_IN_RESTART else since_s
+    assert told
+
+
 def test_a_run_is_told_without_gaps(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     record = ask.json(*RUN, "--timeline", path)
