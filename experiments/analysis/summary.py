@@ -25,6 +25,7 @@ def summary_rows(
         restarts += f": {own:,} from memory, {peers:,} with peers"
     return [
         ("goodput (ETTR)", f"{record['goodput']:.2%}"),
+        *_expected(record),
         *_mfu(record),
         ("time", time_text(record["time_s"])),
         *_intervals(record),
@@ -47,6 +48,12 @@ def cost_rows(gpu_hours: float, price_per_gpu_hour: float | None) -> list[tuple[
     if price_per_gpu_hour is None:
         return []
     return [("cost", f"{gpu_hours * price_per_gpu_hour:,.0f} at {price_per_gpu_hour:g} a GPU-hour")]
+
+
+def _expected(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    ettr = record.get("closed_form_ettr")
+    name = "by RSC's form, if each failure restarts it"
+    return [] if ettr is None else [(f"  {name}", f"{ettr:.2%}")]
 
 
 def _mfu(record: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from math import inf
@@ -14,6 +14,7 @@ from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS
+from faultline.strategies.closed_forms.ettr import expected_ettr
 
 if TYPE_CHECKING:
     from faultline.experiments.job.resolved_job import ResolvedJob
@@ -66,6 +67,13 @@ class PlayedRun:
         It tells nothing of how fast the machine is; for that there is the time.
         """
         return self.ideal_s / self.progress.now_s if self.progress.now_s else 1.0
+
+    @property
+    def closed_form_ettr(self) -> float | None:
+        """What RSC's closed form expects where every failure restarts the job; None below 0."""
+        costs, interval_s = self.job.costs(), self.job.interval_steps * self.full_batch_s
+        found = expected_ettr(1.0 / costs.mtbf_s, costs.restart_s, interval_s, costs.save_s)
+        return found if found >= 0.0 else None
 
     @property
     def gpu_hours(self) -> float:
@@ -174,7 +182,7 @@ def _source(phase: str, words: str) -> Column:
     )
 
 
-def _share(name: str, meaning: str, value: Callable[[PlayedRun], float]) -> Column:
+def _share(name: str, meaning: str, value: Callable[[PlayedRun], float | None]) -> Column:
     percent: dict[str, Any] = {"shown_unit": "%", "scale": 100.0, "share": True}
     return Column(name, "number", name, meaning, "higher", value=value, **percent)
 
@@ -328,6 +336,16 @@ _DEFINED = (
         "goodput",
         "share of the time that went into useful work: the effective training time ratio (ETTR)",
         lambda run: run.goodput,
+    ),
+    replace(
+        _share(
+            "closed_form_ettr",
+            "goodput by the closed form of RSC (Kokolis et al. 2025), to first order in failures, "
+            "if each of them restarts the job from a checkpoint",
+            lambda run: run.closed_form_ettr,
+        ),
+        label="ETTR by RSC's form",
+        optional=True,
     ),
     Column(
         "mfu",

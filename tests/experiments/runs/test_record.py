@@ -34,6 +34,23 @@ def test_a_record_is_as_its_columns_are_defined(name: str) -> None:
     assert defined == [known for known in record if known in COLUMNS] == list(COLUMNS)
 
 
+def test_rsc_s_form_stands_beside_the_simulation() -> None:
+    """Kokolis et al. 2025: (1 - rate (u0 + dt / 2)) / (1 + w / dt), with stated times, by hand."""
+    stated = [
+        *("job.groups=8", "job.steps=20000", "strategy.name=checkpoint", "failures.mtbf_s=86400"),
+        *("times.compute_s=9", "times.all_reduce_s=1", "job.compute_jitter=0"),
+        *("times.restart_s=500", "times.checkpoint_load_s=100", "times.checkpoint_write_s=20"),
+        "checkpoint.interval_steps=60",
+    ]
+    expected = (1 - (500 + 100 + 300) / 86400) / (1 + 20 / 600)
+    record = run(load_scenario("spare-sound", stated), 0)
+    assert record["closed_form_ettr"] == pytest.approx(expected, rel=1e-9)
+    # Two days with a failure or so: what one of them costs is a percent.
+    assert record["goodput"] == pytest.approx(expected, abs=0.02)
+    often = run(load_scenario("spare-sound", [*stated, "failures.mtbf_s=800", "job.steps=100"]), 0)
+    assert often["closed_form_ettr"] is None
+
+
 def test_failures_by_cause_are_a_family() -> None:
     record = run(
         load_scenario(
