@@ -119,6 +119,8 @@ class RecoveryPrices:
         GPUs of the job.
     detect_s, diagnose_s : float
         From the failure to where it is known, and to where it is known what to do.
+    detect_by_s : mapping of str to float
+        The first of these by the level, or else the kind, of what has failed.
     abort_s, abort_per_doubling_s : float
         To stop what runs: fixed, and for each doubling of the GPUs.
     hardware_s : float
@@ -141,6 +143,7 @@ class RecoveryPrices:
 
     gpus: int = 1
     detect_s: float = 0.0
+    detect_by_s: Mapping[str, float] = field(default_factory=dict)
     diagnose_s: float = 0.0
     abort_s: float = 0.0
     abort_per_doubling_s: float = 0.0
@@ -158,7 +161,9 @@ class RecoveryPrices:
         """Return whether the scenario states the whole time of such a recovery."""
         return recovery.kind in self.stated_s
 
-    def phases(self, recovery: Recovery, members: int) -> tuple[RecoveryPhase, ...]:
+    def phases(
+        self, recovery: Recovery, members: int, failed: Iterable[Failure | None] = ()
+    ) -> tuple[RecoveryPhase, ...]:
         """Return the phases of a recovery that have a price, in order; those without are left out.
 
         Parameters
@@ -167,6 +172,8 @@ class RecoveryPrices:
             What is needed.
         members : int
             Groups that are left.
+        failed : iterable of Failure
+            What has to be detected, as far as it is known.
         """
         if self.states(recovery):
             each_s = self.stated_per_member_s.get(recovery.kind, 0.0)
@@ -178,7 +185,7 @@ class RecoveryPrices:
         )
         ranks = max((round(made.share * self.gpus) for made in recovery.communicators), default=0)
         phases = [
-            RecoveryPhase("detect", 0.0 if recovery.is_expected else self.detect_s),
+            RecoveryPhase("detect", 0.0 if recovery.is_expected else self._detected_s(failed)),
             RecoveryPhase("diagnose", 0.0 if recovery.is_expected else self.diagnose_s),
         ]
         if recovery.starts_processes:
@@ -193,6 +200,12 @@ class RecoveryPrices:
         if recovery.starts_processes:
             phases.append(RecoveryPhase("warm-up", self.warm_up_s))
         return tuple(phase for phase in phases if phase.duration_s > 0.0)
+
+    def _detected_s(self, failed: Iterable[Failure | None]) -> float:
+        by, usual_s = self.detect_by_s, self.detect_s
+        known = [one for one in failed if one is not None] if by else []
+        found_s = (by.get(one.level, by.get(one.kind, usual_s)) for one in known)
+        return max(found_s, default=usual_s)
 
     def duration_s(self, recovery: Recovery, members: int) -> float:
         """Return the time of all phases that have a price, in seconds."""
@@ -210,12 +223,18 @@ class RecoveryTimes:
         What phases take.
     seed : int
         Seed of the run.
+
+    Attributes
+    ----------
+    depends_on_failures : bool
+        Whether it matters what has failed.
     """
 
     def __init__(self, prices: RecoveryPrices, seed: int) -> None:
         self._prices = prices
         self._tail = stream(seed, Purpose.RECOVERY_TIMES) if prices.spread else None
         self._last: tuple[tuple[RecoveryPhase, ...], float] = (), 1.0
+        self.depends_on_failures = bool(prices.detect_by_s) or prices.awaits_repair
 
     def factor(self) -> float:
         """Return the factor on the next recovery's time."""
@@ -230,12 +249,14 @@ class RecoveryTimes:
             return 0.0
         return max((one.repair_s or 0.0 for one in failed if one is not None), default=0.0)
 
-    def duration_s(self, recovery: Recovery | None, members: int) -> float:
-        """Return what the next recovery takes without its moves, in seconds."""
+    def duration_s(
+        self, recovery: Recovery | None, members: int, failed: Iterable[Failure | None] = ()
+    ) -> float:
+        """Return what the next recovery takes without its moves, in seconds; after what failed."""
         if recovery is None:
             self._last = (), 1.0
             return 0.0
-        phases, factor = self._prices.phases(recovery, members), self.factor()
+        phases, factor = self._prices.phases(recovery, members, failed), self.factor()
         self._last = () if self._prices.states(recovery) else phases, factor
         return sum(phase.duration_s for phase in phases) * factor
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from faultline.simulator.background import Part, WriteClock
 from faultline.simulator.compute_times import ComputeTimes
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job import Job
 from faultline.simulator.phases import (
     AllReduce,
@@ -349,17 +350,25 @@ class ReplayEngine:
         return Outcome(self.now_s, struck=[failure for failure in struck if failure is not None])
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
-        for group in (*phase.dropped, *phase.carried_on):
+        hit = (*phase.dropped, *phase.carried_on)
+        failed = self._what_failed(hit)
+        for group in hit:
             self.clocks.take(group, self.now_s)
             self._down.discard(group)
         self._dropped.update(phase.dropped)
         for group in phase.carried_on:
             self.clocks.resume(group, self.now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
-        self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members))
+        self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members), failed)
         self._move(phase.recovery, phase.members)
         struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
         return Outcome(self.now_s, struck=struck, phases=phases)
+
+    def _what_failed(self, groups: Iterable[int]) -> list[Failure | None]:
+        """Return the failures of groups that nobody has learnt of yet, where they matter."""
+        if not self._recovery_times.depends_on_failures:
+            return []
+        return [self.clocks.due(group) for group in groups]
 
     def _save(self, phase: Save) -> Outcome:
         writer, save_s = phase.writer, self._job.durations.save_s
@@ -379,17 +388,17 @@ class ReplayEngine:
 
     def _restart(self, phase: Restart) -> Outcome:
         rules, start_s = self._job.rules, self.now_s
-        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups)
-        if phase.lacks_standbys:
-            restart_s += self._job.durations.recovery.without_standby_s
         clocks, next_failure_s = self.clocks, self._next_failure_s
         absent = set(phase.absent)
         begins_anew = rules.failure_in_restart == "begins-anew"
         failures: list[tuple[float, int]] = []
         unwatched = self._down | self._dropped
         struck = self._failing_until(start_s, unwatched)
-        failed = [group for group in struck if group not in self._dropped]
-        restart_s += self._recovery_times.repair_s(clocks.due(group) for group in failed)
+        failed = self._what_failed(group for group in struck if group not in self._dropped)
+        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups, failed)
+        if phase.lacks_standbys:
+            restart_s += self._job.durations.recovery.without_standby_s
+        restart_s += self._recovery_times.repair_s(failed)
         end_s = start_s + restart_s
         for group in struck:
             if group not in self._dropped:
@@ -416,8 +425,8 @@ class ReplayEngine:
             self._watch(group for group in range(phase.groups) if group not in absent)
         for group in () if absent else unwatched:
             heappush(self._upcoming, (next_failure_s[group], group))
-        struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
-        return Outcome(end_s, (), tuple(sorted(failures)), struck, phases=phases)
+        phases, fallen = self._recovery_times.last_phases(), tuple(sorted(failures))
+        return Outcome(end_s, (), fallen, self.clocks.collect(phase.asks), phases=phases)
 
     def _stall(self, phase: Stall) -> Outcome:
         self.now_s += phase.duration_s

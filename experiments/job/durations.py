@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.recovery import DETECTED_S
 from faultline.experiments.job.platform_files import (
     explaining_aborts,
     is_as_generated,
@@ -149,6 +150,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
     return RecoveryPrices(
         gpus,
         detect_s=0.0 if watched else table.price("detect_s"),
+        detect_by_s=DETECTED_S if table.detected == "by-kind" and not watched else {},
         diagnose_s=table.diagnose_s,
         abort_s=table.abort_s,
         abort_per_doubling_s=table.abort_per_doubling_s,

@@ -374,13 +374,14 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock, struck=known)
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
+        failed = [self.clocks.due(group) for group in (*phase.dropped, *phase.carried_on)]
         for group in phase.dropped:
             self.failure_injector.notice(group)
         self._arrived.difference_update(phase.dropped)
         self.failure_injector.carry_on(phase.carried_on)
         # What they still have to compute, if anything, is ordered next.
         self._arrived.update(phase.carried_on)
-        duration_s = self._recovery_times.duration_s(phase.recovery, len(phase.members))
+        duration_s = self._recovery_times.duration_s(phase.recovery, len(phase.members), failed)
         simgrid.this_actor.sleep_for(duration_s)
         self._move(phase.recovery, phase.members)
         struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
@@ -416,10 +417,11 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _restart(self, phase: Restart) -> Outcome:
-        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups)
+        failed = self.failure_injector.unnoticed()
+        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups, failed)
         if phase.lacks_standbys:
             restart_s += self._job.durations.recovery.without_standby_s
-        restart_s += self._recovery_times.repair_s(self.failure_injector.unnoticed())
+        restart_s += self._recovery_times.repair_s(failed)
         self.failure_injector.begin_restart(phase.absent, restart_s)
         up: set[int] = set()
         while len(up) < phase.groups - len(phase.absent):

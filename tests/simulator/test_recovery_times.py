@@ -205,3 +205,39 @@ def test_a_host_that_stands_for_a_whole_group_plays_its_fullest_gpu() -> None:
     state = GroupState([["gpu-0"], ["gpu-1"], ["gpu-2"]], 100.0, 32)
     moves = sent_moves([Move(0, 0, 1, 4), Move(0, 0, 2, 4), Move(0, 3, 3, 4)], 3, range(3))
     assert state.flows(moves) == [("gpu-1", "gpu-0", 100)] * 2
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "replica-drop"])
+@pytest.mark.parametrize(
+    ("component", "kind", "detected_s"),
+    [
+        ("gpu-3", "hardware", 10.0),
+        ("gpu-3", "software", 2.0),
+        ("gpu-3", "preemption", 5.6),
+        ("adapter-3", "network", 30.0),
+        ("switch-0", "network", 60.0),
+    ],
+)
+def test_what_has_failed_is_detected_sooner_or_later(
+    tmp_path: Path, scheme: str, component: str, kind: str, detected_s: float
+) -> None:
+    """One failure: with `by-kind` the run takes longer by the difference, in both engines."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text(f"time,component,cause,kind,repair\n40,{component},it,{kind},60s\n")
+    asked = load_scenario("mecefo-7b").with_(
+        {
+            **{
+                "failures.model": "trace",
+                "failures.trace": str(trace),
+                "failures.clock": "renewal",
+            },
+            **{"failures.distribution": None, "failures.mtbf_s": None, "failures.shape": None},
+            **{"strategy.name": scheme, "job.steps": 20, "times.restart_s": None},
+            **{"recovery.detect_s": 7.0, "failures.gpus_per_switch": 8},
+        }
+    )
+    by_kind = asked.with_({"recovery.detected": "by-kind"})
+    for engine in ("replay", "simgrid"):
+        alike, kinds = run(asked, 1, engine), run(by_kind, 1, engine)
+        assert alike["failures"] > 0
+        assert kinds["time_s"] - alike["time_s"] == pytest.approx(detected_s - 7.0, abs=1e-6)

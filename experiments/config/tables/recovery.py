@@ -14,6 +14,17 @@ TRAINMOVER = "TrainMover (arXiv 2412.12636)"
 Preset = Literal["stock", "scalable", "standby", "in-place", "hot-swap", "published-spare"]
 Hardware = Literal["requeue", "reschedule", "standby", "in-place", "repaired"]
 
+Detected = Literal["alike", "by-kind"]
+
+DETECTED_S: dict[str, float] = {
+    "adapter": 30.0,
+    "switch": 60.0,
+    "hardware": 10.0,
+    "software": 2.0,
+    "preemption": 5.6,
+}
+"""By what has failed: its level where that is named, else its kind."""
+
 _STOCK: dict[str, Any] = {
     "hardware": "requeue",
     "launch_s": 38.6,
@@ -74,6 +85,18 @@ class RecoveryTable(Table):
         "Time from a failure to where the job knows of it, beyond the all-reduce in which it "
         "shows; none where a watchdog waits for it (detection.mode).",
         f"{_PRICE}{BYTEROBUST}: 10 s for a lost GPU",
+    )
+    detected: Detected = key(
+        "alike",
+        "Whether every failure is detected in detect_s, or sooner or later by what has failed. Of "
+        "several at once the last counts. None is detected where a watchdog waits.",
+        "choice: one price; traces and mixes say what has failed",
+        choices={
+            "alike": "detect_s, whatever it is",
+            "by-kind": f"by inspections: hardware 10 s, an adapter 30, a switch 60, software 2 "
+            f"({BYTEROBUST}), a machine taken away 5.6 (Unicron, arXiv 2401.00134); the rest "
+            "detect_s",
+        },
     )
     diagnose_s: float = seconds(
         0.0,
