@@ -54,7 +54,9 @@ def advise(plan: Plan) -> Advice:
     soonest, *others = finished
     undecided = [line for line in others if not _is_worth_taking(soonest, line)]
     if undecided:
-        return Advice(None, None, (soonest, *undecided), _undecided_sentence(soonest, undecided))
+        later = [line for line in others if line not in undecided]
+        sentence = _undecided_sentence(plan, soonest, undecided, later)
+        return Advice(None, None, (soonest, *undecided), sentence)
     lead = _lead(plan, soonest, others)
     return Advice(soonest, lead, (), _sentence(plan, soonest, lead))
 
@@ -118,21 +120,43 @@ def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
     )
 
 
-def _undecided_sentence(soonest: Line, undecided: list[Line]) -> str:
+def _undecided_sentence(plan: Plan, soonest: Line, undecided: list[Line], later: list[Line]) -> str:
     assert soonest.simulated is not None
-    seeds = len(soonest.simulated.ratios)
-    named = [stands_for(line.choice) for line in (soonest, *undecided)]
-    more = len(named) - _MOST_NAMED
-    names = ", ".join(named[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    seeds, names = len(soonest.simulated.ratios), _names([soonest, *undecided])
     if seeds == 1:
         return f"No advice: by one seed {names} cannot be told apart; use more --seeds."
     changes = [change_of(line.simulated, soonest.simulated) for line in undecided if line.simulated]
     if all(max(-change.low, change.high) <= INDIFFERENCE for change in changes):
-        return f"No advice is needed between {names}: within {INDIFFERENCE:.1%} they take as long."
+        days = f"{plan.situation.days(soonest.ratio):,.1f} days, within {INDIFFERENCE:.1%}"
+        return f"Take any of these: {names}. All need {days}{_next_best(soonest, later)}."
     return (
         f"No advice: {names} differ by less than {seeds} paired seeds can tell (their order in the "
         "table is chance); whatever else was played takes longer. More --seeds may tell."
     )
+
+
+def _names(lines: Sequence[Line]) -> str:
+    """Return the first of some choices: each scheme once, with all that keeps its state."""
+    by_scheme: dict[str, list[str]] = {}
+    for line in lines[:_MOST_NAMED]:
+        by_scheme.setdefault(line.choice.scheme, []).append(line.choice.protection)
+    named = [
+        pair_name(scheme, " or ".join(", ".join(protections).rsplit(", ", 1)))
+        for scheme, protections in by_scheme.items()
+    ]
+    more = len(lines) - _MOST_NAMED
+    return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
+
+
+def _next_best(soonest: Line, later: Sequence[Line]) -> str:
+    if not later:
+        return ""
+    assert soonest.simulated is not None
+    assert later[0].simulated is not None
+    longer = change_of(later[0].simulated, soonest.simulated).mean
+    choice = later[0].choice
+    name = f"{scheme_name(choice.scheme)} over {choice.protection}"
+    return f"; the next best, {name}, needs {longer:.1%} more"
 
 
 def choice_text(line: Line) -> str:

@@ -266,7 +266,8 @@ def test_no_advice_where_a_sure_difference_is_too_small_to_matter() -> None:
     near = {"spare": (2.0, 2.5, 3.0), "replication": (2.0002, 2.5002, 3.0004)}
     told = advise(invented(plan, near))
     assert told.taken is None
-    assert told.sentence.startswith("No advice is needed between SPARe + checkpoint, replication")
+    assert told.sentence.startswith("Take any of these: SPARe + checkpoint; replication")
+    assert told.sentence.endswith("days, within 0.5%.")
     beyond = {"spare": near["spare"], "replication": (2.02, 2.525, 3.03)}
     taken = advise(invented(plan, beyond)).taken
     assert taken is not None
