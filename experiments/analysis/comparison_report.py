@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
-from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.analysis.printing import folded_table
 from faultline.experiments.analysis.quantities import (
     MISSING,
     counted,
@@ -31,7 +30,6 @@ from faultline.experiments.analysis.selection import (
 )
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.runs.record import Column
-from rich import box
 from rich.table import Table
 
 ROWS_SHOWN = 30
@@ -186,26 +184,14 @@ def rich_table(report: Report, section: str) -> Table:
     metric = quantity(report.metric)
     columns = _columns(report, ours, theirs, shared, metric.scale)
     columns += _count_columns(frame)
-    headings = [
-        {
-            "header": textwrap.fill(title, TITLE_WIDTH, break_long_words=False),
-            "justify": "right" if is_number else "left",
-            "no_wrap": True,
-        }
-        for title, is_number, _ in columns
-    ]
     shown = frame.head(ROWS_SHOWN).to_dict(orient="records")
     left_out = f"{ROWS_SHOWN} of {len(frame)} rows; --csv FILE writes all"
-    return text_table(
+    return folded_table(
         ([text(row) for _, _, text in columns] for row in shown),
-        headings,
+        ((title, is_number) for title, is_number, _ in columns),
+        TITLE_WIDTH,
         title=_title(section, frame, metric),
-        title_style="italic",
         caption=left_out if len(frame) > ROWS_SHOWN else None,
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-        pad_edge=False,
     )
 
 

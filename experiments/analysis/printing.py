@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,29 @@ def printed(table: Printed) -> Table:
     )
     look = {"title_style": "bold", "box": SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
     return text_table(rows, columns, title=table.title, caption=table.note or None, **look)
+
+
+def folded_table(
+    rows: Iterable[Iterable[RenderableType] | None],
+    headings: Iterable[tuple[str, bool]],
+    width: int,
+    **look: Any,
+) -> Table:
+    """Return a table of texts whose headings take as many lines as they need.
+
+    Headings come with whether numbers stand below them; they are at most so wide, but for words
+    that are wider.
+    """
+    columns = [
+        {
+            "header": textwrap.fill(title, width, break_long_words=False, break_on_hyphens=False),
+            "justify": "right" if is_number else "left",
+            "no_wrap": True,
+        }
+        for title, is_number in headings
+    ]
+    frame = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0), "show_edge": False, "pad_edge": False}
+    return text_table(rows, columns, title_style="italic", **frame, **look)
 
 
 def text_table(

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO, StringIO
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +182,7 @@ def _dropped(events: Sequence[Event]) -> Iterator[tuple[int, ...]]:
         if event.kind is not EventKind.MISSING:
             yield ()
             continue
-        later = islice(events, place + 1, None)
+        later = (events[number] for number in range(place + 1, len(events)))
         following = next((one for one in later if one.kind not in _RECOVERY), event)
         stay = following.groups if following.kind is EventKind.REORDERED else ()
         yield tuple(group for group in event.groups if group not in stay)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
-from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.analysis.printing import folded_table
 from faultline.experiments.analysis.quantities import (
     MISSING,
     fixed,
@@ -21,7 +20,6 @@ from faultline.experiments.analysis.quantities import (
 )
 from faultline.experiments.analysis.selection import is_numeric_axis
 from faultline.experiments.figures.palette import look_of
-from rich import box
 from rich.table import Table as ScreenTable
 
 _HEADING_WIDTH = 12
@@ -80,27 +78,13 @@ def table_of(
 
 def on_screen(table: Table, rows_shown: int) -> ScreenTable:
     """Return a table as a terminal shows it: of very many rows, the first."""
-    columns = [
-        {
-            "header": textwrap.fill(
-                column.title, _HEADING_WIDTH, break_long_words=False, break_on_hyphens=False
-            ),
-            "justify": "right" if column.kind == "number" else "left",
-            "no_wrap": True,
-        }
-        for column in table.columns
-    ]
     left_out = f"the first {rows_shown} of {len(table.rows):,} rows"
-    return text_table(
+    return folded_table(
         ([cell.text for cell in row.cells] for row in table.rows[:rows_shown]),
-        columns,
+        ((column.title, column.kind == "number") for column in table.columns),
+        _HEADING_WIDTH,
         title=table.caption,
-        title_style="italic",
         caption=left_out if len(table.rows) > rows_shown else None,
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-        pad_edge=False,
     )
 
 
