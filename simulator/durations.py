@@ -97,5 +97,15 @@ class MemberTimes(Protocol):
         """Return the time of the all-reduce, in seconds."""
 
 
+class StorageTimes(Protocol):
+    """What the storage takes where it depends on who writes or reads, not only on how many."""
+
+    def save_s(self, writer: int) -> float:
+        """Return the time in which a group writes a checkpoint, in seconds."""
+
+    def load_s(self, members: Sequence[int]) -> float:
+        """Return the time until some groups have loaded one, in seconds."""
+
+
 DetourTimes = Callable[[Sequence[str]], MemberTimes]
 """What a step takes without some switches, around which there is a way; or with all of them."""

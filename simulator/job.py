@@ -8,7 +8,7 @@ from typing import Literal
 
 from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.conditions import Disturbances
-from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes
+from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes, StorageTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
@@ -251,8 +251,10 @@ class Durations:
         What recoveries take, as far as no state moves.
     load_growth_s : float
         What each group adds to loading, where all of them read.
-    unevenness : float
-        By how much measured times may depend on which groups are left (`ProbeResult`).
+    rings : MemberTimes or None
+        What an all-reduce that was measured takes by who takes part; None where groups are alike.
+    storage : StorageTimes or None
+        What writing and loading take by who does it; None where groups are alike.
     moves : MoveTimes or None
         What state takes to move between groups; None where no recovery moves any.
     write_beside : WriteBesideSteps or None
@@ -264,8 +266,9 @@ class Durations:
     save_s: float
     load_s: float
     recovery: RecoveryPrices
-    unevenness: float = 0.0
     load_growth_s: float = 0.0
+    rings: MemberTimes | None = field(default=None, compare=False)
+    storage: StorageTimes | None = field(default=None, compare=False)
     moves: MoveTimes | None = field(default=None, compare=False)
     write_beside: WriteBesideSteps | None = None
 
@@ -295,7 +298,14 @@ class Job:
         known, prices = self.durations.moves is not None, self.durations.recovery
         return known and bool(recovery.moves) and not prices.states(recovery)
 
-    def load_s(self, members: int) -> float:
-        """Return the time to load a checkpoint from storage into so many groups, in seconds."""
-        absent = self.work.groups - members
-        return self.durations.load_s - self.durations.load_growth_s * absent
+    def save_s(self, writer: int) -> float:
+        """Return the time in which a group writes a checkpoint to storage, in seconds."""
+        durations = self.durations
+        return durations.save_s if durations.storage is None else durations.storage.save_s(writer)
+
+    def load_s(self, members: Sequence[int]) -> float:
+        """Return the time to load a checkpoint from storage into some groups, in seconds."""
+        durations, absent = self.durations, self.work.groups - len(members)
+        if durations.storage is not None:
+            return durations.storage.load_s(members)
+        return durations.load_s - durations.load_growth_s * absent

@@ -196,7 +196,7 @@ class ReplayEngine:
         compute, pace, now_s = phase.compute, self._pace, self.now_s
         (_, size), stacks = decided, compute.stacks
         whole_s = self._reduces_s(phase.all_reduce)
-        save_s = self._job.durations.save_s
+        save_s = self._job.save_s(saves.writer)
         longest_s = pace.longest_s(stacks) * size + whole_s
         nominal_s = pace.nominal_s(stacks) * size + whole_s
         quiet_s = min(phase.until_s, self._upcoming[0][0] if self._upcoming else inf)
@@ -371,12 +371,12 @@ class ReplayEngine:
         return [self.clocks.due(group) for group in groups]
 
     def _save(self, phase: Save) -> Outcome:
-        writer, save_s = phase.writer, self._job.durations.save_s
-        fails_s = self._next_failure_s[writer]
-        if phase.waits:
-            save_s = self._beside("save", save_s)
+        writer, fails_s = phase.writer, self._next_failure_s[phase.writer]
         if writer in self._down or fails_s <= self.now_s:
             return Outcome(self.now_s, (writer,))
+        save_s = self._job.save_s(writer)
+        if phase.waits:
+            save_s = self._beside("save", save_s)
         if not phase.waits:
             self._busy_until_s[writer] = self.now_s + save_s
         elif self._job.rules.failed_writer == "replaced" and fails_s <= self.now_s + save_s:
@@ -434,9 +434,9 @@ class ReplayEngine:
 
     def _load(self, phase: Load) -> Outcome:
         loading, left = 0, self._unharmed(phase.members)
-        while left and left != loading:
-            loading, load_s = left, phase.duration_s
-            self.now_s += self._job.load_s(loading) if load_s is None else load_s
+        while left and len(left) != loading:
+            loading, load_s = len(left), phase.duration_s
+            self.now_s += self._job.load_s(left) if load_s is None else load_s
             left = self._unharmed(phase.members)
         return Outcome(self.now_s)
 
@@ -453,15 +453,17 @@ class ReplayEngine:
         failing = (group for group in unwatched if next_failure_s[group] <= time_s)
         return sorted(group for group in failing if group not in spared)
 
-    def _unharmed(self, members: Sequence[int]) -> int:
-        """Return how many members have not failed by now; all of them are watched."""
+    def _unharmed(self, members: Sequence[int]) -> Sequence[int]:
+        """Return the members that have not failed by now; all of them are watched."""
         upcoming, failed = self._upcoming, []
         while upcoming and upcoming[0][0] <= self.now_s:
             failed.append(heappop(upcoming))
         for failure in failed:
             heappush(upcoming, failure)
-        everyone = len(members) == self._job.work.groups
-        return len(members) - sum(everyone or group in members for _, group in failed)
+        if not failed:
+            return members
+        gone = {group for _, group in failed}
+        return [group for group in members if group not in gone]
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
         for group in phase.groups:

@@ -15,7 +15,12 @@ from faultline.experiments.job.platform_files import (
     platform_file,
     traffic_of,
 )
-from faultline.experiments.job.step_times import is_played, played_traffic, step_time_of
+from faultline.experiments.job.step_times import (
+    is_played,
+    played_traffic,
+    reduced_by_members,
+    step_time_of,
+)
 from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
@@ -24,6 +29,7 @@ from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices,
 from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
 from faultline.simulator.simgrid_engine.scenes import Flow
+from faultline.simulator.simgrid_engine.storage_times import PlayedStorageTimes
 from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
 from faultline.strategies.closed_forms.standbys import standbys_for
 from faultline.strategies.protection.storage import Storage
@@ -35,7 +41,7 @@ def durations_of(scenario: Scenario) -> Durations:
     times, measured, groups = scenario.times, scenario.measured, scenario.job.groups
     all_reduce_s: AllReduceTime | None = None
     save_s, load_s = times.checkpoint_write_s, times.checkpoint_load_s or 0.0
-    load_growth_s, unevenness = 0.0, 0.0
+    load_growth_s, storage, rings = 0.0, None, None
     step = step_time_of(scenario) if measured.all_reduce else None
     if step is not None:
         all_reduce_s = step.sync_time(groups, scenario.model.context)
@@ -47,13 +53,15 @@ def durations_of(scenario: Scenario) -> Durations:
         found = measure(scenario)
         if all_reduce_s is None:
             all_reduce_s = found.ring_time()
-            unevenness = found.ring_unevenness
+            if found.rings_are_uneven:
+                rings = reduced_by_members(scenario)
         if measured.checkpoint:
             save_s = found.save_s
         if measured.load:
             load_s, load_growth_s = found.load_s, found.load_growth_s
-        if measured.checkpoint or measured.load:
-            unevenness = max(unevenness, found.storage_unevenness)
+        if (measured.checkpoint or measured.load) and found.storage_is_uneven:
+            path = platform_file(scenario)
+            storage = PlayedStorageTimes(path, traffic_of(scenario, path))
     assert all_reduce_s is not None, "stated or measured"
     assert save_s is not None, "stated or measured"
     return Durations(
@@ -61,8 +69,9 @@ def durations_of(scenario: Scenario) -> Durations:
         save_s,
         load_s,
         recovery_prices(scenario, save_s),
-        unevenness,
         load_growth_s,
+        rings,
+        storage,
         MovesOnPlatform(scenario),
         _write_beside(scenario),
     )

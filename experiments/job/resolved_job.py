@@ -201,7 +201,7 @@ class ResolvedJob:
             self._replenish_s(),
             self.scenario.recovery.standby_s,
             partial(self._standby_lives, seed),
-            member_times(self.scenario, self.step),
+            self.durations.rings or member_times(self.scenario, self.step),
             disturbances(
                 self.scenario,
                 self.failures,

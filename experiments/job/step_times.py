@@ -149,13 +149,13 @@ class MeasuredMemberTimes:
     compute_s : float
         Time to compute one shard type, in seconds.
     without : tuple of str
-        Switches that are down.
+        Switches and links that are down.
     """
 
     platform: Path
     traffic: Traffic
     compute_s: float
-    without: tuple[str, ...]
+    without: tuple[str, ...] = ()
 
     def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
         """Return the time of computing, in seconds: no message is in it."""
@@ -168,6 +168,12 @@ class MeasuredMemberTimes:
         traffic = self.traffic
         size_bytes, fidelity = traffic.bytes_per_rank, traffic.fidelity
         return cached_all_reduce(self.platform, hosts, size_bytes, fidelity, bandwidths).duration_s
+
+
+def reduced_by_members(scenario: Scenario) -> MeasuredMemberTimes:
+    """Return what a step of some groups takes whose all-reduce is measured, and nothing played."""
+    path = platform_file(scenario)
+    return MeasuredMemberTimes(path, traffic_of(scenario, path), scenario.compute_s)
 
 
 @dataclass(frozen=True)

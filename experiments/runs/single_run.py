@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.failure_kinds import FailureKindsTable
@@ -71,7 +70,6 @@ def run_question(
 ) -> Record:
     """Play a question with every value filled in; otherwise as `run`."""
     if engine == "replay":
-        _check_even(question)
         job = question.job(seed)
         training = Training(job.work, job.rules, question.strategy(), record_event, on_checkpoint)
         play(training, ReplayEngine(job))
@@ -96,18 +94,6 @@ def play_on_simgrid(
     job, strategy = question.job(seed), question.strategy()
     with explaining_aborts(path):
         return run_on_simgrid(job, strategy, path, traffic, events=events, links=links)
-
-
-def _check_even(question: ResolvedJob) -> None:
-    """Refuse to replay what depends on which groups are left: only SimGrid knows their links."""
-    unevenness = question.durations.unevenness
-    if unevenness > 0.01:
-        raise UserError(
-            f"{question.scenario.platform.file}: groups are placed unequally, so measured times "
-            f"depend by up to {unevenness:.0%} on which of them are left; use "
-            "--engine simgrid, or state times.all_reduce_s, times.checkpoint_write_s and "
-            "times.checkpoint_load_s"
-        )
 
 
 def scenario_hash(question: ResolvedJob) -> str:

@@ -396,7 +396,7 @@ class SimgridEngine:
         writer, start_s = phase.writer, simgrid.Engine.clock
         if writer in self.failure_injector.down:
             return Outcome(start_s, (writer,))
-        traffic, save_s = self._traffic, self._job.durations.save_s
+        traffic, save_s = self._traffic, self._job.save_s(writer)
         order: Order = (
             WriteOrder(traffic.hosts[writer], traffic.storage, traffic.checkpoint_bytes_per_rank)
             if traffic.save
@@ -446,7 +446,7 @@ class SimgridEngine:
                 traffic.checkpoint_bytes_per_rank,
                 traffic.readers,
             ):
-                load_s = self._job.load_s(loading) if load_s is None else load_s
+                load_s = self._job.load_s(left) if load_s is None else load_s
                 self._sleep_until(start_s + load_s)
             left = [group for group in left if group not in down]
         return Outcome(simgrid.Engine.clock)

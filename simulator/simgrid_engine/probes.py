@@ -12,6 +12,9 @@ from faultline.simulator.durations import RingTime
 from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
+_UNEVEN = 0.01
+"""Up to such a difference between groups, what all of them take says what some do."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
@@ -42,6 +45,16 @@ class ProbeResult:
     ring_unevenness: float = 0.0
     storage_unevenness: float = 0.0
     load_growth_s: float = 0.0
+
+    @property
+    def rings_are_uneven(self) -> bool:
+        """Whether it matters to an all-reduce which of the groups are left."""
+        return self.ring_unevenness > _UNEVEN
+
+    @property
+    def storage_is_uneven(self) -> bool:
+        """Whether it matters which groups write or load; along a ring they pass it on."""
+        return max(self.ring_unevenness, self.storage_unevenness) > _UNEVEN
 
     def ring_time(self) -> RingTime:
         """Return the all-reduce time by members that agrees with both measurements."""

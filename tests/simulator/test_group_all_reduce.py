@@ -8,9 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.runs.single_run import run
 from faultline.platforms import (
     ClusterSpec,
     load_preset,
@@ -146,34 +143,6 @@ class TestUnevenness:
         measured = probe(path, traffic)
         assert measured.ring_unevenness > 1.0
         assert measured.storage_unevenness > 0.1
-
-    def test_replay_refuses_what_simgrid_plays(self, tmp_path: Path) -> None:
-        path = tmp_path / "slow.xml"
-        write_xml(load_preset("spare-600k", groups=8), path)
-        text = path.read_text(encoding="utf-8")
-        slow = re.sub(r'(id="nic-000003" bandwidth="12.5GBps" latency=)"[^"]*"', r'\1"1s"', text)
-        assert slow != text
-        path.write_text(slow, encoding="utf-8")
-        settings = ["job.groups=8", "job.steps=2", f'platform.file="{path}"']
-        scenario = load_scenario("spare-sound", [*settings, "strategy.redundancy=2"])
-        with pytest.raises(UserError, match=r"which of them are left.*--engine simgrid"):
-            run(scenario, 0)
-        assert run(scenario, 0, "simgrid")["completed_steps"] == 2
-
-    def test_what_is_not_measured_may_be_uneven(self, tmp_path: Path) -> None:
-        """A thin core matters to the all-reduce; with its time stated, replay goes on."""
-        path = tmp_path / "p.xml"
-        write_xml(servers(8, 4, core=8), path)
-        settings = [
-            f'platform.file="{path}"',
-            *("job.groups=4", "job.gpus=64", "job.steps=3", "job.parameter_bytes=1e11"),
-            *("strategy.name=checkpoint", "failures.mtbf_s=1e9", "~restart.readers"),
-            "times.checkpoint_write_s=58.8",
-        ]
-        with pytest.raises(UserError, match="which of them are left"):
-            run(load_scenario("spare-sound", settings), 0)
-        stated = load_scenario("spare-sound", [*settings, "times.all_reduce_per_group_s=0.01"])
-        assert run(stated, 0)["completed_steps"] == 3
 
 
 class TestWithoutDeadline:

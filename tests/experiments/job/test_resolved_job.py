@@ -17,7 +17,7 @@ from faultline.experiments.job.resolved_job import (
     resolve,
     rules_of,
 )
-from faultline.experiments.runs.single_run import run, scenario_hash
+from faultline.experiments.runs.single_run import scenario_hash
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
@@ -67,24 +67,6 @@ def test_a_watchdog_that_fires_in_a_sound_all_reduce_is_refused() -> None:
     settings = ["detection.mode=watchdog", "detection.watchdog_s=1"]
     with pytest.raises(UserError, match="watchdog_s"):
         resolve(load_scenario("spare-study", settings))
-
-
-def test_a_platform_with_uneven_groups_is_played_by_simgrid_only(tmp_path: Path) -> None:
-    """Which groups are left decides how fast they are: that is not for durations to say."""
-    path = tmp_path / "slow.xml"
-    write_xml(load_preset("spare-600k", groups=8), path)
-    slow = path.read_text(encoding="utf-8").replace(
-        '"nic-000003" bandwidth="12.5GBps"', '"nic-000003" bandwidth="1GBps"'
-    )
-    assert "1GBps" in slow
-    path.write_text(slow, encoding="utf-8")
-    scenario = load_scenario(
-        "spare-sound",
-        ["job.groups=8", "job.steps=2", "strategy.redundancy=2", f'platform.file="{path}"'],
-    )
-    with pytest.raises(UserError, match=r"by up to 525% on which of them.*--engine simgrid"):
-        run(scenario, 0)
-    assert run(scenario, 0, "simgrid")["completed_steps"] == 2
 
 
 def test_an_edited_platform_is_another_scenario(tmp_path: Path) -> None:
