@@ -88,8 +88,24 @@ def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
 
 def switches_with_a_way_around(platform: Platform) -> tuple[str, ...]:
     """Return the switches of the network without which every GPU still reaches its top layer."""
+    return _with_a_way_around(platform, switch_levels(platform))
+
+
+def cables_with_a_way_around(platform: Platform) -> tuple[str, ...]:
+    """Return the cables between switches without which every GPU still does."""
+    return _with_a_way_around(platform, cables_between_switches(platform))
+
+
+def _with_a_way_around(platform: Platform, parts: Iterable[str]) -> tuple[str, ...]:
     ways = _Ways(platform)
-    return tuple(switch for switch in switch_levels(platform) if not ways.cut_off({switch}))
+    return tuple(part for part in parts if not ways.cut_off({part}))
+
+
+def cables_between_switches(platform: Platform) -> tuple[str, ...]:
+    """Return the links between two switches of the network, by name; a trunk may be one of them."""
+    levels = switch_levels(platform)
+    cables = (cable for here in levels for near, cable in platform.edges[here] if near in levels)
+    return tuple(sorted({link for cable in cables for link in cable}))
 
 
 def adapter_links(platform: Platform) -> tuple[tuple[str, ...], ...]:
@@ -102,42 +118,51 @@ def adapter_links(platform: Platform) -> tuple[tuple[str, ...], ...]:
 
 
 def links_of_component(platform: Platform, level: str, number: int) -> tuple[str, ...]:
-    """Return the links of a GPU's adapter, or of a switch of the network; none of anything else.
+    """Return the links of a GPU's adapter, or of a switch or cable; none of anything else.
 
     Parameters
     ----------
     platform : Platform
         The platform.
     level : str
-        "adapter" or "switch".
+        "adapter", "switch" or "cable".
     number : int
-        Of the GPU, or of the switch: leaf switches first.
+        Of the GPU; of the switch, leaf switches first; of the cable between switches, by name.
     """
     if level == "adapter":
         return adapter_links(platform)[number // platform.gpus_per_rank]
+    if level == "cable":
+        cables = cables_between_switches(platform)
+        return (cables[number % len(cables)],) if cables else ()
     if level != "switch":
         return ()
     switches = tuple(switch_levels(platform))
-    cables = platform.edges[switches[number % len(switches)]]
-    return tuple(sorted({link for _, cable in cables for link in cable}))
+    hops = platform.edges[switches[number % len(switches)]]
+    return tuple(sorted({link for _, cable in hops for link in cable}))
 
 
-def adapters_without(platform: Platform, parts: Sequence[str]) -> dict[str, float]:
-    """Return what adapters are left without some switches or links, together, as shares by link.
+def bandwidths_without(platform: Platform, parts: Sequence[str]) -> dict[str, float]:
+    """Return what is left of links without some switches or links, together, as shares by link.
 
-    Servers that are slowed have as much less of each of their adapters: what a GPU cannot send over
-    its own goes over NVLink and the others.
+    Servers that are slowed have as much less of each of their adapters, as what a GPU cannot send
+    over its own goes over NVLink and the others, and of each cable that serves only such servers:
+    what is gone goes over those beside it.
     """
     if not parts:
         return {}
-    gone = FailureDomain(parts[0], "switch", (), tuple(parts))
-    (outage,) = outages(platform, [gone])
-    return {
-        link: outage.bandwidth_left[server]
-        for gpu, links in zip(platform.gpus, adapter_links(platform), strict=True)
-        if (server := gpu.domain if gpu.host < 0 else gpu.host) in outage.bandwidth_left
-        for link in links
+    ways = _Ways(platform)
+    outage = ways.without(FailureDomain(parts[0], "switch", (), tuple(parts)))
+    left = dict.fromkeys(platform.domains, 1.0)
+    for gpu in platform.gpus:
+        server = gpu.domain if gpu.host < 0 else gpu.host
+        left[gpu.domain] = min(left[gpu.domain], outage.bandwidth_left.get(server, 1.0))
+    adapters = (link for links in adapter_links(platform) for link in links)
+    shares = {
+        link: max(left[domain] for domain in ways.domains_at(link))
+        for link in (*adapters, *cables_between_switches(platform))
+        if ways.domains_at(link)
     }
+    return {link: share for link, share in shares.items() if share < 1.0}
 
 
 class _Ways:
@@ -170,6 +195,10 @@ class _Ways:
                 gpus = (gpu for gpu in self._platform.domains[domain] if gpu.name in still)
                 left.update((gpu.domain if gpu.host < 0 else gpu.host, share) for gpu in gpus)
         return Outage(component.name, tuple(sorted(self.cut_off(gone))), left)
+
+    def domains_at(self, name: str) -> Collection[int]:
+        """Return the domains that have ways over a host, switch or link."""
+        return self._domains_at.get(name, ())
 
     def _flow_of_all(self, domain: int) -> float:
         return _largest_flow(self._graphs[domain])

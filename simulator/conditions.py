@@ -20,7 +20,7 @@ from faultline.simulator.random_streams import Purpose, stream
 LASTING: frozenset[Kind] = frozenset({"slow", "partial", "storage"})
 """Kinds that are conditions; others happen at one moment, or at two."""
 
-NETWORK: frozenset[Level] = frozenset({"adapter", "switch"})
+NETWORK: frozenset[Level] = frozenset({"adapter", "switch", "cable"})
 """Levels of components that compute nothing."""
 
 
@@ -58,13 +58,15 @@ class StatedEffects:
 
     all_reduce_s: AllReduceTime  # What an all-reduce takes.
     groups: int  # Groups of the job.
-    around: tuple[str, ...] = ()  # Switches without which messages are played another way.
+    # What is gone with switches and cables without which messages are played another way.
+    around: Mapping[Level, Sequence[tuple[str, ...]]] = field(default_factory=dict)
     stages: int = 1  # Stages of a group, between which what is sent is hidden.
 
     def __call__(self, failure: Failure) -> Effect:
         """Return the effect of a component."""
-        if failure.level == "switch" and failure.factor == 1.0 and self.around:
-            return Effect(without=(self.around[failure.number % len(self.around)],))
+        around = self.around.get(failure.level, ())
+        if around and failure.factor == 1.0:
+            return Effect(without=around[failure.number % len(around)])
         if failure.kind != "partial" and failure.level not in NETWORK:
             return Effect(compute=failure.factor)
         whole_s, slowed = self.all_reduce_s(self.groups), self.all_reduce_s.slowed(failure.factor)

@@ -174,6 +174,14 @@ class Work:
         shares = StepShares(phase.members, phase.pipelines)
         return None if times is None else times.sync_s(shares)
 
+    def detour(self, phase: AllReduce) -> float:
+        """Return how many times as long an all-reduce takes by what the network lacks."""
+        if not phase.without or self.detour_times is None:
+            return 1.0
+        shares = StepShares(phase.members, phase.pipelines)
+        whole_s = self.detour_times(()).sync_s(shares)
+        return self.detour_times(phase.without).sync_s(shares) / whole_s if whole_s else 1.0
+
     def _times(
         self, without: Sequence[str], pipelines: Sequence[Pipeline], *, more: bool = False
     ) -> MemberTimes | None:

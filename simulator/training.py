@@ -73,7 +73,7 @@ class Training(Interruptible):
             else:
                 progress.seconds["checkpoint"] += reduced.disturbed_s
                 reduced_s = reduced.now_s - outcome.now_s - reduced.disturbed_s
-                self._reduced(reduced_s, play.all_reduce.slow)
+                self._reduced(reduced_s, play.all_reduce)
                 progress.now_s = reduced.now_s
             progress.completed_steps += 1
             if progress.completed_steps <= self._loaded.steps:
@@ -96,7 +96,7 @@ class Training(Interruptible):
             return False
         compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s - outcome.save_s
         self._computed(play, outcome.steps, compute_s)
-        self._reduced(outcome.all_reduce_s, play.all_reduce.slow)
+        self._reduced(outcome.all_reduce_s, play.all_reduce)
         progress.now_s = outcome.now_s
         progress.completed_steps += outcome.steps
         progress.completed = progress.completed.plus(outcome.steps, play.batches)
@@ -207,10 +207,11 @@ class Training(Interruptible):
             elif self.rules.fixed_step == "commits":
                 return True
             without, slow = self._conditions.without, self._response.slowdown(plan)
-            outcome = yield AllReduce(plan.members, without, slow, plan.pipelines)
+            phase = AllReduce(plan.members, without, slow, plan.pipelines)
+            outcome = yield phase
             if not outcome.missing:
                 progress.seconds["checkpoint"] += outcome.disturbed_s
-                self._reduced(outcome.now_s - progress.now_s - outcome.disturbed_s, slow)
+                self._reduced(outcome.now_s - progress.now_s - outcome.disturbed_s, phase)
                 progress.now_s = outcome.now_s
                 return True
 

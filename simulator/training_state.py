@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from faultline.simulator.conditions import UNDISTURBED, Conditions, Slowdown
+from faultline.simulator.conditions import Conditions
 from faultline.simulator.contract import Contract
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.job import Rules, Work
 from faultline.simulator.memory import Memory
-from faultline.simulator.phases import Outcome
+from faultline.simulator.phases import AllReduce, Outcome
 from faultline.simulator.progress import Batches, Progress
 from faultline.simulator.response import Response
 from faultline.simulator.snapshots import Saved, Shelf
@@ -121,9 +121,9 @@ class TrainingState:
         self._response.met(steps)
         progress.stack_computations += steps * play.types
 
-    def _reduced(self, duration_s: float, slow: Slowdown = UNDISTURBED) -> None:
-        """Book a good all-reduce: useful as far as it is of a full batch, and nothing is slow."""
-        share = self._batches().trained / slow.collective
+    def _reduced(self, duration_s: float, phase: AllReduce) -> None:
+        """Book a good all-reduce: useful as far as it is of a full batch, over a sound network."""
+        share = self._batches().trained / (phase.slow.collective * self.work.detour(phase))
         self.progress.seconds["all_reduce"] += duration_s * share
         if share < 1.0:
             self.progress.seconds["degraded"] += duration_s * (1.0 - share)

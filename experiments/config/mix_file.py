@@ -20,10 +20,12 @@ from faultline.simulator.failures.distributions import Constant, Distribution, L
 from faultline.simulator.failures.failure import (
     FACTOR_ALLOWED,
     FACTOR_NEEDED,
+    KINDS_OF_CABLES,
     LASTS_ALLOWED,
     LASTS_NEEDED,
     Kind,
     Level,
+    no_kind_of_a_cable,
 )
 from faultline.simulator.failures.mix import Cause
 from pydantic import (
@@ -168,6 +170,8 @@ class CauseTable(_Table):
                 raise ValueError(f"{name} is of kinds {', '.join(sorted(allowing))}; leave it out")
             if not stated and self.kind in needing:
                 raise ValueError(f"a failure of kind {self.kind} needs {name}")
+        if self.level == "cable" and self.kind not in KINDS_OF_CABLES:
+            raise ValueError(no_kind_of_a_cable(self.kind))
         return self
 
 

@@ -12,12 +12,21 @@ from pathlib import Path
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import job_layout, network_outages
-from faultline.experiments.job.platform_files import platform_file, switches_with_detours
-from faultline.experiments.job.step_times import placed_step, played_time
+from faultline.experiments.job.platform_files import (
+    cables_with_detours,
+    platform_file,
+    switches_with_detours,
+)
+from faultline.experiments.job.step_times import (
+    MeasuredMemberTimes,
+    placed_step,
+    played_time,
+    reduced_by_members,
+)
 from faultline.platforms.outages import links_of_component
 from faultline.simulator.conditions import NETWORK, Disturbances, Effect, Effects, StatedEffects
 from faultline.simulator.durations import AllReduceTime
-from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.failures.failure import Failure, JobLayout, Level
 from faultline.simulator.failures.models import FailureModel, FailureSequence, SharedFailures
 from faultline.simulator.failures.reactions import SlowResponse
 from faultline.simulator.job import Durations
@@ -74,9 +83,11 @@ def disturbances(
         return None
     effects: Effects
     if step is None:
-        around = switches_with_detours(platform_file(scenario))[0] if outages else ()
+        around = _around(platform_file(scenario)) if on_network else {}
         stages = scenario.model.pipeline
         effects = StatedEffects(all_reduce_s, scenario.job.groups, around, stages)
+        if on_network:
+            effects = MeasuredEffects(effects, reduced_by_members(scenario))
     else:
         path = platform_file(scenario)
         effects = PlayedEffects(path, placed_step(scenario, path), job_layout(scenario), step)
@@ -126,6 +137,37 @@ def _in_order(sources: tuple[Callable[[], Iterator[Failure]], ...]) -> Iterator[
     return merge(*(begin() for begin in sources), key=attrgetter("time_s"))
 
 
+def _around(platform: Path) -> Mapping[Level, Sequence[tuple[str, ...]]]:
+    """Return what is gone with parts of the network around which there is a way."""
+    cables = cables_with_detours(platform)
+    return {
+        "switch": [(switch,) for switch in switches_with_detours(platform)[0]],
+        "cable": [(cable,) if has_way else () for cable, has_way in cables.items()],
+    }
+
+
+@dataclass(frozen=True)
+class MeasuredEffects:
+    """Effects on a job whose compute is stated, and whose all-reduce is measured."""
+
+    stated: StatedEffects  # On what is not measured.
+    times: MeasuredMemberTimes  # What the all-reduce takes.
+
+    def __call__(self, failure: Failure) -> Effect:
+        """Return the effect of a component: of the network, what its links leave of them."""
+        effect = self.stated(failure)
+        if failure.level not in NETWORK or effect.without:
+            return effect
+        platform = platform_at(self.times.platform)
+        links = links_of_component(platform, failure.level, failure.number)
+        slow_s = self.times.slowed_s(dict.fromkeys(links, 1.0 / failure.factor))
+        return Effect(collective=slow_s / self.times.slowed_s({}))
+
+    def places(self, failure: Failure, group: int) -> Sequence[Failure]:
+        """Return a place in the group, as where its times are stated."""
+        return self.stated.places(failure, group)
+
+
 @dataclass(frozen=True)
 class PlayedEffects:
     """Effects on a job whose steps are played: of each component alone, on its platform."""
@@ -165,8 +207,8 @@ class PlayedEffects:
     def _parts(self, failure: Failure) -> tuple[str, ...]:
         if failure.level == "adapter":
             return links_of_component(platform_at(self.platform), "adapter", failure.number)
-        around, _ = switches_with_detours(self.platform)
-        return (around[failure.number % len(around)],) if around else ()
+        around = _around(self.platform)[failure.level]
+        return around[failure.number % len(around)] if around else ()
 
     def _of_gpus(self, failure: Failure) -> float:
         """Return how many times as long a group's passes take, some of whose stages are slow."""

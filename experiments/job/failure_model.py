@@ -14,6 +14,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.trace_file import parse_timestamp, read_trace
 from faultline.experiments.job.platform_files import (
+    cables_with_detours,
     cut_off_with_a_switch,
     platform_file,
     spec_of,
@@ -22,7 +23,14 @@ from faultline.experiments.job.platform_files import (
 from faultline.simulator.conditions import drawn_outages, shared_out
 from faultline.simulator.failures.dependence import Dependence
 from faultline.simulator.failures.distributions import NEVER_S, Exponential, Weibull
-from faultline.simulator.failures.failure import STOPPING, Failure, JobLayout
+from faultline.simulator.failures.failure import (
+    KINDS_OF_CABLES,
+    LEVELS,
+    STOPPING,
+    Failure,
+    JobLayout,
+    no_kind_of_a_cable,
+)
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
 from faultline.simulator.failures.reactions import Evict, Ignore, Reactions
@@ -259,12 +267,32 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
             f"failures.trace_span_s: the last failure of {path} is at {last_s:g} s; set a span "
             "that is longer"
         )
+    if (recorded.level == LEVELS.index("cable")).any():
+        _check_cables(path, recorded, platform_file(scenario))
     if not (recorded.kind >= len(STOPPING)).any():
         return Trace(recorded, layout.groups, span_s, table.after_end)
     reactions = reactions_of(scenario)
     stops = RecordedFailures.of(one for each in recorded if (one := reactions.stop(each)))
     others = tuple(one for each in recorded if (one := reactions.condition(each)))
     return Trace(stops.in_order_of_time(), layout.groups, span_s, table.after_end, others)
+
+
+def _check_cables(path: Path, recorded: RecordedFailures, platform: Path) -> None:
+    """Refuse cables that a platform has not, or without which GPUs are cut off."""
+    cables = tuple(cables_with_detours(platform).items())
+    for failure in (one for one in recorded if one.level == "cable"):
+        where = f"{path}: {failure.component}"
+        if failure.kind not in KINDS_OF_CABLES:
+            raise UserError(f"{where}: {no_kind_of_a_cable(failure.kind)}")
+        if failure.number >= len(cables):
+            there_are = f"cable-0 to cable-{len(cables) - 1}" if cables else "none"
+            raise UserError(f"{where}: of cables between switches {platform} has {there_are}")
+        name, has_way = cables[failure.number]
+        if failure.kind == "partial" and failure.factor == 1.0 and not has_way:
+            raise UserError(
+                f"{where} ({name}) is the only way of some GPUs: write a row of a stopping kind "
+                "for each switch, host or adapter that is cut off, or state a factor"
+            )
 
 
 def _recorded(path: Path, layout: JobLayout, start: datetime | None) -> RecordedFailures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,12 @@ from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import switch_levels
 from faultline.platforms.files import write_file
 from faultline.platforms.memory_doors import with_memory_doors
-from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch, switches_with_a_way_around
+from faultline.platforms.outages import (
+    cables_between_switches,
+    cables_with_a_way_around,
+    gpus_cut_off_by_a_leaf_switch,
+    switches_with_a_way_around,
+)
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_in_simgrid
@@ -127,6 +132,18 @@ def _detours_in_file(
     around = switches_with_a_way_around(platform)
     leaves = {switch for switch, level in switch_levels(platform).items() if level == 1}
     return around, len(leaves.difference(around))
+
+
+def cables_with_detours(path: Path) -> Mapping[str, bool]:
+    """Return the cables between switches, by name, and whether there is a way around each."""
+    return _cables_in_file(path, _stamp(path))
+
+
+@lru_cache(maxsize=8)
+def _cables_in_file(path: Path, _stamp: tuple[int, int, int] | None) -> Mapping[str, bool]:
+    platform = platform_at(path)
+    around = set(cables_with_a_way_around(platform))
+    return {cable: cable in around for cable in cables_between_switches(platform)}
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ from faultline.experiments.job.platform_files import (
     reduces_on_network,
     traffic_of,
 )
-from faultline.platforms.outages import adapters_without
+from faultline.platforms.outages import bandwidths_without
 from faultline.simulator.durations import MemberTimes
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
@@ -163,11 +163,22 @@ class MeasuredMemberTimes:
 
     def sync_s(self, shares: StepShares) -> float:
         """Return the time of the members' all-reduce, in seconds."""
-        hosts = tuple(tuple(self.traffic.hosts[group]) for group in sorted(shares.members))
-        bandwidths = tuple(adapters_without(platform_at(self.platform), self.without).items())
-        traffic = self.traffic
+        return self._reduced_s(sorted(shares.members), self._left)
+
+    def slowed_s(self, left: Mapping[str, float]) -> float:
+        """Return the time of all groups with so much of some links, in seconds."""
+        return self._reduced_s(range(len(self.traffic.hosts)), left)
+
+    @cached_property
+    def _left(self) -> Mapping[str, float]:
+        """What links have left of their bandwidth."""
+        return bandwidths_without(platform_at(self.platform), self.without)
+
+    def _reduced_s(self, members: Sequence[int], left: Mapping[str, float]) -> float:
+        traffic, links = self.traffic, tuple(sorted(left.items()))
+        hosts = tuple(tuple(traffic.hosts[group]) for group in members)
         size_bytes, fidelity = traffic.bytes_per_rank, traffic.fidelity
-        return cached_all_reduce(self.platform, hosts, size_bytes, fidelity, bandwidths).duration_s
+        return cached_all_reduce(self.platform, hosts, size_bytes, fidelity, links).duration_s
 
 
 def reduced_by_members(scenario: Scenario) -> MeasuredMemberTimes:
@@ -237,7 +248,7 @@ def _step_time(
         return StepTime(**stored)
 
     def play() -> StepTime:
-        bandwidths = adapters_without(platform_at(path), without) | dict(slow)
+        bandwidths = bandwidths_without(platform_at(path), without) | dict(slow)
         return played_on(path, time_step, step.hosts, step.pattern, bandwidths, shares)
 
     asked = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, slow)]

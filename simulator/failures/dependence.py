@@ -83,7 +83,7 @@ class DependentFailures:
             for _ in range(self._bursts.geometric(1.0 / said.correlated_excess) - 1):
                 after_s = float(self._bursts.exponential(said.excess_within_s))
                 gpu = int(self._bursts.integers(layout.gpus))
-                number = gpu // layout.gpus_per_component(failure.level)
+                number = gpu // (layout.gpus_per_component(failure.level) or 1)
                 groups = layout.groups_of(failure.level, number)
                 found.append(
                     failure._replace(time_s=failure.time_s + after_s, number=number, groups=groups)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-Level = Literal["gpu", "adapter", "host", "domain", "switch", "group", "job"]
-"""What kind of component fails; each GPU has an adapter, "domain" is a scale-up domain, "job" is
-everything at once."""
+Level = Literal["gpu", "adapter", "host", "domain", "switch", "cable", "group", "job"]
+"""What kind of component fails; each GPU has an adapter, "domain" is a scale-up domain, "cable" is
+between two switches, "job" is everything at once."""
 
 Kind = Literal[
     "hardware",
@@ -56,6 +56,16 @@ FACTOR_NEEDED: frozenset[Kind] = frozenset({"slow"})
 """Kinds that need a factor; `FACTOR_ALLOWED` may have one."""
 
 FACTOR_ALLOWED: frozenset[Kind] = FACTOR_NEEDED | {"partial"}
+
+KINDS_OF_CABLES: frozenset[Kind] = frozenset({"slow", "partial"})
+"""A cable between switches takes no GPU down: messages are slower, or go another way."""
+
+
+def no_kind_of_a_cable(kind: Kind) -> str:
+    """Return what to tell who says that a cable failed in a way in which none does."""
+    known = ", ".join(sorted(KINDS_OF_CABLES))
+    return f"a cable between switches takes nobody down by a failure of kind {kind}: use {known}"
+
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -116,21 +126,25 @@ class JobLayout:
         return self.groups * self.gpus_per_group
 
     def gpus_per_component(self, level: Level) -> int:
-        """Return the GPUs of a whole component of a level."""
+        """Return the GPUs of a whole component of a level; 0 where it takes none down."""
         sizes: Mapping[Level, int] = {
             "gpu": 1,
             "adapter": 1,
             "host": self.gpus_per_host,
             "domain": self.gpus_per_domain,
             "switch": self.gpus_per_switch,
+            "cable": 0,
             "group": self.gpus_per_group,
             "job": self.gpus,
         }
         return sizes[level]
 
     def components(self, level: Level) -> int:
-        """Return how many components of a level the job has, the last one maybe incomplete."""
-        return -(-self.gpus // self.gpus_per_component(level))
+        """Return how many components of a level the job has, the last one maybe incomplete.
+
+        Of those that take no GPU down, which only a platform can count, as many as GPUs.
+        """
+        return -(-self.gpus // (self.gpus_per_component(level) or 1))
 
     def gpus_of(self, level: Level, index: int) -> range:
         """Return the numbers of the GPUs of a component."""
@@ -158,6 +172,8 @@ class JobLayout:
     def share_felt(self, level: Level, group: int) -> float:
         """Return the share of the job's GPUs that take `group` down when their component fails."""
         size = self.gpus_per_component(level)
+        if not size:
+            return 0.0
         first = group * self.gpus_per_group // size * size
         last = -(-(group + 1) * self.gpus_per_group // size) * size
         return (min(last, self.gpus) - first) / self.gpus

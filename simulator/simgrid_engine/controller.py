@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import simgrid
-from faultline.platforms.outages import adapters_without
+from faultline.platforms.outages import bandwidths_without
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.background import Write
 from faultline.simulator.compute_times import NEVER_SIGMAS
@@ -319,7 +319,7 @@ class SimgridEngine:
 
     def _shares_without(self, switches: Sequence[str]) -> Mapping[str, float]:
         """Return what some links have of their bandwidth while switches are down."""
-        return adapters_without(read_platform(self._platform), switches) if switches else {}
+        return bandwidths_without(read_platform(self._platform), switches) if switches else {}
 
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
         """Members that a running all-reduce lacks, in ascending order."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from faultline.platforms.outages import adapters_without
+from faultline.platforms.outages import bandwidths_without
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.conditions import NETWORK, UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import Failure, JobLayout
@@ -70,7 +70,7 @@ class PlayedSteps:
     def meet(self, without: Sequence[str], slow: Slowdown) -> None:
         """Play what follows without parts of the network, and with slow GPUs and adapters."""
         if without != self._without or slow is not self._slow:
-            shares = adapters_without(read_platform(self._platform), without)
+            shares = bandwidths_without(read_platform(self._platform), without)
             for link, share in slow_links(self._platform, slow.causes).items():
                 shares[link] = min(share, shares.get(link, 1.0))
             self._narrowing.close()

@@ -357,6 +357,8 @@ SLOW = {
     "an adapter": "adapter-9,slow,4",
     "an adapter that is gone": "adapter-3,partial,",
     "the uplinks of a leaf switch": "switch-0,partial,2",
+    "a cable between switches that is gone": "cable-5,partial,",
+    "a cable of a trunk that is gone": "cable-5,partial,2",
 }
 
 

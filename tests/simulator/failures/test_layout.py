@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 sizes = st.integers(1, 20)
 layouts = st.builds(JobLayout, sizes, sizes, sizes, sizes, sizes)
+of_gpus = st.sampled_from([level for level in LEVELS if level != "cable"])
 
 
-@given(layout=layouts, level=st.sampled_from(LEVELS))
+@given(layout=layouts, level=of_gpus)
 def test_components_and_groups_are_runs_of_gpus(layout: JobLayout, level: Level) -> None:
     gpus = list(range(layout.groups * layout.gpus_per_group))
     size = layout.gpus_per_component(level)
@@ -24,7 +25,7 @@ def test_components_and_groups_are_runs_of_gpus(layout: JobLayout, level: Level)
         assert set(layout.groups_of(level, number)) == groups
 
 
-@given(layout=layouts, level=st.sampled_from(LEVELS), data=st.data())
+@given(layout=layouts, level=of_gpus, data=st.data())
 def test_a_group_feels_all_gpus_of_the_components_it_touches(
     layout: JobLayout, level: Level, data: st.DataObject
 ) -> None:
@@ -35,6 +36,13 @@ def test_a_group_feels_all_gpus_of_the_components_it_touches(
         if group in layout.groups_of(level, number)
     )
     assert layout.share_felt(level, group) == pytest.approx(felt / layout.gpus)
+
+
+@given(layout=layouts)
+def test_a_cable_takes_nobody_down_and_is_everybodys(layout: JobLayout) -> None:
+    assert list(layout.gpus_of("cable", 3)) == []
+    assert layout.groups_of("cable", 3) == range(layout.groups)
+    assert layout.share_felt("cable", 0) == 0.0
 
 
 def test_components_have_the_names_of_traces() -> None:
