@@ -175,8 +175,6 @@ class Restart:
         Groups that stay away.
     asks : bool
         Whether the job wants to know what has failed.
-    lacks_standbys : bool
-        Whether there are fewer standbys than failures.
     recovery : Recovery
         What that needs.
     """
@@ -184,7 +182,6 @@ class Restart:
     groups: int
     absent: tuple[int, ...] = ()
     asks: bool = False
-    lacks_standbys: bool = False
     recovery: Recovery = RESTART
 
 

@@ -175,10 +175,11 @@ class RecoveryPrices:
         failed : iterable of Failure
             What has to be detected, as far as it is known.
         """
+        lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
         if self.states(recovery):
             each_s = self.stated_per_member_s.get(recovery.kind, 0.0)
             stated_s = self.stated_s[recovery.kind] + each_s * members
-            return (RecoveryPhase("all phases", stated_s, source="stated"),)
+            return (RecoveryPhase("all phases", stated_s + lacking_s, source="stated"),)
         communicators_s = sum(
             made.count * self.communicator(max(1.0, made.share * self.gpus))
             for made in recovery.communicators
@@ -192,8 +193,7 @@ class RecoveryPrices:
             abort_s = self.abort_s + self.abort_per_doubling_s * log2(max(1, self.gpus))
             phases.append(RecoveryPhase("abort", abort_s, self.gpus))
         if recovery.replaces_hardware:
-            more_s = self.without_standby_s if recovery.lacks_standbys else 0.0
-            phases.append(RecoveryPhase("hardware", self.hardware_s + more_s))
+            phases.append(RecoveryPhase("hardware", self.hardware_s + lacking_s))
         if recovery.starts_processes:
             phases.append(RecoveryPhase("launch", self.launch_s))
         phases.append(RecoveryPhase("communicators", communicators_s, ranks))

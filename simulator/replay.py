@@ -396,8 +396,6 @@ class ReplayEngine:
         struck = self._failing_until(start_s, unwatched)
         failed = self._what_failed(group for group in struck if group not in self._dropped)
         restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups, failed)
-        if phase.lacks_standbys:
-            restart_s += self._job.durations.recovery.without_standby_s
         restart_s += self._recovery_times.repair_s(failed)
         end_s = start_s + restart_s
         for group in struck:

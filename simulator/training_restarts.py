@@ -96,15 +96,15 @@ class Restarting(Saving):
         if len(members) < self.work.groups:
             absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
-        lacks_standbys, needed = False, strategy.restart_recovery()
+        needed = strategy.restart_recovery()
         # For the first time since something was saved.
         in_place = self._processes_failed and self._restarts_since_save == 1
         self._processes_failed = False
         if in_place:
             needed = replace(needed, replaces_hardware=False)
-        else:
-            lacks_standbys = not self._fill_with_standbys()
-        outcome = yield Restart(self.work.groups, absent, self._asks, lacks_standbys, needed)
+        elif not self._fill_with_standbys():
+            needed = needed.without_standbys()
+        outcome = yield Restart(self.work.groups, absent, self._asks, needed)
         self._spend("restart", outcome)
         self._hits.note(outcome.struck)
         if self._record:

@@ -419,8 +419,6 @@ class SimgridEngine:
     def _restart(self, phase: Restart) -> Outcome:
         failed = self.failure_injector.unnoticed()
         restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups, failed)
-        if phase.lacks_standbys:
-            restart_s += self._job.durations.recovery.without_standby_s
         restart_s += self._recovery_times.repair_s(failed)
         self.failure_injector.begin_restart(phase.absent, restart_s)
         up: set[int] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
@@ -241,3 +242,13 @@ def test_what_has_failed_is_detected_sooner_or_later(
         alike, kinds = run(asked, 1, engine), run(by_kind, 1, engine)
         assert alike["failures"] > 0
         assert kinds["time_s"] - alike["time_s"] == pytest.approx(detected_s - 7.0, abs=1e-6)
+
+
+def test_who_has_no_standby_waits_for_other_hardware() -> None:
+    """In the phase of hardware, with its share of the tail; and on top of a time that is stated."""
+    prices = RecoveryPrices(hardware_s=10.0, without_standby_s=80.0, launch_s=5.0)
+    usual, lacking = RESTART, RESTART.without_standbys()
+    assert [phase[:2] for phase in prices.phases(usual, 4)] == [("hardware", 10), ("launch", 5)]
+    assert [phase[:2] for phase in prices.phases(lacking, 4)] == [("hardware", 90), ("launch", 5)]
+    stated = replace(prices, stated_s={"restart": 30.0})
+    assert (stated.duration_s(usual, 4), stated.duration_s(lacking, 4)) == (30.0, 110.0)

@@ -31,6 +31,7 @@ from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_policies import EverySteps
+from faultline.strategies.recovery import RESTART
 from faultline.strategies.registry import build_strategy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,7 +146,7 @@ def test_a_restarted_job_goes_on_after_its_checkpoint_or_redoes_that_step(
     engine = ScriptedEngine([(), (), (1,)])
     rules = replace(SOUND, resume=resume)
     events, progress = log_and_progress(Obedient(3, [None]), engine, rules)
-    assert engine.phases[7:9] == [Restart(3, lacks_standbys=True), Load((0, 1, 2))]
+    assert engine.phases[7:9] == [Restart(3, recovery=RESTART.without_standbys()), Load((0, 1, 2))]
     lost = log_of(events)[3:7]
     assert lost[:3] == [(41, "missing", 2, 1), (41, "wipe-out", 2), (141, "restarted", 2)]
     assert lost[3] == (144, "loaded", 1 if resume == "redo" else 2)
@@ -261,7 +262,7 @@ def test_a_second_failure_in_the_retried_all_reduce_may_be_a_wipe_out() -> None:
 def test_a_restart_brings_every_group_back() -> None:
     engine = ScriptedEngine([(3,), (), (1,)])
     log_and_progress(Obedient(4, [{}, None]), engine, steps=2, checkpoint_policy=EverySteps(9))
-    restart = engine.phases.index(Restart(4, lacks_standbys=True))
+    restart = engine.phases.index(Restart(4, recovery=RESTART.without_standbys()))
     assert engine.phases[restart - 1] == AllReduce((0, 1, 2))
     assert engine.phases[restart + 2] == Compute((0, 1, 2, 3), 1)
 
