@@ -37,6 +37,8 @@ Results = dict[str, Any]
 """What a study has played and computed, by name."""
 Tables = dict[str, pd.DataFrame]
 """Tables of a study by name; each becomes a CSV file of that name."""
+Verdicts = Mapping[tuple[str, str, str], str]
+"""Verdicts of rows, by quantity, scheme and setting."""
 Draw = Callable[[], Figure]
 """Draws a figure, in the style that all have."""
 
@@ -161,15 +163,18 @@ class Study(ABC):
     charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Figures by file name: the function that draws one, and the results that it is given."""
 
-    @classmethod
-    def claims(cls) -> pd.DataFrame:
-        """Return all that the paper claims: ``data/claims.csv`` of the study, or nothing.
+    within: ClassVar[float] = 0.05
+    """How far off a value may be that meets a claim, as a share of the published one."""
 
-        Each claim with its published value, and the quantity that stands beside it, or why it is
-        not simulated.
-        """
+    @classmethod
+    def claims(cls) -> tuple[dict[str, Any], ...]:
+        """Return all that is claimed: ``data/claims.csv`` of the study (`studies.claims`)."""
         folder = cls.__module__.split(".")[-2]
-        return pd.DataFrame(read_rows(folder, "claims") if has_rows(folder, "claims") else ())
+        return read_rows(folder, "claims") if has_rows(folder, "claims") else ()
+
+    def verdicts(self, results: Results) -> Verdicts:
+        """Return the verdicts of rows that the study judges itself; claims judge all others."""
+        return {}
 
     @abstractmethod
     def play(self, stage: Stage) -> Results:

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.studies import load_study
+from faultline.experiments.studies.claims import NO_ROW
 
 
 class Ask:
@@ -45,9 +47,14 @@ class Ask:
         return err
 
     def reproduced(self, study: str, folder: Path, *words: object) -> list[dict[str, Any]]:
-        """Return the rows of a study, which has drawn all its charts into a folder."""
+        """Return the rows of a study, which has drawn all its charts into a folder.
+
+        What its claims name has been played.
+        """
         status, out, _ = self.all("reproduce", study, *words, "--json", "-o", folder)
         assert status == 0
         assert {path.name for path in folder.glob("*.png")} >= set(load_study(study).charts)
+        claims = folder / "claims.csv"
+        assert not claims.exists() or NO_ROW not in set(pd.read_csv(claims).verdict)
         rows: list[dict[str, Any]] = json.loads(out)
         return rows

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.base import Results, Row, Study, Verdicts
 from faultline.experiments.studies.operators import figures, loop, models, scale
 from faultline.experiments.studies.operators.bloom import bloom_jobs, bloom_rows
 from faultline.experiments.studies.operators.jobs import loop_jobs
@@ -55,6 +55,12 @@ class OperatorsStudy(Study):
         """Return every output, and the goodput of every scheme at scale."""
         yield from results["rows"]
         yield from scale.rows(results["scale"])
+
+    def verdicts(self, results: Results) -> Verdicts:
+        """Return the verdict of every output."""
+        table = results["verdicts"]
+        keys = zip(table.quantity, table.scheme, table.setting, strict=True)
+        return dict(zip(keys, table.verdict, strict=True))
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return every output with its verdict; what is not there is null."""

@@ -8,10 +8,12 @@ from functools import cache
 from typing import Any, Literal
 
 import pandas as pd
+from faultline.experiments.studies import claims
 from faultline.experiments.studies.base import Row, row_of
+from faultline.experiments.studies.claims import verdict_of
 from faultline.experiments.studies.data import read_rows
 
-Test = Literal["point", "band", "at least", "calibrated", "unknown", "ours"]
+Test = claims.Test | Literal["unknown", "ours"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,8 @@ class Output:
     quantity: str
     published: float | None = None  # Its value; None where it was not given to whoever wrote this.
     within: float = 0.03  # How far off a simulated value may be, in the quantity's unit.
-    # "point": within `within`; "band": between the ends of what is swept; "at least": the published
-    # value is a bound; "calibrated": something was chosen by this very value; "unknown": an input
-    # is missing; "ours": nothing is published.
+    # As a claim's (`claims.Test`), "band" without a tolerance; "unknown": an input is missing;
+    # "ours": nothing is published.
     test: Test = "point"
     note: str = ""  # What is not stated, or why it is missed.
     unit: str = "1"  # Its unit; "1" for shares.
@@ -86,21 +87,12 @@ def _judged(output: Output, scheme: str, mine: pd.DataFrame) -> Judgement:
 
 
 def _verdict(output: Output, row: Row) -> tuple[str, float | None]:
-    published = output.published
-    if published is None:
-        return ("not published" if output.test == "ours" else "withheld"), None
+    if output.test == "ours":
+        return "not published", None
+    if output.published is None:
+        return "withheld", None
     if output.test == "unknown":
         return "unknown", None
-    if output.test == "at least":
-        if row.low >= published:
-            return "inside", 0.0
-        return ("partly", 0.0) if row.high >= published else ("outside", row.high - published)
-    if output.test == "band":
-        nearest = min(max(published, row.low), row.high)
-        off = nearest - published
-    else:
-        miss = row.simulated - published
-        off = 0.0 if abs(miss) <= output.within else miss
-    if output.test == "calibrated" and not off:
-        return "calibrated", 0.0
-    return ("outside", off) if off else ("inside", 0.0)
+    # What is swept leaves a band: no further tolerance.
+    within = 0.0 if output.test == "band" else output.within
+    return verdict_of(row, output.test, within)

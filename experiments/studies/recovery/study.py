@@ -15,7 +15,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import OKABE_ITO
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
-from faultline.experiments.studies.base import Draw, Results, Row, Study, row_of
+from faultline.experiments.studies.base import Draw, Results, Row, Study, Verdicts, row_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.closed_forms.standbys import excess_of_few, standbys_for
@@ -40,6 +40,7 @@ class RecoveryStudy(Study):
     """Recoveries that operators have measured, from the phases of one model."""
 
     default_seeds = 1
+    within = 0.15
 
     def play(self, stage: Stage) -> Results:
         """Add up the phases of every measured recovery."""
@@ -52,8 +53,7 @@ class RecoveryStudy(Study):
         for one in results["recoveries"].itertuples():
             low, high = one.published_low_s, one.published_high_s
             known = low if low == high else None
-            setting = f"{one.system} {one.event} {one.gpus}"
-            yield row_of("recovery", one.system, setting, known, [one.modelled_s], "s")
+            yield row_of("recovery", one.system, _setting(one), known, [one.modelled_s], "s")
         for one in results["standbys"].itertuples():
             setting = f"ByteRobust {one.machines} machines"
             known = one.published_standbys
@@ -62,6 +62,15 @@ class RecoveryStudy(Study):
             for times, found in (("measured", one.excess), ("modelled", one.modelled_excess)):
                 told = f"{setting}, {times} times"
                 yield row_of("over unlimited standbys", "warm-standby", told, known, [found], "1")
+
+    def verdicts(self, results: Results) -> Verdicts:
+        """Return which recoveries prices were fitted on, and which of the others are met."""
+        return {
+            ("recovery", one.system, _setting(one)): "calibrated"
+            if one.role == "fitted"
+            else ("inside" if abs(one.off) <= self.within else "outside")
+            for one in results["recoveries"].itertuples()
+        }
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return modelled against published times."""
@@ -90,13 +99,17 @@ class RecoveryStudy(Study):
         """Say how many predictions are within 15 %, and which are not."""
         table = results["recoveries"]
         predicted = table[table.role == "predicted"]
-        off = predicted[predicted.off.abs() > 0.15]
+        off = predicted[predicted.off.abs() > self.within]
         missed = "; ".join(
             f"{one.system}, {one.event} on {one.gpus:,} GPUs by {one.off:+.0%}"
             for one in off.itertuples()
         )
-        within = len(predicted) - len(off)
-        return [f"{within} of {len(predicted)} predictions are within 15 %. Off are: {missed}."]
+        met = f"{len(predicted) - len(off)} of {len(predicted)} predictions"
+        return [f"{met} are within {100 * self.within:g} %. Off are: {missed}."]
+
+
+def _setting(one: Any) -> str:
+    return f"{one.system} {one.event} {one.gpus}"
 
 
 def _compared(

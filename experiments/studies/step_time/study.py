@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.base import Results, Row, Study, Verdicts
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.step_time import collectives, figures, tables
 from faultline.experiments.studies.step_time.predicting import Group, Predicted, play
@@ -31,6 +31,7 @@ class StepTimeStudy(Study):
     """Step times of published runs, from kernels, links and one efficiency a software."""
 
     default_seeds = 1
+    within = 0.1
     charts: ClassVar = {
         "step-time.png": (figures.draw_agreement, "predictions"),
         "step-time-parts.png": (figures.draw_parts, "predictions"),
@@ -72,6 +73,15 @@ class StepTimeStudy(Study):
         yield from tables.prediction_rows(results["predictions"])
         yield from tables.error_rows(results["errors"])
         yield from collectives.rows(results["collectives"])
+
+    def verdicts(self, results: Results) -> Verdicts:
+        """Return which rows an efficiency was fitted on."""
+        table = results["predictions"]
+        fitted = table[table.fitted & table.published.notna()]
+        return {
+            (row.quantity, row.scheme, row.setting): "calibrated"
+            for row in tables.prediction_rows(fitted)
+        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
         """Return a table a section, the errors, and the collectives."""

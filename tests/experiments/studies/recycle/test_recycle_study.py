@@ -1,14 +1,11 @@
-"""ReCycle beside Oobleck and Bamboo; what studies say of a paper's claims."""
+"""ReCycle beside Oobleck and Bamboo."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.studies.base import Study
 from faultline.experiments.studies.recycle import study
 from faultline.experiments.studies.recycle.study import RecycleStudy, bamboo_price, draw_steps
 from matplotlib.figure import Figure
@@ -53,22 +50,3 @@ def test_the_greatest_ratio_stands_beside_the_published_one(steps: pd.DataFrame)
     known = {row.published for row in rows if row.published is not None}
     assert known == set(study.PUBLISHED.values())
     assert all(row.published is None for row in rows if row.quantity == "slowdown")
-
-
-@pytest.mark.parametrize(
-    "name", ["mecefo", "reft", "gemini", "ntp", "spare", "recycle", "greyhound"]
-)
-def test_a_claim_has_something_beside_it_or_a_reason(name: str) -> None:
-    module = import_module(f"faultline.experiments.studies.{name}.study")
-    (mine,) = (
-        one
-        for one in vars(module).values()
-        if isinstance(one, type) and issubclass(one, Study) and one.__module__ == module.__name__
-    )
-    claims = mine.claims()
-    assert len(claims) >= 8
-    known = claims.reindex(columns=["beside", "not_simulated"]).fillna("")
-    assert ((known.beside != "") | (known.not_simulated != "")).all()
-    pages = [text for text in known.beside if text.startswith(("docs/", "tests/"))]
-    root = Path(__file__).parents[4]
-    assert all((root / page.split(":")[0]).exists() for page in pages)

@@ -1,0 +1,188 @@
+"""What is claimed, beside what a study makes of it: ``data/claims.csv`` of each study.
+
+Columns of a list, of which all but the first may be left out:
+
+- ``claim``: what is claimed, in our words; ``source``: where, as a section or table of the paper;
+  ``system``: whose, where a study has several; ``published``: the value.
+- ``beside``: what stands beside it, parted by "; ": quantities of the study's rows, its tables
+  (``plans.csv``), or a page, a test or a command. ``scheme``, ``setting``: which of these rows, as
+  patterns (``*`` is anything) parted by "; ".
+- ``test``: how the rows are judged (`Test`, `SWEPT`); "band" if it is left out.
+- ``not_simulated``: why nothing stands beside it, or what to know of it.
+
+Verdicts are counted from the rows when these have been played.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import pandas as pd
+from faultline.experiments.analysis.printing import Columns, Printed, columns_of
+from faultline.experiments.studies.base import Row, Verdicts
+
+Test = Literal["point", "band", "at least", "at most", "calibrated"]
+"""How a value is judged: "point": it is near the published one; "band": that one is between its
+ends, or near them; "at least", "at most": that one is a bound; "calibrated": something was chosen
+by this very value."""
+
+SWEPT = "swept"
+"""The test of a claim whose rows are one band: they sweep what is not stated."""
+
+ELSEWHERE = ("docs/", "tests/", "faultline ")
+"""How what stands beside a claim begins that is neither a row nor a table."""
+
+NO_ROW = "no row"
+"""The verdict of a claim whose rows were not played."""
+
+_SHOWN: Columns = {
+    "claim": "claim",
+    "source": "source",
+    "published": ("published", str),
+    "beside": "beside it",
+    "verdict": "verdict",
+    "not_simulated": "not simulated, or to know",
+}
+_COLUMNS = ("system", "claim", "source", "published", "test", "beside", "scheme", "setting",
+            "verdict", "not_simulated")  # fmt: skip
+
+
+def verdict_of(row: Row, test: Test, within: float) -> tuple[str, float]:
+    """Return what is to be said of a row whose value is published.
+
+    Parameters
+    ----------
+    row : Row
+        Its ends are those of what is swept, or of the interval over seeds.
+    test : Test
+        How it is judged.
+    within : float
+        How far off a value may be, in the row's unit; bounds are taken as they are.
+
+    Returns
+    -------
+    tuple of str and float
+        "inside", "outside", "partly" (a bound that holds for part of what is between the ends) or
+        "calibrated"; by how much the nearest allowed value is missed, in the row's unit.
+    """
+    published = row.published
+    if published is None:
+        raise ValueError(f"{row.quantity}, {row.setting}: nothing is published")
+    if test in ("at least", "at most"):
+        sign = 1.0 if test == "at least" else -1.0
+        worst, best = sorted((row.low, row.high), key=lambda end: sign * end)
+        if sign * (worst - published) >= 0:
+            return "inside", 0.0
+        holds = sign * (best - published) >= 0
+        return ("partly", 0.0) if holds else ("outside", best - published)
+    nearest = min(max(published, row.low), row.high) if test == "band" else row.simulated
+    off = nearest - published
+    if abs(off) > within:
+        return "outside", off
+    return ("calibrated" if test == "calibrated" else "inside"), 0.0
+
+
+def rows_of(claim: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that stand beside a claim."""
+    patterns = [_parts(claim.get(name)) for name in ("beside", "scheme", "setting")]
+    return [
+        row
+        for row in rows
+        if _is_like(row.quantity, patterns[0])
+        and _is_like(row.scheme, patterns[1] or ["*"])
+        and _is_like(row.setting, patterns[2] or ["*"])
+    ]
+
+
+def judged(
+    claims: Sequence[Mapping[str, Any]],
+    rows: Sequence[Row],
+    tables: Collection[str],
+    stated: Verdicts,
+    within: float,
+) -> pd.DataFrame:
+    """Return claims with their verdicts.
+
+    Parameters
+    ----------
+    claims : sequence of mappings
+        The list of a study.
+    rows : sequence of Row
+        What was played.
+    tables : collection of str
+        Tables of the study, by name.
+    stated : Verdicts
+        Rows that the study judges itself.
+    within : float
+        How far off a value may be, as a share of the published one.
+
+    Returns
+    -------
+    DataFrame
+        ``verdict`` counts the rows by their verdict, with the largest error of those outside.
+    """
+    frame = pd.DataFrame({**claim, "verdict": _counted(claim, rows, tables, stated, within)}
+                         for claim in claims)  # fmt: skip
+    return frame.reindex(columns=[name for name in _COLUMNS if name in frame])
+
+
+def printed_claims(table: pd.DataFrame) -> Iterator[Printed]:
+    """Yield judged claims for the screen, a table a system."""
+    whose = table["system"] if "system" in table else pd.Series("", index=table.index)
+    for system, mine in table.fillna("").groupby(whose.fillna(""), sort=False):
+        columns = {name: how for name, how in _SHOWN.items() if name in mine and any(mine[name])}
+        yield columns_of(f"What is claimed: {system}".removesuffix(": "), mine, columns)
+
+
+def _counted(
+    claim: Mapping[str, Any],
+    rows: Sequence[Row],
+    tables: Collection[str],
+    stated: Verdicts,
+    within: float,
+) -> str:
+    mine = rows_of(claim, rows)
+    here = (one for one in _parts(claim.get("beside")) if not one.startswith(ELSEWHERE))
+    found = {row.quantity for row in mine} | {f"{name}.csv" for name in tables}
+    if any(not any(fnmatchcase(name, one) for name in found) for one in here):
+        return NO_ROW
+    if claim.get("test") == SWEPT and mine:
+        claim, mine = {**claim, "test": "band"}, [_band_of(mine)]
+    verdicts = [_judged_row(row, claim, stated, within) for row in mine]
+    told = ", ".join(f"{number} {verdict}" for verdict, number in Counter(verdicts).most_common())
+    errors = [
+        row.simulated / row.published - 1.0
+        for row, verdict in zip(mine, verdicts, strict=True)
+        if verdict == "outside" and row.published
+    ]
+    return f"{told} (worst {max(errors, key=abs):+.0%})" if errors else told
+
+
+def _band_of(rows: Sequence[Row]) -> Row:
+    ends = min(row.low for row in rows), max(row.high for row in rows)
+    return replace(rows[0], low=ends[0], high=ends[1])
+
+
+def _judged_row(row: Row, claim: Mapping[str, Any], stated: Verdicts, within: float) -> str:
+    if known := stated.get((row.quantity, row.scheme, row.setting)):
+        return known
+    if row.published is None:
+        published = claim.get("published")
+        # Numbers alone: texts name a table of the paper, or several values.
+        if not isinstance(published, int | float):
+            return "predicted"
+        row = replace(row, published=float(published))
+    assert row.published is not None
+    return verdict_of(row, claim.get("test", "band"), within * abs(row.published))[0]
+
+
+def _is_like(value: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(value, pattern) for pattern in patterns)
+
+
+def _parts(text: Any) -> list[str]:
+    return [] if text is None else str(text).split("; ")

@@ -1,0 +1,176 @@
+"""What is claimed: every list points to what is there, and verdicts are counted from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from faultline.experiments import studies
+from faultline.experiments.studies import all_studies
+from faultline.experiments.studies.base import Row, Verdicts
+from faultline.experiments.studies.claims import (
+    ELSEWHERE,
+    NO_ROW,
+    judged,
+    printed_claims,
+    rows_of,
+    verdict_of,
+)
+from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.operators.verdicts import outputs
+from faultline.experiments.studies.step_time.published import cases
+from faultline.experiments.studies.step_time.tables import QUANTITIES
+
+from tests.experiments.asking import Ask
+
+ROOT = Path(__file__).parents[3]
+LISTS = sorted(
+    path.parts[-3].replace("_", "-") for path in Path(studies.__path__[0]).glob("*/data/claims.csv")
+)
+
+
+def listed(name: str) -> tuple[dict[str, Any], ...]:
+    return read_rows(name.replace("-", "_"), "claims")
+
+
+def row(simulated: float, published: float | None, setting: str = "here", **ends: float) -> Row:
+    low, high = ends.get("low", simulated), ends.get("high", simulated)
+    return Row("goodput", "spare", setting, published, simulated, low, high, "1")
+
+
+def verdict(claim: Mapping[str, Any], rows: list[Row], stated: Verdicts | None = None) -> str:
+    table = judged([{"claim": "it is so", **claim}], rows, ["runs"], stated or {}, 0.05)
+    return str(table.verdict[0])
+
+
+def test_every_study_of_something_published_lists_its_claims() -> None:
+    assert sorted(set(all_studies()) - {"adaptive"}) == LISTS
+
+
+def test_systems_played_by_rows_of_operators_have_lists_of_their_own() -> None:
+    systems = pd.DataFrame(listed("operators"))["system"].value_counts()
+    assert systems[["torchft", "FT-HSDP", "TrainMover", "ByteRobust"]].min() >= 8
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_claim_has_something_beside_it_or_a_reason(name: str) -> None:
+    claims = listed(name)
+    assert len(claims) >= 8
+    assert all(claim.get("beside") or claim.get("not_simulated") for claim in claims)
+    assert len({(one.get("system"), one["claim"]) for one in claims}) == len(claims)
+    for claim in claims:
+        for beside in str(claim.get("beside", "")).split("; "):
+            if beside.startswith(("docs/", "tests/")):
+                assert (ROOT / beside.split(":")[0]).exists(), beside
+            if beside.startswith("faultline reproduce "):
+                assert beside.split(":")[0].split()[2] in all_studies(), beside
+
+
+def test_each_published_output_of_operators_is_claimed() -> None:
+    played = [
+        Row(one.quantity, "any", one.setting, None, 1.0, 1.0, 1.0, one.unit) for one in outputs()
+    ]
+    assert_all_are_claimed("operators", played)
+
+
+def test_each_published_step_is_claimed() -> None:
+    played = [
+        Row(QUANTITIES[unit], "any", case.label, None, 1.0, 1.0, 1.0, unit)
+        for case in cases()
+        for unit, _ in case.outputs[:1]
+    ]
+    assert_all_are_claimed("step-time", played)
+
+
+def assert_all_are_claimed(name: str, played: list[Row]) -> None:
+    claimed = {one for claim in listed(name) for one in rows_of(claim, played)}
+    assert claimed == set(played)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "greyhound",
+        "oobleck-artifact",
+        "recovery",
+        "recycle",
+        pytest.param("operators", marks=pytest.mark.slow),
+    ],
+)
+def test_the_rows_that_claims_name_are_played(name: str, ask: Ask, tmp_path: Path) -> None:
+    """`Ask.reproduced` looks at the claims of every study that is played from the command line."""
+    ask.reproduced(name, tmp_path, "--seeds", "1", "--workers", "1")
+    table = pd.read_csv(tmp_path / "claims.csv")
+    assert len(table) == len(listed(name))
+    is_here = ~table.beside.fillna("docs/").str.startswith(ELSEWHERE)
+    assert table.verdict[is_here].notna().all()
+
+
+def test_rows_are_counted_by_their_verdict() -> None:
+    rows = [
+        row(1.0, 1.0, "N=1"),
+        row(1.2, 1.0, "N=2"),
+        row(0.5, 1.0, "N=3"),
+        row(2.0, None, "N=4"),
+        row(9.0, 9.0, "elsewhere"),
+    ]
+    claim = {"beside": "goodput", "setting": "N=*"}
+    assert verdict(claim, rows) == "2 outside, 1 inside, 1 predicted (worst -50%)"
+    assert verdict({**claim, "scheme": "ntp"}, rows) == NO_ROW
+    assert verdict({"beside": "goodput; availability"}, rows) == NO_ROW
+    assert verdict({"beside": "runs.csv; docs/rules.md"}, rows) == ""
+    assert verdict({"beside": "walks.csv"}, rows) == NO_ROW
+    assert verdict({"not_simulated": "nobody knows how"}, rows) == ""
+
+
+def test_a_study_judges_its_own_rows() -> None:
+    stated = {("goodput", "spare", "here"): "withheld"}
+    assert verdict({"beside": "goodput"}, [row(1.0, 1.0)], stated) == "1 withheld"
+
+
+def test_a_number_of_the_list_is_published_where_rows_have_none() -> None:
+    rows = [row(10.0, None), row(20.0, None, "there")]
+    claim = {"beside": "goodput", "published": 14}
+    assert verdict({**claim, "test": "at least"}, rows) == "1 outside, 1 inside"
+    # What is swept is one band.
+    assert verdict({**claim, "test": "swept"}, rows) == "1 inside"
+    assert verdict({"beside": "goodput", "published": "a table"}, rows) == "2 predicted"
+
+
+@pytest.mark.parametrize(
+    ("test", "low", "high", "told", "off"),
+    [
+        ("point", 0.9, 1.3, "outside", 0.1),
+        ("band", 0.9, 1.3, "inside", 0.0),
+        ("band", 1.04, 1.3, "inside", 0.0),
+        ("band", 1.06, 1.3, "outside", 0.06),
+        ("calibrated", 1.1, 1.1, "outside", 0.1),
+        ("at least", 1.0, 1.3, "inside", 0.0),
+        ("at least", 0.9, 1.3, "partly", 0.0),
+        ("at least", 0.7, 0.9, "outside", -0.1),
+        ("at most", 0.7, 1.0, "inside", 0.0),
+        ("at most", 0.9, 1.3, "partly", 0.0),
+        ("at most", 1.1, 1.3, "outside", 0.1),
+    ],
+)
+def test_a_verdict(test: Any, low: float, high: float, told: str, off: float) -> None:
+    found, missed = verdict_of(row(1.1, 1.0, low=low, high=high), test, 0.05)
+    assert (found, missed) == (told, pytest.approx(off))
+
+
+def test_what_was_chosen_by_a_value_is_no_evidence() -> None:
+    assert verdict_of(row(1.0, 1.0), "calibrated", 0.05)[0] == "calibrated"
+
+
+def test_systems_are_printed_one_by_one() -> None:
+    claims = [
+        {"system": "torchft", "claim": "a", "not_simulated": "why"},
+        {"system": "FT-HSDP", "claim": "b", "beside": "goodput"},
+    ]
+    tables = list(printed_claims(judged(claims, [row(1.0, 1.0)], (), {}, 0.05)))
+    assert [one.title for one in tables] == ["What is claimed: torchft", "What is claimed: FT-HSDP"]
+    assert "verdict" not in tables[0].frame
+    assert list(tables[1].frame.verdict) == ["1 inside"]
