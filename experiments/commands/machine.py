@@ -89,8 +89,11 @@ def _cases(quick: bool) -> list[Case]:
         replay_cases,
         simgrid_cases,
     )
-    from faultline.experiments.benchmarks.platform_speed import collective_cases, platform_cases
-    from faultline.experiments.benchmarks.step_speed import step_cases
+    from faultline.experiments.benchmarks.platform_speed import (
+        collective_cases,
+        platform_cases,
+        step_cases,
+    )
     from faultline.experiments.benchmarks.sweep_speed import sweep_cases
 
     return [

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from faultline.experiments.analysis.failure_fit import Fit
+from faultline.experiments.analysis.failure_fit import Fit, Lemons
 from faultline.experiments.analysis.fitted_mix import per_1000_node_days
-from faultline.experiments.analysis.lemons import Lemons
 from faultline.experiments.analysis.quantities import unit_within
 from faultline.experiments.figures.failures import KIND_COLOURS
 from faultline.experiments.figures.style import figure_style, plain_ticks, save_figure, spans

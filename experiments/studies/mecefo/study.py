@@ -12,11 +12,25 @@ from functools import partial
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.figures.palette import title_of
+from faultline.experiments.figures.palette import look_of, title_of
+from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
 from faultline.experiments.studies.base import Draw, Results, Row, Study
-from faultline.experiments.studies.mecefo import ablation, figures, runs
-from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS, SYSTEMS, doubled_cost
+from faultline.experiments.studies.mecefo import ablation, runs
+from faultline.experiments.studies.mecefo.runs import Course
+from faultline.experiments.studies.mecefo.setting import (
+    MODELS,
+    SCENARIOS,
+    SYSTEMS,
+    Failures,
+    doubled_cost,
+)
 from faultline.experiments.studies.stage import Stage
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 _SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS = "high", 2, 36.0
 
@@ -48,8 +62,8 @@ class MecefoStudy(Study):
         """Return the figures of drops and courses."""
         drops = list(runs.drop_rows(results["runs"]))
         return {
-            "drops.png": partial(figures.draw_drops, drops),
-            "courses.png": partial(figures.draw_courses, results["courses"], _SHOWN_SCENARIO),
+            "drops.png": partial(draw_drops, drops),
+            "courses.png": partial(draw_courses, results["courses"], _SHOWN_SCENARIO),
         }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
@@ -136,3 +150,78 @@ def times_over_mecefo(rows: Iterable[Row]) -> str:
 def _told(row: Row, digits: int = 2) -> str:
     published = "" if row.published is None else f" ({row.published:.{digits}f})"
     return f"{row.simulated:.{digits}f}{published}"
+
+
+def draw_drops(rows: Sequence[Row]) -> Figure:
+    """Draw drops by model, scenario and system, published ones beside those simulated."""
+    figure, axes = plt.subplots(1, len(MODELS), figsize=(11.5, 4.4), sharey=True)
+    for axis, model in zip(axes, MODELS, strict=True):
+        _draw_model(axis, rows, model)
+    axes[0].set_ylabel("throughput lost to failures")
+    axes[0].set_ylim(0, None)
+    handles: list[Patch | Line2D] = [
+        Patch(color=look_of(system).colour, label=f"{title_of(system)}, simulated")
+        for system in SYSTEMS
+    ]
+    handles += [
+        mark("published", **PUBLISHED),
+        mark("95 % interval over seeds", "black", lw=1.0),
+    ]
+    legend_below(figure, handles, 5)
+    return figure
+
+
+def _draw_model(axis: Axes, rows: Sequence[Row], model: str) -> None:
+    width = 0.26
+    drops = {(row.scheme, row.setting): row for row in rows if row.quantity == "drop"}
+    known = False
+    for offset, system in zip((-width, 0.0, width), SYSTEMS, strict=True):
+        for place, scenario in enumerate(SCENARIOS):
+            row, x = drops[system, f"{model} {scenario}"], place + offset
+            axis.bar(x, row.simulated, width=width * 0.9, color=look_of(system).colour)
+            axis.plot([x, x], [max(row.low, 0.0), row.high], color="black", lw=1.0)
+            if row.published is not None:
+                known = True
+                axis.plot(x, row.published, **PUBLISHED)
+    names = [f"{name}\n{_interval(failures)}" for name, failures in SCENARIOS.items()]
+    axis.set_xticks(range(len(SCENARIOS)), names)
+    axis.tick_params(axis="x", length=0)
+    axis.set_xlabel("scenario: a failure every")
+    axis.yaxis.set_major_formatter(PercentFormatter(100, decimals=0))
+    axis.yaxis.set_major_locator(MultipleLocator(5))
+    axis.set_title(model if known else f"{model}, predicted")
+
+
+def _interval(failures: Failures) -> str:
+    minutes = failures.mtbf_s / 60
+    return f"{minutes / 60:g} h" if minutes >= 60 else f"{minutes:g} min"
+
+
+def draw_courses(courses: Mapping[str, Course], scenario: str) -> Figure:
+    """Draw throughput over time, a panel a system; failures are marked above."""
+    figure, axes = plt.subplots(
+        len(courses), 1, figsize=(10.5, 1.9 * len(courses) + 0.8), sharex=True, sharey=True
+    )
+    for axis, (system, course) in zip(axes, courses.items(), strict=True):
+        axis.plot(
+            course.hours, course.relative, color=look_of(system).colour, lw=1.3,
+            drawstyle="steps-mid",
+        )  # fmt: skip
+        axis.axhline(1.0, color="#999999", lw=0.8, ls=":", zorder=0)
+        axis.plot(
+            course.failures_h, [1.1] * len(course.failures_h), marker="v", ls="none", color="black",
+            markersize=4, clip_on=False,
+        )  # fmt: skip
+        axis.set_title(f"{title_of(system)}: mean {course.relative.mean():.1%}", loc="left")
+        axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes[0].set_ylim(0.4, 1.18)
+    axes[0].set_xlim(0, courses["mecefo"].hours.max())
+    axes[-1].set_xlabel("hours of training")
+    figure.supylabel("throughput, share of that without failures", fontsize=9)
+    failures = SCENARIOS[scenario]
+    title = (
+        f"7B, a failure (▾) every {_interval(failures)}, "
+        f"a GPU back after {failures.repair_s / 3600:g} h"
+    )
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    return figure

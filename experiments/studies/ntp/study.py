@@ -19,11 +19,8 @@ from faultline.experiments.studies.ntp import (
     figures,
     gradient_sync,
     loop,
-    loop_figures,
-    loop_rows,
-    placement_rows,
     placements,
-    trace_rows,
+    tables,
     traces,
     within,
 )
@@ -42,9 +39,9 @@ class NtpStudy(Study):
         "trace.png": (figures.draw_courses, "courses"),
         "spares.png": (figures.draw_spares, "traces"),
         "blast-radius.png": (figures.draw_blasts, "blasts"),
-        "goodput.png": (loop_figures.draw_loop, "loop"),
-        "domains.png": (loop_figures.draw_domains, "domains"),
-        "within.png": (loop_figures.draw_within, "within"),
+        "goodput.png": (figures.draw_loop, "loop"),
+        "domains.png": (figures.draw_domains, "domains"),
+        "within.png": (figures.draw_within, "within"),
     }
 
     def play(self, stage: Stage) -> Results:
@@ -70,7 +67,7 @@ class NtpStudy(Study):
         with stage.step("traces", 3) as advance:
             drawn = traces.trace_table(seeds, count)
             advance()
-            failing = traces.failing_spares_table(trace_rows.FAILING_REPAIR, seeds, count)
+            failing = traces.failing_spares_table(tables.FAILING_REPAIR, seeds, count)
             advance()
             courses = {course: traces.course_table(*course, 0, count) for course in _COURSES}
         with stage.step("gradient sync"):
@@ -80,7 +77,7 @@ class NtpStudy(Study):
         of_domains = domains.domain_points(kept, stage.seeds, stage.pick(1, 10))
         combined = within.within_points(stage.seeds, stage.pick(5_000, 10_000))
         return {
-            "plans": placement_rows.plan_table(),
+            "plans": tables.plan_table(),
             "losses": losses,
             "availability": availability,
             "high_tp": pd.concat(high_tp, names=["degree"]).reset_index(level=0),
@@ -104,32 +101,32 @@ class NtpStudy(Study):
 
     def rows(self, results: Results) -> Iterator[Row]:
         """Return every result beside its published value, where one is printed."""
-        yield from placement_rows.availability_rows(results["availability"])
-        yield from placement_rows.loss_rows(results["high_tp"], results["losses"], results["paces"])
-        yield from trace_rows.course_rows(results["traces"])
-        yield from trace_rows.spare_rows(results["traces"], results["failing_spares"])
+        yield from tables.availability_rows(results["availability"])
+        yield from tables.loss_rows(results["high_tp"], results["losses"], results["paces"])
+        yield from tables.course_rows(results["traces"])
+        yield from tables.spare_rows(results["traces"], results["failing_spares"])
         packed = results["blasts"][results["blasts"].packed]
         setting = "33 failures of {blast_radius} GPUs, packed"
-        yield from placement_rows.lost_rows(packed, ["blast_radius", "scheme"], setting=setting)
-        yield from placement_rows.power_rows()
-        yield from placement_rows.utilisation_rows(results["utilisation"])
-        yield from placement_rows.charged_rows(results["losses"])
-        yield from placement_rows.sync_rows(results["resharding"], results["checks"])
-        yield from loop_rows.goodput_rows(results["loop"])
-        yield from placement_rows.pod_rows(results["pods"])
-        yield from loop_rows.domain_rows(results["domains"])
-        yield from loop_rows.within_rows(results["within"])
+        yield from tables.lost_rows(packed, ["blast_radius", "scheme"], setting=setting)
+        yield from tables.power_rows()
+        yield from tables.utilisation_rows(results["utilisation"])
+        yield from tables.charged_rows(results["losses"])
+        yield from tables.sync_rows(results["resharding"], results["checks"])
+        yield from tables.goodput_rows(results["loop"])
+        yield from tables.pod_rows(results["pods"])
+        yield from tables.domain_rows(results["domains"])
+        yield from tables.within_rows(results["within"])
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
         """Return plans, losses, traces and spares, the training loop, and all that is published."""
-        yield placement_rows.shown_plans(results["plans"])
-        yield placement_rows.shown_losses(results["losses"])
-        yield placement_rows.shown_pods(results["pods"])
-        yield trace_rows.shown_traces(results["traces"])
-        yield trace_rows.shown_spares(results["traces"], results["failing_spares"])
-        yield loop_rows.shown_loop(results["loop"])
-        yield from loop_rows.shown_domains(results["domains"])
-        yield loop_rows.shown_within(results["within"])
+        yield tables.shown_plans(results["plans"])
+        yield tables.shown_losses(results["losses"])
+        yield tables.shown_pods(results["pods"])
+        yield tables.shown_traces(results["traces"])
+        yield tables.shown_spares(results["traces"], results["failing_spares"])
+        yield tables.shown_loop(results["loop"])
+        yield from tables.shown_domains(results["domains"])
+        yield tables.shown_within(results["within"])
         compared = [row.as_dict() for row in rows if row.published is not None]
         columns = ["quantity", "scheme", "setting", "published", "simulated"]
         yield Printed(
@@ -141,6 +138,6 @@ class NtpStudy(Study):
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what the schemes come to: of throughput and spares, in the loop, inside others."""
         found = results["losses"], results["traces"], results["failing_spares"]
-        looped = loop_rows.loop_sentence(results["loop"])
-        inside = loop_rows.within_sentence(results["within"])
-        return trace_rows.placement_sentence(*found), f"{looped} {inside}"
+        looped = tables.loop_sentence(results["loop"])
+        inside = tables.within_sentence(results["within"])
+        return tables.placement_sentence(*found), f"{looped} {inside}"

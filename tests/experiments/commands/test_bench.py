@@ -21,8 +21,7 @@ from faultline.experiments.benchmarks.engine_speed import (
     time_replay,
 )
 from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement, measured
-from faultline.experiments.benchmarks.platform_speed import platform_cases
-from faultline.experiments.benchmarks.step_speed import step_cases, time_timer
+from faultline.experiments.benchmarks.platform_speed import platform_cases, step_cases, time_timer
 from faultline.experiments.benchmarks.sweep_speed import sweep_cases, time_sweep, time_table
 from faultline.experiments.cli import main
 from faultline.experiments.commands import machine

@@ -18,7 +18,7 @@ from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.ntp import loop_figures, loop_rows
+from faultline.experiments.studies.ntp import figures, tables
 from faultline.experiments.studies.ntp.domains import SCHEMES, domain_points, domain_table
 from faultline.experiments.studies.ntp.loop import (
     REPAIR,
@@ -199,16 +199,16 @@ def within(played: pd.DataFrame) -> pd.DataFrame:
 def test_rows_tables_and_figures(
     loop: pd.DataFrame, within: pd.DataFrame, saved_bytes: Callable[[Figure], int]
 ) -> None:
-    found = [*loop_rows.goodput_rows(loop), *loop_rows.within_rows(within)]
+    found = [*tables.goodput_rows(loop), *tables.within_rows(within)]
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
     beside = [row for row in found if row.quantity == "degraded_over_placement_study"]
     assert [row.scheme for row in beside] == ["dp-drop"]
     assert beside[0].simulated == pytest.approx(1.0)
-    assert len(loop_rows.shown_loop(loop).frame) == len(VARIANTS)
-    assert "NTP 80.0%" in loop_rows.loop_sentence(loop)
-    assert saved_bytes(loop_figures.draw_loop(loop)) > 10_000
-    assert saved_bytes(loop_figures.draw_within(within)) > 10_000
+    assert len(tables.shown_loop(loop).frame) == len(VARIANTS)
+    assert "NTP 80.0%" in tables.loop_sentence(loop)
+    assert saved_bytes(figures.draw_loop(loop)) > 10_000
+    assert saved_bytes(figures.draw_within(within)) > 10_000
 
 
 def test_domain_sizes_are_told_in_rows_tables_and_a_figure(
@@ -222,11 +222,11 @@ def test_domain_sizes_are_told_in_rows_tables_and_a_figure(
     ]
     made_up = {"placed": 0.02, "degraded": 0.02, "goodput": 0.8, "batches_per_day": 20_000.0}
     table = pd.DataFrame(rows).assign(**made_up, restarts=200, idle_gpus=0)
-    assert len(list(loop_rows.domain_rows(table))) == 2 * len(SCHEMES) * 3
-    goodput, batches = loop_rows.shown_domains(table)
+    assert len(list(tables.domain_rows(table))) == 2 * len(SCHEMES) * 3
+    goodput, batches = tables.shown_domains(table)
     assert list(goodput.frame["NTP"]) == [0.8, 0.8]
     assert list(batches.frame.domain) == ["TP8 PP8", "TP32 PP8"]
-    assert saved_bytes(loop_figures.draw_domains(table)) > 10_000
+    assert saved_bytes(figures.draw_domains(table)) > 10_000
 
 
 def test_what_masks_nothing_is_named_for_what_it_is(within: pd.DataFrame) -> None:
@@ -235,17 +235,17 @@ def test_what_masks_nothing_is_named_for_what_it_is(within: pd.DataFrame) -> Non
         ("spare-ntp", 1),
         ("spare-ntp", 8),
     }
-    named = loop_rows.shown_within(within).frame[["scheme", "r"]]
+    named = tables.shown_within(within).frame[["scheme", "r"]]
     assert set(named.scheme[named.r == 1]) == {"NTP without a restart"}
     names = set(named.itertuples(index=False, name=None))
     assert ("SPARe = NTP without a restart", 8) in names
     assert ("SPARe", 8) in names  # hit groups die
     assert ("SPARe", 2) in names
     assert not any(name.startswith("replication =") for name, _ in names)
-    settings = [row.setting for row in loop_rows.within_rows(within) if row.scheme == "spare-ntp"]
+    settings = [row.setting for row in tables.within_rows(within) if row.scheme == "spare-ntp"]
     assert all(s.endswith("(control)") == ("r = 1," in s) for s in settings)
     assert all(("NTP without a restart" in s) == ("r = 2," not in s) for s in settings)
-    said = loop_rows.within_sentence(within)
+    said = tables.within_sentence(within)
     assert "12 of 16 of its runs are those with r = 1" in said
     one_digit = within.copy()
     one_digit.loc[one_digit.redundancy == 8, "time_to_train_ratio"] += 1e-12

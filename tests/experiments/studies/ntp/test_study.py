@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.studies.ntp import figures, placement_rows, trace_rows
+from faultline.experiments.studies.ntp import figures, tables
 from faultline.experiments.studies.ntp.gradient_sync import check_sync
 from faultline.experiments.studies.ntp.placements import (
     availability_table,
@@ -112,7 +112,7 @@ def test_packing_within_smaller_pods_loses_more() -> None:
     lost = table.set_index(["scheme", "pod_replicas"]).loss
     assert lost["dp-drop", 1] == pytest.approx(UNPACKED_DROP[-1], abs=0.02)
     assert lost["dp-drop", 128] == pytest.approx(PACKED["dp-drop"][-1], abs=HALF_A_POINT)
-    shown = placement_rows.shown_pods(table).frame
+    shown = tables.shown_pods(table).frame
     assert list(shown["replicas a pod"]) == [1, 4, 16, 64, 128]
 
 
@@ -214,7 +214,7 @@ def test_tables_and_figures(
     ]
     assert all(saved_bytes(figure) > 10_000 for figure in drawn)
     assert courses["5 days", 1]["median"].iloc[0] == 0.0
-    found = [*trace_rows.course_rows(traces), *trace_rows.spare_rows(traces, failing)]
+    found = [*tables.course_rows(traces), *tables.spare_rows(traces, failing)]
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
     of_failing = [row for row in found if row.setting.endswith("spares fail too, worst trace")]
@@ -230,10 +230,10 @@ def test_spares_are_told_under_both_assumptions(losses: pd.DataFrame, traces: pd
         ends = spares.mean(), spares.quantile(0.95), spares.max()
         told.append(" / ".join(f"{value:.0f}" for value in ends))
     assert told[0] != told[1]
-    said = trace_rows.placement_sentence(losses, traces, failing)
+    said = tables.placement_sentence(losses, traces, failing)
     assert "NTP 1.6%" in said
     assert f"{told[0]} if spares never fail, {told[1]} if they do (published: 90)" in said
-    table = trace_rows.shown_spares(traces, failing).frame.set_index("spares")["DP-DROP"]
+    table = tables.shown_spares(traces, failing).frame.set_index("spares")["DP-DROP"]
     assert table["fail too"] == told[1]
     assert table["not said"] == "90"
 
