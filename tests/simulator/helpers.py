@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,12 @@ from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Durations, Job, Rules, Work
+from faultline.simulator.progress import Progress
 from faultline.simulator.recovery_times import RecoveryPrices
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
 from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.training import Training
 from faultline.strategies.base import (
     Continue,
     StepPlan,
@@ -22,6 +26,8 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.checkpoint_policies import EverySteps
+
+OnEngine = Callable[[Job, Strategy], tuple[list[Event], Progress]]
 
 NEVER_S = 1e15
 
@@ -139,6 +145,13 @@ def small_job(
         part = next(part for part in parts if hasattr(parts[part], name))
         parts[part] = replace(parts[part], **{name: value})
     return Job(**parts, failures=IndependentGroups(failures, groups), seed=0)
+
+
+def replayed(job: Job, strategy: Strategy, tell: Callable[[Event], None] | None = None) -> Progress:
+    """Return what becomes of a job on the replay engine."""
+    training = Training(job.work, job.rules, strategy, tell)
+    play(training, ReplayEngine(job))
+    return training.progress
 
 
 def log_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:

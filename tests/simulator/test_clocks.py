@@ -14,7 +14,7 @@ from faultline.strategies.registry import build_strategy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulator.helpers import NEVER_S, SOUND, STUDY, Scripted, small_job
+from tests.simulator.helpers import NEVER_S, SOUND, STUDY, Scripted, replayed, small_job
 
 STUDY_S = Weibull.from_mean(0.78, 60_000.0)
 
@@ -116,9 +116,8 @@ def test_all_schemes_live_through_the_same_intervals(rules) -> None:
         job: Job = small_job(
             failures, rules, groups=12, steps=10**6, compute_s=64.0, time_limit_s=400_000.0
         )
-        training = Training(job.work, job.rules, build_strategy(name, 12, redundancy))
-        play(training, ReplayEngine(job))
-        assert training.progress.failures > 24
+        progress = replayed(job, build_strategy(name, 12, redundancy))
+        assert progress.failures > 24
         handed_out.append(list(failures.handed_out.values()))
     for group in range(12):
         shortest = min(len(of_scheme[group]) for of_scheme in handed_out)

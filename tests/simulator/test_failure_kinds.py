@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.simulator.conditions import Disturbances, StatedEffects
 from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
@@ -25,12 +23,6 @@ from faultline.simulator.failures.reactions import Evict, Reactions, SlowRespons
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
-from faultline.simulator.simgrid_engine.process import run_on_simgrid
-from faultline.simulator.simgrid_engine.traffic import Traffic
-from faultline.simulator.training import Training
-from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_policies import EverySteps, Never
 from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 from faultline.strategies.registry import build_strategy
@@ -39,7 +31,7 @@ from faultline.strategies.slow_parts import Remedy, SlowPolicy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.simulator.helpers import Obedient, Scripted, small_job
+from tests.simulator.helpers import Obedient, OnEngine, Scripted, replayed, small_job
 
 UNDISTURBED_S = 58.0
 ON_STORAGE = Tier("storage", EverySteps(2), 1.0, 4.0, Durable(), LoadTimes(0.0, 0.0))
@@ -81,33 +73,11 @@ def job_under(
     return Job(job.work, job.rules, job.durations, SharedFailures(trace), job.seed)
 
 
-def replayed(job: Job, strategy: Strategy) -> Progress:
-    training = Training(job.work, job.rules, strategy)
-    play(training, ReplayEngine(job))
-    return training.progress
-
-
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("platforms") / "3.xml"
-    write_xml(load_preset("spare-600k", groups=3), path)
-    return path
-
-
-@pytest.fixture(params=["replay", "simgrid"])
-def played(request: pytest.FixtureRequest, platform: Path) -> Playing:
-    def on_engine(job: Job, strategy: Strategy | None = None) -> Progress:
-        strategy = strategy or build_strategy("checkpoint", 3, 1)
-        if request.param == "replay":
-            progress = replayed(job, strategy)
-        else:
-            hosts = [[name] for name in read_platform(platform).gpu_names]
-            traffic = Traffic(hosts, "", 0.0, all_reduce=False, save=False, load=False)
-            progress = run_on_simgrid(job, strategy, platform, traffic).progress
-        assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
-        return progress
-
-    return on_engine
+@pytest.fixture
+def played(on_engine: OnEngine) -> Playing:
+    return lambda job, strategy=None: on_engine(
+        job, strategy or build_strategy("checkpoint", 3, 1)
+    )[1]
 
 
 # Failures, reactions, changes, the time of the job, and what is lost under which causes.

@@ -12,11 +12,9 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hit_list import HitList
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
-from faultline.simulator.training import Training
 from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 
+from tests.simulator.helpers import replayed
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
 
 TRACE = """time,component,kind,repair
@@ -84,9 +82,8 @@ def test_what_breaks_in_a_restart_is_told_after_the_next(tmp_path: Path, protect
     )
     job = resolve(scenario).job(seed=0)
     listener = Listener(8)
-    training = Training(job.work, job.rules, listener)
-    play(training, ReplayEngine(job))
-    assert training.progress.failures == 5
+    progress = replayed(job, listener)
+    assert progress.failures == 5
     assert [sorted(told) for told in listener.heard] == [
         [(0, 3)],
         [(0, 3), (2, 8)],

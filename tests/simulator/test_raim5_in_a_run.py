@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
-from faultline.simulator.training import Training
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups
 from faultline.strategies.in_memory.raim5 import encode, rebuild
 from faultline.strategies.protection.tier import Keeper, Recovery
 
+from tests.simulator.helpers import replayed
 from tests.stated_times import SNAPSHOTS
 
 NODES, SIZE = 16, 4
@@ -90,9 +88,7 @@ def test_each_restart_finds_the_bytes_it_says_it_finds() -> None:
     keeper = WithBytes(peers, memory.keeper)
     tiers = (replace(memory, keeper=keeper), *job.work.tiers[1:])
     job = replace(job, work=replace(job.work, tiers=tiers))
-    training = Training(job.work, job.rules, question.strategy())
-    play(training, ReplayEngine(job))
-    progress = training.progress
+    progress = replayed(job, question.strategy())
     assert keeper.ways["peers"] == progress.restarts_from_peers > 3
     assert keeper.ways["local"] == progress.restarts_from_memory > 0
     # Two of one group within a restart.
@@ -103,10 +99,9 @@ def test_each_restart_finds_the_bytes_it_says_it_finds() -> None:
 def test_without_a_process_of_its_own_memory_ends_with_the_trainer() -> None:
     changes = JOB | {"protection.reft.snapshot_process": "in-trainer", "job.steps": 300}
     question = resolve(load_scenario("spare-sound", changes))
-    training = Training((job := question.job(1)).work, job.rules, question.strategy())
-    play(training, ReplayEngine(job))
-    assert training.progress.restarts > 3
-    assert training.progress.restarts_from_memory == training.progress.restarts_from_peers == 0
+    progress = replayed(question.job(1), question.strategy())
+    assert progress.restarts > 3
+    assert progress.restarts_from_memory == progress.restarts_from_peers == 0
 
 
 @pytest.mark.slow

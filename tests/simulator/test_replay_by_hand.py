@@ -9,28 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Rules
 from faultline.simulator.progress import Progress
 from faultline.simulator.recovery_times import RecoveryPrices
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
-from faultline.simulator.simgrid_engine.process import run_on_simgrid
-from faultline.simulator.simgrid_engine.traffic import Traffic
-from faultline.simulator.timeline import Event
-from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_policies import EverySteps, Never
 from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 from faultline.strategies.registry import build_strategy
 
-from tests.simulator.helpers import SOUND, STUDY, Obedient, Scripted, log_of, small_job
+from tests.simulator.helpers import SOUND, STUDY, Obedient, OnEngine, Scripted, log_of, small_job
 
 Log = list[tuple[Any, ...]]
 Play = Callable[..., tuple[Log, Progress]]
@@ -38,47 +29,22 @@ Play = Callable[..., tuple[Log, Progress]]
 TWO_STEPS: Log = [(12, "step", 1), (24, "step", 2), (29, "checkpoint", 2, 0)]
 
 
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    directory = tmp_path_factory.mktemp("platforms")
-
-    @cache
-    def of(groups: int) -> Path:
-        path = directory / f"{groups}.xml"
-        write_xml(load_preset("spare-600k", groups=groups), path)
-        return path
-
-    return of
-
-
-@pytest.fixture(params=["replay", "simgrid"])
-def played(request: pytest.FixtureRequest, platform: Callable[[int], Path]) -> Play:
+@pytest.fixture
+def played(on_engine: OnEngine) -> Play:
     """Play a small job with failures after these intervals, by group; all of them must happen."""
 
-    def on_engine(
+    def by_hand(
         strategy: Strategy,
         intervals_s: Mapping[int, Sequence[float]],
         rules: Rules = SOUND,
         **changes: Any,
     ) -> tuple[Log, Progress]:
-        groups = strategy.groups
-        job = small_job(Scripted(intervals_s), rules, groups=groups, **changes)
-        if request.param == "replay":
-            events: list[Event] = []
-            training = Training(job.work, job.rules, strategy, events.append)
-            play(training, ReplayEngine(job))
-            progress = training.progress
-        else:
-            path = platform(groups)
-            hosts = [[name] for name in read_platform(path).gpu_names]
-            traffic = Traffic(hosts, "", 0.0, all_reduce=False, save=False, load=False)
-            result = run_on_simgrid(job, strategy, path, traffic, events=True)
-            events, progress = result.events, result.progress
+        job = small_job(Scripted(intervals_s), rules, groups=strategy.groups, **changes)
+        events, progress = on_engine(job, strategy)
         assert progress.failures == sum(map(len, intervals_s.values()))
-        assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
         return log_of(events), progress
 
-    return on_engine
+    return by_hand
 
 
 def checkpoint_only() -> Strategy:

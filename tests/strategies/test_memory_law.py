@@ -9,12 +9,10 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.contract import Contract
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
-from faultline.simulator.training import Training
 from faultline.strategies.base import Continue, Hit, StepPlan, WipeOut
 from faultline.strategies.registry import build_strategy
 
+from tests.simulator.helpers import replayed
 from tests.strategies.helpers import options_of
 
 EIGHT = {"stages": 8, "layers": 32}
@@ -113,8 +111,7 @@ def test_a_job_waits_for_repairs_rather_than_go_on_with_too_few() -> None:
     for least in (1, 2):
         job, scheme = asked.job(1), asked.strategy()
         scheme.shape = replace(scheme.shape, least_groups=least)
-        training = Training(job.work, job.rules, scheme)
-        play(training, ReplayEngine(job))
-        waited_s.append(training.progress.seconds["restart"])
-        assert (training.progress.seconds["degraded"] > 0.0) == (least == 1)
+        progress = replayed(job, scheme)
+        waited_s.append(progress.seconds["restart"])
+        assert (progress.seconds["degraded"] > 0.0) == (least == 1)
     assert waited_s[1] > waited_s[0] + 900

@@ -14,7 +14,7 @@ import pytest
 from faultline.experiments.analysis.comparison import compare, unpaired_runs
 from faultline.experiments.analysis.comparison_report import make_report
 from faultline.experiments.analysis.intervals import mean_over_seeds
-from faultline.experiments.analysis.quantities import number_text, quantity, setting_text
+from faultline.experiments.analysis.quantities import number_text
 from faultline.experiments.analysis.selection import (
     at_best,
     averaged_axes,
@@ -255,32 +255,6 @@ def test_the_mean_over_seeds_is_what_scipy_says() -> None:
         assert row["seeds"] == 4
 
 
-@pytest.mark.parametrize("shares", [(0.999, 0.95, 0.999), (0.001, 0.05, 0.001), (0.1, 0.9, 0.6)])
-def test_the_interval_of_a_share_stays_between_0_and_1(shares: tuple[float, ...]) -> None:
-    """Availability's does; Student's own reaches beyond in each of these samples."""
-    frame = pd.DataFrame({"seed": range(3), "availability": shares, RATIO: shares})
-    row, plain = (mean_over_seeds(frame, [], name).iloc[0] for name in ("availability", RATIO))
-    assert plain["low"] < 0 or plain["high"] > 1
-    assert 0 < row["low"] < row["mean"] < row["high"] < 1
-    assert row["mean"] == plain["mean"]
-    # Longer away from the nearer bound.
-    assert np.sign(row["high"] + row["low"] - 2 * row["mean"]) == np.sign(0.5 - row["mean"])
-
-
-def test_the_interval_of_a_share_is_student_s_where_it_is_short() -> None:
-    frame = pd.DataFrame({"seed": range(3), "availability": [0.9, 0.9002, 0.9001]})
-    row = mean_over_seeds(frame, [], "availability").iloc[0]
-    half = stats.t.ppf(0.975, 2) * 1e-4 / np.sqrt(3)
-    assert (row["low"], row["high"]) == pytest.approx((0.9001 - half, 0.9001 + half), abs=1e-6)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_a_share_that_is_all_or_nothing_has_no_width(share: float) -> None:
-    frame = pd.DataFrame({"seed": range(3), "availability": share})
-    row = mean_over_seeds(frame, [], "availability").iloc[0]
-    assert row["low"] == row["mean"] == row["high"] == share
-
-
 def test_axes_left_open_are_averaged_within_a_seed_first() -> None:
     frame = random_sweep()
     row = mean_over_seeds(frame, [], RATIO).iloc[0]
@@ -335,37 +309,6 @@ def test_only_axes_that_still_vary_are_averaged() -> None:
     assert averaged_axes(frame, [SCHEME]) == [MTBF, R]
     assert averaged_axes(frame.assign(place=frame[MTBF] * frame[R]), ["place"]) == [SCHEME, MTBF, R]
     assert averaged_axes(frame.assign(point=frame[MTBF]), [SCHEME, "point"]) == [R]
-
-
-@pytest.mark.parametrize(
-    ("column", "label"),
-    [
-        ("time_to_train_ratio", "time-to-train ratio"),
-        ("availability", "availability (%)"),
-        ("strategy.redundancy", "redundancy r"),
-        ("failures.mtbf_s", "MTBF of the system (s)"),
-        ("repeated_s", "compute repeated (hours)"),
-        ("strategy.new_scheme.heart_beat_s", "new scheme heart beat (s)"),
-        ("checkpoint.spare_bandwidth_bytes_per_s", "spare bandwidth (B/s)"),
-        ("odd", "odd"),
-    ],
-)
-def test_columns_in_words(column: str, label: str) -> None:
-    assert quantity(column).with_unit == label
-
-
-def test_settings_in_words() -> None:
-    setting = {SCHEME: "spare", R: 9.0, MTBF: 43200.0, "strategy.other": None, "x.y": math.nan}
-    assert setting_text(setting) == "spare, r = 9, MTBF = 43,200 s"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1.0, "1.000"), (-0.05, "−0.05000"), (12345.6, "12,346"), (999.96, "1000."), (math.inf, "∞"),
-     (-math.inf, "−∞"), (math.nan, "–")],
-)  # fmt: skip
-def test_numbers_in_tables(value: float, text: str) -> None:
-    assert number_text(value) == text.rstrip(".")
 
 
 def test_the_baseline_is_found_by_its_text() -> None:

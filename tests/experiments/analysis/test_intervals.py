@@ -5,15 +5,17 @@ from __future__ import annotations
 from math import inf, isnan
 
 import numpy as np
+import pandas as pd
 import pytest
 from faultline.experiments.analysis.intervals import (
     interval_of,
     interval_of_proportion,
+    mean_over_seeds,
     paired_change,
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, ttest_rel
+from scipy.stats import binomtest, t, ttest_rel
 
 _RATIOS = st.lists(
     st.tuples(st.floats(1.0, 10.0), st.floats(1.0, 10.0)), min_size=2, max_size=12, unique=True
@@ -55,3 +57,31 @@ def test_the_interval_of_a_share_is_wilson_s(trials: int, data: st.DataObject) -
     low, high = interval_of_proportion(hits, trials)
     assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-9)
     assert 0.0 <= low <= hits / trials <= high <= 1.0 + 1e-15
+
+
+@pytest.mark.parametrize("shares", [(0.999, 0.95, 0.999), (0.001, 0.05, 0.001), (0.1, 0.9, 0.6)])
+def test_the_interval_of_a_share_stays_between_0_and_1(shares: tuple[float, ...]) -> None:
+    """Availability's does; Student's own reaches beyond in each of these samples."""
+    frame = pd.DataFrame({"seed": range(3), "availability": shares, "time_to_train_ratio": shares})
+    row, plain = (
+        mean_over_seeds(frame, [], name).iloc[0] for name in ("availability", "time_to_train_ratio")
+    )
+    assert plain["low"] < 0 or plain["high"] > 1
+    assert 0 < row["low"] < row["mean"] < row["high"] < 1
+    assert row["mean"] == plain["mean"]
+    # Longer away from the nearer bound.
+    assert np.sign(row["high"] + row["low"] - 2 * row["mean"]) == np.sign(0.5 - row["mean"])
+
+
+def test_the_interval_of_a_share_is_student_s_where_it_is_short() -> None:
+    frame = pd.DataFrame({"seed": range(3), "availability": [0.9, 0.9002, 0.9001]})
+    row = mean_over_seeds(frame, [], "availability").iloc[0]
+    half = t.ppf(0.975, 2) * 1e-4 / np.sqrt(3)
+    assert (row["low"], row["high"]) == pytest.approx((0.9001 - half, 0.9001 + half), abs=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_share_that_is_all_or_nothing_has_no_width(share: float) -> None:
+    frame = pd.DataFrame({"seed": range(3), "availability": share})
+    row = mean_over_seeds(frame, [], "availability").iloc[0]
+    assert row["low"] == row["mean"] == row["high"] == share

@@ -11,7 +11,10 @@ from faultline.experiments.analysis.quantities import (
     decimals_for,
     fixed,
     number_range,
+    number_text,
     plain,
+    quantity,
+    setting_text,
     time_unit,
     with_unit,
 )
@@ -92,3 +95,40 @@ def test_ranges() -> None:
     assert number_range(pd.Series([8.0, 12.0, math.nan])) == "8 to 12"
     assert number_range(pd.Series([8, 8])) == "8"
     assert number_range(pd.Series([math.nan])) == "–"
+
+
+@pytest.mark.parametrize(
+    ("column", "label"),
+    [
+        ("time_to_train_ratio", "time-to-train ratio"),
+        ("availability", "availability (%)"),
+        ("strategy.redundancy", "redundancy r"),
+        ("failures.mtbf_s", "MTBF of the system (s)"),
+        ("repeated_s", "compute repeated (hours)"),
+        ("strategy.new_scheme.heart_beat_s", "new scheme heart beat (s)"),
+        ("checkpoint.spare_bandwidth_bytes_per_s", "spare bandwidth (B/s)"),
+        ("odd", "odd"),
+    ],
+)
+def test_columns_in_words(column: str, label: str) -> None:
+    assert quantity(column).with_unit == label
+
+
+def test_settings_in_words() -> None:
+    setting = {
+        "strategy.name": "spare",
+        "strategy.redundancy": 9.0,
+        "failures.mtbf_s": 43200.0,
+        "strategy.other": None,
+        "x.y": math.nan,
+    }
+    assert setting_text(setting) == "spare, r = 9, MTBF = 43,200 s"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0, "1.000"), (-0.05, "−0.05000"), (12345.6, "12,346"), (999.96, "1000."), (math.inf, "∞"),
+     (-math.inf, "−∞"), (math.nan, "–")],
+)  # fmt: skip
+def test_numbers_in_tables(value: float, text: str) -> None:
+    assert number_text(value) == text.rstrip(".")
