@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from faultline.experiments.analysis.failure_fit import CauseFit, Fit, Repair
-from faultline.experiments.analysis.gap_fit import Estimate
+from faultline.experiments.analysis.failure_fit import CauseFit, Estimate, Fit, Repair
 from faultline.experiments.config.logs.failure_log import FailureLog
 from faultline.experiments.config.mix_file import GPUS_PER_NODE
 

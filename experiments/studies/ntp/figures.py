@@ -16,8 +16,7 @@ from faultline.experiments.figures.style import (
     stack_bars,
 )
 from faultline.experiments.studies.ntp import published
-from faultline.experiments.studies.ntp.domains import SCHEMES
-from faultline.experiments.studies.ntp.loop import variant_name
+from faultline.experiments.studies.ntp.loop import DOMAIN_SCHEMES, variant_name
 from faultline.experiments.studies.ntp.setting import GPUS
 from faultline.experiments.studies.ntp.traces import THRESHOLD
 from faultline.experiments.studies.ntp.within import CONTROL_REDUNDANCY
@@ -247,7 +246,7 @@ def draw_loop(table: pd.DataFrame) -> Figure:
 
 def draw_domains(table: pd.DataFrame) -> Figure:
     """Draw what is lost, and what is trained, over the size of domains."""
-    looks = looks_of_schemes(SCHEMES)
+    looks = looks_of_schemes(DOMAIN_SCHEMES)
     figure, (lost, trained) = plt.subplots(1, 2, figsize=(9.6, 4.2))
     sizes = sorted(table.domain_gpus.unique())
     for scheme, look in looks.items():

@@ -15,7 +15,6 @@ import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Results, Row, Study, Tables
 from faultline.experiments.studies.ntp import (
-    domains,
     figures,
     gradient_sync,
     loop,
@@ -74,7 +73,7 @@ class NtpStudy(Study):
             checks = [gradient_sync.check_sync(seed) for seed in seeds]
         kept = stage.directory / "failures"
         of_loop = loop.loop_points(kept, stage.seeds, stage.pick(1, 10))
-        of_domains = domains.domain_points(kept, stage.seeds, stage.pick(1, 10))
+        of_domains = loop.domain_points(kept, stage.seeds, stage.pick(1, 10))
         combined = within.within_points(stage.seeds, stage.pick(5_000, 10_000))
         return {
             "plans": tables.plan_table(),
@@ -91,7 +90,7 @@ class NtpStudy(Study):
             "utilisation": utilisation_table(),
             "checks": pd.DataFrame(checks),
             "loop": loop.loop_table(stage.runs("training loop", of_loop)),
-            "domains": domains.domain_table(stage.runs("domain sizes", of_domains)),
+            "domains": loop.domain_table(stage.runs("domain sizes", of_domains)),
             "within": within.within_table(stage.runs("inside other schemes", combined)),
         }
 

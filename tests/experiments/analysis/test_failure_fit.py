@@ -9,9 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faultline.experiments.analysis.failure_fit import Fit, fit, fit_lemons, fit_repair, rate
+from faultline.experiments.analysis.failure_fit import (
+    Fit,
+    fit,
+    fit_gaps,
+    fit_lemons,
+    fit_repair,
+    rate,
+    weibull_shape,
+)
 from faultline.experiments.analysis.fitted_mix import PER_1000_NODE_DAYS, mix_text
-from faultline.experiments.analysis.gap_fit import fit_gaps, weibull_shape
 from faultline.experiments.config.logs.failure_log import FailureLog, Logged
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.figures.failure_fit import draw_fit

@@ -19,11 +19,13 @@ from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.ntp import figures, tables
-from faultline.experiments.studies.ntp.domains import SCHEMES, domain_points, domain_table
 from faultline.experiments.studies.ntp.loop import (
+    DOMAIN_SCHEMES,
     REPAIR,
     SCENARIO,
     VARIANTS,
+    domain_points,
+    domain_table,
     failures_of,
     loop_points,
     loop_table,
@@ -134,7 +136,7 @@ def test_larger_domains_lose_more_of_themselves_and_train_more(tmp_path: Path) -
     batches = table.pivot_table(index="domain_gpus", columns="strategy", values="batches_per_day")
     assert (batches.loc[32] > 1.2 * batches.loc[8]).all()
     assert set(table.idle_gpus[table.domain_gpus == 72]) == {512}
-    assert len(table) == len(batches) * len(SCHEMES)
+    assert len(table) == len(batches) * len(DOMAIN_SCHEMES)
 
 
 @pytest.mark.slow
@@ -217,12 +219,12 @@ def test_domain_sizes_are_told_in_rows_tables_and_a_figure(
     rows = [
         {"domain_gpus": size, "stages": 8, "strategy": scheme, "seed": seed, "trace": 0}
         for size in (8, 32)
-        for scheme in SCHEMES
+        for scheme in DOMAIN_SCHEMES
         for seed in range(2)
     ]
     made_up = {"placed": 0.02, "degraded": 0.02, "goodput": 0.8, "batches_per_day": 20_000.0}
     table = pd.DataFrame(rows).assign(**made_up, restarts=200, idle_gpus=0)
-    assert len(list(tables.domain_rows(table))) == 2 * len(SCHEMES) * 3
+    assert len(list(tables.domain_rows(table))) == 2 * len(DOMAIN_SCHEMES) * 3
     goodput, batches = tables.shown_domains(table)
     assert list(goodput.frame["NTP"]) == [0.8, 0.8]
     assert list(batches.frame.domain) == ["TP8 PP8", "TP32 PP8"]
