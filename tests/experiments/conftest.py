@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from faultline.experiments.cli import main
 
 from tests.experiments.asking import Ask
 
@@ -11,3 +14,12 @@ from tests.experiments.asking import Ask
 def ask(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Ask:
     """Return what asks ``faultline``; with the command that the module names as `COMMAND`."""
     return Ask(capsys, *getattr(request.module, "COMMAND", ()))
+
+
+@pytest.fixture(scope="module")
+def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the sweep that the module names as `GRID`, played once."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "grid.toml").write_text(request.module.GRID, encoding="utf-8")
+    assert main(["sweep", str(folder / "grid.toml"), "-o", str(folder / "out")]) == 0
+    return folder / "out"

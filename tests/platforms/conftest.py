@@ -1,10 +1,9 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from faultline.platforms import ClusterSpec, load_preset, write_xml
 
-Write = Callable[[ClusterSpec], Path]
+from tests.platforms.helpers import Write
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ import pytest
 from faultline.platforms import ClusterSpec, PlatformError, load_preset, play_flows
 from faultline.platforms.collisions import Rings, busiest_over_mean, hashing_cost
 
-Write = Callable[[ClusterSpec], Path]
+from tests.platforms.helpers import Write
 
 
 @pytest.mark.parametrize(("flows", "links"), [(8, 8), (32, 16), (1000, 16), (5, 40), (64, 3)])

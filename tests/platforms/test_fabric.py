@@ -1,13 +1,10 @@
 """Layers, bisection and differences come from the links of the file."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from faultline.platforms import (
-    ClusterSpec,
     bisection,
     check_in_simgrid,
     fabric_layers,
@@ -17,15 +14,7 @@ from faultline.platforms import (
     storage_rates,
 )
 
-Write = Callable[[ClusterSpec], Path]
-
-THREE_LEVELS: dict[str, Any] = {
-    "levels": 3,
-    "leaves_per_pod": 2,
-    "oversubscription": [2, 3],
-    "domains": 8,
-    "domains_per_leaf": 2,
-}
+from tests.platforms.helpers import THREE_LEVELS, Write
 
 
 def edit(path: Path, pattern: str, replacement: str, count: int = 1) -> None:

@@ -1,14 +1,11 @@
 """What goes down together, by hand on small platforms and by brute force."""
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import pytest
 from faultline.platforms import (
-    ClusterSpec,
     FailureDomain,
     Platform,
     failure_domains,
@@ -16,7 +13,7 @@ from faultline.platforms import (
     read_platform,
 )
 
-Write = Callable[[ClusterSpec], Path]
+from tests.platforms.helpers import Write
 
 
 def by_name(platform: Platform) -> dict[str, FailureDomain]:

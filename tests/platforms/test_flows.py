@@ -1,8 +1,6 @@
 """What flows get in SimGrid is what the links say. Every simulation is a process of its own."""
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ from faultline.platforms import (
     single_flow,
 )
 
-Write = Callable[[ClusterSpec], Path]
+from tests.platforms.helpers import Write
 
 
 def shift(gpus: int, by: int, size_bytes: float) -> list[tuple[str, str, float]]:

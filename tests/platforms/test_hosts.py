@@ -1,14 +1,11 @@
 """Hosts, racks, host memory, disks, shared adapters and rails: against counting by hand."""
 
-from collections.abc import Callable
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import pytest
 from faultline.platforms import (
-    ClusterSpec,
     Platform,
     load_preset,
     parse_spec,
@@ -18,7 +15,7 @@ from faultline.platforms import (
 )
 from faultline.platforms.nvlink import GENERATIONS
 
-Write = Callable[[ClusterSpec], Path]
+from tests.platforms.helpers import Write
 
 DOORS: dict[str, Any] = {"domains": 4, "domains_per_leaf": 2, "host.doors": True}
 

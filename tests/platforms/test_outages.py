@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from faultline.platforms import (
     read_platform,
 )
 
-Write = Callable[[ClusterSpec], Path]
+from tests.platforms.helpers import Write
 
 FABRICS: dict[str, dict[str, Any]] = {
     "rails": {},

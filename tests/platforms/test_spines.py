@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,8 @@ from faultline.platforms.spines import hashed
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.simgrid_engine.process import in_own_process
 
-Write = Callable[[ClusterSpec], Path]
+from tests.platforms.helpers import Write
+
 Flow = tuple[str, str, float]
 
 

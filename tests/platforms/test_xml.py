@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from faultline.platforms import (
 from faultline.platforms.examples import EXAMPLE_DIRECTORY, examples
 from faultline.platforms.xml_writer import xml_text
 
-Write = Callable[[ClusterSpec], Path]
+from tests.platforms.helpers import Write
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -22,7 +22,6 @@ from faultline.experiments.analysis.selection import (
     varied_axes,
     without_other_knobs,
 )
-from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.table import read_sweep
 from hypothesis import given, settings
@@ -371,14 +370,6 @@ def test_a_sweep_in_which_nothing_varies_is_refused() -> None:
         make_report(one, RATIO)
     with pytest.raises(UserError, match="one value only"):
         make_report(one, RATIO, SCHEME)
-
-
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sweep")
-    (folder / "grid.toml").write_text(GRID, encoding="utf-8")
-    assert main(["sweep", str(folder / "grid.toml"), "-o", str(folder / "out")]) == 0
-    return folder / "out"
 
 
 def test_json_says_what_the_table_of_the_sweep_says(directory: Path, ask: Ask) -> None:

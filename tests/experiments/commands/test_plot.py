@@ -33,14 +33,6 @@ SMALL = ["--set", "job.groups=24", "--set", "job.steps=20", "--set", "failures.m
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sweep")
-    (folder / "grid.toml").write_text(GRID, encoding="utf-8")
-    assert main(["sweep", str(folder / "grid.toml"), "-o", str(folder / "out")]) == 0
-    return folder / "out"
-
-
 def test_the_usual_pictures_go_into_the_folder_of_the_sweep(directory: Path, ask: Ask) -> None:
     printed = ask(str(directory)).splitlines()
     written = sorted((directory / "figures").iterdir())
