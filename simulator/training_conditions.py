@@ -46,7 +46,7 @@ class Interruptible(Restarting):
         begun, ended = conditions.happened()
         for failure in begun:
             members = self.strategy.plan().members
-            if not any(group in failure.groups for group in members):
+            if not any(group in members for group in failure.groups):
                 continue
             if failure.kind == "flap":
                 fails = failure.lasts_s >= self.work.reactions.retry_s

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -127,17 +126,21 @@ class JobLayout:
 
     def gpus_per_component(self, level: Level) -> int:
         """Return the GPUs of a whole component of a level; 0 where it takes none down."""
-        sizes: Mapping[Level, int] = {
-            "gpu": 1,
-            "adapter": 1,
-            "host": self.gpus_per_host,
-            "domain": self.gpus_per_domain,
-            "switch": self.gpus_per_switch,
-            "cable": 0,
-            "group": self.gpus_per_group,
-            "job": self.gpus,
-        }
-        return sizes[level]
+        match level:
+            case "gpu" | "adapter":
+                return 1
+            case "host":
+                return self.gpus_per_host
+            case "domain":
+                return self.gpus_per_domain
+            case "switch":
+                return self.gpus_per_switch
+            case "cable":
+                return 0
+            case "group":
+                return self.gpus_per_group
+            case "job":
+                return self.gpus
 
     def components(self, level: Level) -> int:
         """Return how many components of a level the job has, the last one maybe incomplete.
@@ -153,10 +156,11 @@ class JobLayout:
 
     def groups_of(self, level: Level, index: int) -> range:
         """Return the groups that have GPUs on a component: all, where a switch is everybody's."""
-        if not self.gpus_per_component(level):
+        size = self.gpus_per_component(level)
+        if not size:
             return range(self.groups)
-        gpus = self.gpus_of(level, index)
-        return range(gpus[0] // self.gpus_per_group, gpus[-1] // self.gpus_per_group + 1)
+        last = min((index + 1) * size, self.gpus) - 1
+        return range(index * size // self.gpus_per_group, last // self.gpus_per_group + 1)
 
     def hosts_losing_memory(self, failure: Failure) -> range:
         """Return the hosts whose memory is lost by a failure.
