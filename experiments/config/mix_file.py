@@ -273,6 +273,12 @@ def _what_is_wrong(mix: str) -> str:
     return ""
 
 
+def mix_text(name_or_path: str) -> str:
+    """Return the TOML of a mix, by its name or its file; as in `load_mix`."""
+    file = str(plugged_mixes().get(name_or_path, name_or_path))
+    return _MIXES.text(file, f"failures.mix = {quote(name_or_path)}")
+
+
 def load_mix(name_or_path: str) -> MixFile:
     """Read a mix of causes.
 
@@ -287,8 +293,7 @@ def load_mix(name_or_path: str) -> MixFile:
         If there is no such file, or it is no mix; names the first mistake with its line, and how
         many more there are.
     """
-    file = str(plugged_mixes().get(name_or_path, name_or_path))
-    text = _MIXES.text(file, f"failures.mix = {quote(name_or_path)}")
+    text = mix_text(name_or_path)
     source = _MixSource(name_or_path, *parse_toml(text), text)
     source.check_syntax()
     source.tables.setdefault("name", Path(name_or_path).stem)

@@ -88,8 +88,8 @@ class FailuresTable(Table):
     )
     mix: str | None = key(
         None,
-        "The causes: a shipped mix (llama3, rsc-1, rsc-2, rsc-1-kinds) or a TOML file, relative to "
-        "the scenario's; unset: llama3.",
+        "The causes: a shipped mix (llama3, llama3-kinds, rsc-1, rsc-2, rsc-1-kinds) or a TOML "
+        "file, relative to the scenario's; unset: llama3.",
         "choice: Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783) tell causes apart",
         only_with={"failures.model": "mix"},
     )

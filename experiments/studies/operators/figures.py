@@ -5,12 +5,14 @@ from __future__ import annotations
 import pandas as pd
 from faultline.experiments.figures.palette import looks_of_schemes
 from faultline.experiments.figures.style import legend_below
-from faultline.experiments.studies.operators.scale import EXCESS
+from faultline.experiments.studies.operators.scale import EXCESS, FAIL_STOP, KINDS
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 
 _COLOURS = {"inside": "#0072B2", "partly": "#56B4E9", "calibrated": "#0072B2", "outside": "#D55E00"}
+
+_SCALE_TITLE = "Failures of all kinds leave little at 600k GPUs, whatever the scheme"
 
 
 def draw_agreement(table: pd.DataFrame) -> Figure:
@@ -38,16 +40,22 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
 
 
 def draw_scale(table: pd.DataFrame) -> Figure:
-    """Draw goodput over GPUs by scheme, a panel a rate of failures; bands are recoveries."""
-    figure, axes = plt.subplots(1, 4, figsize=(13, 4.2), sharey=True)
-    labels = list(dict.fromkeys(table.label))
+    """Draw goodput over GPUs by scheme, a panel a rate of failures.
+
+    Filled: what fails is of all kinds, bars are recoveries. Hollow: stops only, at the same rate.
+    """
+    figure, axes = plt.subplots(1, 4, figsize=(13, 4.6), sharey=True)
+    grid = table[table.variant == ""]
+    labels = list(dict.fromkeys(grid.label))
     looks = looks_of_schemes([label.partition(",")[0] for label in labels])
-    panels = table.groupby(["rate", "excess"], sort=False)
+    panels = grid.groupby(["rate", "excess"], sort=False)
     for axis, ((rate, excess), mine) in zip(axes, panels, strict=True):
         for place, label in enumerate(labels):
             scheme, _, protection = label.partition(",")
             look = looks[scheme]
-            cells = mine[mine.label == label].groupby(["gpus", "prices"]).goodput.mean().unstack()
+            ours = mine[mine.label == label]
+            means = ours.groupby(["failing", "gpus", "prices"]).goodput.mean().unstack()
+            cells, stops = means.loc[KINDS], means.loc[FAIL_STOP, "scalable"]
             # Side by side, so that no bar hides another.
             x = cells.index * 1.1 ** (place - (len(labels) - 1) / 2)
             axis.vlines(
@@ -61,16 +69,20 @@ def draw_scale(table: pd.DataFrame) -> Figure:
                 marker=look.marker,
                 markersize=5,
                 color=look.colour,
-                markerfacecolor="white" if protection else look.colour,
                 label=look.label + (f",{protection}" if protection else ""),
+            )
+            axis.plot(
+                x, stops, look.marker, markersize=5, color=look.colour, markerfacecolor="white"
             )
         axis.set_xscale("log")
         axis.xaxis.set_minor_locator(NullLocator())
         axis.set_xticks(sorted(mine.gpus.unique()), ["16k", "98k", "600k"])
-        axis.set_title(f"{rate}" + (f", {EXCESS:g} times" if excess else ""))
+        axis.set_title(f"{rate}" + (f", bursts of {EXCESS:g}" if excess else ""))
         axis.set_xlabel("GPUs")
         axis.yaxis.set_major_formatter(PercentFormatter(1))
     axes[0].set_ylim(0, 1)
     axes[0].set_ylabel("goodput")
-    legend_below(figure, axes[0], 5)
+    axes[0].plot([], [], "o", color="grey", markerfacecolor="white", label="stops only, as often")
+    figure.suptitle(_SCALE_TITLE)
+    legend_below(figure, axes[0], 6)
     return figure

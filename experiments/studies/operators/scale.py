@@ -1,31 +1,38 @@
 """What 16k, 100k and 600k GPUs come to at published rates of failure, by scheme.
 
-The job of `faultline head-to-head` with more replicas of 512 GPUs; its failures are Llama 3's or
-RSC-1's, a GPU. FT-HSDP (arXiv 2602.00277) saw 2.8 times as many failures on 98,304 GPUs as
-independent nodes explain: the correlated excess, on or off, whose mechanism nobody has published.
-What a recovery takes is modelled: with standbys, from the queue, and with NCCL as it comes. That is
-the band.
+The job of `faultline head-to-head` with more replicas of 512 GPUs. Its failures are the shipped
+mixes of kinds at Llama 3's or RSC-1's rates, a GPU: stops, hangs, corruption, slow parts, flaps,
+planned work and storage that is away. FT-HSDP (arXiv 2602.00277) saw 2.8 times as many failures on
+98,304 GPUs as independent nodes explain: the correlated excess, on or off, here bursts. What a
+recovery takes is modelled: with standbys, from the queue, and with NCCL as it comes. That is the
+band. Beside it as many failures that only stop something, independent of each other, and one cell
+with other constants of the kinds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed, wide_table
+from faultline.experiments.config.mix_file import mix_text
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators.loop import DAY_S, EVERY_STEP_KEPT
 from faultline.experiments.studies.stage import Stage
 
-DAYS = {16_384: 4.0, 98_304: 1.0, 600_064: 0.25}
+DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 0.5}
 """How long a first look is, by GPUs, in days."""
 _GROUP = 512
 RATES = {"Llama 3": 419 / 54 / (16_384 / 8), "RSC-1": 6.50e-3}
-"""Failures a node of 8 GPUs and day."""
+"""Unexpected interruptions a node of 8 GPUs and day: stops, hangs and corruption."""
+MIXES = {"Llama 3": "llama3-kinds", "RSC-1": "rsc-1-kinds"}
+"""The kinds at these rates."""
 EXCESS = 2.8
 PRICES: Mapping[str, Mapping[str, Any]] = {
     "standby": {"recovery.preset": "scalable", "recovery.hardware": "standby"},
@@ -54,10 +61,55 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _scenario_keys(
-    gpus: int, rate: str, has_excess: bool, label: str, prices: str, days: float
-) -> dict[str, Any]:
-    per_day = RATES[rate] * gpus / 8 * (EXCESS if has_excess else 1.0)
+KINDS, FAIL_STOP = "kinds", "fail-stop only"
+"""What fails: the mix, or as many failures that only stop something, independent of each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Another value of a constant of the kinds, within what is published or assumed."""
+
+    keys: Mapping[str, Any] = field(default_factory=dict)  # Of the scenario.
+    # What stands in the mix, once, and what in its place.
+    edits: Mapping[str, str] = field(default_factory=dict)
+
+
+def _kinds(**keys: Any) -> Variant:
+    return Variant({f"failures.kinds.{name}": value for name, value in keys.items()})
+
+
+def _count(kind: str, was: int, becomes: int) -> dict[str, str]:
+    old, new = (f'count = {count}\nlevel = "gpu"\nkind = "{kind}"' for count in (was, becomes))
+    return {old: new}
+
+
+VARIED_GPUS, VARIED_RATE = 98_304, "Llama 3"
+VARIED_SCHEMES = ("checkpoint", "replica-drop", "spare")
+VARIANTS: Mapping[str, Variant] = {
+    # Greyhound: 0.0038 slow GPUs a node-hour in a shared cluster; Lablup 0.9 per 1,000 node-days.
+    "slow GPUs 91": Variant(edits={"per_1000_node_days = 0.9\n": "per_1000_node_days = 91\n"}),
+    # FT-HSDP: 61 of 678 interruptions are time-outs of NCCL's watchdog, 37 are corruption.
+    "hangs 9 %": Variant(edits=_count("hang", 7, 38)),
+    "hang timeout 3600 s": _kinds(hang_timeout_s=3600.0),
+    "corruption 5 %": Variant(edits=_count("corrupt", 6, 23)),
+    # Gemini 2.5 locates it within minutes.
+    "corruption found in 10 min": Variant(edits={'median = "2h"': 'median = "10min"'}),
+    "excess within 60 s": _kinds(excess_within_s=60.0),
+    "excess within 3600 s": _kinds(excess_within_s=3600.0),
+    "flaps 4": Variant(edits={"per_1000_node_days = 40\n": "per_1000_node_days = 4\n"}),
+    "flaps 400": Variant(edits={"per_1000_node_days = 40\n": "per_1000_node_days = 400\n"}),
+    "retry 0.5 s": _kinds(retry_s=0.5),
+    "planned work migrates": _kinds(planned="migrate"),
+    # Lablup's chains of restarts mean 0.2 to 0.7.
+    "recurrence 0.2": _kinds(recurrence=0.2),
+    "recurrence 0.7": _kinds(recurrence=0.7),
+    "lemons": _kinds(lemon_shape=0.15),
+    "detected by kind": Variant({"recovery.detected": "by-kind"}),
+}
+"""What decides: other constants of the kinds, one at a time."""
+
+
+def _keys_of_job(gpus: int, label: str, prices: str, days: float) -> dict[str, Any]:
     return {
         "job.groups": gpus // _GROUP,
         "job.gpus": gpus,
@@ -65,7 +117,6 @@ def _scenario_keys(
         "job.parameter_bytes": 1e9,
         "job.time_limit_s": days * DAY_S,
         "strategy.name": label.partition(",")[0],
-        "failures.mtbf_s": DAY_S / per_day,
         "times.all_reduce_s": 2.0,
         "times.checkpoint_write_s": _WRITE_S,
         "restart.readers": None,
@@ -76,46 +127,126 @@ def _scenario_keys(
     }
 
 
-def points(seeds: int, longer: int) -> Iterator[Point]:
-    """Yield every run, so many times longer than needed for a first look."""
-    for gpus, rate, has_excess, label, prices in product(
-        DAYS, RATES, (False, True), SCHEMES, PRICES
-    ):
-        days = DAYS[gpus] * longer
-        scenario = load_scenario(
-            "head-to-head", _scenario_keys(gpus, rate, has_excess, label, prices, days)
+def _keys_of_failures(gpus: int, rate: str, has_excess: bool, failing: str) -> dict[str, Any]:
+    excess = EXCESS if has_excess else 1.0
+    if failing == FAIL_STOP:
+        return {"failures.mtbf_s": DAY_S / (RATES[rate] * gpus / 8 * excess)}
+    return {
+        "failures.model": "mix",
+        "failures.mix": MIXES[rate],
+        # Llama 3 counts interruptions by switches: two hosts each.
+        "failures.gpus_per_switch": 16,
+        "failures.kinds.correlated_excess": excess,
+    }
+
+
+def scenario_keys(
+    gpus: int, rate: str, has_excess: bool, failing: str, label: str, prices: str, days: float
+) -> dict[str, Any]:
+    """Return what a cell says beyond the job of the head-to-head."""
+    job = _keys_of_job(gpus, label, prices, days)
+    return job | _keys_of_failures(gpus, rate, has_excess, failing)
+
+
+def points(seeds: int, longer: int, folder: Path) -> Iterator[Point]:
+    """Yield every run, so many times longer than needed for a first look; mixes go to a folder."""
+    cells = [
+        (*cell, KINDS, label, prices, "")
+        for cell in product(DAYS, RATES, (False, True))
+        for label, prices in product(SCHEMES, PRICES)
+    ]
+    cells += [
+        (*cell, FAIL_STOP, label, "scalable", "")
+        for cell in product(DAYS, RATES, (False, True))
+        for label in SCHEMES
+    ]
+    cells += [
+        (VARIED_GPUS, VARIED_RATE, True, KINDS, label, "scalable", name)
+        for name, label in product(VARIANTS, VARIED_SCHEMES)
+    ]
+    for gpus, rate, has_excess, failing, label, prices, variant in cells:
+        keys = scenario_keys(gpus, rate, has_excess, failing, label, prices, DAYS[gpus] * longer)
+        if variant:
+            keys |= _varied(VARIANTS[variant], folder / f"{variant.replace(' ', '-')}.toml")
+        scenario = load_scenario("head-to-head", keys)
+        labels = (
+            ("rate", rate),
+            ("excess", has_excess),
+            ("failing", failing),
+            ("label", label),
+            ("prices", prices),
+            ("variant", variant),
         )
-        labels = (("rate", rate), ("excess", has_excess), ("label", label), ("prices", prices))
         for seed in range(seeds):
             yield Point(scenario, seed, labels=labels)
 
 
+def _varied(variant: Variant, file: Path) -> dict[str, Any]:
+    """Return the keys of a variant, whose mix is written to a file where it is another."""
+    keys = dict(variant.keys)
+    if variant.edits:
+        text = mix_text(MIXES[VARIED_RATE])
+        for old, new in variant.edits.items():
+            if text.count(old) != 1:
+                raise LookupError(f"the mix {MIXES[VARIED_RATE]} has {text.count(old)} of {old!r}")
+            text = text.replace(old, new)
+        file.write_text(text, encoding="utf-8")
+        keys["failures.mix"] = str(file)
+    return keys
+
+
 def play(stage: Stage) -> pd.DataFrame:
     """Play every scheme at every scale; a row a run."""
-    runs = stage.runs("scale", points(stage.pick(1, stage.seeds), stage.pick(1, 10)))
-    gpus = runs.groups * _GROUP
-    kept = ["rate", "excess", "label", "prices", "seed", "goodput", "failures"]
-    return runs.assign(gpus=gpus)[["gpus", *kept]]
+    folder = (stage.directory / "mixes").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    runs = stage.runs("scale", points(stage.pick(1, stage.seeds), stage.pick(1, 10), folder))
+    kept = ["rate", "excess", "failing", "label", "prices", "variant", "seed", "goodput"]
+    return runs.assign(gpus=runs.groups * _GROUP)[["gpus", *kept, "failures"]]
 
 
 def rows(table: pd.DataFrame) -> Iterator[Row]:
     """Yield the goodput of every cell; its ends are those of the recoveries."""
-    keys = ["gpus", "rate", "excess", "label"]
-    for (gpus, rate, excess, label), mine in table.groupby(keys, sort=False):
+    keys = ["gpus", "rate", "excess", "failing", "variant", "label"]
+    for (gpus, rate, excess, failing, variant, label), mine in table.groupby(keys, sort=False):
         by_prices = mine.groupby("prices").goodput.mean()
         setting = f"scale {gpus:,} GPUs {rate}" + (" correlated excess" if excess else "")
+        setting += f", {FAIL_STOP}" if failing == FAIL_STOP else ""
+        setting += f", {variant}" if variant else ""
         ends = float(by_prices.min()), float(by_prices.max())
         yield Row("goodput", label, setting, None, float(by_prices["scalable"]), *ends, "1")
 
 
-def printed(table: pd.DataFrame) -> Printed:
-    """Return goodput by scheme and scale, from stock recoveries to standbys."""
-    by = ["rate", "excess", "label", "gpus"]
-    means = table.groupby([*by, "prices"], sort=False).goodput.mean()
-    ends = means.groupby(by, sort=False).agg(["min", "max"]).reset_index().sort_values(by[:3])
+def printed(table: pd.DataFrame) -> Iterator[Printed]:
+    """Yield goodput by scheme and scale, then with other constants of the kinds."""
+    by = ["rate", "excess", "label", "failing", "gpus"]
+    grid = table[table.variant == ""]
+    means = grid.groupby([*by, "prices"], sort=False).goodput.mean()
+    ends = means.groupby(by, sort=False).agg(["min", "max"]).reset_index().sort_values(by[:4])
     cells = ends.assign(
         excess=ends.excess.map({True: "on", False: ""}),
         gpus=ends.gpus.map("{:,} GPUs".format),
-        text=[f"{low:.0%} to {high:.0%}" for low, high in ends[["min", "max"]].to_numpy()],
+        text=[
+            f"{low:.0%}" if low == high else f"{low:.0%} to {high:.0%}"
+            for low, high in ends[["min", "max"]].to_numpy()
+        ],
     )
-    return wide_table("Goodput at scale", cells, by[:3], "gpus", {"label": "scheme"})
+    yield wide_table("Goodput at scale", cells, by[:4], "gpus", {"label": "scheme"})
+    varied = decisive(table).reset_index().melt("variant", var_name="scheme", value_name="goodput")
+    text = varied.goodput.map("{:.0%}".format)
+    title = f"Other constants at {VARIED_GPUS:,} GPUs, {VARIED_RATE}, correlated excess"
+    yield wide_table(title, varied.assign(text=text), ["variant"], "scheme", {})
+
+
+def decisive(table: pd.DataFrame) -> pd.DataFrame:
+    """Return goodput by variant and scheme in the cell that is varied, the shipped mix first."""
+    mine = table[
+        table.gpus.eq(VARIED_GPUS)
+        & table.rate.eq(VARIED_RATE)
+        & table.excess
+        & table.failing.eq(KINDS)
+        & table.prices.eq("scalable")
+        & table.label.isin(VARIED_SCHEMES)
+    ]
+    named = mine.assign(variant=mine.variant.replace("", "as shipped"))
+    means = named.groupby(["variant", "label"], sort=False).goodput.mean().unstack()
+    return means.reindex(["as shipped", *VARIANTS])

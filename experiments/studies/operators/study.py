@@ -82,7 +82,7 @@ class OperatorsStudy(Study):
                 {"unit": ""},
                 "; ".join(dict.fromkeys(note for note in mine.note if note)),
             )
-        yield scale.printed(results["scale"])
+        yield from scale.printed(results["scale"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how many are met, and which are not."""

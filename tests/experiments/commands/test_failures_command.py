@@ -18,7 +18,7 @@ COMMAND = ("failures",)
 
 def test_the_list_gives_each_mix_its_mean_time_between_failures(ask: Ask) -> None:
     rows = {row["name"]: row for row in ask.json("list", "--gpus", "131072")}
-    assert set(rows) == {"llama3", "rsc-1", "rsc-1-kinds", "rsc-2"}
+    assert set(rows) == {"llama3", "llama3-kinds", "rsc-1", "rsc-1-kinds", "rsc-2"}
     assert rows["rsc-1"]["mtbf_s"] / 3600 == pytest.approx(0.23, abs=0.005)
     assert rows["llama3"]["hardware_share"] == pytest.approx(0.78, abs=0.005)
     assert len(rows["llama3"]["causes"]) == 18

@@ -174,7 +174,7 @@ def test_mistakes_are_told_with_their_line(old: str, new: str, told: str, tmp_pa
 
 @pytest.mark.parametrize("name", ["nowhere.toml", "", "/", "\0"])
 def test_what_is_no_file_is_told_with_the_shipped_mixes(name: str) -> None:
-    with pytest.raises(UserError, match="llama3, rsc-1, rsc-1-kinds, rsc-2"):
+    with pytest.raises(UserError, match="llama3, llama3-kinds, rsc-1, rsc-1-kinds, rsc-2"):
         load_mix(name)
 
 

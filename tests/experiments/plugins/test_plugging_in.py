@@ -113,6 +113,7 @@ def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
     assert {mix["name"] for mix in json.loads(done.stdout)} == {
         "llama3",
         "rsc-1",
+        "llama3-kinds",
         "rsc-1-kinds",
         "rsc-2",
     }
