@@ -127,20 +127,21 @@ class JobLayout:
     def gpus_per_component(self, level: Level) -> int:
         """Return the GPUs of a whole component of a level; 0 where it takes none down."""
         match level:
-            case "gpu" | "adapter":
-                return 1
             case "host":
-                return self.gpus_per_host
+                size = self.gpus_per_host
             case "domain":
-                return self.gpus_per_domain
+                size = self.gpus_per_domain
             case "switch":
-                return self.gpus_per_switch
+                size = self.gpus_per_switch
             case "cable":
-                return 0
+                size = 0
             case "group":
-                return self.gpus_per_group
+                size = self.gpus_per_group
             case "job":
-                return self.gpus
+                size = self.gpus
+            case _:
+                size = 1
+        return size
 
     def components(self, level: Level) -> int:
         """Return how many components of a level the job has, the last one maybe incomplete.
