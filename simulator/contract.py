@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from faultline.strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, without
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.optimizer_shares import loses_a_share
 
 _ROUNDING = 1e-9
 _FEW = 64
@@ -108,8 +109,10 @@ class Contract:
     def verdict(self, missing: Sequence[int]) -> Verdict:
         """Ask the scheme what becomes of a step that lacks members.
 
-        Where so few would be left that their share of the state does not fit, the job restarts.
+        Where so few would be left that their share of the state does not fit, or nobody is left who
+        has a share that was lost, the job restarts.
         """
+        members = self._members
         verdict: object = self._strategy.on_failures(missing)
         if isinstance(verdict, WipeOut):
             return verdict
@@ -124,6 +127,10 @@ class Contract:
         self._members = plan.members
         if len(plan.members) < self._strategy.shape.least_groups:
             self._strategy.states_refused += 1
+            return WipeOut(tuple(missing))
+        backup = self._strategy.shape.optimizer_backup
+        # Where there is nothing to recover from, what failed was of no use any more.
+        if verdict.recovery is not None and loses_a_share(members, missing, backup):
             return WipeOut(tuple(missing))
         return verdict
 

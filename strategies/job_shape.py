@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from faultline.strategies.optimizer_shares import OptimizerBackup
+
 
 @dataclass(frozen=True, slots=True)
 class JobShape:
@@ -35,6 +37,8 @@ class JobShape:
         Lowest tensor-parallel degree at which it fits.
     least_groups : int
         Fewest groups among whom the optimizer's state fits, where they share it.
+    optimizer_backup : {"neighbour", "none"} or None
+        Who else has a group's share of the optimizer's state; None where they do not share it.
     backward_share : float
         Share of a step's compute that is the backward pass.
     """
@@ -53,6 +57,7 @@ class JobShape:
     least_stages: int = 1
     least_tensor: int = 1
     least_groups: int = 1
+    optimizer_backup: OptimizerBackup | None = None
     backward_share: float = 2 / 3
 
     @property

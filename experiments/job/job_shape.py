@@ -16,11 +16,18 @@ from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.job_shape import JobShape
+from faultline.strategies.optimizer_shares import OptimizerBackup
 
 
 def scheme_options(scenario: Scenario) -> StrategyOptions:
     """Return the choices of a scenario's scheme, which know its job."""
     return scenario.strategy.options().for_job(job_shape(scenario))
+
+
+def optimizer_backup_of(scenario: Scenario) -> OptimizerBackup | None:
+    """Return who else has a group's share of the optimizer's state; None where all have all."""
+    table = scenario.model
+    return table.optimizer_backup if table.name != "stated" and table.shard_optimizer else None
 
 
 def job_shape(scenario: Scenario) -> JobShape:
@@ -45,6 +52,7 @@ def job_shape(scenario: Scenario) -> JobShape:
         stages_that_fit=table.stages_that_fit,
         least_stages=table.least_stages or 1,
         least_tensor=table.least_tensor or 1,
+        optimizer_backup=optimizer_backup_of(scenario),
         backward_share=table.backward_share,
     )
     spec = spec_of(scenario) if table.name != "stated" else None

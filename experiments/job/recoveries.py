@@ -15,6 +15,7 @@ from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.simulator.recovery_times import RecoveryPhase, sent_moves
 from faultline.strategies.base import Continue, Hit
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.optimizer_shares import loses_a_share
 from faultline.strategies.recovery import Recovery, rejoining
 
 _KEYS_OF_PHASES = {
@@ -81,7 +82,8 @@ def explained_recoveries(
             strategy.on_hit(hit)
         verdict = strategy.on_failures([broken])
         explain = _Explainer(name, question)
-        if not isinstance(verdict, Continue):
+        lost = loses_a_share(range(groups), [broken], strategy.shape.optimizer_backup)
+        if lost or not isinstance(verdict, Continue):
             yield explain.restart()
             continue
         members = strategy.plan().members

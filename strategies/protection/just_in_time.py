@@ -21,8 +21,8 @@ class JustInTime(Protection):
     """Nothing is taken beforehand; a healthy replica saves its state when another has failed.
 
     The step under way is lost, and nothing else, as long as every part of the model is left in some
-    replica (Gupta et al. 2024, Just-In-Time Checkpointing, EuroSys'24). Saving and loading both
-    count as loading.
+    replica (Gupta et al. 2024, Just-In-Time Checkpointing, EuroSys'24), and somebody has each share
+    of an optimizer's state that replicas share. Saving and loading both count as loading.
     """
 
     name: ClassVar[str] = "just-in-time"
@@ -32,7 +32,8 @@ class JustInTime(Protection):
     def __init__(self, job: ProtectedJob, options: StrategyOptions) -> None:
         super().__init__(job, options)
         rows = job.nodes // job.nodes_per_group
-        self._peers = peers_of_equal_shards(job, rows, rows - 1, "neighbours")
+        holders = {None: rows, "neighbour": min(2, rows), "none": 1}[job.optimizer_backup]
+        self._peers = peers_of_equal_shards(job, holders, holders - 1, "neighbours")
 
     @property
     def peers(self) -> NodeGroups:

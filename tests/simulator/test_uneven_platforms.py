@@ -55,13 +55,15 @@ def on_core(path: Path, *more: str) -> list[str]:
     "kept",
     [
         ["~restart.readers"],
-        ["restart.readers=every-group"],
+        pytest.param(["restart.readers=every-group"], marks=pytest.mark.slow),
         pytest.param(["protection.name=async-storage"], marks=pytest.mark.slow),
         pytest.param(["protection.name=gemini"], marks=pytest.mark.slow),
     ],
     ids=lambda kept: kept[0],
 )
-@pytest.mark.parametrize("platform", ["slow_adapter", "thin_core"])
+@pytest.mark.parametrize(
+    "platform", ["slow_adapter", pytest.param("thin_core", marks=pytest.mark.slow)]
+)
 def test_engines_agree_whoever_is_left(
     platform: str, kept: list[str], scheme: str, request: pytest.FixtureRequest
 ) -> None:

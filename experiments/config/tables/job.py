@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from faultline.experiments.config.tables.table import Table, count, key, share
+from faultline.strategies.optimizer_shares import OptimizerBackup
 
 ModelName = Literal[
     "stated",
@@ -232,6 +233,17 @@ class ModelTable(Table):
         True,
         "Whether groups share the optimizer's state among them (ZeRO stage 1).",
         "choice",
+        only_with=_MODELLED,
+    )
+    optimizer_backup: OptimizerBackup = key(
+        "neighbour",
+        "Who else has a group's share of the optimizer's state, where they share it.",
+        "choice: state in memory at each step, as at ByteRobust (arXiv 2509.16293)",
+        choices={
+            "neighbour": "two groups next to each other have each other's, in host memory; copies "
+            "are taken to be hidden",
+            "none": "nobody: who is lost takes its share along, and the job restarts",
+        },
         only_with=_MODELLED,
     )
     stages_that_fit: int | None = count(
