@@ -93,11 +93,11 @@ def assert_all_are_claimed(name: str, played: list[Row]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "greyhound",
-        "oobleck-artifact",
-        "recovery",
         "recycle",
-        pytest.param("operators", marks=pytest.mark.slow),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("greyhound", "oobleck-artifact", "operators", "recovery")
+        ),
     ],
 )
 def test_the_rows_that_claims_name_are_played(name: str, ask: Ask, tmp_path: Path) -> None:
