@@ -40,6 +40,7 @@ class Restarting(Saving):
             self._log_phases(begun_s, outcome, "state")
             self._log(EventKind.RECOVERED, groups=(*dropped, *carried_on), recovery=recovery.kind)
         self._memory.strike(outcome.struck)
+        self._memory.deal(members, (*dropped, *carried_on))
         self._hits.hear(outcome.struck, self.progress.now_s)
 
     def _hand_back(self) -> Generator[Phase, Outcome, None]:
@@ -65,6 +66,7 @@ class Restarting(Saving):
         self._unsaved_since_s = self.progress.now_s
         self.strategy.on_return(returning)
         self._contract.returned(returning)
+        self._memory.deal(self.strategy.plan().members, returning)
         self.progress.rejoined += len(returning)
         if self._record:
             self._log_phases(begun_s, outcome, "state")
@@ -136,7 +138,7 @@ class Restarting(Saving):
         yield from self._load(duration_s)
         # The restart has told all that had failed when it began. What fails from then on, and is
         # not told yet, is lost after it.
-        self._memory.guard(begun_s, progress.now_s)
+        self._memory.guard(members, begun_s, progress.now_s)
         self._unsaved_since_s = progress.now_s
         if self._record:
             self._log(EventKind.LOADED)

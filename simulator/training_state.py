@@ -66,7 +66,7 @@ class TrainingState:
         self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
         self._failed_since_restart = 0
         self._processes_failed = False
-        self._memory = Memory(work)
+        self._memory = Memory(work, strategy.shape.optimizer_backup)
         self._hits = HitList(strategy, work)
         self._conditions = Conditions(work.disturbances)
         self.progress.disturbances = self._conditions.counts

@@ -10,7 +10,6 @@ from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.durations import write_beside
 from faultline.experiments.job.failure_model import job_layout
-from faultline.experiments.job.job_shape import optimizer_backup_of
 from faultline.experiments.job.platform_files import (
     edited_platform,
     explaining_aborts,
@@ -239,7 +238,6 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
         layout.gpus_per_host,
         state_bytes(scenario) / layout.gpus_per_group,
         scenario.compute_s,
-        optimizer_backup_of(scenario),
     )
 
 

@@ -174,6 +174,14 @@ class JobLayout:
         gpus = self.gpus_of(failure.level, failure.number)
         return range(gpus[0] // self.gpus_per_host, gpus[-1] // self.gpus_per_host + 1)
 
+    def groups_losing_memory(self, failure: Failure) -> range:
+        """Return the groups with GPUs on the hosts whose memory is lost by a failure."""
+        hosts = self.hosts_losing_memory(failure)
+        if not hosts:
+            return range(0)
+        first, last = (self.groups_of("host", host) for host in (hosts[0], hosts[-1]))
+        return range(first.start, last.stop)
+
     def share_felt(self, level: Level, group: int) -> float:
         """Return the share of the job's GPUs that take `group` down when their component fails."""
         size = self.gpus_per_component(level)

@@ -15,7 +15,6 @@ from typing import ClassVar, Protocol
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
-from faultline.strategies.optimizer_shares import OptimizerBackup
 from faultline.strategies.protection.tier import LoadTimes, Recovery
 
 
@@ -37,8 +36,6 @@ class ProtectedJob:
         State of a replica that each GPU of its group holds, in bytes.
     compute_s : float
         Seconds of a step in which GPUs compute and the network is idle.
-    optimizer_backup : {"neighbour", "none"} or None
-        Who else has a group's share of the optimizer's state; None where they do not share it.
     """
 
     groups: int
@@ -47,7 +44,6 @@ class ProtectedJob:
     gpus_per_node: int
     state_bytes_per_gpu: float
     compute_s: float
-    optimizer_backup: OptimizerBackup | None = None
 
 
 class TransferTimes(Protocol):

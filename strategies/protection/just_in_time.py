@@ -22,7 +22,8 @@ class JustInTime(Protection):
 
     The step under way is lost, and nothing else, as long as every part of the model is left in some
     replica (Gupta et al. 2024, Just-In-Time Checkpointing, EuroSys'24), and somebody has each share
-    of an optimizer's state that replicas share. Saving and loading both count as loading.
+    of an optimizer's state that replicas share, which the job looks at. Saving and loading both
+    count as loading.
     """
 
     name: ClassVar[str] = "just-in-time"
@@ -32,8 +33,7 @@ class JustInTime(Protection):
     def __init__(self, job: ProtectedJob, options: StrategyOptions) -> None:
         super().__init__(job, options)
         rows = job.nodes // job.nodes_per_group
-        holders = {None: rows, "neighbour": min(2, rows), "none": 1}[job.optimizer_backup]
-        self._peers = peers_of_equal_shards(job, holders, holders - 1, "neighbours")
+        self._peers = peers_of_equal_shards(job, rows, rows - 1, "neighbours")
 
     @property
     def peers(self) -> NodeGroups:

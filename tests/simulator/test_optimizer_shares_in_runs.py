@@ -74,6 +74,32 @@ def test_survivors_save_only_what_they_have(
     assert without["repeated_s"] > with_it["repeated_s"]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("lost", "from_peers"),
+    [
+        # Of 0, 2, 3, 4 ... the second two keep each other's, whoever did before one had left.
+        pytest.param([(2.5, 1), (4.5, 3), (4.5, 4)], 0, id="both who do since one has left"),
+        pytest.param([(2.5, 2), (4.5, 3), (6.5, "job")], 1, id="one after the other, made good"),
+    ],
+)
+def test_shares_are_dealt_anew_for_survivors_too(
+    lost: list[tuple[float, int | str]],
+    from_peers: int,
+    engine: EngineName,
+    step_s: float,
+    tmp_path: Path,
+) -> None:
+    """Nobody saves just in time what the rest of the job takes for lost, and all else is saved."""
+    rows = [
+        f"{at * step_s},job,software" if group == "job" else f"{at * step_s},group-{group},hardware"
+        for at, group in lost
+    ]
+    kept = ["strategy.name=replica-drop", "protection.name=just-in-time"]
+    record = played(rows, tmp_path, engine, *kept)
+    assert (record["restarts"], record["restarts_from_peers"]) == (1, from_peers)
+
+
 def test_what_a_failure_needs_is_a_restart() -> None:
     """Also where it is explained."""
     for backup, recoveries in (("neighbour", ["shrink", "restart"]), ("none", ["restart"])):

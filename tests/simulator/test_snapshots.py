@@ -163,7 +163,7 @@ def test_what_is_older_than_the_checkpoint_is_of_no_use() -> None:
 def test_a_lost_snapshot_stays_lost() -> None:
     memory = filled()
     assert found(memory, failure(185.0, 0, "job")) == (1, None)
-    memory.guard(400.0, 500.0)
+    memory.guard(range(4), 400.0, 500.0)
     assert found(memory) == (1, None)
 
 
@@ -171,7 +171,7 @@ def test_replaced_nodes_hold_what_they_have_to() -> None:
     """A loss before the restart and one of its peer after it do not add up."""
     memory = filled()
     assert found(memory, failure(185.0, 0)) == (8, 10.0)
-    memory.guard(400.0, 500.0)
+    memory.guard(range(4), 400.0, 500.0)
     assert found(memory, failure(510.0, 4)) == (8, 10.0)
 
 
@@ -179,7 +179,7 @@ def test_what_is_lost_in_a_load_is_lost_to_the_next_restart() -> None:
     """The restart began at 400 and told all there was; the job goes on at 500."""
     memory = filled()
     assert found(memory, failure(185.0, 0)) == (8, 10.0)
-    memory.guard(400.0, 500.0)
+    memory.guard(range(4), 400.0, 500.0)
     assert found(memory, failure(450.0, 0), failure(510.0, 4)) == (1, None)
 
 
