@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
 
+import numpy as np
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix, plugged_mixes, shipped_mixes
 from faultline.experiments.config.scenario import Scenario
@@ -24,6 +25,7 @@ from faultline.simulator.conditions import drawn_outages, shared_out
 from faultline.simulator.failures.dependence import Dependence
 from faultline.simulator.failures.distributions import NEVER_S, Exponential, Weibull
 from faultline.simulator.failures.failure import (
+    KINDS,
     KINDS_OF_CABLES,
     LEVELS,
     STOPPING,
@@ -104,8 +106,7 @@ def job_layout(scenario: Scenario) -> JobLayout:
 
     What the scenario does not state comes from the spec of its platform, and where that has none,
     or is a rail plane without hosts, from HGX servers in racks of two as Llama 3 was trained on.
-    For a mix of causes, the cables of a platform XML say which GPUs a leaf switch cuts off; a trace
-    names switches that did take GPUs down.
+    The cables of a platform XML say which GPUs a leaf switch cuts off.
     """
     table, job = scenario.failures, scenario.job
     host, domain, switch = GPUS_PER_HOST, GPUS_PER_DOMAIN, GPUS_PER_SWITCH
@@ -113,7 +114,7 @@ def job_layout(scenario: Scenario) -> JobLayout:
     if spec is not None and spec.plane is None:
         host, domain = spec.gpus_per_host, spec.scale_up.gpus_per_domain
         switch = spec.scale_out.domains_per_leaf * domain
-        if table.model == "mix" and table.gpus_per_switch is None:
+        if table.model in ("mix", "trace") and table.gpus_per_switch is None:
             by_cables = cut_off_with_a_switch(scenario)
             switch = switch if by_cables is None else by_cables
     return JobLayout(
@@ -251,8 +252,8 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
         raise UserError('failures.model = "trace": needs failures.trace, the path of a CSV file')
     if table.gpus_per_switch == 0:
         raise UserError(
-            "failures.gpus_per_switch = 0: a trace is of switches that did take GPUs down; state "
-            "how many, or leave the key out"
+            "failures.gpus_per_switch = 0: leave the key out, and the cables of a platform XML say "
+            "whether there is another way; or state how many GPUs a switch did take down"
         )
     path = Path(table.trace)
     try:
@@ -267,6 +268,8 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
             f"failures.trace_span_s: the last failure of {path} is at {last_s:g} s; set a span "
             "that is longer"
         )
+    if not layout.gpus_per_switch:
+        recorded = _with_detours(path, recorded, scenario)
     if (recorded.level == LEVELS.index("cable")).any():
         _check_cables(path, recorded, platform_file(scenario))
     if not (recorded.kind >= len(STOPPING)).any():
@@ -275,6 +278,28 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
     stops = RecordedFailures.of(one for each in recorded if (one := reactions.stop(each)))
     others = tuple(one for each in recorded if (one := reactions.condition(each)))
     return Trace(stops.in_order_of_time(), layout.groups, span_s, table.after_end, others)
+
+
+def _with_detours(path: Path, recorded: RecordedFailures, scenario: Scenario) -> RecordedFailures:
+    """Let switches that stop cut nobody off, as there is a way around each until its repair."""
+    switches = recorded.level == LEVELS.index("switch")
+    if not switches.any():
+        return recorded
+    around, _ = switches_with_detours(platform_file(scenario))
+    highest = int(recorded.number[switches].max())
+    if highest >= len(around):
+        raise UserError(
+            f"{path}: component switch-{highest}: {scenario.platform.file} has switch-0 to "
+            f"switch-{len(around) - 1}, around each of which there is a way"
+        )
+    gone = switches & (recorded.kind < len(STOPPING))
+    repair_s = np.where(np.isnan(recorded.repair_s), scenario.rejoin.repair_s, recorded.repair_s)
+    return replace(
+        recorded,
+        kind=np.where(gone, KINDS.index("partial"), recorded.kind).astype(recorded.kind.dtype),
+        lasts_s=np.where(gone, repair_s, recorded.lasts_s),
+        repair_s=np.where(gone, np.nan, recorded.repair_s),
+    )
 
 
 def _check_cables(path: Path, recorded: RecordedFailures, platform: Path) -> None:

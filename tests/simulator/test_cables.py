@@ -69,9 +69,32 @@ def test_the_measured_all_reduce_takes_longer(
     assert found == pytest.approx(longer, rel=1e-3)
 
 
+def test_a_switch_that_stops_in_a_trace_is_gone_around_until_its_repair(
+    servers: Path, tmp_path: Path
+) -> None:
+    """As long as another row says that it lasts: the cables say whom a switch takes down."""
+    trace = tmp_path / "trace.csv"
+    stopped = scenario_on(servers, "switch-3,network,,", tmp_path)
+    trace.write_text("time,component,kind,repair\n0,switch-3,network,2min\n", encoding="utf-8")
+    records = [run(stopped, 0, engine) for engine in ("replay", "simgrid")]
+    around = played(servers, "switch-3,partial,120,", tmp_path)
+    for record in records:
+        assert record["failures"] == 0
+        assert record["degraded_s"] > 0.0
+        assert record["time_s"] == pytest.approx(around["time_s"], rel=1e-6)
+
+
+def test_a_switch_takes_down_as_many_as_a_scenario_states(servers: Path, tmp_path: Path) -> None:
+    stated = scenario_on(servers, "switch-3,network,,", tmp_path).with_(
+        {"failures.gpus_per_switch": 8}
+    )
+    assert run(stated, 0, "replay")["failures"] == 1
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
+        ("switch-40,network,,", "component switch-40: .* has switch-0 to switch-31"),
         ("cable-32,slow,100,2", "component cable-32: the job has cable-0 to cable-31"),
         (
             "cable-3,hardware,,",

@@ -148,7 +148,7 @@ class FailuresTable(Table):
     gpus_per_switch: int | None = key(
         None,
         "GPUs that lose the network with a switch, 0 if all have another way, over NVLink and a "
-        "neighbour's adapter; unset: by the cables for a mix on a platform XML or of a [model]; "
+        "neighbour's adapter; unset: by the cables on a platform XML or with a [model]; "
         "else those below one leaf (or one set of rails) of the platform, or 16.",
         "derived: the platform's cables or spec; where it has no domains, two hosts under the "
         "switch of a rack (Grattafiori et al. 2024, Llama 3, arXiv 2407.21783)",

@@ -156,11 +156,11 @@ def test_a_mix_strikes_whom_the_cables_cut_off(tmp_path: Path) -> None:
     assert mix_on(rails, "failures.gpus_per_switch=16") == by_switch
 
 
-def test_a_trace_is_of_switches_that_did_take_gpus_down(trace: str) -> None:
+def test_that_switches_of_a_trace_cut_nobody_off_is_for_the_cables_to_say(trace: str) -> None:
     told = refused(
         "failures.model=trace", f'failures.trace="{trace}"', "failures.gpus_per_switch=0"
     )
-    assert told.startswith("failures.gpus_per_switch = 0: a trace is of switches that did take")
+    assert told.startswith("failures.gpus_per_switch = 0: leave the key out, and the cables")
 
 
 def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None:
