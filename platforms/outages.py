@@ -7,7 +7,7 @@ passes traffic on. So the servers are slowed, and nobody is cut off.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from faultline.platforms import xml_names
 from faultline.platforms.fabric import switch_levels
 from faultline.platforms.failure_domains import VITAL_LINKS, FailureDomain
-from faultline.platforms.platform_data import Platform
+from faultline.platforms.platform_data import Hop, Platform
 
 _Node = tuple[str, str]
 """What it is ("point", or a link's direction and end), and its name."""
@@ -112,25 +112,37 @@ def adapter_links(platform: Platform) -> tuple[tuple[str, ...], ...]:
     """Return the links by which each GPU host is cabled to the network, its adapters' own."""
     levels = switch_levels(platform)
     return tuple(
-        tuple(cable[-1] for neighbour, cable in platform.edges[gpu.name] if neighbour in levels)
-        for gpu in platform.gpus
+        _links_of_gpu(platform.edges[gpu.name], levels, "adapter") for gpu in platform.gpus
     )
 
 
+def _links_of_gpu(cables: Iterable[Hop], network: Container[str], level: str) -> tuple[str, ...]:
+    """Return a GPU's links to NVLink's switches, or on the way to the network: PCIe, adapters."""
+    if level == "nvlink":
+        scale_up = xml_names.NVSWITCH
+        mine = (cable for near, cable in cables if xml_names.link_class(near) == scale_up)
+        return tuple(link for cable in mine for link in cable)
+    outward = [cable for neighbour, cable in cables if neighbour in network]
+    if level == "adapter":
+        return tuple(cable[-1] for cable in outward)
+    return tuple(dict.fromkeys(link for cable in outward for link in cable[:-1]))
+
+
 def links_of_component(platform: Platform, level: str, number: int) -> tuple[str, ...]:
-    """Return the links of a GPU's adapter, or of a switch or cable; none of anything else.
+    """Return the links of what carries messages; none of anything else.
 
     Parameters
     ----------
     platform : Platform
         The platform.
     level : str
-        "adapter", "switch" or "cable".
+        "nvlink", "pcie" or "adapter" of a GPU, "switch" or "cable".
     number : int
         Of the GPU; of the switch, leaf switches first; of the cable between switches, by name.
     """
-    if level == "adapter":
-        return adapter_links(platform)[number // platform.gpus_per_rank]
+    if level in ("nvlink", "pcie", "adapter"):
+        gpu = platform.gpus[number // platform.gpus_per_rank].name
+        return _links_of_gpu(platform.edges[gpu], switch_levels(platform), level)
     if level == "cable":
         cables = cables_between_switches(platform)
         return (cables[number % len(cables)],) if cables else ()

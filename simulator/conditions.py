@@ -13,14 +13,14 @@ from math import inf
 from typing import NamedTuple, Protocol
 
 from faultline.simulator.durations import AllReduceTime
-from faultline.simulator.failures.failure import Failure, Kind, Level
+from faultline.simulator.failures.failure import TO_THE_NETWORK, Failure, Kind, Level
 from faultline.simulator.failures.mix import Cause, stream_index
 from faultline.simulator.random_streams import Purpose, stream
 
 LASTING: frozenset[Kind] = frozenset({"slow", "partial", "storage"})
 """Kinds that are conditions; others happen at one moment, or at two."""
 
-NETWORK: frozenset[Level] = frozenset({"adapter", "switch", "cable"})
+NETWORK: frozenset[Level] = TO_THE_NETWORK | {"nvlink", "switch", "cable"}
 """Levels of components that compute nothing."""
 
 
@@ -53,7 +53,7 @@ class StatedEffects:
     """Effects on a job whose compute is stated.
 
     Groups wait for their slowest GPU, and whatever GPUs are part of; of the network, all messages
-    of the collective pass what is slow.
+    of the collective pass what is slow. None is known to pass NVLink.
     """
 
     all_reduce_s: AllReduceTime  # What an all-reduce takes.
@@ -67,6 +67,8 @@ class StatedEffects:
         around = self.around.get(failure.level, ())
         if around and failure.factor == 1.0:
             return Effect(without=around[failure.number % len(around)])
+        if failure.level == "nvlink":
+            return Effect()
         if failure.kind != "partial" and failure.level not in NETWORK:
             return Effect(compute=failure.factor)
         whole_s, slowed = self.all_reduce_s(self.groups), self.all_reduce_s.slowed(failure.factor)
@@ -74,7 +76,7 @@ class StatedEffects:
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return a place in the group; none for an adapter that only pipelines use from then on."""
-        hides = failure.level == "adapter" and self.stages > 1
+        hides = failure.level in TO_THE_NETWORK and self.stages > 1
         return () if hides else (failure._replace(groups=range(group, group + 1)),)
 
 

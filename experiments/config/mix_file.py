@@ -20,12 +20,11 @@ from faultline.simulator.failures.distributions import Constant, Distribution, L
 from faultline.simulator.failures.failure import (
     FACTOR_ALLOWED,
     FACTOR_NEEDED,
-    KINDS_OF_CABLES,
     LASTS_ALLOWED,
     LASTS_NEEDED,
     Kind,
     Level,
-    no_kind_of_a_cable,
+    no_failure_of,
 )
 from faultline.simulator.failures.mix import Cause
 from pydantic import (
@@ -170,8 +169,9 @@ class CauseTable(_Table):
                 raise ValueError(f"{name} is of kinds {', '.join(sorted(allowing))}; leave it out")
             if not stated and self.kind in needing:
                 raise ValueError(f"a failure of kind {self.kind} needs {name}")
-        if self.level == "cable" and self.kind not in KINDS_OF_CABLES:
-            raise ValueError(no_kind_of_a_cable(self.kind))
+        wrong = no_failure_of(self.level, self.kind, self.factor is not None)
+        if wrong is not None:
+            raise ValueError(wrong)
         return self
 
 

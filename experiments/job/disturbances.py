@@ -26,7 +26,13 @@ from faultline.experiments.job.step_times import (
 from faultline.platforms.outages import links_of_component
 from faultline.simulator.conditions import NETWORK, Disturbances, Effect, Effects, StatedEffects
 from faultline.simulator.durations import AllReduceTime
-from faultline.simulator.failures.failure import Failure, JobLayout, Level
+from faultline.simulator.failures.failure import (
+    OF_ONE_GPU,
+    TO_THE_NETWORK,
+    Failure,
+    JobLayout,
+    Level,
+)
 from faultline.simulator.failures.models import FailureModel, FailureSequence, SharedFailures
 from faultline.simulator.failures.reactions import SlowResponse
 from faultline.simulator.job import Durations
@@ -126,7 +132,9 @@ def _drawn(sequence: FailureSequence, seed: int, gpus_per_host: int) -> Iterator
     A job whose steps are played finds that by itself: there is one GPU a host for it.
     """
     for failure in sequence.disturbances(seed):
-        lost = failure.kind == "partial" and failure.level == "adapter" and failure.factor == 1.0
+        lost = (
+            failure.kind == "partial" and failure.level in TO_THE_NETWORK and failure.factor == 1.0
+        )
         if lost and gpus_per_host > 1:
             yield failure._replace(factor=gpus_per_host / (gpus_per_host - 1))
         else:
@@ -188,8 +196,8 @@ class PlayedEffects:
         if failure.kind == "partial" and failure.factor == 1.0:
             return Effect(without=self._parts(failure))
         number = failure.number
-        if failure.level == "adapter" and self.undisturbed.is_even:
-            # All replicas are alike, and so are their adapters of the same place.
+        if failure.level in OF_ONE_GPU and self.undisturbed.is_even:
+            # All replicas are alike, and so are their links of the same place.
             number %= self.layout.gpus_per_group
         links = links_of_component(platform_at(self.platform), failure.level, number)
         slow = played_time(self.platform, self.step, dict.fromkeys(links, 1.0 / failure.factor))
@@ -205,8 +213,8 @@ class PlayedEffects:
         return [failure._replace(number=number, groups=groups) for number in numbers]
 
     def _parts(self, failure: Failure) -> tuple[str, ...]:
-        if failure.level == "adapter":
-            return links_of_component(platform_at(self.platform), "adapter", failure.number)
+        if failure.level in TO_THE_NETWORK:
+            return links_of_component(platform_at(self.platform), failure.level, failure.number)
         around = _around(self.platform)[failure.level]
         return around[failure.number % len(around)] if around else ()
 

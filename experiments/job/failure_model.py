@@ -26,12 +26,11 @@ from faultline.simulator.failures.dependence import Dependence
 from faultline.simulator.failures.distributions import NEVER_S, Exponential, Weibull
 from faultline.simulator.failures.failure import (
     KINDS,
-    KINDS_OF_CABLES,
     LEVELS,
     STOPPING,
     Failure,
     JobLayout,
-    no_kind_of_a_cable,
+    no_failure_of,
 )
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
@@ -270,6 +269,7 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
         )
     if not layout.gpus_per_switch:
         recorded = _with_detours(path, recorded, scenario)
+    _check_parts(path, recorded)
     if (recorded.level == LEVELS.index("cable")).any():
         _check_cables(path, recorded, platform_file(scenario))
     if not (recorded.kind >= len(STOPPING)).any():
@@ -302,13 +302,21 @@ def _with_detours(path: Path, recorded: RecordedFailures, scenario: Scenario) ->
     )
 
 
+def _check_parts(path: Path, recorded: RecordedFailures) -> None:
+    """Refuse failures of parts that none of them has."""
+    kinds = recorded.level.astype(np.int16) * len(KINDS) + recorded.kind
+    for code in np.unique(kinds * 2 + (recorded.factor > 1.0)).tolist():
+        (level, kind), has_factor = divmod(code // 2, len(KINDS)), code % 2 == 1
+        wrong = no_failure_of(LEVELS[level], KINDS[kind], has_factor)
+        if wrong is not None:
+            raise UserError(f"{path}: {LEVELS[level]}: {wrong}")
+
+
 def _check_cables(path: Path, recorded: RecordedFailures, platform: Path) -> None:
     """Refuse cables that a platform has not, or without which GPUs are cut off."""
     cables = tuple(cables_with_detours(platform).items())
     for failure in (one for one in recorded if one.level == "cable"):
         where = f"{path}: {failure.component}"
-        if failure.kind not in KINDS_OF_CABLES:
-            raise UserError(f"{where}: {no_kind_of_a_cable(failure.kind)}")
         if failure.number >= len(cables):
             there_are = f"cable-0 to cable-{len(cables) - 1}" if cables else "none"
             raise UserError(f"{where}: of cables between switches {platform} has {there_are}")

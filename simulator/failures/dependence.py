@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.failures.failure import OF_ONE_GPU, Failure, JobLayout
 from faultline.simulator.random_streams import Purpose, stream
 from numpy.typing import NDArray
 
-ON_ONE_NODE = frozenset({"gpu", "adapter", "host"})
+ON_ONE_NODE = OF_ONE_GPU | {"host"}
 """Levels whose components are part of one node."""
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-Level = Literal["gpu", "adapter", "host", "domain", "switch", "cable", "group", "job"]
-"""What kind of component fails; each GPU has an adapter, "domain" is a scale-up domain, "cable" is
-between two switches, "job" is everything at once."""
+Level = Literal[
+    "gpu", "nvlink", "pcie", "adapter", "host", "domain", "switch", "cable", "group", "job"
+]
+"""What kind of component fails; each GPU has a link to NVLink's switches, one to its adapter (PCIe)
+and that adapter; "domain" is a scale-up domain, "cable" is between two switches, "job" is
+everything at once."""
 
 Kind = Literal[
     "hardware",
@@ -56,14 +59,25 @@ FACTOR_NEEDED: frozenset[Kind] = frozenset({"slow"})
 
 FACTOR_ALLOWED: frozenset[Kind] = FACTOR_NEEDED | {"partial"}
 
-KINDS_OF_CABLES: frozenset[Kind] = frozenset({"slow", "partial"})
+TO_THE_NETWORK: frozenset[Level] = frozenset({"pcie", "adapter"})
+"""What a GPU sends to the network passes; for what is lost, others of its server do the work."""
+
+OF_ONE_GPU: frozenset[Level] = TO_THE_NETWORK | {"gpu", "nvlink"}
+"""What there is of each GPU, numbered as these."""
+
+_KINDS_OF_CABLES: frozenset[Kind] = frozenset({"slow", "partial"})
 """A cable between switches takes no GPU down: messages are slower, or go another way."""
 
 
-def no_kind_of_a_cable(kind: Kind) -> str:
-    """Return what to tell who says that a cable failed in a way in which none does."""
-    known = ", ".join(sorted(KINDS_OF_CABLES))
-    return f"a cable between switches takes nobody down by a failure of kind {kind}: use {known}"
+def no_failure_of(level: Level, kind: Kind, has_factor: bool) -> str | None:
+    """Return what to tell who says that a component failed in a way in which none does."""
+    if level == "cable" and kind not in _KINDS_OF_CABLES:
+        known = ", ".join(sorted(_KINDS_OF_CABLES))
+        told = f"a cable between switches takes nobody down by a failure of kind {kind}: use"
+        return f"{told} {known}"
+    if level == "nvlink" and kind == "partial" and not has_factor:
+        return "without its NVLink a GPU cannot go on: state a factor, or a kind that stops it"
+    return None
 
 
 LEVELS: tuple[Level, ...] = get_args(Level)

@@ -96,7 +96,7 @@ def test_what_is_written_is_read_back(
         ("1e99,gpu-1,", "time '1e99' is out of range"),
         ("nan,gpu-1,", "time 'nan' is no time"),
         ("2024-13-01,gpu-1,", "failures.trace_start"),
-        ("3,gpu,", "component 'gpu' is none: write gpu-0, adapter-0, host-0"),
+        ("3,gpu,", "component 'gpu' is none: write gpu-0, nvlink-0, pcie-0, adapter-0"),
         ("3,rack-1,", "component 'rack-1' is none"),
         ("3,gpu--1,", "component 'gpu--1' is none"),
         ("3,gpu-48,", "component gpu-48: the job has gpu-0 to gpu-47"),

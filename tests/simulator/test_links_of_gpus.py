@@ -1,0 +1,92 @@
+"""A slow NVLink, PCIe or adapter of a run is the XML in which that link has less bandwidth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.record import Record
+from faultline.experiments.runs.single_run import run
+from faultline.platforms import load_preset, write_xml
+
+STEPS = 2
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four servers of eight GPUs: a replica of two stages on each two of them."""
+    path = tmp_path_factory.mktemp("links") / "servers.xml"
+    write_xml(load_preset("hgx-h100", domains=4, domains_per_leaf=4), path)
+    return path
+
+
+def scenario_on(platform: Path, row: str, folder: Path) -> Scenario:
+    trace = folder / "trace.csv"
+    trace.write_text(f"time,component,kind,lasts,factor\n{row}\n", encoding="utf-8")
+    settings = [
+        *(f'platform.file="{platform}"', "job.gpus=32", "job.groups=2", f"job.steps={STEPS}"),
+        *("model.name=llama3-8b", "model.pipeline=2", "model.micro_batches=4"),
+        *("failures.model=trace", f'failures.trace="{trace}"', "failures.trace_span_s=1e9"),
+    ]
+    return load_scenario("llama3-70b-hgx", settings)
+
+
+def with_less(platform: Path, link: str, factor: float, folder: Path) -> Path:
+    """Return the platform with less bandwidth of a link of GPU 9, written into its XML."""
+    text = platform.read_text(encoding="utf-8")
+    begin = text.index(f'<link id="{link}-000009" bandwidth="') + len(f'<link id="{link}-000009" ')
+    end = text.index('"', begin + len('bandwidth="')) + 1
+    rate = {"nvlink": 450e9, "pcie": 64e9, "nic": 50e9}[link]
+    edited = folder / "edited.xml"
+    less = f'bandwidth="{rate / factor:.0f}Bps"'
+    edited.write_text(text[:begin] + less + text[end:], encoding="utf-8")
+    return edited
+
+
+def steps_s(record: Record) -> float:
+    """Return the time of the steps, without the checkpoint at the end."""
+    spent = (record[f"{part}_s"] for part in ("compute", "all_reduce", "degraded"))
+    return sum(map(float, spent))
+
+
+@pytest.mark.parametrize(
+    ("level", "link"), [("nvlink", "nvlink"), ("pcie", "pcie"), ("adapter", "nic")]
+)
+def test_a_slow_link_of_a_gpu_is_an_xml_with_less_of_it(
+    level: str, link: str, servers: Path, tmp_path: Path
+) -> None:
+    slow = scenario_on(servers, f"0,{level}-9,slow,1e9,6", tmp_path)
+    replayed, simulated = (run(slow, 0, engine) for engine in ("replay", "simgrid"))
+    assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+    assert replayed["degraded_s"] > 0.0
+    nothing = "1e8,gpu-0,slow,1,2"
+    edited = run(scenario_on(with_less(servers, link, 6, tmp_path), nothing, tmp_path), 0)
+    sound = run(scenario_on(servers, nothing, tmp_path), 0)
+    longer_s = steps_s(edited) - steps_s(sound)
+    assert replayed["degraded_s"] == pytest.approx(longer_s, rel=1e-3)
+
+
+def test_others_of_the_server_do_the_work_of_a_pcie_link_that_is_gone(
+    servers: Path, tmp_path: Path
+) -> None:
+    gone = (
+        run(scenario_on(servers, f"0,{level}-9,partial,1e9,", tmp_path), 0, engine)["time_s"]
+        for level in ("pcie", "adapter")
+        for engine in ("replay", "simgrid")
+    )
+    first, *others = gone
+    assert others == pytest.approx([first] * 3, rel=1e-6)
+
+
+def test_a_gpu_stops_with_its_nvlink(servers: Path, tmp_path: Path) -> None:
+    stopped = scenario_on(servers, "0.01,nvlink-9,hardware,,", tmp_path)
+    assert run(stopped, 0)["failures"] == 1
+
+
+def test_a_gpu_does_not_go_on_without_nvlink(servers: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nvlink: without its NVLink a GPU cannot go on: state a"):
+        resolve(scenario_on(servers, "0,nvlink-9,partial,100,", tmp_path))
