@@ -66,7 +66,9 @@ def printed(table: Printed) -> Table:
         numbers = column in table.formats or is_numeric_dtype(values)
         heading = table.names.get(str(column), str(column))
         justify = "right" if numbers else "left"
-        columns.append({"header": heading, "justify": justify, "no_wrap": numbers})
+        # A path that is too long goes on in the next line, where an ellipsis would end it.
+        look = {"justify": justify, "no_wrap": numbers, "overflow": "fold"}
+        columns.append({"header": heading, **look})
     rows = (
         [
             _cell(value, table.formats.get(name))
@@ -74,8 +76,8 @@ def printed(table: Printed) -> Table:
         ]
         for row in table.frame.itertuples(index=False)
     )
-    look = {"title_style": "bold", "box": SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
-    return text_table(rows, columns, title=table.title, caption=table.note or None, **look)
+    around = {"title_style": "bold", "box": SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    return text_table(rows, columns, title=table.title, caption=table.note or None, **around)
 
 
 def folded_table(
