@@ -40,6 +40,10 @@ class Effects(Protocol):
         """Return the effect of a component."""
         ...
 
+    def together(self, failures: Sequence[Failure], group: int) -> float:
+        """Return how many times as long a group computes of which several components are slow."""
+        ...
+
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return the component at each place of a group that differs; none if it then harms nobody.
 
@@ -74,6 +78,10 @@ class StatedEffects:
         whole_s, slowed = self.all_reduce_s(self.groups), self.all_reduce_s.slowed(failure.factor)
         return Effect(collective=slowed(self.groups) / whole_s if whole_s else 1.0)
 
+    def together(self, failures: Sequence[Failure], group: int) -> float:
+        """Return how many times as long a group computes: as its slowest GPU."""
+        return max(self(failure).compute for failure in failures)
+
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return a place in the group; none for an adapter that only pipelines use from then on."""
         hides = failure.level in TO_THE_NETWORK and self.stages > 1
@@ -103,12 +111,19 @@ SlowParts = Sequence[tuple[Failure, Effect]]
 """What is slow, and what each alone does to a step."""
 
 
-def slowdown_of(slow_parts: SlowParts, members: Sequence[int]) -> Slowdown:
-    """Return what slows a step of some groups: of several components the worst counts."""
+def slowdown_of(
+    slow_parts: SlowParts,
+    members: Sequence[int],
+    together: Callable[[tuple[Failure, ...], int], float],
+) -> Slowdown:
+    """Return what slows a step of some groups; of an all-reduce the worst of its parts.
+
+    What several components of one group do to it, `together` tells.
+    """
     if not slow_parts:
         return UNDISTURBED
     taking_part = set(members)
-    slow: dict[int, float] = {}
+    slow: dict[int, list[tuple[Failure, Effect]]] = {}
     collective, causes = 1.0, []
     for failure, effect in slow_parts:
         struck = [group for group in failure.groups if group in taking_part]
@@ -118,8 +133,14 @@ def slowdown_of(slow_parts: SlowParts, members: Sequence[int]) -> Slowdown:
         collective = max(collective, effect.collective)
         if effect.compute > 1.0:
             for group in struck:
-                slow[group] = max(slow.get(group, 1.0), effect.compute)
-    return Slowdown(slow, collective, tuple(causes)) if causes else UNDISTURBED
+                slow.setdefault(group, []).append((failure, effect))
+    compute = {
+        group: parts[0][1].compute
+        if len(parts) == 1
+        else together(tuple(failure for failure, _ in parts), group)
+        for group, parts in slow.items()
+    }
+    return Slowdown(compute, collective, tuple(causes)) if causes else UNDISTURBED
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +225,11 @@ class Conditions:
         """Return what a component would do to a step."""
         assert self._effects is not None
         return self._effects(failure)
+
+    def together(self, failures: tuple[Failure, ...], group: int) -> float:
+        """Return how many times as long a group computes (`Effects.together`)."""
+        assert self._effects is not None
+        return self._effects.together(failures, group)
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return the component at each place of a group that differs (`Effects.places`)."""

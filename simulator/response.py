@@ -15,6 +15,7 @@ from faultline.simulator.conditions import (
     Conditions,
     Effect,
     Slowdown,
+    SlowParts,
     slowdown_of,
 )
 from faultline.simulator.failures.failure import Failure
@@ -173,7 +174,7 @@ class Response:
     def _under(self, answer: Answer, plan: StepPlan) -> Slowdown:
         """Return what slows a step under an answer."""
         if self._said is None or not self._conditions.slow:
-            return slowdown_of(self._conditions.slow, plan.members)
+            return self._slowdown_of(self._conditions.slow, plan)
         parts, dealt = [], []
         for part, effect in self._conditions.slow:
             now = answer.moved.get(part, part)
@@ -182,10 +183,13 @@ class Response:
             parts.append((now, effect if now is part else self._conditions.effect(now)))
             if part in answer.dealt:
                 dealt.append(parts[-1])
-        slow = slowdown_of(parts, plan.members)
+        slow = self._slowdown_of(parts, plan)
         # Where the scheme itself has groups take other shares, these are left as they are.
-        known = slowdown_of(dealt, plan.members).compute
+        known = self._slowdown_of(dealt, plan).compute
         return self._dealt(slow, known, plan.members) if known and not plan.pipelines else slow
+
+    def _slowdown_of(self, parts: SlowParts, plan: StepPlan) -> Slowdown:
+        return slowdown_of(parts, plan.members, self._conditions.together)
 
     def _dealt(
         self, slow: Slowdown, known: Mapping[int, float], members: tuple[int, ...]

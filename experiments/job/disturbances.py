@@ -171,6 +171,10 @@ class MeasuredEffects:
         slow_s = self.times.slowed_s(dict.fromkeys(links, 1.0 / failure.factor))
         return Effect(collective=slow_s / self.times.slowed_s({}))
 
+    def together(self, failures: Sequence[Failure], group: int) -> float:
+        """Return how many times as long a group computes, as where its times are stated."""
+        return self.stated.together(failures, group)
+
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return a place in the group, as where its times are stated."""
         return self.stated.places(failure, group)
@@ -192,7 +196,9 @@ class PlayedEffects:
         switch; what is only slow is a bottleneck.
         """
         if failure.level not in NETWORK:
-            return Effect(compute=self._of_gpus(failure))
+            group = self.layout.gpus_of(failure.level, failure.number)[0]
+            group //= self.layout.gpus_per_group
+            return Effect(compute=self.together((failure,), group))
         if failure.kind == "partial" and failure.factor == 1.0:
             return Effect(without=self._parts(failure))
         number = failure.number
@@ -203,6 +209,36 @@ class PlayedEffects:
         slow = played_time(self.platform, self.step, dict.fromkeys(links, 1.0 / failure.factor))
         known = self.undisturbed
         return Effect(slow.passes_s / known.passes_s, slow.sync_s / known.sync_s)
+
+    def together(self, failures: Sequence[Failure], group: int) -> float:
+        """Return how many times as long a group's passes take, some of whose parts are slow."""
+        pattern, layout = self.step.pattern, self.layout
+        shared = NETWORK.difference(OF_ONE_GPU).intersection(one.level for one in failures)
+        # Where all replicas are alike, and so are their links, one stands for any.
+        played = 0 if self.undisturbed.is_even and not shared else group
+        stages: dict[int, float] = {}
+        links: dict[str, float] = {}
+        for failure in failures:
+            number, factor = failure.number, failure.factor
+            if failure.level not in NETWORK:
+                for stage in self._stages_of(failure, group):
+                    stages[stage] = max(factor, stages.get(stage, 1.0))
+                continue
+            if failure.level in OF_ONE_GPU:
+                number -= (group - played) * layout.gpus_per_group
+            for link in links_of_component(platform_at(self.platform), failure.level, number):
+                links[link] = min(1.0 / factor, links.get(link, 1.0))
+        parts = tuple(
+            part.slower(stages.get(place % pattern.pipeline, 1.0))
+            for place, part in enumerate(pattern.parts)
+        )
+        slow = PlacedStep(replace(pattern, parts=parts), self.step.names)
+        alone = StepShares((played,))
+        slow_s, sound_s = (
+            played_time(self.platform, one, shares, alone).passes_s
+            for one, shares in ((slow, links), (self.step, {}))
+        )
+        return slow_s / sound_s
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return the component at each stage of a group."""
@@ -218,20 +254,11 @@ class PlayedEffects:
         around = _around(self.platform)[failure.level]
         return around[failure.number % len(around)] if around else ()
 
-    def _of_gpus(self, failure: Failure) -> float:
-        """Return how many times as long a group's passes take, some of whose stages are slow."""
+    def _stages_of(self, failure: Failure, group: int) -> set[int]:
+        """Return the stages of a group that have GPUs on a component."""
         pattern, layout = self.step.pattern, self.layout
-        gpus = layout.gpus_of(failure.level, failure.number)
-        group = gpus[0] // layout.gpus_per_group
-        mine = (gpu for gpu in gpus if gpu // layout.gpus_per_group == group)
-        stages = {gpu // pattern.tensor % pattern.pipeline for gpu in mine}
-        alone = StepShares((0 if self.undisturbed.is_even else group,))
-        parts = tuple(
-            part.slower(failure.factor) if place % pattern.pipeline in stages else part
-            for place, part in enumerate(pattern.parts)
+        gpus, mine = (
+            layout.gpus_of(*one) for one in ((failure.level, failure.number), ("group", group))
         )
-        slow = PlacedStep(replace(pattern, parts=parts), self.step.names)
-        slow_s, sound_s = (
-            played_time(self.platform, one, {}, alone).passes_s for one in (slow, self.step)
-        )
-        return slow_s / sound_s
+        both = range(max(gpus[0], mine[0]), min(gpus[-1], mine[-1]) + 1)
+        return {(gpu - mine[0]) // pattern.tensor % pattern.pipeline for gpu in both}

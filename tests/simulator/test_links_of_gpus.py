@@ -1,4 +1,4 @@
-"""A slow NVLink, PCIe or adapter of a run is the XML in which that link has less bandwidth."""
+"""What a slow NVLink, PCIe link or adapter does to a run, alone and with other slow parts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def scenario_on(platform: Path, row: str, folder: Path) -> Scenario:
+def scenario_on(platform: Path, rows: str, folder: Path) -> Scenario:
     trace = folder / "trace.csv"
-    trace.write_text(f"time,component,kind,lasts,factor\n{row}\n", encoding="utf-8")
+    trace.write_text(f"time,component,kind,lasts,factor\n{rows}\n", encoding="utf-8")
     settings = [
         *(f'platform.file="{platform}"', "job.gpus=32", "job.groups=2", f"job.steps={STEPS}"),
         *("model.name=llama3-8b", "model.pipeline=2", "model.micro_batches=4"),
@@ -68,6 +68,30 @@ def test_a_slow_link_of_a_gpu_is_an_xml_with_less_of_it(
     sound = run(scenario_on(servers, nothing, tmp_path), 0)
     longer_s = steps_s(edited) - steps_s(sound)
     assert replayed["degraded_s"] == pytest.approx(longer_s, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param("gpu-1,slow,1e9,2", "gpu-9,slow,1e9,1.5", id="two stages"),
+        pytest.param("gpu-17,slow,1e9,2", "nvlink-18,slow,1e9,4", id="GPU and NVLink of a stage"),
+        pytest.param("nvlink-1,slow,1e9,4", "nvlink-9,slow,1e9,3", id="NVLink of two stages"),
+        pytest.param("gpu-17,slow,1e9,2", "gpu-18,slow,1e9,1.5", id="two GPUs of a stage"),
+        pytest.param("gpu-1,slow,1e9,2", "gpu-17,slow,1e9,1.9", id="two replicas"),
+    ],
+)
+def test_slow_parts_of_one_replica_add_up(
+    first: str, second: str, servers: Path, tmp_path: Path
+) -> None:
+    both, alone = f"0,{first}\n0,{second}", [f"0,{first}", f"0,{second}"]
+    slow = scenario_on(servers, both, tmp_path)
+    replayed, simulated = (run(slow, 0, engine) for engine in ("replay", "simgrid"))
+    assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+    worst_s = max(run(scenario_on(servers, row, tmp_path), 0)["degraded_s"] for row in alone)
+    if "gpu-18" in second or "gpu-17" in second:
+        assert replayed["degraded_s"] == pytest.approx(worst_s, rel=1e-6)
+    else:
+        assert replayed["degraded_s"] > 1.01 * worst_s
 
 
 def test_others_of_the_server_do_the_work_of_a_pcie_link_that_is_gone(
