@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from faultline.experiments.figures.palette import looks_of_schemes
 from faultline.experiments.figures.style import legend_below
-from faultline.experiments.studies.operators.scale import EXCESS, FAIL_STOP, KINDS
+from faultline.experiments.studies.operators.scale import EXCESS, FAIL_STOP, KINDS, bands
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
@@ -42,10 +42,11 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
 def draw_scale(table: pd.DataFrame) -> Figure:
     """Draw goodput over GPUs by scheme, a panel a rate of failures.
 
-    Filled: what fails is of all kinds, bars are recoveries. Hollow: stops only, at the same rate.
+    Filled: what fails is of all kinds, bars are recoveries and seeds. Hollow: stops only, at the
+    same rate.
     """
     figure, axes = plt.subplots(1, 4, figsize=(13, 4.6), sharey=True)
-    grid = table[table.variant == ""]
+    grid = bands(table[table.variant == ""])
     labels = list(dict.fromkeys(grid.label))
     looks = looks_of_schemes([label.partition(",")[0] for label in labels])
     panels = grid.groupby(["rate", "excess"], sort=False)
@@ -54,16 +55,16 @@ def draw_scale(table: pd.DataFrame) -> Figure:
             scheme, _, protection = label.partition(",")
             look = looks[scheme]
             ours = mine[mine.label == label]
-            means = ours.groupby(["failing", "gpus", "prices"]).goodput.mean().unstack()
-            cells, stops = means.loc[KINDS], means.loc[FAIL_STOP, "scalable"]
-            # Side by side, so that no bar hides another.
-            x = cells.index * 1.1 ** (place - (len(labels) - 1) / 2)
-            axis.vlines(
-                x, cells.min(axis=1), cells.max(axis=1), color=look.colour, linewidth=4, alpha=0.35
+            cells, stops = (
+                ours[ours.failing == failing].sort_values("gpus") for failing in (KINDS, FAIL_STOP)
             )
+            # Side by side, so that no bar hides another.
+            x = cells.gpus.to_numpy() * 1.1 ** (place - (len(labels) - 1) / 2)
+            axis.vlines(x, cells.low, cells.high, color=look.colour, linewidth=4, alpha=0.35)
+            axis.vlines(x, stops.low, stops.high, color=look.colour, linewidth=0.8)
             axis.plot(
                 x,
-                cells["scalable"],
+                cells.goodput,
                 "--" if protection else "-",
                 linewidth=1.0,
                 marker=look.marker,
@@ -71,9 +72,8 @@ def draw_scale(table: pd.DataFrame) -> Figure:
                 color=look.colour,
                 label=look.label + (f",{protection}" if protection else ""),
             )
-            axis.plot(
-                x, stops, look.marker, markersize=5, color=look.colour, markerfacecolor="white"
-            )
+            hollow = {"color": look.colour, "markerfacecolor": "white"}
+            axis.plot(x, stops.goodput, look.marker, markersize=5, **hollow)
         axis.set_xscale("log")
         axis.xaxis.set_minor_locator(NullLocator())
         axis.set_xticks(sorted(mine.gpus.unique()), ["16k", "98k", "600k"])

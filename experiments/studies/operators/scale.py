@@ -5,8 +5,9 @@ mixes of kinds at Llama 3's or RSC-1's rates, a GPU: stops, hangs, corruption, s
 planned work and storage that is away. FT-HSDP (arXiv 2602.00277) saw 2.8 times as many failures on
 98,304 GPUs as independent nodes explain: the correlated excess, on or off, here bursts. What a
 recovery takes is modelled: with standbys, from the queue, and with NCCL as it comes. That is the
-band. Beside it as many failures that only stop something, independent of each other, and one cell
-with other constants of the kinds.
+band, with the intervals over seeds: corruption is rare, and takes hours back. Beside it as many
+failures that only stop something, independent of each other, and one cell with other constants of
+the kinds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from faultline.experiments.analysis.intervals import half_width, interval_of_share
 from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.mix_file import mix_text
 from faultline.experiments.config.scenario_file import load_scenario
@@ -26,8 +29,9 @@ from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators.loop import DAY_S, EVERY_STEP_KEPT
 from faultline.experiments.studies.stage import Stage
 
-DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 0.5}
+DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 1.5}
 """How long a first look is, by GPUs, in days."""
+_LEAST_SEEDS = 5
 _GROUP = 512
 RATES = {"Llama 3": 419 / 54 / (16_384 / 8), "RSC-1": 6.50e-3}
 """Unexpected interruptions a node of 8 GPUs and day: stops, hangs and corruption."""
@@ -199,38 +203,46 @@ def play(stage: Stage) -> pd.DataFrame:
     """Play every scheme at every scale; a row a run."""
     folder = (stage.directory / "mixes").resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    runs = stage.runs("scale", points(stage.pick(1, stage.seeds), stage.pick(1, 10), folder))
+    seeds = max(_LEAST_SEEDS, stage.seeds)
+    runs = stage.runs("scale", points(seeds, stage.pick(1, 10), folder))
     kept = ["rate", "excess", "failing", "label", "prices", "variant", "seed", "goodput"]
     return runs.assign(gpus=runs.groups * _GROUP)[["gpus", *kept, "failures"]]
 
 
-def rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Yield the goodput of every cell; its ends are those of the recoveries."""
+def bands(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the goodput of every cell: with scalable communicators, and between which ends.
+
+    These are the lowest and highest end of the 95 % intervals over seeds, by what recoveries take.
+    """
     keys = ["gpus", "rate", "excess", "failing", "variant", "label"]
-    for (gpus, rate, excess, failing, variant, label), mine in table.groupby(keys, sort=False):
-        by_prices = mine.groupby("prices").goodput.mean()
-        setting = f"scale {gpus:,} GPUs {rate}" + (" correlated excess" if excess else "")
-        setting += f", {FAIL_STOP}" if failing == FAIL_STOP else ""
-        setting += f", {variant}" if variant else ""
-        ends = float(by_prices.min()), float(by_prices.max())
-        yield Row("goodput", label, setting, None, float(by_prices["scalable"]), *ends, "1")
+    means = table.groupby([*keys, "prices"], sort=False).goodput.agg(["mean", "std", "count"])
+    half = np.nan_to_num(half_width(means["std"], means["count"]))
+    low, high = interval_of_share(means["mean"], half)
+    ends = means.assign(low=low, high=high).groupby(keys, sort=False)
+    known = means["mean"].xs("scalable", level="prices").rename("goodput")
+    return ends.agg({"low": "min", "high": "max"}).join(known).reset_index()
+
+
+def rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Yield the goodput of every cell, and its ends."""
+    for one in bands(table).itertuples():
+        setting = f"scale {one.gpus:,} GPUs {one.rate}"
+        setting += " correlated excess" if one.excess else ""
+        setting += f", {FAIL_STOP}" if one.failing == FAIL_STOP else ""
+        setting += f", {one.variant}" if one.variant else ""
+        yield Row("goodput", one.label, setting, None, one.goodput, one.low, one.high, "1")
 
 
 def printed(table: pd.DataFrame) -> Iterator[Printed]:
     """Yield goodput by scheme and scale, then with other constants of the kinds."""
     by = ["rate", "excess", "label", "failing", "gpus"]
-    grid = table[table.variant == ""]
-    means = grid.groupby([*by, "prices"], sort=False).goodput.mean()
-    ends = means.groupby(by, sort=False).agg(["min", "max"]).reset_index().sort_values(by[:4])
-    cells = ends.assign(
-        excess=ends.excess.map({True: "on", False: ""}),
-        gpus=ends.gpus.map("{:,} GPUs".format),
-        text=[
-            f"{low:.0%}" if low == high else f"{low:.0%} to {high:.0%}"
-            for low, high in ends[["min", "max"]].to_numpy()
-        ],
+    grid = bands(table[table.variant == ""]).sort_values(by)
+    cells = grid.assign(
+        excess=grid.excess.map({True: "on", False: ""}),
+        gpus=grid.gpus.map("{:,}".format),
+        text=[f"{low:.0%} to {high:.0%}" for low, high in zip(grid.low, grid.high, strict=True)],
     )
-    yield wide_table("Goodput at scale", cells, by[:4], "gpus", {"label": "scheme"})
+    yield wide_table("Goodput at scale, by GPUs", cells, by[:4], "gpus", {"label": "scheme"})
     varied = decisive(table).reset_index().melt("variant", var_name="scheme", value_name="goodput")
     text = varied.goodput.map("{:.0%}".format)
     title = f"Other constants at {VARIED_GPUS:,} GPUs, {VARIED_RATE}, correlated excess"

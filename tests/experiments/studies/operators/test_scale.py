@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.config.scenario_file import load_scenario
@@ -18,6 +19,7 @@ from faultline.experiments.studies.operators.scale import (
     RATES,
     SCHEMES,
     VARIANTS,
+    bands,
     points,
     scenario_keys,
 )
@@ -77,3 +79,22 @@ def test_every_variant_is_another_scenario(tmp_path: Path) -> None:
     assert {one.scenario.job.gpus for one in found} == set(DAYS)
     texts = {file.read_text() for file in tmp_path.iterdir()}
     assert len(texts) == sum(bool(one.edits) for one in VARIANTS.values())
+
+
+def test_a_band_holds_recoveries_and_the_intervals_over_seeds() -> None:
+    """Of five seeds, 2.776 standard errors; ends as they are where seeds do not differ."""
+    cell = {"gpus": 1, "rate": "", "excess": False, "failing": KINDS, "variant": "", "label": ""}
+    by_prices = {
+        "standby": [0.6] * 5,
+        "scalable": [0.48, 0.49, 0.5, 0.51, 0.52],
+        "stock": [0.5] * 5,
+    }
+    table = pd.DataFrame(
+        {**cell, "prices": prices, "goodput": goodput}
+        for prices, values in by_prices.items()
+        for goodput in values
+    )
+    band = bands(table).iloc[0]
+    assert band.goodput == pytest.approx(0.5)
+    assert band.high == pytest.approx(0.6)
+    assert band.low == pytest.approx(0.5 - 2.776 * 0.0158114 / 5**0.5, abs=1e-4)
