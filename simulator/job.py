@@ -157,15 +157,21 @@ class Work:
         nominal = StepPlan(phase.members, phase.stacks, phase.stack_size)
         return phase.pace == self.pace_of(nominal, phase.without, phase.patch)
 
+    def left_of(self, phase: Compute, lacking: Collection[int]) -> tuple[int, ...]:
+        """Return who computes a phase to its end, all of whose stages are done by who is there."""
+        whole, lost = StepShares(phase.members, phase.pipelines), frozenset(lacking)
+        computing = phase.members if phase.patch is None else whole.computing(phase.patch)
+        nodes = {one.group: {stage.group for stage in one.stages} for one in phase.pipelines}
+        return tuple(group for group in computing if lost.isdisjoint(nodes.get(group, {group})))
+
     def pace_without(self, phase: Compute, lacking: Collection[int]) -> float:
         """Return the pace of those who are left of a phase; the slowest may be lacking."""
         slow = self.member_times is not None or phase.without or phase.pipelines
         if not slow or not self.plays_steps or not self.is_regular(phase):
             return phase.pace
-        shares = StepShares(phase.members, phase.pipelines).of(
-            tuple(group for group in phase.members if group not in lacking)
-        )
-        left = StepPlan(shares.members, phase.stacks, phase.stack_size, pipelines=shares.pipelines)
+        shares = StepShares(phase.members, phase.pipelines).of(self.left_of(phase, lacking))
+        stacks = phase.stacks if phase.patch is None else 1
+        left = StepPlan(shares.members, stacks, phase.stack_size, pipelines=shares.pipelines)
         return self.pace_of(left, phase.without)
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:

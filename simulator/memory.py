@@ -38,6 +38,7 @@ class Memory:
         self._backup = backup
         self._members: Sequence[int] = range(work.groups)
         self._lacking: set[int] = set()  # Groups whose share has not been made good.
+        self._shares_lost = False  # Whether one was, before another had been made good.
 
     def strike(self, struck: Iterable[Failure]) -> None:
         """Failures have struck: what was not whole by then is spoiled, what is lost is noted."""
@@ -78,7 +79,7 @@ class Memory:
         where: Recovery = "storage"
         found, duration_s = on_storage, None
         lacking = sorted(self._lacking.intersection(self._members))
-        held = not loses_a_share(self._members, lacking, self._backup)
+        held = not (self._shares_lost or loses_a_share(self._members, lacking, self._backup))
         for shelf in self._survivors:
             shelf.whole = replace(last, at_s=self._since_s) if held else None
         for shelf in (*self._survivors, *self.shelves):
@@ -99,6 +100,10 @@ class Memory:
         known = [*checkpoints, *(one for one in kept if one)]
         old = [one for one in known if one.at_s <= before_s]
         return max(old, key=lambda one: one.batches, default=checkpoints[-1])
+
+    def lose_shares(self) -> None:
+        """Survivors lack a share of the optimizer's state."""
+        self._shares_lost = True
 
     def forget(self) -> None:
         """What is kept is worth nothing."""
@@ -132,6 +137,7 @@ class Memory:
         """
         self._losses.forget()
         self._lacking.clear()
+        self._shares_lost = False
         self._members = members
         self._since_s = since_s
         for shelf in self.shelves:

@@ -258,15 +258,20 @@ class ReplayEngine:
         apart: dict[int, int] = {}
         if busy_until_s or slow.compute or (self._upcoming and self._upcoming[0][0] <= latest_s):
             end_s, apart = self._compute_at_risk(phase, latest_s)
+        if self._down:
+            left = self._job.work.pace_without(phase, self._down.union(apart))
+            size = phase.stack_size * left
         if patch is None:
             if computing > len(apart):
-                if self._down:
-                    left = self._job.work.pace_without(phase, self._down.union(apart))
-                    size = phase.stack_size * left
                 slowest_s = size * self._pace.slowest_s(computing - len(apart), most_stacks)
                 end_s = max(end_s, start_s + slowest_s)
         else:
-            for stacks, groups in _groups_by_stacks(patch, apart, self._down).items():
+            again = _groups_by_stacks(patch, apart, self._down)
+            if self._down and phase.pipelines:
+                # Others may do all stages of who is down.
+                left_over = self._job.work.left_of(phase, self._down.union(apart))
+                again = Counter(patch.get(group, 1) for group in left_over)
+            for stacks, groups in again.items():
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
         if self._writes:
             end_s = start_s + self._beside("passes", end_s - start_s)

@@ -81,7 +81,9 @@ class Response:
         self._lost_a_step_s = self._lost_by(slow)
         self._useless.clear()
         if not self._present():
-            self._answer = Answer()
+            # What has left stays away as long as it is slow.
+            still = {part for part, _ in self._conditions.slow}
+            self._answer = Answer(left=self._answer.left & still)
             self._lost_s = dict.fromkeys(self._lost_s, 0.0)
 
     def met(self, steps: int) -> None:

@@ -24,7 +24,7 @@ class Interruptible(Restarting):
         if remedy.name == "restart":
             self._failed_since_restart += leaving
             yield from self._save()
-            yield from self._restart()
+            yield from self._restart_unbroken(is_expected=True)
             return
         stall = Stall(self.strategy.plan().members, remedy.price_s)
         self._spend("reconfigure", (yield stall))
@@ -74,14 +74,19 @@ class Interruptible(Restarting):
             # Who has notice saves what there is.
             if failure.lasts_s > 0.0:
                 yield from self._save()
-            yield from self._restart()
+            yield from self._restart_unbroken(is_expected=True)
+
+    def _restart_unbroken(self, *, is_expected: bool = False) -> Generator[Phase, Outcome, None]:
+        """Restart although no member is missing: survivors hold the state of now."""
+        self._before_failure = self._state(self.progress.now_s)
+        yield from self._restart(is_expected=is_expected)
 
     def _hang(self, timeout_s: float) -> Generator[Phase, Outcome, None]:
         """The collective of the next step hangs until it is given up; then do as the rules say."""
         yield from self._lose_a_step()
         self._spend("detection", (yield Stall(self.strategy.plan().members, timeout_s)))
         if self.work.reactions.hang == "restart":
-            yield from self._restart()
+            yield from self._restart_unbroken()
 
     def _lose_a_step(self) -> Generator[Phase, Outcome, None]:
         """Compute what is thrown away."""

@@ -66,6 +66,9 @@ class Restarting(Saving):
         self._unsaved_since_s = self.progress.now_s
         self.strategy.on_return(returning)
         self._contract.returned(returning)
+        # Whoever still lacks hardware is down.
+        still_down = len(down) - len(returning)
+        self._failed_since_restart = min(self._failed_since_restart, still_down)
         self._memory.deal(self.strategy.plan().members, returning)
         self.progress.rejoined += len(returning)
         if self._record:
@@ -83,8 +86,13 @@ class Restarting(Saving):
         if outcome.phases and outcome.now_s - end_s > 1e-6:
             self._log(EventKind.PHASE, time_s=outcome.now_s, recovery=rest)
 
-    def _restart(self, clean: Saved | None = None) -> Generator[Phase, Outcome, None]:
-        """Bring the job back, to a state that is not corrupt if one is given."""
+    def _restart(
+        self, clean: Saved | None = None, *, is_expected: bool = False
+    ) -> Generator[Phase, Outcome, None]:
+        """Bring the job back, to a state that is not corrupt if one is given.
+
+        A restart that is expected was announced, or is for what has been found already.
+        """
         progress, strategy = self.progress, self.strategy
         progress.restarts += 1
         self._restarts_since_save += 1
@@ -98,13 +106,13 @@ class Restarting(Saving):
         if len(members) < self.work.groups:
             absent = tuple(sorted(set(range(self.work.groups)).difference(members)))
         begun_s = progress.now_s
-        needed = strategy.restart_recovery()
+        needed = replace(strategy.restart_recovery(), is_expected=is_expected)
         # For the first time since something was saved.
         in_place = self._processes_failed and self._restarts_since_save == 1
         self._processes_failed = False
         if in_place:
             needed = replace(needed, replaces_hardware=False)
-        elif not self._fill_with_standbys():
+        elif needed.replaces_hardware and not self._fill_with_standbys():
             needed = needed.without_standbys()
         outcome = yield Restart(self.work.groups, absent, self._asks, needed)
         self._spend("restart", outcome)
@@ -174,7 +182,7 @@ class Restarting(Saving):
         if not self.work.standbys:
             return not failed
         sent = self._send_standbys(failed)
-        self._standbys.bring(failed, self.progress.now_s)
+        self._standbys.bring(sent, self.progress.now_s)
         return sent == failed
 
     def _send_standbys(self, failed: int) -> int:

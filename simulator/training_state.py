@@ -77,6 +77,7 @@ class TrainingState:
         self._restarted_s = -inf
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
         self._restarts_since_save = 0
+        self._mended_s = -inf
         self._disturbed = False
         self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
 

@@ -21,6 +21,8 @@ def execute(arguments: argparse.Namespace) -> int:
     found = list(explained_recoveries(scenario, _schemes(arguments.schemes)))
     explained = [one for one in found if isinstance(one, ExplainedRecovery)]
     refused = [one for one in found if isinstance(one, str)]
+    if not explained:
+        raise UserError(refused[0])
     if arguments.json:
         content = [
             {

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import lcm
 from pathlib import Path
 
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import DETECTED_S
+from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import (
     explaining_aborts,
     is_as_generated,
@@ -156,6 +158,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
     hardware, watched = table.price("hardware"), scenario.detection.mode == "watchdog"
     if hardware == "standby" and table.standbys_quantile is None and not table.price("standbys"):
         hardware = "reschedule"
+    longer_s = max(0.0, waits["reschedule"] - waits["standby"])
     return RecoveryPrices(
         gpus,
         detect_s=0.0 if watched else table.price("detect_s"),
@@ -164,7 +167,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         abort_s=table.abort_s,
         abort_per_doubling_s=table.abort_per_doubling_s,
         hardware_s=waits[hardware],
-        without_standby_s=waits["reschedule"] - waits["standby"] if hardware == "standby" else 0.0,
+        without_standby_s=longer_s if hardware == "standby" else 0.0,
         launch_s=table.price("launch_s"),
         warm_up_s=table.warm_up_s,
         communicator=CommunicatorTime(
@@ -200,7 +203,9 @@ class MovesOnPlatform:
     def _played(self) -> PlayedMoves:
         path = platform_file(self.scenario)
         state = traffic_of(self.scenario, path).state
-        return PlayedMoves(path, state, is_as_generated(self.scenario))
+        layout = job_layout(self.scenario)
+        block = lcm(layout.gpus_per_group, layout.gpus_per_domain) // layout.gpus_per_group
+        return PlayedMoves(path, state, block if is_as_generated(self.scenario) else None)
 
     def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds.

@@ -12,6 +12,7 @@ from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.config.tables.times import key_of_recovery
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.recovery_times import RecoveryPhase, sent_moves
 from faultline.strategies.base import Continue, Hit
 from faultline.strategies.errors import StrategyError
@@ -31,6 +32,9 @@ _KEYS_OF_HARDWARE = {
     "reschedule": ("reschedule_s",),
     "standby": ("standby_s",),
 }
+
+_FAILS = "a GPU fails"
+_A_GPU = Failure(0.0, "gpu", 0, UNSTATED_CAUSE, "hardware", None, range(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +88,11 @@ def explained_recoveries(
         explain = _Explainer(name, question)
         lost = loses_a_share(range(groups), [broken], strategy.shape.optimizer_backup)
         if lost or not isinstance(verdict, Continue):
-            yield explain.restart()
+            yield explain.restart(_FAILS)
             continue
         members = strategy.plan().members
         if verdict.recovery is not None:
-            yield explain.recovery("a GPU fails", verdict.recovery, members)
+            yield explain.recovery(_FAILS, verdict.recovery, members)
         if strategy.tracks_components:
             repaired = strategy.on_repair(hit)
             if repaired is not None:
@@ -96,7 +100,8 @@ def explained_recoveries(
         elif question.scenario.rejoin.when == "at-checkpoint" and verdict.dropped:
             back = rejoining(verdict.dropped)
             yield explain.recovery("its group returns", back, members)
-        yield explain.restart()
+        masked = strategy.masked_failures()
+        yield explain.restart(_FAILS if masked <= 1.0 else f"about {masked:.3g} failures later")
 
 
 class _Explainer:
@@ -108,7 +113,10 @@ class _Explainer:
     def recovery(self, event: str, recovery: Recovery, members: Sequence[int]) -> ExplainedRecovery:
         durations, groups = self._question.durations, self._question.scenario.job.groups
         prices, moves = durations.recovery, durations.moves
-        phases = self._with_sources(prices.phases(recovery, len(members)), recovery.kind)
+        if recovery.replaces_hardware and not self._question.standbys:
+            recovery = recovery.without_standbys()
+        priced = prices.phases(recovery, len(members), [_A_GPU])
+        phases = self._with_sources(priced, recovery.kind)
         if moves is not None and recovery.moves and not prices.states(recovery):
             took_s = moves.duration_s(sent_moves(recovery.moves, groups, members))
             size_bytes = moves.size_bytes(recovery.moves)
@@ -116,20 +124,19 @@ class _Explainer:
             phases.append(RecoveryPhase("state", took_s, 0, size_bytes, source))
         return ExplainedRecovery(self._scheme, event, recovery.kind, tuple(phases))
 
-    def restart(self) -> ExplainedRecovery:
+    def restart(self, event: str) -> ExplainedRecovery:
         """Explain a restart of the whole job, with loading from storage."""
         question = self._question
         scenario, strategy = question.scenario, question.strategy()
         durations = question.durations
-        priced = durations.recovery.phases(strategy.restart_recovery(), scenario.job.groups)
+        needed, groups = strategy.restart_recovery(), scenario.job.groups
+        priced = durations.recovery.phases(needed, groups, [_A_GPU])
         phases = self._with_sources(priced, "restart")
         if durations.load_s:
             traffic_bytes = question.state_bytes
             stated = not scenario.measured.load
             source = "stated: times.checkpoint_load_s" if stated else "measured: from storage"
             phases.append(RecoveryPhase("state", durations.load_s, 0, traffic_bytes, source))
-        masked = strategy.masked_failures()
-        event = "a GPU fails" if masked <= 1.0 else f"about {masked:.3g} failures later"
         return ExplainedRecovery(self._scheme, event, "restart", tuple(phases))
 
     def _with_sources(self, phases: Sequence[RecoveryPhase], kind: str) -> list[RecoveryPhase]:
@@ -140,8 +147,13 @@ class _Explainer:
         if phase.name == "all phases":
             return f"stated: times.{key_of_recovery(kind)}"
         names = _KEYS_OF_PHASES.get(phase.name)
+        if phase.name == "detect" and table.detected == "by-kind":
+            names = ("detected",)
         if names is None:
-            names = _KEYS_OF_HARDWARE[table.price("hardware")]
+            hardware = table.price("hardware")
+            if hardware == "standby" and not self._question.standbys:
+                hardware = "reschedule"
+            names = _KEYS_OF_HARDWARE[hardware]
         if any(name in table.model_fields_set for name in names):
             return f"stated: recovery.{names[0]}"
         known = schema_keys(Scenario)

@@ -25,8 +25,9 @@ _PLAY_VERSION = 2
 class PlayedMoves:
     """Times of moves on a platform: each distinct one is played once, and remembered.
 
-    On a platform that is as its spec says, groups are alike: moves are told apart by what they
-    move, and played for the first groups. On one that was edited, by whom they are for.
+    On a platform that is as its spec says, groups are alike that have the same place among the
+    scale-up domains: moves are told apart by what they move and whom domains join, and played for
+    the first groups. On one that was edited, by whom they are for.
 
     Attributes
     ----------
@@ -34,21 +35,22 @@ class PlayedMoves:
         Platform XML.
     state : GroupState
         Where the state lies.
-    is_even : bool
-        Whether all groups are alike.
+    block : int or None
+        After so many groups a domain begins with a group again: 1 where each has whole domains.
+        None where the platform was edited.
     """
 
     platform: Path
     state: GroupState
-    is_even: bool
+    block: int | None
     _known: dict[tuple[SentMove, ...], float] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds."""
-        if self.is_even:
-            moves = _in_order(moves, len(self.state.hosts))
+        if self.block is not None:
+            moves = _in_order(moves, len(self.state.hosts), self.block)
         asked = tuple(moves)
         if asked not in self._known:
             flows = self.state.flows(moves)
@@ -65,16 +67,21 @@ class PlayedMoves:
         return cached(self.platform, asked, play, PlayedTime.believable)
 
 
-def _in_order(moves: Sequence[SentMove], groups: int) -> list[SentMove]:
-    """Return moves with their groups numbered in the order in which they come.
+def _in_order(moves: Sequence[SentMove], groups: int, block: int) -> list[SentMove]:
+    """Return moves with their groups numbered in the order in which they come, block by block.
 
     No more than there are on the platform: those of the first stand for the others.
     """
     numbers: dict[int, int] = {}
+
+    def numbered(group: int) -> int:
+        number, place = divmod(group, block)
+        return numbers.setdefault(number, len(numbers)) * block + place
+
     renamed = []
     for move, sender in moves:
-        group = numbers.setdefault(move.group, len(numbers))
-        away = None if sender is None else numbers.setdefault(sender, len(numbers))
+        group = numbered(move.group)
+        away = None if sender is None else numbered(sender)
         if max(group, away or 0) < groups:
             renamed.append(SentMove(move._replace(group=group), away))
     return renamed

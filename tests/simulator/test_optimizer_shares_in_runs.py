@@ -80,7 +80,8 @@ def test_survivors_save_only_what_they_have(
     [
         # Of 0, 2, 3, 4 ... the second two keep each other's, whoever did before one had left.
         pytest.param([(2.5, 1), (4.5, 3), (4.5, 4)], 0, id="both who do since one has left"),
-        pytest.param([(2.5, 2), (4.5, 3), (6.5, "job")], 1, id="one after the other, made good"),
+        pytest.param([(2.5, 2), (8.5, 3), (12.5, "job")], 1, id="one after the other, made good"),
+        pytest.param([(2.5, 2), (4.5, 3)], 0, id="the other before that"),
     ],
 )
 def test_shares_are_dealt_anew_for_survivors_too(
