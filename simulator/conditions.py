@@ -13,15 +13,12 @@ from math import inf
 from typing import NamedTuple, Protocol
 
 from faultline.simulator.durations import AllReduceTime
-from faultline.simulator.failures.failure import TO_THE_NETWORK, Failure, Kind, Level
+from faultline.simulator.failures.failure import NETWORK, TO_THE_NETWORK, Failure, Kind, Level
 from faultline.simulator.failures.mix import Cause, stream_index
 from faultline.simulator.random_streams import Purpose, stream
 
 LASTING: frozenset[Kind] = frozenset({"slow", "partial", "storage"})
 """Kinds that are conditions; others happen at one moment, or at two."""
-
-NETWORK: frozenset[Level] = TO_THE_NETWORK | {"nvlink", "switch", "cable"}
-"""Levels of components that compute nothing."""
 
 
 class Effect(NamedTuple):
@@ -31,6 +28,8 @@ class Effect(NamedTuple):
     collective: float = 1.0  # How many times as long an all-reduce takes that they are part of.
     # Parts of the platform that are down, around which there is a way.
     without: tuple[str, ...] = ()
+    # What is left of the bandwidth of links, where messages are played.
+    links: tuple[tuple[str, float], ...] = ()
 
 
 class Effects(Protocol):
@@ -69,7 +68,7 @@ class StatedEffects:
     def __call__(self, failure: Failure) -> Effect:
         """Return the effect of a component."""
         around = self.around.get(failure.level, ())
-        if around and failure.factor == 1.0:
+        if around and failure.kind == "partial" and failure.factor == 1.0:
             return Effect(without=around[failure.number % len(around)])
         if failure.level == "nvlink":
             return Effect()
@@ -98,6 +97,7 @@ class Slowdown:
     causes: tuple[Failure, ...] = ()  # The components behind it.
     # Micro-batches of those groups that were dealt more or fewer than usual.
     deal: Mapping[int, int] = field(default_factory=dict)
+    links: tuple[tuple[str, float], ...] = ()  # As of `Effect`.
 
     @property
     def slowest(self) -> float:
@@ -125,12 +125,15 @@ def slowdown_of(
     taking_part = set(members)
     slow: dict[int, list[tuple[Failure, Effect]]] = {}
     collective, causes = 1.0, []
+    links: dict[str, float] = {}
     for failure, effect in slow_parts:
         struck = [group for group in failure.groups if group in taking_part]
         if not struck:
             continue
         causes.append(failure)
         collective = max(collective, effect.collective)
+        for link, share in effect.links:
+            links[link] = min(share, links.get(link, 1.0))
         if effect.compute > 1.0:
             for group in struck:
                 slow.setdefault(group, []).append((failure, effect))
@@ -140,7 +143,8 @@ def slowdown_of(
         else together(tuple(failure for failure, _ in parts), group)
         for group, parts in slow.items()
     }
-    return Slowdown(compute, collective, tuple(causes)) if causes else UNDISTURBED
+    known = tuple(sorted(links.items()))
+    return Slowdown(compute, collective, tuple(causes), links=known) if causes else UNDISTURBED
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +247,9 @@ class Conditions:
         assert self._effects is not None
         found = [(one, self._effects(one)) for one in lasting if one.kind != "storage"]
         self.without = tuple(sorted({name for _, effect in found for name in effect.without}))
-        self.slow = tuple(one for one in found if one[1].compute > 1 or one[1].collective > 1)
+        self.slow = tuple(
+            one for one in found if one[1].compute > 1 or one[1].collective > 1 or one[1].links
+        )
 
 
 def drawn_outages(

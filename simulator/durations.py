@@ -107,5 +107,5 @@ class StorageTimes(Protocol):
         """Return the time until some groups have loaded one, in seconds."""
 
 
-DetourTimes = Callable[[Sequence[str]], MemberTimes]
+DetourTimes = Callable[[Sequence[str], Sequence[tuple[str, float]]], MemberTimes]
 """What a step takes without some switches, around which there is a way; or with all of them."""

@@ -176,24 +176,33 @@ class Work:
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None where the number of members says."""
-        times = self._times(phase.without, phase.pipelines)
+        times = self._times(phase.without, phase.pipelines, links=phase.slow.links)
         shares = StepShares(phase.members, phase.pipelines)
         return None if times is None else times.sync_s(shares)
 
     def detour(self, phase: AllReduce) -> float:
         """Return how many times as long an all-reduce takes by what the network lacks."""
-        if not phase.without or self.detour_times is None:
-            return 1.0
+        lacking = phase.without or phase.slow.links
+        if not lacking or self.detour_times is None:
+            return phase.slow.collective
         shares = StepShares(phase.members, phase.pipelines)
-        whole_s = self.detour_times(()).sync_s(shares)
-        return self.detour_times(phase.without).sync_s(shares) / whole_s if whole_s else 1.0
+        whole_s = self.detour_times((), ()).sync_s(shares)
+        slow_s = self.detour_times(phase.without, phase.slow.links).sync_s(shares)
+        if not phase.slow.links:
+            slow_s *= phase.slow.collective
+        return slow_s / whole_s if whole_s else 1.0
 
     def _times(
-        self, without: Sequence[str], pipelines: Sequence[Pipeline], *, more: bool = False
+        self,
+        without: Sequence[str],
+        pipelines: Sequence[Pipeline],
+        *,
+        more: bool = False,
+        links: Sequence[tuple[str, float]] = (),
     ) -> MemberTimes | None:
         changed = self.plays_steps and (pipelines or more)
-        if self.detour_times is not None and (without or changed):
-            return self.detour_times(without)
+        if self.detour_times is not None and (without or links or changed):
+            return self.detour_times(without, links)
         return self.member_times
 
 
@@ -305,7 +314,8 @@ class Job:
         """Return the time of an all-reduce of the members of a phase, in seconds."""
         exact = self.work.sync_s(phase)
         whole_s = self.durations.all_reduce_s(len(phase.members)) if exact is None else exact
-        return whole_s * phase.slow.collective
+        played = bool(phase.slow.links) and self.work.detour_times is not None
+        return whole_s if played else whole_s * phase.slow.collective
 
     def moves(self, recovery: Recovery) -> bool:
         """Return whether state moves in a recovery: not where its time is stated."""

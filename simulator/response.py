@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from math import ceil, inf
 
 from faultline.simulator.conditions import (
-    NETWORK,
     Conditions,
     Effect,
     Slowdown,
     SlowParts,
     slowdown_of,
 )
-from faultline.simulator.failures.failure import Failure
+from faultline.simulator.failures.failure import NETWORK, Failure
 from faultline.simulator.job import Work
 from faultline.strategies.base import StepPlan
 from faultline.strategies.slow_parts import (
@@ -212,7 +211,7 @@ class Response:
             share, factor = deal.get(group, each), slow.compute.get(group, 1.0)
             passes = (pace(factor) * share + fill) / (each + fill) if share else 0.0
             compute[group] = passes
-        return Slowdown(compute, slow.collective, slow.causes, deal)
+        return Slowdown(compute, slow.collective, slow.causes, deal, slow.links)
 
     def _swapped(self, found: Iterable[Failure]) -> dict[Failure, Failure | None]:
         """Give slow parts the places where they hurt least; slow nodes those of few groups."""

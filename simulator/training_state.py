@@ -124,7 +124,7 @@ class TrainingState:
 
     def _reduced(self, duration_s: float, phase: AllReduce) -> None:
         """Book a good all-reduce: useful as far as it is of a full batch, over a sound network."""
-        share = self._batches().trained / (phase.slow.collective * self.work.detour(phase))
+        share = self._batches().trained / self.work.detour(phase)
         self.progress.seconds["all_reduce"] += duration_s * share
         if share < 1.0:
             self.progress.seconds["degraded"] += duration_s * (1.0 - share)

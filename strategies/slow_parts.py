@@ -141,4 +141,4 @@ def gathered(groups: Sequence[int], room: int) -> list[int]:
         Groups of the slowest nodes, in order, each with as many as it has room for.
     """
     homes = list(dict.fromkeys(groups))
-    return [homes[place // room] for place in range(len(groups))]
+    return [homes[min(place // room, len(homes) - 1)] for place in range(len(groups))]

@@ -169,7 +169,9 @@ class CauseTable(_Table):
                 raise ValueError(f"{name} is of kinds {', '.join(sorted(allowing))}; leave it out")
             if not stated and self.kind in needing:
                 raise ValueError(f"a failure of kind {self.kind} needs {name}")
-        wrong = no_failure_of(self.level, self.kind, self.factor is not None)
+        wrong = no_failure_of(
+            self.level, self.kind, self.factor is not None and self.factor.least > 1.0
+        )
         if wrong is not None:
             raise ValueError(wrong)
         return self

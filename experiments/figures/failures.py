@@ -116,7 +116,8 @@ def _draw_places(axis: Axes, drawing: Drawing) -> None:
 
 
 def _gpus(failure: Failure, layout: JobLayout) -> tuple[int, int]:
-    gpus = layout.gpus_of(failure.level, failure.number)
+    # What takes no GPU down is everybody's.
+    gpus = layout.gpus_of(failure.level, failure.number) or range(layout.gpus)
     return gpus[0], gpus[-1] + 1
 
 

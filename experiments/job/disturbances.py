@@ -24,9 +24,10 @@ from faultline.experiments.job.step_times import (
     reduced_by_members,
 )
 from faultline.platforms.outages import links_of_component
-from faultline.simulator.conditions import NETWORK, Disturbances, Effect, Effects, StatedEffects
+from faultline.simulator.conditions import Disturbances, Effect, Effects, StatedEffects
 from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import (
+    NETWORK,
     OF_ONE_GPU,
     TO_THE_NETWORK,
     Failure,
@@ -168,8 +169,9 @@ class MeasuredEffects:
             return effect
         platform = platform_at(self.times.platform)
         links = links_of_component(platform, failure.level, failure.number)
-        slow_s = self.times.slowed_s(dict.fromkeys(links, 1.0 / failure.factor))
-        return Effect(collective=slow_s / self.times.slowed_s({}))
+        left = dict.fromkeys(links, 1.0 / failure.factor)
+        slow_s = self.times.slowed_s(left)
+        return Effect(collective=slow_s / self.times.slowed_s({}), links=tuple(left.items()))
 
     def together(self, failures: Sequence[Failure], group: int) -> float:
         """Return how many times as long a group computes, as where its times are stated."""
@@ -207,8 +209,12 @@ class PlayedEffects:
             number %= self.layout.gpus_per_group
         links = links_of_component(platform_at(self.platform), failure.level, number)
         slow = played_time(self.platform, self.step, dict.fromkeys(links, 1.0 / failure.factor))
-        known = self.undisturbed
-        return Effect(slow.passes_s / known.passes_s, slow.sync_s / known.sync_s)
+        known, own = self.undisturbed, links
+        if number != failure.number:
+            platform = platform_at(self.platform)
+            own = links_of_component(platform, failure.level, failure.number)
+        left = tuple((link, 1.0 / failure.factor) for link in own)
+        return Effect(slow.passes_s / known.passes_s, slow.sync_s / known.sync_s, links=left)
 
     def together(self, failures: Sequence[Failure], group: int) -> float:
         """Return how many times as long a group's passes take, some of whose parts are slow."""

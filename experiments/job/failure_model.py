@@ -113,9 +113,10 @@ def job_layout(scenario: Scenario) -> JobLayout:
     if spec is not None and spec.plane is None:
         host, domain = spec.gpus_per_host, spec.scale_up.gpus_per_domain
         switch = spec.scale_out.domains_per_leaf * domain
-        if table.model in ("mix", "trace") and table.gpus_per_switch is None:
-            by_cables = cut_off_with_a_switch(scenario)
-            switch = switch if by_cables is None else by_cables
+    has_cables = spec is None or spec.plane is None
+    if has_cables and table.model in ("mix", "trace") and table.gpus_per_switch is None:
+        by_cables = cut_off_with_a_switch(scenario)
+        switch = switch if by_cables is None else by_cables
     return JobLayout(
         job.groups,
         job.gpus_of_group,
@@ -219,7 +220,7 @@ def _striking(causes: Iterable[Cause], layout: JobLayout) -> tuple[Cause, ...]:
 
 def reactions_of(scenario: Scenario) -> Reactions:
     """Return what is done about failures that stop nothing."""
-    said = scenario.failures.kinds
+    said, layout = scenario.failures.kinds, job_layout(scenario)
     return Reactions(
         Evict(said.slow_found_s) if said.slow == "evict" else Ignore(),
         said.retry_s,
@@ -228,6 +229,7 @@ def reactions_of(scenario: Scenario) -> Reactions:
         said.planned,
         said.planned_limit_s,
         said.migrate_s,
+        frozenset(level for level in LEVELS if not layout.gpus_per_component(level)),
         said.validation_share,
     )
 

@@ -86,6 +86,7 @@ class PlayedMemberTimes:
     platform: Path  # Platform XML.
     step: PlacedStep  # The step of all groups.
     without: tuple[str, ...] = ()  # Switches and links that are down.
+    slow: tuple[tuple[str, float], ...] = ()  # What is left of the bandwidth of links.
     _known: dict[StepShares, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -112,7 +113,10 @@ class PlayedMemberTimes:
 
     @cached_property
     def _is_even(self) -> bool:
-        return not self.without and self._of(StepShares(tuple(range(self._groups)))).is_even
+        return (
+            not (self.without or self.slow)
+            and self._of(StepShares(tuple(range(self._groups)))).is_even
+        )
 
     def _of(self, shares: StepShares) -> StepTime:
         if shares not in self._known:
@@ -123,6 +127,7 @@ class PlayedMemberTimes:
                 changed_ns,
                 self.step,
                 self.without,
+                self.slow,
                 shares=None if shares == undisturbed else shares,
             )
         return self._known[shares]
@@ -156,6 +161,7 @@ class MeasuredMemberTimes:
     traffic: Traffic
     compute_s: float
     without: tuple[str, ...] = ()
+    slow: tuple[tuple[str, float], ...] = ()
 
     def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
         """Return the time of computing, in seconds: no message is in it."""
@@ -172,7 +178,7 @@ class MeasuredMemberTimes:
     @cached_property
     def _left(self) -> Mapping[str, float]:
         """What links have left of their bandwidth."""
-        return bandwidths_without(platform_at(self.platform), self.without)
+        return _narrower(bandwidths_without(platform_at(self.platform), self.without), self.slow)
 
     def _reduced_s(self, members: Sequence[int], left: Mapping[str, float]) -> float:
         traffic, links = self.traffic, tuple(sorted(left.items()))
@@ -197,17 +203,19 @@ class PlayedDetourTimes:
         Returns what a step takes without some switches, once anybody asks that.
     """
 
-    times_without: Callable[[tuple[str, ...]], MemberTimes]
-    _known: dict[tuple[str, ...], MemberTimes] = field(
+    times_without: Callable[[tuple[str, ...], tuple[tuple[str, float], ...]], MemberTimes]
+    _known: dict[object, MemberTimes] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def __call__(self, switches: Sequence[str]) -> MemberTimes:
+    def __call__(
+        self, switches: Sequence[str], slow: Sequence[tuple[str, float]] = ()
+    ) -> MemberTimes:
         """Return what it takes without these."""
-        without = tuple(switches)
-        if without not in self._known:
-            self._known[without] = self.times_without(without)
-        return self._known[without]
+        key = tuple(switches), tuple(slow)
+        if key not in self._known:
+            self._known[key] = self.times_without(*key)
+        return self._known[key]
 
 
 def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes | None:
@@ -231,6 +239,12 @@ def played_time(
     return _step_time(path, path.stat().st_mtime_ns, step, (), tuple(sorted(slow.items())), shares)
 
 
+def _narrower(left: dict[str, float], slow: Sequence[tuple[str, float]]) -> dict[str, float]:
+    for link, share in slow:
+        left[link] = min(share, left.get(link, 1.0))
+    return left
+
+
 @lru_cache(maxsize=64)
 def _step_time(
     path: Path,
@@ -248,7 +262,7 @@ def _step_time(
         return StepTime(**stored)
 
     def play() -> StepTime:
-        bandwidths = bandwidths_without(platform_at(path), without) | dict(slow)
+        bandwidths = _narrower(bandwidths_without(platform_at(path), without), slow)
         return played_on(path, time_step, step.hosts, step.pattern, bandwidths, shares)
 
     asked = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, slow)]

@@ -65,6 +65,9 @@ TO_THE_NETWORK: frozenset[Level] = frozenset({"pcie", "adapter"})
 OF_ONE_GPU: frozenset[Level] = TO_THE_NETWORK | {"gpu", "nvlink"}
 """What there is of each GPU, numbered as these."""
 
+NETWORK: frozenset[Level] = TO_THE_NETWORK | {"nvlink", "switch", "cable"}
+"""Levels of components that compute nothing."""
+
 _KINDS_OF_CABLES: frozenset[Kind] = frozenset({"slow", "partial"})
 """A cable between switches takes no GPU down: messages are slower, or go another way."""
 
@@ -75,6 +78,9 @@ def no_failure_of(level: Level, kind: Kind, has_factor: bool) -> str | None:
         known = ", ".join(sorted(_KINDS_OF_CABLES))
         told = f"a cable between switches takes nobody down by a failure of kind {kind}: use"
         return f"{told} {known}"
+    if kind == "partial" and level not in NETWORK:
+        known = ", ".join(sorted(NETWORK))
+        return f"of a {level} there is no part that others do without: name one of {known}"
     if level == "nvlink" and kind == "partial" and not has_factor:
         return "without its NVLink a GPU cannot go on: state a factor, or a kind that stops it"
     return None

@@ -82,7 +82,7 @@ class CauseMix:
         """The causes that stop groups, and how often each GPU meets them, in 1/s."""
         most = (
             (cause, cause.rate_per_gpu_s * self.reactions.stopping_share(
-                cause.kind, cause.lasts, cause.factors[1]
+                cause.level, cause.kind, cause.lasts, cause.factors[1]
             ))
             for cause in self.mixed
         )  # fmt: skip

@@ -12,7 +12,7 @@ from math import inf
 from typing import Literal, Protocol
 
 from faultline.simulator.failures.distributions import Distribution
-from faultline.simulator.failures.failure import STOPPING, Failure, Kind
+from faultline.simulator.failures.failure import STOPPING, Failure, Kind, Level
 from faultline.strategies.slow_parts import SlowPolicy
 
 
@@ -70,6 +70,8 @@ class Reactions:
     planned: Literal["drain", "migrate", "wait"] = "drain"
     planned_limit_s: float = 86_400.0  # See there.
     migrate_s: float = 0.0  # Seconds for which all wait while a machine takes over.
+    # Levels of components that take nobody down, however long they are slow or away.
+    spared: frozenset[Level] = frozenset({"cable"})
     validation_share: float = 0.0  # Share of all compute that is done twice to find corruption.
 
     def stop(self, failure: Failure) -> Failure | None:
@@ -98,15 +100,19 @@ class Reactions:
             lasts_s = self.planned_limit_s
         return failure._replace(lasts_s=lasts_s)
 
-    def stopping_share(self, kind: Kind, lasts: Distribution | None, factor: float) -> float:
+    def stopping_share(
+        self, level: Level, kind: Kind, lasts: Distribution | None, factor: float
+    ) -> float:
         """Return the share of failures of a kind that stop a component, by how long they last."""
         if kind in STOPPING:
             return 1.0
-        typical = Failure(0.0, "job", 0, "", kind, None, range(0), inf, factor)
+        typical = Failure(0.0, level, 0, "", kind, None, range(0), inf, factor)
         after_s = self._stops_after_s(typical)
         return lasts.survival(after_s) if lasts is not None and after_s < inf else 0.0
 
     def _stops_after_s(self, failure: Failure) -> float:
+        if failure.level in self.spared:
+            return inf
         if failure.kind == "slow":
             return self.slow.evicted_after_s(failure)
         return self.retry_s if failure.kind == "flap" else inf

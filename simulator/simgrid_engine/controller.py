@@ -129,7 +129,7 @@ class SimgridEngine:
         if isinstance(phase, AllReduce):
             alone_s = self._job.all_reduce_s(phase)
         elif isinstance(phase, Compute) and self._played_steps and self._job.work.is_regular(phase):
-            alone_s = self._nominal_s(phase)
+            alone_s = self._nominal_s(phase) * phase.slow.slowest
         outcome = self._play[type(phase)](phase)
         if not outcome.missing:
             outcome.disturbed_s = max(0.0, outcome.now_s - start_s - alone_s)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import simgrid
 from faultline.platforms.outages import bandwidths_without
 from faultline.platforms.xml_reader import read_platform
-from faultline.simulator.conditions import NETWORK, UNDISTURBED, Slowdown
-from faultline.simulator.failures.failure import Failure, JobLayout
+from faultline.simulator.conditions import UNDISTURBED, Slowdown
+from faultline.simulator.failures.failure import NETWORK, Failure, JobLayout
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
@@ -50,7 +50,7 @@ class PlayedSteps:
     def __init__(self, step: PlacedStep, platform: Path, layout: JobLayout | None = None) -> None:
         self._layout = layout
         self._platform = platform
-        self._narrowing = ExitStack()
+        self._narrower: dict[str, float] = {}
         self._without: Sequence[str] = ()
         self._step = step
         self._teams = lru_cache(maxsize=4 * _KEPT)(partial(Teams, step.pattern))
@@ -73,9 +73,11 @@ class PlayedSteps:
             shares = bandwidths_without(read_platform(self._platform), without)
             for link, share in slow_links(self._platform, slow.causes).items():
                 shares[link] = min(share, shares.get(link, 1.0))
-            self._narrowing.close()
-            self._narrowing.enter_context(narrowed(shares))
+            self._narrower = shares
         if slow is not self._slow:
+            # Setting what a task computes keeps Python's lock: whoever reports at this moment, such
+            # as the writer of a checkpoint, has to be done first, or both wait for ever.
+            simgrid.this_actor.yield_()
             self._factors = {}
             for failure in slow.causes:
                 for rank in self._slow_ranks(failure):
@@ -134,17 +136,19 @@ class PlayedSteps:
         for round_ in range(most):
             teams = self._of_groups(shares.of_round(round_, most))
             players = [player for group, player in teams.items() if times.get(group, 0) > round_]
-            for player in players:
-                player.start()
-            for player in players:
-                player.wait()
+            with narrowed(self._narrower):
+                for player in players:
+                    player.start()
+                for player in players:
+                    player.wait()
             self.activities += sum(map(len, players))
 
     def sync(self, shares: StepShares) -> None:
         """Let groups exchange their gradients and step their optimizers; from within an actor."""
         player = self._sync_of(shares)
-        player.start()
-        player.wait()
+        with narrowed(self._narrower):
+            player.start()
+            player.wait()
         self.activities += len(player)
 
     def _of_groups(self, shares: StepShares) -> dict[int, GraphPlayer]:

@@ -134,3 +134,51 @@ def test_a_mix_strikes_cables(servers: Path, tmp_path: Path) -> None:
     mix.write_text(text.replace("partial", "hang"), encoding="utf-8")
     with pytest.raises(UserError, match="a cable between switches takes nobody down"):
         resolve(scenario)
+
+
+@pytest.mark.parametrize(
+    ("row", "keys"),
+    [
+        (
+            "1,cable-3,slow,1e5,2",
+            {"failures.kinds.slow": "evict", "protection.name": "just-in-time"},
+        ),
+        ("1,switch-3,slow,1e5,2", {"failures.kinds.slow": "evict"}),
+        ("1,switch-3,flap,100,", {"failures.kinds.retry_s": 30.0}),
+    ],
+)
+def test_nothing_that_has_a_way_around_stops_anybody(
+    row: str, keys: dict[str, object], servers: Path, tmp_path: Path
+) -> None:
+    """However long it is slow, or away."""
+    scenario = scenario_on(servers, "job,software,,", tmp_path)
+    trace = tmp_path / "trace.csv"
+    trace.write_text(f"time,component,kind,lasts,factor\n{row}\n", encoding="utf-8")
+    record = run(scenario.with_(keys), 0, "replay")
+    assert record["failures"] == 0
+    assert record["completed_steps"] == STEPS
+
+
+def test_a_slow_cable_of_those_who_have_left_slows_nobody(servers: Path, tmp_path: Path) -> None:
+    """What is left of the network is asked for those who are there, and what hides a slow part."""
+    trace = tmp_path / "trace.csv"
+    scenario = scenario_on(servers, "job,software,,", tmp_path).with_(
+        {"strategy.name": "replica-drop", "job.steps": 30}
+    )
+    for rows in (
+        "50,group-3,hardware,,\n0,cable-31,slow,1e6,3",
+        "0,cable-5,slow,1e6,3\n0,switch-3,partial,1e6,",
+    ):
+        trace.write_text(f"time,component,kind,lasts,factor\n{rows}\n", encoding="utf-8")
+        replayed, simulated = (run(scenario, 0, engine) for engine in ("replay", "simgrid"))
+        for column in ("time_s", "all_reduce_s", "degraded_s"):
+            assert simulated[column] == pytest.approx(replayed[column], rel=1e-5), column
+
+
+def test_what_is_slow_by_nothing_is_not_gone(servers: Path, tmp_path: Path) -> None:
+    assert played(servers, "cable-5,slow,1e6,1", tmp_path)["degraded_s"] == pytest.approx(0.0)
+
+
+def test_a_host_is_not_lost_in_part(servers: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="host: of a host there is no part that others do without"):
+        resolve(scenario_on(servers, "host-0,partial,1e6,2", tmp_path))

@@ -114,3 +114,45 @@ def test_a_gpu_stops_with_its_nvlink(servers: Path, tmp_path: Path) -> None:
 def test_a_gpu_does_not_go_on_without_nvlink(servers: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nvlink: without its NVLink a GPU cannot go on: state a"):
         resolve(scenario_on(servers, "0,nvlink-9,partial,100,", tmp_path))
+
+
+def test_what_becomes_slow_just_before_a_checkpoint_holds_nobody_up(
+    servers: Path, tmp_path: Path
+) -> None:
+    """The writer of a checkpoint reports while SimGrid is told of a slow GPU."""
+    keys = {"job.steps": 8, "checkpoint.interval_steps": 1, "times.checkpoint_write_s": 0.05}
+    step_s = float(run(scenario_on(servers, "1e8,gpu-0,slow,1,2", tmp_path), 0)["step_s"])
+    for share in (0.3, 0.9):
+        row = f"{(2 + share) * step_s},gpu-3,slow,{1.5 * step_s},2"
+        slow = scenario_on(servers, row, tmp_path).with_(keys)
+        replayed, simulated = (run(slow, 0, engine) for engine in ("replay", "simgrid"))
+        assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "mecefo"])
+def test_only_steps_pass_slow_links(scheme: str, servers: Path, tmp_path: Path) -> None:
+    """Checkpoints, loads and moves take in both engines what they take on a sound platform."""
+    rows = "0,adapter-9,slow,1e7,50\n0.3,gpu-17,hardware,,"
+    keys = {"strategy.name": scheme, "job.steps": 4, "checkpoint.interval_steps": 1}
+    slow = scenario_on(servers, rows, tmp_path).with_(keys)
+    replayed, simulated = (run(slow, 0, engine) for engine in ("replay", "simgrid"))
+    for column in ("time_s", "checkpoint_s", "reconfigure_s", "all_reduce_s"):
+        assert simulated[column] == pytest.approx(replayed[column], rel=1e-5), column
+
+
+@pytest.mark.parametrize("waits", ["async-storage", "just-in-time"])
+def test_what_a_slow_link_takes_is_no_checkpoint(waits: str, servers: Path, tmp_path: Path) -> None:
+    slow = scenario_on(servers, "0,nvlink-9,slow,1e7,4", tmp_path).with_(
+        {"protection.name": waits, "job.steps": 6, "checkpoint.interval_steps": 2}
+    )
+    replayed, simulated = (run(slow, 0, engine) for engine in ("replay", "simgrid"))
+    for column in ("time_s", "waiting_s", "degraded_s"):
+        assert simulated[column] == pytest.approx(replayed[column], rel=1e-3, abs=1e-3), column
+
+
+def test_two_slow_gpus_of_one_host_are_swapped(servers: Path, tmp_path: Path) -> None:
+    rows = "0,gpu-20,slow,1e7,2\n0,gpu-21,slow,1e7,2"
+    swapped = scenario_on(servers, rows, tmp_path).with_(
+        {"failures.kinds.slow": "swap", "failures.kinds.slow_found_s": 0.1, "job.steps": 6}
+    )
+    assert run(swapped, 0)["completed_steps"] == 6
