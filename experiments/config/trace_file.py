@@ -44,6 +44,7 @@ _CODED = COLUMNS[1:]
 LARGEST_BYTES = 2**28
 MOST_CAUSES = 200
 _MOST_MISTAKES = 99
+_MOST_PARTS = 10**7
 _ROWS_AT_ONCE = 50_000
 _MOST_REMEMBERED = 200_000
 
@@ -225,6 +226,9 @@ class _Reader:
             )
         level: Level = next(known for known in LEVELS if known == match[1])
         index, there_are = int(match[2]), self.layout.components(level)
+        if not self.layout.gpus_per_component(level):
+            # Only the platform knows how many there are.
+            there_are = _MOST_PARTS
         if index >= there_are:
             raise _Wrong(f"component {text}: the job has {level}-0 to {level}-{there_are - 1}")
         return level, index

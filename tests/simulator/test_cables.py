@@ -95,7 +95,7 @@ def test_a_switch_takes_down_as_many_as_a_scenario_states(servers: Path, tmp_pat
     ("row", "said"),
     [
         ("switch-40,network,,", "component switch-40: .* has switch-0 to switch-31"),
-        ("cable-32,slow,100,2", "component cable-32: the job has cable-0 to cable-31"),
+        ("cable-32,slow,100,2", "cable-32: of cables between .* has cable-0 to cable-31"),
         (
             "cable-3,hardware,,",
             "takes nobody down by a failure of kind hardware: use partial, slow",
