@@ -13,8 +13,7 @@ if all nodes that have a stage's state fail at once, or if fewer are left than t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import ClassVar
 
 from faultline.strategies.base import (
@@ -30,6 +29,7 @@ from faultline.strategies.step_shares import Pipeline, StageShare, idle
 from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
 from faultline.strategies.takeover.rerouted_schedule import Rerouted, Techniques, rerouted
 from faultline.strategies.takeover.restarts import NOTHING_LEFT, failures_until_nobody_is_left
+from faultline.strategies.takeover.roles import Roles
 from pydantic import Field
 
 _PAPER = "ReCycle (Gandhi et al. 2024, arXiv 2405.14009)"
@@ -92,8 +92,7 @@ class Recycle(PipelineScheme):
 
     def restart(self) -> None:
         self._lost.clear()
-        self._roles: dict[tuple[int, int], int] = {}
-        self._left = [self.groups] * self.shape.stages
+        self._roles = Roles(self.groups, self.shape.stages)
         self._newly: dict[int, bool] = {}
         self._plan = self._whole
 
@@ -103,8 +102,7 @@ class Recycle(PipelineScheme):
     def on_hit(self, hit: Hit) -> None:
         newly = self._lost.add(hit)
         for node in newly:
-            self._left[self._role(hit.group, node)] -= 1
-            self._roles.pop((hit.group, node), None)
+            self._roles.lose(hit.group, node)
         self._newly[hit.group] = bool(newly) or self._newly.get(hit.group, False)
         self._plan = None
 
@@ -113,14 +111,14 @@ class Recycle(PipelineScheme):
 
         A failure of what was down already interrupts nothing.
         """
-        if min(self._left) == 0:
+        if min(self._roles.left) == 0:
             # Nobody has that state any more.
             return WipeOut(tuple(missing))
         interrupted = any(self._newly.get(group, True) for group in missing)
         self._newly.clear()
         if not interrupted:
             return Continue((), carried_on=tuple(missing), recovery=None)
-        recovery, self._plan = self._recovery("take-over", list(self._swaps())), None
+        recovery, self._plan = self._recovery("take-over", self._swaps()), None
         held = self._allowed.held(max(self._loads()), self.shape.stages, self.shape.micro_batches)
         self.states_refused += self._options.split_backward and held > self._allowed.most_held
         again = dict.fromkeys(self._whole.members, 1)
@@ -128,39 +126,18 @@ class Recycle(PipelineScheme):
 
     def on_repair(self, hit: Hit) -> Recovery | None:
         """Give nodes the roles that lack most, whose state they copy from a peer."""
-        moves = []
-        for node in self._lost.repair(hit):
-            role = node
-            if self._options.role_swaps:
-                role = min(range(self.shape.stages), key=lambda s: (self._left[s], s != node))
-            moves.append(self._take(hit.group, node, role))
+        swaps, roles = self._options.role_swaps, self._roles
+        moves = [
+            roles.take(hit.group, node, roles.lacking(node) if swaps else node)
+            for node in self._lost.repair(hit)
+        ]
         if not moves:
             return None
         self._plan = None
         return self._recovery("hand-back", moves)
 
-    def _role(self, group: int, node: int) -> int:
-        """Return the stage that a node does."""
-        return self._roles.get((group, node), node)
-
-    def _take(self, group: int, node: int, role: int) -> Move:
-        self._left[role] += 1
-        self._roles[group, node] = role
-        return Move(group, node, role, self.shape.stages)
-
-    def _swaps(self) -> Iterator[Move]:
-        """Let nodes change roles until no stage has two more than another."""
-        left, stages = self._left, range(self.shape.stages)
-        while self._options.role_swaps and max(left) - min(left) > 1:
-            most, fewest = left.index(max(left)), left.index(min(left))
-            group, node = next(
-                (group, node)
-                for group in range(self.groups)
-                for node in stages
-                if self._role(group, node) == most and node not in self._lost.of(group)
-            )
-            left[most] -= 1
-            yield self._take(group, node, fewest)
+    def _swaps(self) -> list[Move]:
+        return list(self._roles.even_out(self._lost)) if self._options.role_swaps else []
 
     def _recovery(self, kind: RecoveryKind, moves: Sequence[Move]) -> Recovery:
         """Return what a change of hands needs: the ring of each stage it is about, and a chain."""
@@ -170,20 +147,20 @@ class Recycle(PipelineScheme):
 
     def _step_plan(self) -> StepPlan:
         # After a restart roles are dealt out anew; after a failure they have been already.
-        list(self._swaps())
-        if min(self._left) == 0:
+        self._swaps()
+        if min(self._roles.left) == 0:
             return NOTHING_LEFT
         shape, loads = self.shape, self._loads()
         if max(loads) == shape.micro_batches:
             return self._whole
-        found = _rerouted(loads, shape.micro_batches, shape.backward_share, self._allowed)
+        found = rerouted(loads, shape.micro_batches, shape.backward_share, self._allowed)
         pace = max(1.0, found.time / (shape.micro_batches + shape.stages - 1))
         return StepPlan(self._whole.members, 1, pace=pace, pipelines=self._pipelines(found))
 
     def _loads(self) -> tuple[int, ...]:
         """Return the micro-batches of each stage's fullest node."""
         whole = self.shape.micro_batches * self.groups
-        return tuple(-(-whole // left) for left in self._left)
+        return tuple(-(-whole // left) for left in self._roles.left)
 
     def _pipelines(self, found: Rerouted) -> tuple[Pipeline, ...]:
         """Return pipelines of one node of each stage, as many as there are of all; others idle.
@@ -191,14 +168,9 @@ class Recycle(PipelineScheme):
         They stand for those nodes, too, that are left of a stage with more: what these do goes on
         at the same time. Each keeps as many nodes of one group as there are.
         """
-        stages = range(self.shape.stages)
-        nodes: list[dict[int, list[int]]] = [{} for _ in stages]
-        for group in range(self.groups):
-            for node in stages:
-                if node not in self._lost.of(group):
-                    nodes[self._role(group, node)].setdefault(group, []).append(node)
+        stages, nodes = range(self.shape.stages), self._roles.by_stage(self._lost)
         own = {group: sum(group in at for at in nodes) for group in range(self.groups)}
-        homes = sorted(sorted(own, key=lambda group: -own[group])[: min(self._left)])
+        homes = sorted(sorted(own, key=lambda group: -own[group])[: min(self._roles.left)])
         kept = [{group: at[group].pop() for group in homes if group in at} for at in nodes]
         spare = [[(group, node) for group in at for node in at[group]] for at in nodes]
         formed = {
@@ -224,10 +196,3 @@ class Recycle(PipelineScheme):
         """Return the failures until a stage has no node to itself, without repairs."""
         nodes = self.groups * self.shape.stages
         return failures_until_nobody_is_left(nodes, self.shape.stages)
-
-
-@lru_cache(maxsize=4096)
-def _rerouted(
-    loads: tuple[int, ...], micro_batches: int, backward_share: float, allowed: Techniques
-) -> Rerouted:
-    return rerouted(loads, micro_batches, backward_share, allowed)

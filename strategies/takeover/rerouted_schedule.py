@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import heappop, heappush
 from math import ceil, inf
 
@@ -71,8 +72,9 @@ class Rerouted:
     orders: tuple[str, ...]
 
 
+@lru_cache(maxsize=4096)
 def rerouted(
-    loads: Sequence[int], micro_batches: int, backward_share: float, allowed: Techniques
+    loads: tuple[int, ...], micro_batches: int, backward_share: float, allowed: Techniques
 ) -> Rerouted:
     """Return the fastest iteration; the backward pass is split only where that helps.
 

@@ -26,7 +26,7 @@ def time_of(
     lost: list[int], micro_batches: int, pipelines: int, allowed: Techniques = ALL
 ) -> float:
     loads = [ceil(micro_batches * pipelines / (pipelines - n)) for n in lost]
-    return rerouted(loads, micro_batches, 2 / 3, allowed).time
+    return rerouted(tuple(loads), micro_batches, 2 / 3, allowed).time
 
 
 @settings(max_examples=60, deadline=None)
@@ -152,7 +152,7 @@ def test_what_is_played_takes_as_long_as_the_schedule(
     staggered = split and data.draw(st.booleans())
     micro_batches = stages + more
     loads = [ceil(micro_batches * pipelines / (pipelines - n)) for n in lost]
-    found = rerouted(loads, micro_batches, 2 / 3, Techniques(split, staggered))
+    found = rerouted(tuple(loads), micro_batches, 2 / 3, Techniques(split, staggered))
     pattern = replace(step(stages, 1, micro_batches), orders=found.orders, staggered=staggered)
     graph = passes_graph(pattern, Fold.whole(pattern))
     assert len(graph.activities) == sum(
