@@ -75,4 +75,5 @@ def _table(name: str, explained: Sequence[ExplainedRecovery], sources: Sequence[
         if len(one.phases) > 1:
             rows.append({"phase": "in all", "seconds": one.duration_s})
     frame = pd.DataFrame(rows).fillna({"source": "", "ranks": "", "GB": ""}).fillna("")
-    return Printed(f"{name}: the failure of one GPU", frame, {"seconds": "{:,.3f}"})
+    title, names = f"{name}: the failure of one GPU", {"source": "see"}
+    return Printed(title, frame, {"seconds": "{:,.3f}"}, names)
