@@ -158,11 +158,15 @@ class Work:
         return phase.pace == self.pace_of(nominal, phase.without, phase.patch)
 
     def left_of(self, phase: Compute, lacking: Collection[int]) -> tuple[int, ...]:
-        """Return who computes a phase to its end, all of whose stages are done by who is there."""
+        """Return who computes a phase to its end, all of whose stages are done by who is there.
+
+        Who idles computes nothing.
+        """
         whole, lost = StepShares(phase.members, phase.pipelines), frozenset(lacking)
         computing = phase.members if phase.patch is None else whole.computing(phase.patch)
         nodes = {one.group: {stage.group for stage in one.stages} for one in phase.pipelines}
-        return tuple(group for group in computing if lost.isdisjoint(nodes.get(group, {group})))
+        mine = {group: nodes.get(group, {group}) for group in computing}
+        return tuple(group for group, at in mine.items() if at and lost.isdisjoint(at))
 
     def pace_without(self, phase: Compute, lacking: Collection[int]) -> float:
         """Return the pace of those who are left of a phase; the slowest may be lacking."""

@@ -267,8 +267,8 @@ class ReplayEngine:
                 end_s = max(end_s, start_s + slowest_s)
         else:
             again = _groups_by_stacks(patch, apart, self._down)
-            if self._down and phase.pipelines:
-                # Others may do all stages of who is down.
+            if self._down and phase.pipelines and self._job.work.plays_steps:
+                # Others may do all stages of who is down; stated passes take all as long.
                 left_over = self._job.work.left_of(phase, self._down.union(apart))
                 again = Counter(patch.get(group, 1) for group in left_over)
             for stacks, groups in again.items():
