@@ -185,7 +185,7 @@ class Work:
         return None if times is None else times.sync_s(shares)
 
     def detour(self, phase: AllReduce) -> float:
-        """Return how many times as long an all-reduce takes by what the network lacks."""
+        """Return how many times as long an all-reduce takes by what is lost or slow."""
         lacking = phase.without or phase.slow.links
         if not lacking or self.detour_times is None:
             return phase.slow.collective

@@ -189,7 +189,8 @@ class Training(Interruptible):
                 self._standbys.bring(standbys, progress.now_s)
             if self._hits.counts:
                 self._hits.strike(outcome.missing, told.struck, progress.now_s, standbys)
-            early = [one.groups for one in told.struck if one.time_s <= self._mended_s]
+            # One failure of many groups is told for each of them.
+            early = {one.groups for one in told.struck if one.time_s <= self._mended_s}
             unmended = [
                 group for group in outcome.missing if any(group in groups for groups in early)
             ]
