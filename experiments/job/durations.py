@@ -9,7 +9,7 @@ from math import lcm
 from pathlib import Path
 
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.tables.recovery import DETECTED_S
+from faultline.experiments.config.tables.recovery import DETECTED_S, Hardware
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import (
     explaining_aborts,
@@ -155,9 +155,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         "in-place": 0.0,
         "repaired": 0.0,
     }
-    hardware, watched = table.price("hardware"), scenario.detection.mode == "watchdog"
-    if hardware == "standby" and table.standbys_quantile is None and not table.price("standbys"):
-        hardware = "reschedule"
+    hardware, watched = hardware_of(scenario), scenario.detection.mode == "watchdog"
     longer_s = max(0.0, waits["reschedule"] - waits["standby"])
     return RecoveryPrices(
         gpus,
@@ -181,6 +179,15 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         spread=table.spread,
         awaits_repair=hardware == "repaired",
     )
+
+
+def hardware_of(scenario: Scenario) -> Hardware:
+    """Return where other machines come from in a restart: of no standbys, from elsewhere."""
+    table = scenario.recovery
+    hardware: Hardware = table.price("hardware")
+    if hardware == "standby" and table.standbys_quantile is None and not table.price("standbys"):
+        return "reschedule"
+    return hardware
 
 
 def standbys_of(scenario: Scenario, mtbf_s: float, machines: int) -> int:

@@ -11,6 +11,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.config.tables.times import key_of_recovery
+from faultline.experiments.job.durations import hardware_of
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.recovery_times import RecoveryPhase, sent_moves
@@ -150,10 +151,7 @@ class _Explainer:
         if phase.name == "detect" and table.detected == "by-kind":
             names = ("detected",)
         if names is None:
-            hardware = table.price("hardware")
-            if hardware == "standby" and not self._question.standbys:
-                hardware = "reschedule"
-            names = _KEYS_OF_HARDWARE[hardware]
+            names = _KEYS_OF_HARDWARE[hardware_of(self._question.scenario)]
         if any(name in table.model_fields_set for name in names):
             return f"stated: recovery.{names[0]}"
         known = schema_keys(Scenario)
