@@ -12,7 +12,6 @@ from typing import NoReturn
 
 from faultline.strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, without
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.optimizer_shares import loses_a_share
 
 _ROUNDING = 1e-9
 _FEW = 64
@@ -57,9 +56,6 @@ class Contract:
         self._everyone = tuple(range(groups))
         self._members: tuple[int, ...] = ()
         self._verdicts = 0
-        self._last_loss: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-        self.shares_lost = False
-        """Whether the last verdict was a restart since nobody has a share of what is shared."""
         self.enter()
 
     def enter(self) -> None:
@@ -109,20 +105,11 @@ class Contract:
         self._members = plan.members
         return plan
 
-    def verdict(self, missing: Sequence[int], unmended: Sequence[int] = ()) -> Verdict:
+    def verdict(self, missing: Sequence[int]) -> Verdict:
         """Ask the scheme what becomes of a step that lacks members.
 
-        Where so few would be left that their share of the state does not fit, or nobody is left who
-        has a share that was lost, the job restarts.
-
-        Parameters
-        ----------
-        missing : sequence of int
-            Who lacks.
-        unmended : sequence of int
-            Those of them who were lost before the last recovery had made good what others had.
+        Where so few would be left that their share of the state does not fit, the job restarts.
         """
-        members, self.shares_lost = self._members, False
         verdict: object = self._strategy.on_failures(missing)
         if isinstance(verdict, WipeOut):
             return verdict
@@ -138,15 +125,6 @@ class Contract:
         if len(plan.members) < self._strategy.shape.least_groups:
             self._strategy.states_refused += 1
             return WipeOut(tuple(missing))
-        backup = self._strategy.shape.optimizer_backup
-        # Where there is nothing to recover from, what failed was of no use any more.
-        if verdict.recovery is not None:
-            (before, gone), self._last_loss = self._last_loss, (members, tuple(missing))
-            together = (*gone, *unmended) if unmended else ()
-            self.shares_lost = loses_a_share(members, missing, backup)
-            self.shares_lost |= loses_a_share(before, together, backup)
-            if self.shares_lost:
-                return WipeOut(tuple(missing))
         return verdict
 
     def _check_answered(self, verdict: Continue, missing: Sequence[int]) -> None:

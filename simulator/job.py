@@ -192,9 +192,15 @@ class Work:
         shares = StepShares(phase.members, phase.pipelines)
         whole_s = self.detour_times((), ()).sync_s(shares)
         slow_s = self.detour_times(phase.without, phase.slow.links).sync_s(shares)
-        if not phase.slow.links:
-            slow_s *= phase.slow.collective
-        return slow_s / whole_s if whole_s else 1.0
+        return slow_s * self.not_played(phase) / whole_s if whole_s else 1.0
+
+    def not_played(self, phase: Compute | AllReduce) -> float:
+        """Return how many times as long the time of an all-reduce is by slow parts it leaves out.
+
+        Slow links are in it where messages are played.
+        """
+        links_played = phase.slow.links and self.detour_times is not None
+        return 1.0 if links_played else phase.slow.collective
 
     def _times(
         self,
@@ -318,8 +324,7 @@ class Job:
         """Return the time of an all-reduce of the members of a phase, in seconds."""
         exact = self.work.sync_s(phase)
         whole_s = self.durations.all_reduce_s(len(phase.members)) if exact is None else exact
-        played = bool(phase.slow.links) and self.work.detour_times is not None
-        return whole_s if played else whole_s * phase.slow.collective
+        return whole_s * self.work.not_played(phase)
 
     def moves(self, recovery: Recovery) -> bool:
         """Return whether state moves in a recovery: not where its time is stated."""

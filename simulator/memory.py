@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.job import Work
+from faultline.simulator.shared_optimizer import SharedOptimizer
 from faultline.simulator.snapshots import Losses, Saved, Shelf
-from faultline.strategies.optimizer_shares import OptimizerBackup, loses_a_share
 from faultline.strategies.protection.tier import Recovery
 
 _NO_LAYOUT = JobLayout(1, 1, 1, 1, 1)
@@ -21,11 +21,11 @@ class Memory:
     ----------
     work : Work
         The job with its tiers.
-    backup : {"neighbour", "none"} or None
-        Who else has a group's share of the optimizer's state; None where they do not share it.
+    optimizer : SharedOptimizer
+        What survivors have of the optimizer's state.
     """
 
-    def __init__(self, work: Work, backup: OptimizerBackup | None = None) -> None:
+    def __init__(self, work: Work, optimizer: SharedOptimizer) -> None:
         shelves = [Shelf(tier) for tier in work.tiers]
         self.shelves = [shelf for shelf in shelves if shelf.tier.policy is not None]
         """Those that are filled beforehand."""
@@ -35,10 +35,7 @@ class Memory:
         self._layout = work.layout or _NO_LAYOUT
         self._losses = Losses(self._layout)
         self._since_s = 0.0
-        self._backup = backup
-        self._members: Sequence[int] = range(work.groups)
-        self._lacking: set[int] = set()  # Groups whose share has not been made good.
-        self._shares_lost = False  # Whether one was, before another had been made good.
+        self._optimizer = optimizer
 
     def strike(self, struck: Iterable[Failure]) -> None:
         """Failures have struck: what was not whole by then is spoiled, what is lost is noted."""
@@ -46,9 +43,9 @@ class Memory:
             return
         failures = list(struck)
         self._losses.add(failures)
-        if self.holds_last_step and self._backup is not None:
+        if self.holds_last_step:
             for failure in failures:
-                self._lacking.update(self._layout.groups_losing_memory(failure))
+                self._optimizer.strike(self._layout.groups_losing_memory(failure))
         if failures:
             first_s = min(failure.time_s for failure in failures)
             for shelf in self.shelves:
@@ -78,10 +75,9 @@ class Memory:
         self.strike(struck)
         where: Recovery = "storage"
         found, duration_s = on_storage, None
-        lacking = sorted(self._lacking.intersection(self._members))
-        held = not (self._shares_lost or loses_a_share(self._members, lacking, self._backup))
         for shelf in self._survivors:
-            shelf.whole = replace(last, at_s=self._since_s) if held else None
+            is_whole = self._optimizer.is_whole
+            shelf.whole = replace(last, at_s=self._since_s) if is_whole else None
         for shelf in (*self._survivors, *self.shelves):
             way = shelf.recovery(self._losses)
             if way is None:
@@ -101,27 +97,10 @@ class Memory:
         old = [one for one in known if one.at_s <= before_s]
         return max(old, key=lambda one: one.batches, default=checkpoints[-1])
 
-    def lose_shares(self) -> None:
-        """Survivors lack a share of the optimizer's state."""
-        self._shares_lost = True
-
     def forget(self) -> None:
         """What is kept is worth nothing."""
         for shelf in (*self._survivors, *self.shelves):
             shelf.clear()
-
-    def deal(self, members: Sequence[int], mended: Collection[int]) -> None:
-        """The job goes on short of a restart: shares are dealt anew.
-
-        Parameters
-        ----------
-        members : sequence of int
-            Groups among whom the optimizer's state is shared from now on, in ascending order.
-        mended : collection of int
-            Groups whose loss has been made good, or that have left.
-        """
-        self._members = members
-        self._lacking.difference_update(mended)
 
     def guard(self, members: Sequence[int], since_s: float, now_s: float) -> None:
         """The job goes on, with all nodes replaced that it knows to be lost.
@@ -136,9 +115,7 @@ class Memory:
             When the job goes on, in seconds.
         """
         self._losses.forget()
-        self._lacking.clear()
-        self._shares_lost = False
-        self._members = members
+        self._optimizer.load(members)
         self._since_s = since_s
         for shelf in self.shelves:
             shelf.guard_from(since_s, now_s)

@@ -180,7 +180,7 @@ class Training(Interruptible):
                 self._log(EventKind.MISSING, groups=outcome.missing)
             broken, standbys, told = len(outcome.missing), 0, outcome
             in_place = self.rules.transient == "in-place"
-            if self._hits.counts or in_place or self._mended_s > -inf:
+            if self._hits.counts or in_place or self._optimizer.asks_when:
                 told = yield Inquiry(outcome.missing)
             if in_place:
                 broken = sum(failure.kind != "software" for failure in told.struck)
@@ -189,15 +189,13 @@ class Training(Interruptible):
                 self._standbys.bring(standbys, progress.now_s)
             if self._hits.counts:
                 self._hits.strike(outcome.missing, told.struck, progress.now_s, standbys)
-            # One failure of many groups is told for each of them.
-            early = {one.groups for one in told.struck if one.time_s <= self._mended_s}
-            unmended = [
-                group for group in outcome.missing if any(group in groups for groups in early)
-            ]
-            verdict = self._contract.verdict(outcome.missing, unmended)
+            members = self.strategy.plan().members
+            verdict = self._contract.verdict(outcome.missing)
             progress.states_refused = self.strategy.states_refused
-            if self._contract.shares_lost:
-                self._memory.lose_shares()
+            # Where there is nothing to recover from, what failed was of no use any more.
+            needs_shares = isinstance(verdict, Continue) and verdict.recovery is not None
+            if needs_shares and self._optimizer.lose(members, outcome.missing, told.struck):
+                verdict = WipeOut(outcome.missing)
             self._failed_since_restart += broken - standbys
             if isinstance(verdict, WipeOut):
                 self._processes_failed = in_place and not self._failed_since_restart
@@ -209,8 +207,7 @@ class Training(Interruptible):
             self._spares.bring(replaced, progress.now_s, self.work.standby_s)
             self._spares.bring(len(verdict.dropped) - replaced, progress.now_s)
             yield from self._recover(verdict.recovery, verdict.dropped, verdict.carried_on)
-            if self.strategy.shape.optimizer_backup is not None:
-                self._mended_s = progress.now_s
+            self._optimizer.recovered(progress.now_s)
             if verdict.patch:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":

@@ -40,7 +40,7 @@ class Restarting(Saving):
             self._log_phases(begun_s, outcome, "state")
             self._log(EventKind.RECOVERED, groups=(*dropped, *carried_on), recovery=recovery.kind)
         self._memory.strike(outcome.struck)
-        self._memory.deal(members, (*dropped, *carried_on))
+        self._optimizer.deal(members, (*dropped, *carried_on))
         self._hits.hear(outcome.struck, self.progress.now_s)
 
     def _hand_back(self) -> Generator[Phase, Outcome, None]:
@@ -69,7 +69,7 @@ class Restarting(Saving):
         # Whoever still lacks hardware is down.
         still_down = len(down) - len(returning)
         self._failed_since_restart = min(self._failed_since_restart, still_down)
-        self._memory.deal(self.strategy.plan().members, returning)
+        self._optimizer.deal(self.strategy.plan().members, returning)
         self.progress.rejoined += len(returning)
         if self._record:
             self._log_phases(begun_s, outcome, "state")

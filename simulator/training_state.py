@@ -14,6 +14,7 @@ from faultline.simulator.memory import Memory
 from faultline.simulator.phases import AllReduce, Outcome
 from faultline.simulator.progress import Batches, Progress
 from faultline.simulator.response import Response
+from faultline.simulator.shared_optimizer import SharedOptimizer
 from faultline.simulator.snapshots import Saved, Shelf
 from faultline.simulator.spare_pool import SparePool
 from faultline.simulator.step_phases import StepPhases
@@ -66,7 +67,8 @@ class TrainingState:
         self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
         self._failed_since_restart = 0
         self._processes_failed = False
-        self._memory = Memory(work, strategy.shape.optimizer_backup)
+        self._optimizer = SharedOptimizer(strategy.shape.optimizer_backup, work.groups)
+        self._memory = Memory(work, self._optimizer)
         self._hits = HitList(strategy, work)
         self._conditions = Conditions(work.disturbances)
         self.progress.disturbances = self._conditions.counts
@@ -77,7 +79,6 @@ class TrainingState:
         self._restarted_s = -inf
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
         self._restarts_since_save = 0
-        self._mended_s = -inf
         self._disturbed = False
         self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
 

@@ -14,6 +14,7 @@ from faultline.simulator.failures.renewal_rate import constant_rate
 from faultline.simulator.job import Work
 from faultline.simulator.memory import Memory
 from faultline.simulator.progress import Batches
+from faultline.simulator.shared_optimizer import SharedOptimizer
 from faultline.simulator.snapshots import Losses, Saved, Shelf
 from faultline.strategies.checkpoint_period import best_period_s
 from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard, Never
@@ -53,7 +54,8 @@ def failure(time_s: float, number: int, level: Level = "host", kind: Kind = "har
 
 
 def memory_of(*tiers: Tier) -> Memory:
-    return Memory(Work(4, 10, 10.0, 0.0, 0.1, Never(), tiers=tiers, layout=LAYOUT))
+    work = Work(4, 10, 10.0, 0.0, 0.1, Never(), tiers=tiers, layout=LAYOUT)
+    return Memory(work, SharedOptimizer(None, 4))
 
 
 def test_losses_are_of_hardware_and_as_wide_as_the_component() -> None:
