@@ -28,10 +28,9 @@ from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices, SentMove
+from faultline.simulator.simgrid_engine.played_times import PlayedMoves, PlayedStorageTimes
 from faultline.simulator.simgrid_engine.probes import ProbeResult
-from faultline.simulator.simgrid_engine.recovery_moves import PlayedMoves
 from faultline.simulator.simgrid_engine.scenes import Flow
-from faultline.simulator.simgrid_engine.storage_times import PlayedStorageTimes
 from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
 from faultline.strategies.closed_forms.standbys import standbys_for
 from faultline.strategies.protection.storage import Storage

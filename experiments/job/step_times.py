@@ -22,8 +22,8 @@ from faultline.simulator.durations import MemberTimes
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.all_reduce_times import cached_all_reduce
 from faultline.simulator.simgrid_engine.kept_platform import played_on
+from faultline.simulator.simgrid_engine.played_times import cached_all_reduce
 from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.simgrid_engine.step_timing import time_step

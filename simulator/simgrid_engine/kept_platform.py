@@ -35,6 +35,19 @@ class PlayedTime:
     duration_s: float
 
     @classmethod
+    def of(cls, engine: simgrid.Engine, act: Callable[[], object]) -> PlayedTime:
+        """Let one actor act on a platform that is idle otherwise; return when it has ended."""
+        from faultline.platforms.xml_names import CONTROLLER_HOST
+        from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
+
+        def body() -> None:
+            act()
+
+        actor_on(CONTROLLER_HOST, "alone", body)
+        run_to_the_end(engine)
+        return cls(engine.clock)
+
+    @classmethod
     def believable(cls, stored: dict[str, Any]) -> PlayedTime:
         """Return one from what a file says; raises an error where that is none."""
         known = cls(**stored)

@@ -11,7 +11,7 @@ from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.platforms import load_preset, write_xml
 from faultline.simulator.recovery_times import SentMove
-from faultline.simulator.simgrid_engine.recovery_moves import _in_order
+from faultline.simulator.simgrid_engine.played_times import _in_order
 from faultline.strategies.recovery import Move
 
 # Four servers; a replica has one of them, two stages of four GPUs.
