@@ -34,7 +34,7 @@ from faultline.simulator.failures.failure import (
     JobLayout,
     Level,
 )
-from faultline.simulator.failures.models import FailureModel, FailureSequence, SharedFailures
+from faultline.simulator.failures.models import FailureModel, SharedFailures
 from faultline.simulator.failures.reactions import SlowResponse
 from faultline.simulator.job import Durations
 from faultline.simulator.pattern.placed_step import PlacedStep
@@ -81,8 +81,9 @@ def disturbances(
     causes: tuple[str, ...] = ()
     if isinstance(failures, SharedFailures) and failures.sequence.disturbance_causes:
         causes = failures.sequence.disturbance_causes
-        per_host = job_layout(scenario).gpus_per_host if step is None else 1
-        sources.append(partial(_drawn, failures.sequence, seed, per_host))
+        sources.append(partial(failures.sequence.disturbances, seed))
+        if step is None and not on_network:
+            sources[0] = partial(_carried_by_others, sources[0], job_layout(scenario).gpus_per_host)
     outages = network_outages(scenario, seed) if on_network else None
     if outages is not None:
         sources.append(outages)
@@ -127,19 +128,22 @@ def slow_response(
     return SlowResponse(policy, table.micro_batches, fill, all_reduce_s)
 
 
-def _drawn(sequence: FailureSequence, seed: int, gpus_per_host: int) -> Iterator[Failure]:
-    """Yield the failures of a sequence; of a server's adapters others do the work of what is gone.
+def _carried_by_others(
+    begin: Callable[[], Iterator[Failure]], gpus_per_host: int
+) -> Iterator[Failure]:
+    """Yield failures; the others of a server do the work of an adapter that is gone.
 
-    A job whose steps are played finds that by itself: there is one GPU a host for it.
+    Where messages are played, SimGrid finds that.
     """
-    for failure in sequence.disturbances(seed):
-        lost = (
-            failure.kind == "partial" and failure.level in TO_THE_NETWORK and failure.factor == 1.0
-        )
-        if lost and gpus_per_host > 1:
-            yield failure._replace(factor=gpus_per_host / (gpus_per_host - 1))
-        else:
-            yield failure
+    for failure in begin():
+        lost = _is_gone(failure) and failure.level in TO_THE_NETWORK and gpus_per_host > 1
+        left = gpus_per_host / (gpus_per_host - 1) if lost else failure.factor
+        yield failure._replace(factor=left)
+
+
+def _is_gone(failure: Failure) -> bool:
+    """Whether there is nothing of a part of the network."""
+    return failure.kind == "partial" and failure.factor == 1.0
 
 
 def _in_order(sources: tuple[Callable[[], Iterator[Failure]], ...]) -> Iterator[Failure]:
@@ -169,6 +173,8 @@ class MeasuredEffects:
             return effect
         platform = platform_at(self.times.platform)
         links = links_of_component(platform, failure.level, failure.number)
+        if _is_gone(failure):
+            return Effect(without=links)
         left = dict.fromkeys(links, 1.0 / failure.factor)
         slow_s = self.times.slowed_s(left)
         return Effect(collective=slow_s / self.times.slowed_s({}), links=tuple(left.items()))
@@ -201,7 +207,7 @@ class PlayedEffects:
             group = self.layout.gpus_of(failure.level, failure.number)[0]
             group //= self.layout.gpus_per_group
             return Effect(compute=self.together((failure,), group))
-        if failure.kind == "partial" and failure.factor == 1.0:
+        if _is_gone(failure):
             return Effect(without=self._parts(failure))
         number = failure.number
         if failure.level in OF_ONE_GPU and self.undisturbed.is_even:

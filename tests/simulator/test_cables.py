@@ -56,6 +56,7 @@ def played(servers: Path, row: str, folder: Path) -> Record:
         # Without the trunk of a rail, seven others carry what its server sends: 8/7.
         pytest.param("cable-5,partial,1e6,", 8 / 7, id="a trunk that is gone"),
         pytest.param("switch-3,partial,1e6,", 8 / 7, id="a leaf switch that is gone"),
+        pytest.param("adapter-9,partial,1e6,", 8 / 7, id="an adapter that is gone"),
         # Half of an adapter is as much as the trunk has.
         pytest.param("adapter-9,slow,1e6,2", 1.0, id="an adapter that is no bottleneck"),
         pytest.param("adapter-9,slow,1e6,6", 3.0, id="an adapter that becomes one"),
