@@ -1,4 +1,4 @@
-"""What each scheme does with a replica whose worst domain has lost some GPUs."""
+"""What each scheme does with a replica whose worst domain lost GPUs: degree, power, batch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,120 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.nonuniform.degrees import ReductionRule
-from faultline.strategies.nonuniform.power import PowerCurve
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionRule:
+    """How far tensor parallelism goes down for failed GPUs.
+
+    The degree goes down in steps, so that few different shardings have to be kept: 32 GPUs run at
+    TP30 with up to two failed ones, at TP28 with three or four, and so on; 64 at TP62. These are
+    the published cases. For other sizes a step is a sixteenth of the domain, but never more than
+    two GPUs nor less than one: 8 and 16 GPUs lose one at a time.
+
+    Attributes
+    ----------
+    least_degree : int
+        Below it a domain is of no use: its share of the model would not fit the memory of fewer
+        GPUs.
+    """
+
+    least_degree: int = 1
+
+    def step(self, domain_gpus: int) -> int:
+        """Return by how many GPUs the degree goes down at a time."""
+        return min(2, max(1, domain_gpus // 16))
+
+    def degree(self, domain_gpus: int, failed: int) -> int:
+        """Return the degree of a domain with failed GPUs; 0 if it is of no use.
+
+        Raises
+        ------
+        StrategyError
+            There cannot be so many failed GPUs.
+        """
+        if not 0 <= failed <= domain_gpus:
+            raise StrategyError(
+                "failed",
+                f"{failed} of {domain_gpus} GPUs cannot have failed",
+                f"use 0 to {domain_gpus}",
+            )
+        step = self.step(domain_gpus)
+        steps = -(-failed // step)
+        degree = domain_gpus - step * steps
+        return degree if degree >= max(1, self.least_degree) else 0
+
+    def is_refused(self, domain_gpus: int, failed: int) -> bool:
+        """Return whether it is for the memory alone that such a domain is of no use."""
+        return (
+            not self.degree(domain_gpus, failed) and ReductionRule().degree(domain_gpus, failed) > 0
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PowerCurve:
+    """Performance over power, both over their values at the rated power (TDP).
+
+    ``perf(p) = p (1 - linear (p - 1) - quadratic (p - 1)^2)`` from p = 1 on. The coefficients are a
+    fit through two published points (Arfeen et al. 2025): performance per watt is 2.8 % lower at
+    1.1 times the power and 6.5 % lower at 1.2 times.
+
+    Attributes
+    ----------
+    most_power : float
+        The power that a GPU can draw at most: 1.3 times TDP.
+    """
+
+    linear: float = 0.235
+    quadratic: float = 0.45
+    most_power: float = 1.3
+
+    def performance(self, power: float) -> float:
+        """Return the performance at a power.
+
+        Raises
+        ------
+        StrategyError
+            The power is out of range.
+        """
+        if not 1.0 <= power <= self.most_power:
+            raise StrategyError(
+                "power", f"is {power} times TDP", f"use a value from 1 to {self.most_power}"
+            )
+        more = power - 1.0
+        return power * (1.0 - self.linear * more - self.quadratic * more**2)
+
+    @property
+    def most_performance(self) -> float:
+        """Performance at the highest power."""
+        return self.performance(self.most_power)
+
+    def within_budget(self, working: int, fed: int) -> float:
+        """Return the performance of GPUs that share the power of all that their rack is fed for.
+
+        Parameters
+        ----------
+        working, fed : int
+            GPUs that work, and those whose rated power there is.
+        """
+        return self.performance(min(self.most_power, fed / working))
+
+    def power(self, performance: float) -> float | None:
+        """Return the lowest power for a performance; None if no power is enough.
+
+        A performance up to 1 takes the rated power: GPUs are not slowed down.
+        """
+        if performance <= 1.0:
+            return 1.0
+        if performance > self.most_performance:
+            return None
+        # Not at import: every scheme is imported when the command line starts.
+        from scipy.optimize import brentq
+
+        return float(
+            brentq(lambda power: self.performance(power) - performance, 1.0, self.most_power)
+        )
+
 
 IterationTime = Callable[[int, int, float], float]
 """Seconds of an iteration of a replica: from its tensor-parallel degree, its sequences, and the
@@ -151,3 +263,17 @@ def replica_plan(scheme: Scheme, failed: int, rules: ReplicaRules) -> ReplicaPla
 def replica_plans(scheme: Scheme, rules: ReplicaRules) -> tuple[ReplicaPlan, ...]:
     """Return the plans for 0, 1, ... failed GPUs in a replica's worst domain."""
     return tuple(replica_plan(scheme, failed, rules) for failed in range(rules.domain_gpus + 1))
+
+
+def pipeline_time(stages: int) -> IterationTime:
+    """Return the iteration time of a 1F1B pipeline of `stages`, one sequence a micro-batch.
+
+    A micro-batch takes a slot on each stage, and an iteration of n sequences ``n + stages - 1``
+    slots (Narayanan et al. 2021, Megatron-LM, arXiv 2104.04473, section 2.2.1). A slot is as long
+    as a GPU's share of the work. The unit is arbitrary; only ratios count.
+    """
+
+    def seconds(degree: int, sequences: int, pace: float) -> float:
+        return (sequences + stages - 1) / (degree * pace)
+
+    return seconds

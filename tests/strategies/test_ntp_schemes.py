@@ -8,12 +8,19 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
 from faultline.strategies.base import Hit, Strategy, WipeOut
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.nonuniform.damage import Damage
-from faultline.strategies.nonuniform.job_plan import domains_in_places, packed_replicas
-from faultline.strategies.nonuniform.packing import packed, unpacked, worst_first
-from faultline.strategies.nonuniform.pipeline_time import pipeline_time
-from faultline.strategies.nonuniform.replica_plan import ReplicaRules, Scheme, replica_plans
-from faultline.strategies.nonuniform.throughput import batch_sequences
+from faultline.strategies.nonuniform.job_plan import Damage, domains_in_places, packed_replicas
+from faultline.strategies.nonuniform.replica_plan import (
+    ReplicaRules,
+    Scheme,
+    pipeline_time,
+    replica_plans,
+)
+from faultline.strategies.nonuniform.throughput import (
+    batch_sequences,
+    packed,
+    unpacked,
+    worst_first,
+)
 from faultline.strategies.ntp import NtpPw
 from faultline.strategies.recovery import Move
 from faultline.strategies.registry import all_strategies, build_strategy
@@ -137,7 +144,7 @@ def test_a_job_of_which_nothing_is_left_has_nobody_to_work_with(scheme: Scheme) 
 def test_the_batch_is_that_of_the_placement_study(
     counts: list[int], scheme: Scheme, pod: int
 ) -> None:
-    """Any failed GPUs, four domains a replica: as `packing` and `throughput` have it, pod by pod.
+    """Any failed GPUs, four domains a replica: as `throughput` has it, pod by pod.
 
     A pod of no group is no packing.
     """

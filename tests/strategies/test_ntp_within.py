@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from faultline.strategies.base import Continue, Hit, Strategy, Verdict, WipeOut
-from faultline.strategies.nonuniform.power import PowerCurve
+from faultline.strategies.nonuniform.replica_plan import PowerCurve
 from faultline.strategies.recovery import Move
 from faultline.strategies.registry import build_strategy
 from hypothesis import given, settings

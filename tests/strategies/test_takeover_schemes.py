@@ -14,11 +14,14 @@ from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Communicators, Move
 from faultline.strategies.registry import build_strategy
-from faultline.strategies.takeover.lost_stages import LostStages, stages_of
 from faultline.strategies.takeover.neighbours import Carriers, Side
 from faultline.strategies.takeover.node_costs import cost_of_other_model, measured_costs
+from faultline.strategies.takeover.pipeline_scheme import (
+    LostStages,
+    failures_until_nobody_is_left,
+    stages_of,
+)
 from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S, relative_throughput
-from faultline.strategies.takeover.restarts import failures_until_nobody_is_left
 from hypothesis import given
 from hypothesis import strategies as st
 

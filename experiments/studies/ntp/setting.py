@@ -17,9 +17,9 @@ from faultline.simulator.workload.iteration import Machine, iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
-from faultline.strategies.nonuniform.degrees import ReductionRule
 from faultline.strategies.nonuniform.replica_plan import (
     IterationTime,
+    ReductionRule,
     ReplicaPlan,
     ReplicaRules,
     Scheme,

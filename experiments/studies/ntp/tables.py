@@ -17,8 +17,7 @@ from faultline.experiments.studies.base import Row, row_of, rows_by
 from faultline.experiments.studies.ntp import loop, published
 from faultline.experiments.studies.ntp.setting import PACES, study_job
 from faultline.experiments.studies.ntp.within import CONTROL_REDUNDANCY
-from faultline.strategies.nonuniform.power import PowerCurve
-from faultline.strategies.nonuniform.replica_plan import Scheme
+from faultline.strategies.nonuniform.replica_plan import PowerCurve, Scheme
 
 SCHEMES = {scheme.value: title_of(scheme.value) for scheme in Scheme}
 

@@ -19,9 +19,14 @@ from faultline.experiments.studies.ntp.setting import (
     stream,
     study_job,
 )
-from faultline.strategies.nonuniform.packing import Counts, packed, worst_first
 from faultline.strategies.nonuniform.replica_plan import Scheme
-from faultline.strategies.nonuniform.throughput import batch_sequences, spare_domains
+from faultline.strategies.nonuniform.throughput import (
+    Counts,
+    batch_sequences,
+    packed,
+    spare_domains,
+    worst_first,
+)
 from numpy.typing import NDArray
 
 DAY_S = 86_400.0

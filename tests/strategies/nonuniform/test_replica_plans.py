@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.nonuniform.degrees import ReductionRule
-from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.nonuniform.replica_plan import (
     DROPPED,
+    PowerCurve,
+    ReductionRule,
     ReplicaPlan,
     ReplicaRules,
     Scheme,

@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.nonuniform.availability import available_fraction
-from faultline.strategies.nonuniform.packing import packed, unpacked, worst_first
 from faultline.strategies.nonuniform.replica_plan import ReplicaRules, Scheme, replica_plans
 from faultline.strategies.nonuniform.resharding import backward_slowdown, resharding_bytes
-from faultline.strategies.nonuniform.throughput import batch_sequences, spare_domains
+from faultline.strategies.nonuniform.throughput import (
+    available_fraction,
+    batch_sequences,
+    packed,
+    spare_domains,
+    unpacked,
+    worst_first,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom

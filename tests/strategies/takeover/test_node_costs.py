@@ -9,6 +9,11 @@ from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.known_models import LLAMA2_7B
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.takeover.node_costs import (
+    NO_FAULT,
+    NO_TECHNIQUE,
+    SHAPE_7B,
+    SKIP,
+    SKIP_RECOMPUTE,
     CalibratedCosts,
     CostModel,
     FlopCosts,
@@ -16,13 +21,6 @@ from faultline.strategies.takeover.node_costs import (
     measured_costs,
 )
 from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
-from faultline.strategies.takeover.published_ablation import (
-    NO_FAULT,
-    NO_TECHNIQUE,
-    SHAPE_7B,
-    SKIP,
-    SKIP_RECOMPUTE,
-)
 from faultline.strategies.takeover.stage_work import LayerShape
 from faultline.strategies.takeover.techniques import (
     LowRank,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.takeover.node_memory import (
+from faultline.strategies.takeover.node_costs import (
     StageMemory,
     micro_batches_in_flight,
     node_memory_bytes,
