@@ -1,11 +1,15 @@
 """What flows get in SimGrid is what the links say. Every simulation is a process of its own."""
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from faultline.platforms import (
+    ENGINE_CONFIGURATION,
     ClusterSpec,
+    engine_arguments,
     load_preset,
     play_flows,
     rail_plane,
@@ -192,3 +196,14 @@ class TestRailPlane:
         plane_s = play_flows(write(rail_plane(cluster)), writes(16))
         assert whole_s == pytest.approx(plane_s * 8, rel=1e-6)
         assert plane_s[0] == pytest.approx(128e8 / 50e9, rel=1e-3)
+
+
+def test_the_options_are_arguments_of_the_engine() -> None:
+    arguments = engine_arguments()
+    assert arguments[0] == "--cfg=network/model:CM02"
+    assert len(arguments) == len(ENGINE_CONFIGURATION)
+
+
+def test_importing_platforms_does_not_import_simgrid() -> None:
+    code = "import platforms, sys; sys.exit('simgrid' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

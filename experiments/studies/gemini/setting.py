@@ -10,7 +10,7 @@ from faultline.experiments.config.mix_file import load_mix
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
-from faultline.strategies.in_memory.wasted_time import wasted_time_s
+from faultline.strategies.in_memory.reliability import wasted_time_s
 
 LAYOUT = JobLayout(
     groups=2048, gpus_per_group=8, gpus_per_host=8, gpus_per_domain=64, gpus_per_switch=64

@@ -23,13 +23,12 @@ from faultline.experiments.studies.gemini.setting import (
 )
 from faultline.simulator.failures.mix import CauseMix
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
-from faultline.strategies.in_memory.reliability import gemini_recovery_bound
+from faultline.strategies.in_memory.reliability import expected_wasted_time_s, gemini_recovery_bound
 from faultline.strategies.in_memory.survival import (
     loss_given_domains,
     loss_given_nodes,
     loss_in_window,
 )
-from faultline.strategies.in_memory.wasted_time import expected_wasted_time_s
 from numpy.typing import NDArray
 
 JOBS = ((16, 2), (64, 2), (256, 2), (1024, 2), (960, 2), (960, 3), (960, 4))

@@ -36,7 +36,7 @@ from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
 from faultline.simulator.training import Training
 from faultline.strategies.in_memory.reliability import loss_probability
-from faultline.strategies.protection.tier import Keeper, Recovery
+from faultline.strategies.protection.base import Keeper, Recovery
 
 EFFECTIVE_TIME = {600.0: 0.44, 180.0: 0.80}
 """Effective training time on O(100k) GPUs by seconds of a stall (FT-HSDP)."""

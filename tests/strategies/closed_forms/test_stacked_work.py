@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from faultline.strategies.base import WipeOut
-from faultline.strategies.closed_forms.stacked_work import least_stacks, patch_types
+from faultline.strategies.closed_forms.stacked_types import least_stacks, patch_types
 from faultline.strategies.golomb import largest_redundancy
 from faultline.strategies.spare import Spare, SpareOptions
 from hypothesis import given
