@@ -11,8 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spines import SpineChoice, passes_spines
-from faultline.platforms.topology import gpu_places, nic_bandwidth_bytes_per_s, trunks
+from faultline.platforms.topology import (
+    SpineChoice,
+    gpu_places,
+    nic_bandwidth_bytes_per_s,
+    passes_spines,
+    trunks,
+)
 
 _Series = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spec_properties import spec_from_properties
+from faultline.platforms.spec_file import spec_from_properties
 
 Hop = tuple[str, tuple[str, ...]]
 """A neighbour, and the names of the links of the cable to it."""

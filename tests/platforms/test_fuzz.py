@@ -5,7 +5,7 @@ from pathlib import Path
 
 import faultline.platforms
 from faultline.platforms import PlatformError, load_preset, parse_spec
-from faultline.platforms.spec_overrides import read_settings, with_overrides
+from faultline.platforms.spec_file import read_settings, with_overrides
 from faultline.platforms.xml_reader import platform_from_xml
 from faultline.platforms.xml_writer import xml_text
 from hypothesis import given, settings

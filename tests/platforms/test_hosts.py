@@ -13,7 +13,7 @@ from faultline.platforms import (
     rail_plane,
     read_platform,
 )
-from faultline.platforms.nvlink import GENERATIONS
+from faultline.platforms.spec import GENERATIONS
 
 from tests.platforms.helpers import Write
 

@@ -24,7 +24,7 @@ from faultline.platforms import (
     spec_differences,
     storage_rates,
 )
-from faultline.platforms.spines import hashed
+from faultline.platforms.topology import hashed
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.simgrid_engine.process import in_own_process
 
