@@ -203,15 +203,7 @@ def passes_spines(source: GpuPlace, destination: GpuPlace) -> bool:
 
 
 class SpineChoice:
-    """Chooses the spine of each flow among those left, as the fabric's `routing` says.
-
-    Parameters
-    ----------
-    out
-        The fabric; its routing is ``"ecmp"`` or ``"d-mod-k"``.
-    places
-        All GPUs.
-    """
+    """Chooses the spine of each flow among those left, as the fabric's routing says."""
 
     def __init__(self, out: ScaleOut, places: Iterable[GpuPlace]) -> None:
         self._out = out
@@ -221,15 +213,10 @@ class SpineChoice:
         self._numbers = {place.index: number for number, place in enumerate(by_leaf)}
 
     def of(self, source: GpuPlace | None, destination: GpuPlace | None, connection: int = 0) -> int:
-        """Return the number of the spine.
+        """Return the number of the spine; as an end, None is the storage.
 
-        Parameters
-        ----------
-        source, destination
-            The two ends; None is the storage.
-        connection
-            Which of several connections between the two, whose hashes differ: as RDMA over several
-            queue pairs has them. A platform has one.
+        Of several connections between two ends the hashes differ, as RDMA over several queue pairs
+        has them. A platform has one.
         """
         if self._out.routing == "d-mod-k":
             # The storage is many servers: there the client decides for both directions.

@@ -24,15 +24,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Server:
-    """What the matrix says of a server.
-
-    Attributes
-    ----------
-    gpus, nics : int
-        How many it has.
-    nvlinks : int
-        Links of NVLink from a GPU to its domain; 0 where it has none.
-    """
+    """What the matrix says of a server: how many it has, of NVLink from a GPU to its domain."""
 
     gpus: int
     nics: int
@@ -110,18 +102,10 @@ def read_switches(path: Path) -> dict[str, dict[str, str]]:
 def imported_spec(
     server: Server, switches: Mapping[str, Mapping[str, str]] | None, like: str, where: str
 ) -> ClusterSpec:
-    """Return the spec of a cluster of such servers.
+    """Return the spec of a cluster of servers that are all like one.
 
-    Parameters
-    ----------
-    server : Server
-        One of them; all are taken to be like it.
-    switches : mapping, optional
-        What `read_switches` returned; without it, one server.
-    like : str
-        The shipped cluster that says what else there is.
-    where : str
-        What messages call all that.
+    Without `switches`, of one server alone. What else there is says the shipped cluster `like`;
+    messages call all that `where`.
 
     Raises
     ------

@@ -36,15 +36,7 @@ _NEGLIGIBLE = 1e-12
 
 
 class GroupLifetimes:
-    """N groups with one survival function.
-
-    Parameters
-    ----------
-    groups : int
-        Number of groups N.
-    survival : callable
-        S(t): seconds since the (re)start to the probability that a group is still up; falling to 0.
-    """
+    """N groups with one survival function S(t), of seconds since the (re)start, falling to 0."""
 
     def __init__(self, groups: int, survival: Survival) -> None:
         self.groups = groups
@@ -123,15 +115,9 @@ def stationary_excess(survival: Survival, mean_s: float) -> Survival:
     """Return the survival function of the time left to a renewal process at an arbitrary moment.
 
     ``S_e(t) = (1 / mean) * integral of S(u) du from t`` (Cox 1962, *Renewal Theory*, section 5.2).
-    It is S itself for the exponential distribution. N such groups fail first at the rate
-    N / mean = 1 / m exactly, whatever the distribution.
-
-    Parameters
-    ----------
-    survival : callable
-        Survival function of the time between two failures of a group.
-    mean_s : float
-        Its mean, in seconds.
+    `survival` is of the time between two failures of a group, `mean_s` its mean. It is S itself for
+    the exponential distribution. N such groups fail first at the rate N / mean = 1 / m exactly,
+    whatever the distribution.
     """
     edges = _time_edges(survival, 1)
     nodes, weights = composite_nodes(edges)
@@ -193,12 +179,8 @@ def kept_periods(life: Life, period_s: float) -> float:
     """Return the mean number of periods of a life that are over, and so saved, by its end.
 
     The sum over j >= 1 of the probability that a life lasts j periods; beyond the first few hundred
-    the sum is as good as the integral, by the midpoint rule.
-
-    Parameters
-    ----------
-    period_s : float
-        Period T_c between the starts of two checkpoints, saving included, in seconds; positive.
+    the sum is as good as the integral, by the midpoint rule. The period T_c, above 0, is from the
+    start of a checkpoint to that of the next.
     """
     few = life.outlasting(period_s * np.arange(1.0, _COUNTED + 1.0))
     return float(few.sum()) + life.mean_beyond_s((_COUNTED + 0.5) * period_s) / period_s
@@ -211,11 +193,6 @@ def availability_of_lives(life: Life, period_s: float, save_s: float, restart_s:
     much longer than the period the number kept is about T_f / T_c - 1/2. Then A is greatest near
     ``T_c = sqrt(2 T_s T_f)``, whatever a restart takes; the form of `checkpoint_period` has the
     same value to first order, but its best period grows with T_r.
-
-    Parameters
-    ----------
-    period_s, save_s, restart_s : float
-        T_c, T_s and T_r, in seconds.
     """
     kept = kept_periods(life, period_s)
     return max(0.0, period_s - save_s) * kept / (life.mean_s + restart_s)
@@ -224,12 +201,7 @@ def availability_of_lives(life: Life, period_s: float, save_s: float, restart_s:
 def best_period_of_lives_s(life: Life, save_s: float, shortest_s: float) -> float:
     """Return the fixed period that maximises `availability_of_lives`, in seconds.
 
-    Parameters
-    ----------
-    save_s : float
-        T_s, in seconds.
-    shortest_s : float
-        Shortest period that comes into question, such as one step and T_s, in seconds; positive.
+    None below `shortest_s` comes into question, such as one step and T_s; it is above 0.
     """
     from scipy.optimize import minimize_scalar
 

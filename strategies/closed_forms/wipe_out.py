@@ -46,15 +46,7 @@ def plain_mean_failures(groups: int, redundancy: int) -> float:
 
 
 class WipeOutLaw(ABC):
-    """When a layout of copies on N groups has lost something for good.
-
-    Parameters
-    ----------
-    groups : int
-        Number of groups N.
-    redundancy : int
-        Number of copies r.
-    """
+    """When a layout of r copies on N groups has lost something for good."""
 
     def __init__(self, groups: int, redundancy: int) -> None:
         self.groups = groups
@@ -214,4 +206,3 @@ class Predictable(Protocol):
 
     def failure_course(self) -> FailureCourse:
         """Return what the scheme does as groups fail, with its groups, redundancy and options."""
-        ...

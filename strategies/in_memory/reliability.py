@@ -45,12 +45,7 @@ def time_to_loss(
 ) -> float:
     """Return the time at which the loss probability reaches `probability`.
 
-    Parameters
-    ----------
-    failed_by : callable
-        Probability that a node has failed until a time.
-    longest : float
-        Upper bound of the answer, in the unit of time of `failed_by`.
+    In the unit of time of `failed_by`, the probability that a node has failed until then.
 
     Raises
     ------
@@ -119,13 +114,5 @@ def wasted_time_s(checkpoint_s: float, interval_s: float, retrieval_s: float) ->
 
 
 def expected_wasted_time_s(in_memory: float, memory_s: float, storage_s: float) -> float:
-    """Return the mean wasted time of a failure that memory survives with a probability.
-
-    Parameters
-    ----------
-    in_memory : float
-        Probability that memory still holds all state.
-    memory_s, storage_s : float
-        Wasted time of a recovery from memory and from storage, in seconds.
-    """
+    """Return the mean wasted time of a failure that memory survives with a probability."""
     return in_memory * memory_s + (1.0 - in_memory) * storage_s

@@ -25,11 +25,6 @@ class Damage:
     A group's GPUs are numbered through its domains. Where the size of a domain does not divide a
     group, the last domain is smaller, and what is broken of it counts as if it were whole. A group
     smaller than a domain is one domain.
-
-    Parameters
-    ----------
-    domain_gpus : int
-        GPUs of a whole domain.
     """
 
     def __init__(self, domain_gpus: int) -> None:
@@ -114,14 +109,9 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class HitReplica:
-    """A replica with broken GPUs, after spares and packing.
+    """A replica with broken GPUs, after spares and packing: the group that stands for it.
 
-    Attributes
-    ----------
-    group : int
-        The group that stands for it.
-    domains : tuple of HitDomain
-        The domains with broken GPUs that are in it, the worst first.
+    The domains with broken GPUs that are in it come the worst first.
     """
 
     group: int
@@ -138,16 +128,7 @@ def packed_replicas(damage: Damage, spare_domains: int, pod_groups: int) -> list
 
     Spare domains take the places of the worst domains; the others of a pod fill one of its replicas
     after the other, the worst first (`throughput.packed`). The groups of a pod that are hit most
-    stand for them.
-
-    Parameters
-    ----------
-    damage : Damage
-        What is broken.
-    spare_domains : int
-        Whole domains that stand by.
-    pod_groups : int
-        Groups in a row whose domains may change places with one another.
+    stand for them. A pod are `pod_groups` groups in a row, whose domains may change places.
     """
     pods: dict[int, list[HitDomain]] = {}
     for one in damage.domains()[spare_domains:]:
@@ -236,21 +217,10 @@ class JobPlan:
 
 
 def job_plan(groups: int, hit: Sequence[HitReplica], plans: Sequence[ReplicaPlan]) -> JobPlan:
-    """Return how a job goes on.
+    """Return how a job goes on; without members where no replica is left.
 
-    Parameters
-    ----------
-    groups : int
-        All replicas.
-    hit : sequence of HitReplica
-        Those with broken GPUs, the worst first.
-    plans : sequence of ReplicaPlan
-        What a replica does for 0, 1, ... broken GPUs in its worst domain.
-
-    Returns
-    -------
-    JobPlan
-        Without members where no replica is left: the job then waits for repairs, however long.
+    Such a job waits for repairs, however long. Plans say what a replica does for 0, 1, ... broken
+    GPUs in its worst domain.
     """
     whole = plans[0]
     of_hit = {replica.group: plans[replica.worst] for replica in hit}

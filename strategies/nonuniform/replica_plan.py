@@ -96,13 +96,7 @@ class PowerCurve:
         return self.performance(self.most_power)
 
     def within_budget(self, working: int, fed: int) -> float:
-        """Return the performance of GPUs that share the power of all that their rack is fed for.
-
-        Parameters
-        ----------
-        working, fed : int
-            GPUs that work, and those whose rated power there is.
-        """
+        """Return the performance of working GPUs that share the rated power of all those fed."""
         return self.performance(min(self.most_power, fed / working))
 
     def power(self, performance: float) -> float | None:

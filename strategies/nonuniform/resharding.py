@@ -37,14 +37,7 @@ class ReshardingBytes:
 
 
 def resharding_bytes(stage_bytes: float, healthy: int, reduced: int) -> ReshardingBytes:
-    """Return what resharding moves.
-
-    Parameters
-    ----------
-    stage_bytes : float
-        Gradients of a stage, over all its ranks.
-    healthy, reduced : int
-        The degrees N1 and N2.
+    """Return what resharding moves of a stage's gradients, from degree N1 to N2.
 
     Raises
     ------

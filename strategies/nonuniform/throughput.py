@@ -19,17 +19,10 @@ Counts = NDArray[np.integer]
 
 
 def worst_first(failed: Counts) -> Counts:
-    """Return each state's domains with failed GPUs, the worst first.
+    """Return the failed GPUs of each state's domains that are hit, the worst first.
 
-    Parameters
-    ----------
-    failed : array of int, shape (states, domains)
-        Failed GPUs of each domain.
-
-    Returns
-    -------
-    array of int, shape (states, most domains hit in any state)
-        Failed GPUs of the domains that are hit, in falling order; 0 where a state has fewer.
+    From shape (states, domains) to (states, most domains hit in any state); 0 where a state has
+    fewer.
     """
     # Few domains are hit: picking them out is some ten times as fast as sorting all.
     states, domains = np.nonzero(failed)
@@ -54,10 +47,8 @@ def packed(hit: Counts, domains: int, domains_per_replica: int) -> Counts:
     ----------
     hit : array of int, shape (states, any)
         Failed GPUs of the domains that are hit, the worst first (`worst_first`).
-    domains : int
-        All domains, with spares.
-    domains_per_replica : int
-        Pipeline stages.
+    domains, domains_per_replica : int
+        All domains, with spares, and pipeline stages.
 
     Returns
     -------
@@ -80,23 +71,8 @@ def packed(hit: Counts, domains: int, domains_per_replica: int) -> Counts:
 def unpacked(failed: Counts, domains_per_replica: int) -> Counts:
     """Return the failed GPUs of the worst domain of each replica, neighbours sharing a replica.
 
-    Domains behind the last whole replica are left out.
-
-    Parameters
-    ----------
-    failed : array of int, shape (states, domains)
-        Failed GPUs of each domain.
-    domains_per_replica : int
-        Pipeline stages.
-
-    Returns
-    -------
-    array of int, shape (states, replicas)
-
-    Raises
-    ------
-    StrategyError
-        There are fewer domains than a replica needs.
+    From shape (states, domains) to (states, replicas). Domains behind the last whole replica are
+    left out. Raises as `divided`.
     """
     replicas, _ = divided(failed.shape[1], domains_per_replica)
     used = failed[:, : replicas * domains_per_replica]
@@ -147,7 +123,7 @@ def available_fraction(gpus: int, domain_gpus: int, failed: int) -> float:
 def batch_sequences(
     worst: Counts, replicas: int, plans: Sequence[ReplicaPlan]
 ) -> NDArray[np.int64]:
-    """Return the sequences of an iteration of the whole job.
+    """Return the sequences of an iteration of the whole job, in each state.
 
     As no replica takes longer than a healthy one, this over the full batch is the throughput.
 
@@ -159,10 +135,6 @@ def batch_sequences(
         All replicas.
     plans : sequence of ReplicaPlan
         What a replica does for 0, 1, ... failed GPUs in its worst domain.
-
-    Returns
-    -------
-    array of int, shape (states,)
     """
     sequences = np.array([plan.sequences for plan in plans], dtype=np.int64)
     lost = sequences[0] - sequences
@@ -182,24 +154,14 @@ def spare_domains(
     """Return how many spare domains a job needs to keep its batch, for each state.
 
     Spares are healthy. They make up further replicas, or take the places of the worst domains,
-    whichever the packing comes to.
+    whichever the packing comes to. `hit` and `plans` are as above, `domains` those without spares.
 
     Parameters
     ----------
-    hit : array of int, shape (states, any)
-        Failed GPUs of the domains that are hit, the worst first.
-    domains, domains_per_replica : int
-        Domains of the job without spares, and pipeline stages.
-    plans : sequence of ReplicaPlan
-        What a replica does for 0, 1, ... failed GPUs in its worst domain.
     batch : int
         Sequences of an iteration that must be reached.
     step : int
         Spares come in multiples of this: 1, or `domains_per_replica` for whole replicas.
-
-    Returns
-    -------
-    array of int, shape (states,)
     """
     needed = np.full(len(hit), -1, dtype=np.int64)
     open_states = np.arange(len(hit))

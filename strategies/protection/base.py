@@ -33,7 +33,6 @@ class Keeper(Protocol):
         lost_nodes : collection of int
             Nodes whose memory was lost since the snapshot was taken, each named once.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,47 +120,38 @@ class TransferTimes(Protocol):
     @property
     def copy_s(self) -> float:
         """All GPUs copy their snapshot to the memory of their nodes."""
-        ...
 
     @property
     def copy_interference_s(self) -> float:
         """What an all-reduce takes longer while that goes on; 0 where it is played beside steps."""
-        ...
 
     @property
     def encode_s(self) -> float:
         """All nodes compute their parity."""
-        ...
 
     @property
     def send_s(self) -> float:
         """All nodes send their copies to peers."""
-        ...
 
     @property
     def send_interference_s(self) -> float:
         """What an all-reduce takes longer while that goes on; 0 where it is played beside steps."""
-        ...
 
     @property
     def load_s(self) -> float:
         """All GPUs load the state from the memory of their nodes."""
-        ...
 
     @property
     def rebuild_s(self) -> float:
         """A lost node is rebuilt from what its peers hold."""
-        ...
 
     @property
     def fetch_s(self) -> float:
         """A lost node is sent its state by a peer that has all of it."""
-        ...
 
     @property
     def persist_s(self) -> float:
         """One replica of the state goes from the memory of its nodes to storage."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

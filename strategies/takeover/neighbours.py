@@ -21,13 +21,6 @@ def tasks_by_node(stages: int, failed: Collection[int]) -> tuple[int, ...]:
     failed stage goes to the node before it where that has room. The outcome depends on who is down
     only, not on the order in which they failed.
 
-    Parameters
-    ----------
-    stages : int
-        Stages of the pipeline, a node each.
-    failed : collection of int
-        Stages whose nodes are down.
-
     Raises
     ------
     StrategyError
@@ -137,17 +130,7 @@ class Carriers:
 class Roles:
     """The stages that nodes do: their own, until they swap roles or come back to another.
 
-    Parameters
-    ----------
-    groups : int
-        Pipelines, each with a node of every stage.
-    stages : int
-        Stages.
-
-    Attributes
-    ----------
-    left : list of int
-        How many nodes do each stage.
+    Each group is a pipeline with a node of every stage; `left` is how many nodes do each stage.
     """
 
     def __init__(self, groups: int, stages: int) -> None:

@@ -35,15 +35,7 @@ Batch = Literal[256, 512]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One row.
-
-    Attributes
-    ----------
-    tokens_per_s_256, tokens_per_s_512 : float or None
-        Throughput by batch; None where it ran out of memory.
-    memory_bytes_256 : float
-        Memory of a GPU.
-    """
+    """One row: throughput by batch, None where it ran out of memory, and memory of a GPU."""
 
     tokens_per_s_256: float
     tokens_per_s_512: float | None
@@ -109,13 +101,7 @@ class FlopCosts:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedCosts:
-    """Goes by a measurement.
-
-    Attributes
-    ----------
-    doubled : float
-        Cost of a node with two tasks.
-    """
+    """Goes by a measurement: the cost of a node with two tasks (`doubled`)."""
 
     doubled: float
 
@@ -186,15 +172,8 @@ def cost_of_other_model(known: float, ffn_share_ratio: float) -> float:
 
     With all techniques a task leaves out attention's backward pass, two thirds of its time, and
     keeps a multiple s of the feed-forward network's third: ``x = 2/3 (1 + s phi)`` where phi is
-    the network's share of a normal task's time. s phi is known from the measured x, and another
-    model's phi is another multiple of it.
-
-    Parameters
-    ----------
-    known : float
-        The measured cost x; more than 2/3.
-    ffn_share_ratio : float
-        phi of the other model over phi of the measured one.
+    the network's share of a normal task's time. s phi is known from the measured x (`known`, more
+    than 2/3), and another model's phi is another multiple of it (`ffn_share_ratio`).
     """
     return 2.0 / 3.0 * (1.0 + (1.5 * known - 1.0) * ffn_share_ratio)
 
@@ -268,23 +247,12 @@ def node_memory_bytes(
     in_flight: float,
     overhead_bytes: float = 0.0,
 ) -> float:
-    """Return the bytes on a node that does the work of some stages of equal size.
+    """Return the bytes on a node that does the work of some stages (`tasks`) of equal size.
 
-    A node with one task uses no technique. Buffers for gradients of attention stay where its
-    backward pass is skipped: the average over the other ranks comes there.
-
-    Parameters
-    ----------
-    stage : StageMemory
-        One stage.
-    tasks : int
-        Stages that the node does.
-    techniques : Techniques
-        What it uses if it does several.
-    in_flight : float
-        Micro-batches whose activations it keeps.
-    overhead_bytes : float
-        What is there whatever the work: contexts, buffers for communication, fragments.
+    It keeps the activations of `in_flight` micro-batches. The overhead is there whatever the work:
+    contexts, buffers for communication, fragments. A node with one task uses no technique. Buffers
+    for gradients of attention stay where its backward pass is skipped: the average over the other
+    ranks comes there.
     """
     used = techniques if tasks > 1 else Techniques()
     attention = 0.0 if used.skip_attention else stage.attention_bytes

@@ -63,14 +63,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """An iteration of a pipeline.
+    """What each stage of a pipeline does in an iteration, and when the last is through.
 
-    Attributes
-    ----------
-    stages : tuple of tuple of Span
-        What each stage does, in order. Sends are there where a stage waits for them.
-    iteration_s : float
-        When the last stage is through.
+    Sends are there where a stage waits for them.
     """
 
     stages: tuple[tuple[Span, ...], ...]

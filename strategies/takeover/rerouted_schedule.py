@@ -78,16 +78,8 @@ def rerouted(
 ) -> Rerouted:
     """Return the fastest iteration; the backward pass is split only where that helps.
 
-    Parameters
-    ----------
-    loads : sequence of int
-        Micro-batches of each stage's fullest worker.
-    micro_batches : int
-        Micro-batches of a pipeline, m.
-    backward_share : float
-        Share of t that is the backward pass; half of it is weight gradients.
-    allowed : Techniques
-        What it may do.
+    By the micro-batches of each stage's fullest worker, and those of a pipeline, m. Of t, the
+    backward pass is a share; half of it is weight gradients.
     """
     ways = (False, True) if allowed.split_backward else (False,)
     found = (

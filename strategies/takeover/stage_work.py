@@ -79,12 +79,8 @@ class StageWork:
 class LayerShape:
     """The dimensions of a transformer layer that decide what it costs.
 
-    Attributes
-    ----------
-    hidden, ffn_hidden : int
-        Width of the residual stream (d), and inner width of the gated feed-forward network (f).
-    sequence_tokens : int
-        Tokens of a sequence (s).
+    Width of the residual stream (d), inner width of the gated feed-forward network (f), and tokens
+    of a sequence (s).
     """
 
     hidden: int

@@ -74,7 +74,7 @@ class Techniques:
 
 
 def task_flop(
-    shape: LayerShape, techniques: Techniques, tokens: float, steps_tokens: float | None = None
+    shape: LayerShape, techniques: Techniques, tokens: float, step_tokens: float | None = None
 ) -> StageWork:
     """Return the FLOP a token and layer of one task of a node that uses the techniques.
 
@@ -83,25 +83,17 @@ def task_flop(
     the 7B model with all three thus cost at least 1.549 normal ones, what they cost without
     recomputation and low rank; that close only with r up to 3. With r = 1024 they cost 1.755.
 
-    Parameters
-    ----------
-    shape : LayerShape
-        The layer.
-    techniques : Techniques
-        What the node uses.
-    tokens : float
-        Tokens of a micro-batch, over which the lifting of a low-rank gradient spreads.
-    steps_tokens : float, optional
-        Tokens of a pipeline's whole step, over `refresh_steps` of which a decomposition spreads;
-        None leaves the decompositions out.
+    The lifting of a low-rank gradient spreads over the tokens of a micro-batch (`tokens`), a
+    decomposition over `refresh_steps` times those of a pipeline's whole step (`step_tokens`); None
+    leaves decompositions out.
     """
     forward = shape.forward_flop
     kept = Halves(0.0 if techniques.skip_attention else forward.attention, forward.ffn)
     weight_ffn = forward.ffn
     if techniques.low_rank is not None:
         weight_ffn *= low_rank_share(shape, techniques.low_rank.rank, tokens)
-        if steps_tokens is not None:
-            spread = techniques.low_rank.refresh_steps * steps_tokens
+        if step_tokens is not None:
+            spread = techniques.low_rank.refresh_steps * step_tokens
             weight_ffn += decomposition_flop(shape) / spread
     return StageWork(
         forward=forward,
