@@ -17,14 +17,7 @@ from faultline.platforms import (
     single_flow,
 )
 
-from tests.platforms.helpers import Write
-
-
-def shift(gpus: int, by: int, size_bytes: float) -> list[tuple[str, str, float]]:
-    """Every GPU sends to the one `by` further on, all at once."""
-    return [
-        (f"gpu-{index:06d}", f"gpu-{(index + by) % gpus:06d}", size_bytes) for index in range(gpus)
-    ]
+from tests.platforms.helpers import Flow, Write, shift
 
 
 @pytest.mark.parametrize(
@@ -176,20 +169,15 @@ class TestRailPlane:
             **three,
         )
 
-    def test_a_ring_on_every_rail(self, cluster: ClusterSpec, write: Write) -> None:
-        whole_s = play_flows(write(cluster), shift(128, by=8, size_bytes=1e8))
-        plane_s = play_flows(write(rail_plane(cluster)), shift(16, by=1, size_bytes=1e8))
-        for rail in range(8):
-            assert whole_s[rail::8] == pytest.approx(plane_s, rel=1e-9)
-
-    def test_everybody_crossing_the_core(self, cluster: ClusterSpec, write: Write) -> None:
-        whole_s = play_flows(write(cluster), shift(128, by=64, size_bytes=1e8))
-        plane_s = play_flows(write(rail_plane(cluster)), shift(16, by=8, size_bytes=1e8))
+    @pytest.mark.parametrize("across", [1, 8], ids=["ring on every rail", "all over the core"])
+    def test_a_shift_on_every_rail(self, across: int, cluster: ClusterSpec, write: Write) -> None:
+        whole_s = play_flows(write(cluster), shift(128, by=8 * across, size_bytes=1e8))
+        plane_s = play_flows(write(rail_plane(cluster)), shift(16, by=across, size_bytes=1e8))
         for rail in range(8):
             assert whole_s[rail::8] == pytest.approx(plane_s, rel=1e-9)
 
     def test_everybody_writing_to_storage(self, cluster: ClusterSpec, write: Write) -> None:
-        def writes(gpus: int) -> list[tuple[str, str, float]]:
+        def writes(gpus: int) -> list[Flow]:
             return [(f"gpu-{index:06d}", "storage", 1e8) for index in range(gpus)]
 
         whole_s = play_flows(write(cluster), writes(128))

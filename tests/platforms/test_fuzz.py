@@ -17,26 +17,8 @@ TOML = (Path(faultline.platforms.__file__).parent / "presets" / "gb200-nvl72.tom
 XML = xml_text(load_preset("hgx-h100", domains=2, gpus_per_domain=2, **{"host.doors": True}))
 
 WORDS = st.one_of(
-    st.sampled_from(
-        [
-            "",
-            "0",
-            "-1",
-            "1e999",
-            "true",
-            "[",
-            "]",
-            "{}",
-            '"',
-            "'",
-            "\n",
-            "=",
-            "\\",
-            "\x00",
-            "é",
-            "=",
-        ]
-    ),
+    st.sampled_from(["", "0", "-1", "1e999", "true", "[", "]", "{}", '"', "'", "\n", "=", "\\"]),
+    st.sampled_from(["\x00", "é", "="]),
     st.sampled_from(["nvlink9", "1GB", "1GB/s", "400Gbps", "1us", "gpu", "core", "<", "/>", "&a;"]),
     st.text(max_size=8),
     st.integers().map(str),

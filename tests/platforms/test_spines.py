@@ -30,8 +30,6 @@ from faultline.simulator.simgrid_engine.process import in_own_process
 
 from tests.platforms.helpers import Write
 
-Flow = tuple[str, str, float]
-
 
 def hashing(**overrides: Any) -> ClusterSpec:
     """Four domains of four GPUs, eight leaf switches of two adapters, four spines of 25 GB/s."""

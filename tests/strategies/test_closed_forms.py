@@ -192,17 +192,3 @@ def test_work_per_step_by_hand() -> None:
     assert built(Spare, 24, 3).work_per_step() == pytest.approx((1 + 6 * 2) / 7)
     assert built(Replication, 24, 3).work_per_step() == 3
     assert built(Checkpoint, 24, 1).work_per_step() == 1
-
-
-@pytest.mark.parametrize(("groups", "redundancy"), [(200, 2), (200, 3), (600, 3), (1000, 3)])
-def test_the_plain_form_is_not_replication_s(groups: int, redundancy: int) -> None:
-    """Over random orders of failure: the exact form within 4 standard errors, the plain one not."""
-    rng = np.random.default_rng(groups * redundancy)
-    ranks = rng.permuted(np.tile(np.arange(1, groups + 1), (3000, 1)), axis=1)
-    sets = np.pad(ranks, ((0, 0), (0, -groups % redundancy)))
-    counts = sets.reshape(3000, -1, redundancy).max(axis=2).min(axis=1)
-    error = float(counts.std(ddof=1)) / sqrt(len(counts))
-    law = Replication(groups, redundancy, Replication.Options()).failure_course().law
-    assert abs(counts.mean() - law.mean_failures) < 4 * error
-    plain = built(Replication, groups, redundancy).masked_failures()
-    assert abs(counts.mean() - plain) > 20 * error

@@ -7,7 +7,6 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
 from faultline.strategies.base import Hit, Strategy, WipeOut
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.nonuniform.job_plan import Damage, domains_in_places, packed_replicas
 from faultline.strategies.nonuniform.replica_plan import (
     ReplicaRules,
@@ -23,7 +22,7 @@ from faultline.strategies.nonuniform.throughput import (
 )
 from faultline.strategies.ntp import NtpPw
 from faultline.strategies.recovery import Move
-from faultline.strategies.registry import all_strategies, build_strategy
+from faultline.strategies.registry import build_strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,10 +46,6 @@ def struck(strategy: Strategy, hits: list[Hit]) -> Strategy:
     return strategy
 
 
-def test_they_are_schemes_of_the_loop() -> None:
-    assert {"dp-drop", "ntp", "ntp-pw"} <= set(all_strategies())
-
-
 @pytest.mark.parametrize("scheme", Scheme)
 def test_every_failure_makes_the_job_restart_and_a_restart_alone_forgets(scheme: Scheme) -> None:
     strategy = built(scheme)
@@ -62,12 +57,6 @@ def test_every_failure_makes_the_job_restart_and_a_restart_alone_forgets(scheme:
     strategy.restart()
     assert strategy.plan() is whole
     assert strategy.forces_restart() == (1.0,)
-
-
-@pytest.mark.parametrize("scheme", Scheme)
-def test_no_redundancy_is_had(scheme: Scheme) -> None:
-    with pytest.raises(StrategyError, match="no redundancy to choose, it was given 2"):
-        build_strategy(scheme.value, 128, 2)
 
 
 def test_nine_domains_fill_two_replicas_and_the_most_hit_groups_stay_away() -> None:

@@ -393,12 +393,6 @@ def test_schemes_say_how_many_stages_a_gpu_had_to_hold() -> None:
     assert oobleck.stages_held == 1.5
 
 
-@pytest.mark.parametrize("name", SCHEMES)
-def test_redundancy_makes_no_sense_here(name: str) -> None:
-    with pytest.raises(StrategyError, match="no redundancy to choose"):
-        build_strategy(name, 4, 2)
-
-
 def test_nobody_is_left_after_the_coupon_collectors_number() -> None:
     """Mean of random orders with repetition, within four standard errors."""
     rng = np.random.default_rng(0)
