@@ -1,7 +1,7 @@
 """MeCeFO: a neighbour in the pipeline takes over the stage of a failed node (NeurIPS 2025).
 
 The groups of the job are its data-parallel pipelines. When a node of one fails, a node next to it
-does its stage too, with the techniques of `takeover.techniques`; the weights and the optimizer
+does its stage too, with the techniques of `takeover.stage_work`; the weights and the optimizer
 state of the stage come from the same stage of another pipeline. When the node is back, it fetches
 them back. Nothing is rolled back; all pipelines wait for the slowest.
 
@@ -39,8 +39,7 @@ from faultline.strategies.takeover.node_costs import (
 )
 from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
-from faultline.strategies.takeover.stage_work import LayerShape
-from faultline.strategies.takeover.techniques import LowRank, Techniques
+from faultline.strategies.takeover.stage_work import LayerShape, LowRank, Techniques
 from pydantic import Field
 
 _PAPER = "MeCeFO (NeurIPS 2025)"

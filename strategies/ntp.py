@@ -37,8 +37,8 @@ from faultline.strategies.nonuniform.replica_plan import (
     Scheme,
     pipeline_time,
     replica_plans,
+    resharding_bytes,
 )
-from faultline.strategies.nonuniform.resharding import resharding_bytes
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.step_shares import reduced
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT

@@ -37,15 +37,14 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadTimes:
-    """Seconds to load the state, by where it is; None where storage's own time holds."""
+    """Seconds to load the state, by where it is in memory."""
 
     local_s: float
     peers_s: float
-    storage_s: float | None = None
 
     def of(self, recovery: Recovery) -> float | None:
-        """Return the seconds for one way of recovery."""
-        return {"local": self.local_s, "peers": self.peers_s, "storage": self.storage_s}[recovery]
+        """Return the seconds for one way of recovery; None where storage's own time holds."""
+        return {"local": self.local_s, "peers": self.peers_s, "storage": None}[recovery]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,7 @@ from faultline.strategies.takeover.node_costs import (
     overhead_from,
 )
 from faultline.strategies.takeover.pipeline_schedule import approximate_iteration, pipeline_timeline
-from faultline.strategies.takeover.stage_work import proportional_work
-from faultline.strategies.takeover.techniques import LowRank, Techniques
+from faultline.strategies.takeover.stage_work import LowRank, Techniques, proportional_work
 from scipy.optimize import brentq
 
 ASSUMED_RANK = 1024

@@ -23,10 +23,11 @@ from faultline.strategies.nonuniform.replica_plan import (
     ReplicaPlan,
     ReplicaRules,
     Scheme,
+    backward_slowdown,
     proportional_time,
     replica_plans,
+    resharding_bytes,
 )
-from faultline.strategies.nonuniform.resharding import backward_slowdown, resharding_bytes
 from numpy.typing import NDArray
 
 GPUS = 32_768

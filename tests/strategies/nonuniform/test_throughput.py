@@ -14,9 +14,10 @@ from faultline.strategies.nonuniform.replica_plan import (
     ReplicaPlan,
     ReplicaRules,
     Scheme,
+    backward_slowdown,
     replica_plans,
+    resharding_bytes,
 )
-from faultline.strategies.nonuniform.resharding import backward_slowdown, resharding_bytes
 from faultline.strategies.nonuniform.throughput import (
     available_fraction,
     batch_sequences,

@@ -25,8 +25,8 @@ from faultline.strategies.takeover.node_costs import (
     overhead_from,
 )
 from faultline.strategies.takeover.pipeline_schedule import approximate_iteration, stage_order
-from faultline.strategies.takeover.stage_work import LayerShape
-from faultline.strategies.takeover.techniques import (
+from faultline.strategies.takeover.stage_work import (
+    LayerShape,
     LowRank,
     Techniques,
     decomposition_flop,

@@ -13,7 +13,7 @@ from faultline.strategies.takeover.node_costs import (
     SKIP_RECOMPUTE,
     measured_costs,
 )
-from faultline.strategies.takeover.techniques import low_rank_share
+from faultline.strategies.takeover.stage_work import low_rank_share
 
 GPU_BYTES = 80e9
 
