@@ -7,7 +7,6 @@ the inner scheme does what it does for any group that dies. No published scheme 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal
@@ -78,19 +77,15 @@ class NonuniformWithin(Strategy):
     needs_layout: ClassVar[bool] = True
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink", "change-of-degree")
     inner: ClassVar[type[Strategy]]
-    """The scheme that is told of groups that die."""
+    """The scheme that is told of groups that die; `Options` are its own, too."""
 
     def __init__(self, groups: int, redundancy: int, options: WithinOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
-        self._inner = self._inner_scheme(groups, redundancy, options)
+        self._inner = self.inner(groups, redundancy, options)
         self._damage = Damage(self.shape.tensor)
         self._rule, self._power = ReductionRule(self.shape.least_tensor), PowerCurve()
         self._plan = self._inner.plan()
-
-    @abstractmethod
-    def _inner_scheme(self, groups: int, redundancy: int, options: WithinOptions) -> Strategy:
-        """Return the inner scheme at its start."""
 
     def restart(self) -> None:
         self._inner.restart()
@@ -261,10 +256,6 @@ class SpareNtp(NonuniformWithin):
     Options: ClassVar[type[StrategyOptions]] = SpareNtpOptions
     inner: ClassVar[type[Strategy]] = Spare
 
-    def _inner_scheme(self, groups: int, redundancy: int, options: WithinOptions) -> Strategy:
-        assert isinstance(options, SpareNtpOptions)
-        return Spare(groups, redundancy, options)
-
 
 class ReplicationNtpOptions(WithinOptions, ReplicationOptions):
     """Named choices of NTP inside replication, and of replication."""
@@ -280,10 +271,6 @@ class ReplicationNtp(NonuniformWithin):
     marker: ClassVar[str | None] = "p"
     Options: ClassVar[type[StrategyOptions]] = ReplicationNtpOptions
     inner: ClassVar[type[Strategy]] = Replication
-
-    def _inner_scheme(self, groups: int, redundancy: int, options: WithinOptions) -> Strategy:
-        assert isinstance(options, ReplicationNtpOptions)
-        return Replication(groups, redundancy, options)
 
     def _begin_anew(self, carried_on: Sequence[int], missing: Sequence[int]) -> Sequence[int]:
         """Return those whose whole replica set was missing: else another group has computed it."""
