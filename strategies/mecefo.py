@@ -190,7 +190,7 @@ class Mecefo(PipelineScheme):
             return WipeOut(tuple(missing))
         patch = {group: 1 for group in interrupted if self._works(group)}
         moves = [
-            Move(group, self._carrier(group, stage), stage, self.shape.stages)
+            Move(group, self._carriers[group].node_of(stage), stage, self.shape.stages)
             for group in patch
             for stage in sorted(set(self._newly.get(group, ())))
         ]
@@ -219,10 +219,6 @@ class Mecefo(PipelineScheme):
         """
         joined = (Communicators(1, 1 / self.shape.stages), Communicators(1, 1 / self.groups))
         return Recovery(kind, joined, moves=tuple(moves))
-
-    def _carrier(self, group: int, stage: int) -> int:
-        """Return the node that does a stage now."""
-        return self._carriers[group].node_of(stage)
 
     def tasks(self, group: int) -> tuple[int, ...]:
         """Return how many stages each live node of a pipeline does."""
@@ -289,7 +285,7 @@ class Mecefo(PipelineScheme):
         """Return which node does each stage of a pipeline."""
         stages = range(self.shape.stages)
         if self._options.takes_over != "rebalanced":
-            return [self._carrier(group, stage) for stage in stages]
+            return list(map(self._carriers[group].node_of, stages))
         live = [node for node in stages if node not in self._lost.of(group)]
         return [
             node for node, tasks in zip(live, self.tasks(group), strict=True) for _ in range(tasks)

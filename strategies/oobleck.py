@@ -29,8 +29,6 @@ from faultline.strategies.takeover.published_oobleck import relative_throughput
 from faultline.strategies.takeover.templates import even_template
 from pydantic import Field
 
-_PAPER = "Oobleck (SOSP 2023)"
-
 
 class OobleckOptions(StrategyOptions):
     """Named choices of Oobleck."""

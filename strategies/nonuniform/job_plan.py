@@ -193,20 +193,11 @@ def domains_in_places(
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """How the job goes on.
+    """How the job goes on: groups that train, in ascending order, and what in an iteration.
 
-    Attributes
-    ----------
-    members : tuple of int
-        Groups that train, in ascending order.
-    sequences : int
-        What they train in an iteration.
-    reduced_degree : int or None
-        The lowest tensor-parallel degree of a member; None where all are whole.
-    power : float
-        Mean power of the job's GPUs over their rating.
-    hit : dict of int to ReplicaPlan
-        What members do that have broken GPUs.
+    `reduced_degree` is the lowest tensor-parallel degree of a member, None where all are whole;
+    `power` the mean of the job's GPUs over their rating; `hit` what members do that have broken
+    GPUs.
     """
 
     members: tuple[int, ...]

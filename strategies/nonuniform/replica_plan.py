@@ -139,16 +139,9 @@ class Scheme(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlan:
-    """How a replica runs.
+    """How a replica runs: tensor-parallel degree of all its stages, and local batch in sequences.
 
-    Attributes
-    ----------
-    degree : int
-        Tensor-parallel degree of all its stages; 0 if it does not run.
-    sequences : int
-        Its local batch; 0 if it does not run.
-    power : float
-        Power of its GPUs over TDP.
+    Both are 0 if it does not run. The power of its GPUs is over TDP.
     """
 
     degree: int
@@ -171,18 +164,8 @@ def proportional_time(degree: int, sequences: int, pace: float) -> float:
 class ReplicaRules:
     """What a plan depends on.
 
-    Attributes
-    ----------
-    domain_gpus : int
-        GPUs of a scale-up domain, which is the degree of a healthy replica.
-    local_batch : int
-        Sequences of a healthy replica an iteration.
-    iteration_s : callable
-        How long an iteration takes.
-    reduction : ReductionRule
-        Degree of a domain with failed GPUs.
-    power : PowerCurve
-        What more power brings.
+    The GPUs of a scale-up domain are the degree of a healthy replica, the local batch is its
+    sequences in an iteration.
     """
 
     domain_gpus: int

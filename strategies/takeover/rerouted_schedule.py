@@ -57,15 +57,10 @@ class Techniques:
 
 @dataclass(frozen=True, slots=True)
 class Rerouted:
-    """An iteration of re-routed micro-batches.
+    """An iteration of re-routed micro-batches: the time from one to the next, in t.
 
-    Attributes
-    ----------
-    time : float
-        From one iteration to the next, in t.
-    orders : tuple of str
-        By stage, the passes of its fullest worker: F forward, B backward, W weight gradients that
-        are not part of B; a dot where it waits.
+    By stage, `orders` are the passes of its fullest worker: F forward, B backward, W weight
+    gradients that are not part of B; a dot where it waits.
     """
 
     time: float

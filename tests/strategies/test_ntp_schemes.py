@@ -206,14 +206,6 @@ def test_who_gets_another_stage_is_sent_its_state_once() -> None:
     assert struck(built(Scheme.NTP, pod_groups=1), gpu(1, 0) + gpu(2, 0)).migration() is None
 
 
-def test_the_plan_stays_the_same_object_until_something_breaks() -> None:
-    strategy = struck(built(Scheme.NTP), gpu(0, 0))
-    plan = strategy.plan()
-    assert strategy.plan() is plan
-    strategy.on_hit(*gpu(1, 0))
-    assert strategy.plan() is not plan
-
-
 def test_groups_with_new_hardware_come_back_and_nobody_leaves_for_them() -> None:
     """Twelve hit domains are two replicas, and nine still are; those who train go on."""
     hits = [*gpu(5, 0, 40, 70), *gpu(9, 0, 40)]

@@ -58,14 +58,6 @@ def test_a_set_is_lost_with_its_last_group(
         assert scheme.plan() == StepPlan(tuple(sorted(left)), 1, 3)
 
 
-def test_a_restart_brings_all_groups_back() -> None:
-    scheme = replication(6, 2)
-    scheme.on_failures([0])
-    scheme.restart()
-    assert scheme.plan() == StepPlan((0, 1, 2, 3, 4, 5), 1, 2)
-    assert scheme.on_failures([1]) == Continue((1,))
-
-
 def test_who_waits_for_the_checkpoint_is_a_choice() -> None:
     assert replication(6, 3).checkpoint_waits
     assert not replication(6, 3, checkpoint_waits=False).checkpoint_waits
@@ -134,15 +126,6 @@ def test_a_scheme_forgets_the_failures_of_those_who_return(
     assert fresh.plan() == plan
     if scheme == "spare":
         assert plan.stacks >= ceil(30 / (30 - len(left)))
-
-
-@pytest.mark.parametrize("scheme", ["spare", "replication"])
-def test_all_back_is_a_fresh_start(scheme: str) -> None:
-    strategy = build_strategy(scheme, 30, 4)
-    at_first = strategy.plan()
-    strategy.on_failures([3, 9])
-    strategy.on_return([3, 9])
-    assert strategy.plan() == at_first
 
 
 def test_a_controller_that_sees_one_failure_at_a_time_drops_all_that_are_down() -> None:

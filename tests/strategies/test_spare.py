@@ -67,15 +67,6 @@ def test_a_type_that_has_lost_its_three_hosts_is_a_wipe_out() -> None:
     assert spare(7, 3).on_failures([0, 2, 3]) == WipeOut((0, 2, 3))
 
 
-def test_a_restart_puts_the_stacks_back() -> None:
-    scheme, fresh = spare(7, 3), spare(7, 3)
-    scheme.on_failures([3])
-    scheme.on_failures([2])
-    scheme.restart()
-    assert scheme.plan() == fresh.plan()
-    assert scheme.on_failures([2]) == fresh.on_failures([2])
-
-
 @pytest.mark.parametrize("redundancy", [1, 2])
 def test_without_copies_to_spare_the_first_or_second_failure_is_the_last(redundancy: int) -> None:
     """R = 1: any failure; r = 2 with neighbours as hosts: two neighbours."""
