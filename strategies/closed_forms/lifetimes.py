@@ -41,7 +41,7 @@ class GroupLifetimes:
     def __init__(self, groups: int, survival: Survival) -> None:
         self.groups = groups
         self.survival = survival
-        self._nodes, self._weights = _time_nodes(survival, groups)
+        self._nodes, self._weights = composite_nodes(_time_edges(survival, groups))
         self._failed = 1.0 - np.array([survival(float(time_s)) for time_s in self._nodes])
         self._lives: WeakKeyDictionary[WipeOutLaw, Life] = WeakKeyDictionary()
 
@@ -140,10 +140,6 @@ def stationary_excess(survival: Survival, mean_s: float) -> Survival:
         return float(left[at] + rise * (left[at + 1] - left[at]) + width_s * x * (1.0 - x) * bend)
 
     return of_time
-
-
-def _time_nodes(survival: Survival, groups: int) -> tuple[FloatArray, FloatArray]:
-    return composite_nodes(_time_edges(survival, groups))
 
 
 def _time_edges(survival: Survival, groups: int) -> FloatArray:

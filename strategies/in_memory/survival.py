@@ -44,7 +44,7 @@ def loss_given_nodes(groups: NodeGroups, lost: int) -> float:
     for size, count in sizes.items():
         most = min(groups.tolerated, size)
         one_group = sum(comb(size, j) << bits * j for j in range(most + 1))
-        product = product * _power(one_group & mask, count, mask) & mask
+        product = product * pow(one_group, count, mask + 1) & mask
     return (sets - (product >> bits * lost)) / sets
 
 
@@ -178,17 +178,6 @@ def _footprints(groups: NodeGroups, domain_nodes: int) -> Mapping[Footprint, int
 
 def _losses(footprint: Footprint, failed_domains: int) -> int:
     return sum(nodes for domain, nodes in footprint if failed_domains >> domain & 1)
-
-
-def _power(base: int, exponent: int, mask: int) -> int:
-    """Return ``base**exponent & mask``, never larger on the way than a product of two such."""
-    result = 1
-    while exponent:
-        if exponent & 1:
-            result = result * base & mask
-        base = base * base & mask
-        exponent >>= 1
-    return result
 
 
 def _check(key: str, lost: int, most: int, what: str) -> None:
