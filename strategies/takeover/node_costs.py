@@ -118,7 +118,7 @@ class CalibratedCosts:
 def passes_of_task(costs: CostModel, tasks: int) -> tuple[float, float]:
     """Return what a task's forward and backward pass cost over those of a node with one.
 
-    The techniques leave the forward pass, a third of a task, as it is (`techniques.task_flop`):
+    The techniques leave the forward pass, a third of a task, as it is (`task_flop`):
     what a node saves, or spends, is in the backward pass.
     """
     cost = costs.node_cost(tasks) / tasks
