@@ -187,9 +187,10 @@ class Training(Interruptible):
             if self._hits.counts or self.rules.rejoin == "at-checkpoint":
                 standbys = self._send_standbys(broken)
                 self._standbys.bring(standbys, progress.now_s)
+            # Nobody asks for a plan between the hits and the verdict on them.
+            members = self.strategy.plan().members
             if self._hits.counts:
                 self._hits.strike(outcome.missing, told.struck, progress.now_s, standbys)
-            members = self.strategy.plan().members
             verdict = self._contract.verdict(outcome.missing)
             progress.states_refused = self.strategy.states_refused
             # Where there is nothing to recover from, what failed was of no use any more.

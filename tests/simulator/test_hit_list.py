@@ -14,7 +14,7 @@ from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hit_list import HitList
 from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 
-from tests.simulator.helpers import replayed
+from tests.simulator.helpers import Scripted, replayed, small_job
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
 
 TRACE = """time,component,kind,repair
@@ -130,3 +130,25 @@ def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
     assert scheme.heard[-1] == [(0, 5), (0, 6)]
     hits.inherit([(70.0, Hit(0, 1, 1, 8))])
     assert hits.enough_repaired_s() < 0.0
+
+
+class Attentive(Listener):
+    """Takes what it has heard for known once its plan is asked for, as pipelines do."""
+
+    has_news = False
+
+    def plan(self) -> StepPlan:
+        self.has_news = False
+        return super().plan()
+
+    def on_hit(self, hit: Hit) -> None:
+        super().on_hit(hit)
+        self.has_news = True
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        assert self.has_news
+        return super().on_failures(missing)
+
+
+def test_the_verdict_follows_the_hits_before_any_plan() -> None:
+    assert replayed(small_job(Scripted({1: [15.0]})), Attentive(3)).restarts == 1
