@@ -13,7 +13,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.style import save_figure
 from faultline.experiments.figures.sweep_pictures import Wanted, chosen_figure, usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
-from faultline.experiments.report.page import make_page, render
+from faultline.experiments.report.page import report_page
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.runs.table import read_sweep
 from faultline.platforms.files import check_writable, write_file
@@ -94,7 +94,7 @@ def execute_report(arguments: argparse.Namespace) -> int:
     with explained(f"--output {output}", "name a file that can be written"):
         check_writable(output)
     with waiting("comparing and drawing"):
-        text = render(make_page(sweep, arguments.price))
+        text = report_page(sweep, arguments.price)
     with explained(f"--output {output}", "name a file that can be written"):
         write_file(output, text)
     print_files(arguments, {output: str(output)})

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from io import BytesIO
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
@@ -17,7 +16,6 @@ from faultline.experiments.analysis.selection import varied_axes
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.report.question import (
-    Section,
     grid_text,
     installed_versions,
     meaning_of,
@@ -50,8 +48,7 @@ _HASH_SALT = "faultline"
 _LARGEST_SVG_BYTES = 1_500_000
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(NamedTuple):
     """A figure in the page."""
 
     name: str  # Short name, for links.
@@ -100,69 +97,31 @@ _BADPUT = "badput"
 _MOST_BARS = 24
 
 
-@dataclass(frozen=True, slots=True)
-class BadputSection:
-    """Where the time went: a sentence, a picture, a table."""
+def report_page(sweep: Sweep, price_per_gpu_hour: float | None = None) -> str:
+    """Return the page of a sweep with at least one finished run, as HTML; a price tells the cost.
 
-    note: str
-    picture: Picture
-    table: Table
-
-
-class Fact(NamedTuple):
-    """A number of the header with what it counts."""
-
-    number: str
-    name: str
-
-
-class Link(NamedTuple):
-    """A link to a section of the page."""
-
-    target: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """All that the template asks for; what a sweep does not have is None, or empty."""
-
-    title: str
-    description: str
-    answer: Answer
-    facts: tuple[Fact, ...]
-    notices: tuple[str, ...]
-    axes: Table
-    seeds: str
-    sections: tuple[Section, ...]
-    comparison: Table | None
-    badput: BadputSection | None
-    pictures: tuple[Picture, ...]
-    points: Table | None
-    points_note: str
-    filter_example: str
-    failed: Table | None
-    grid_text: str
-    provenance: Table
-    versions: dict[str, str]
-
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """The sections that this page has."""
-        known = {
-            "question": ("Question", True),
-            "comparison": ("Comparison", self.comparison),
-            "time": ("Where the time went", self.badput),
-            "figures": ("Figures", self.pictures),
-            "points": ("All points", self.points),
-            "failed": ("Failed runs", self.failed),
-            "made": ("Reproduce it", True),
-        }
-        return tuple(Link(target, name) for target, (name, there) in known.items() if there)
+    Everything from the sweep is escaped. A content security policy lets only the page's own script
+    and style run, by their digests, and forbids all loading.
+    """
+    environment = Environment(
+        loader=FunctionLoader(_package_file),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = _package_file("style.css"), _package_file("script.js")
+    return environment.get_template("template.html").render(
+        page=_content(sweep, price_per_gpu_hour),
+        style=Markup(style),
+        style_digest=_digest(style),
+        script=Markup(script),
+        script_digest=_digest(script),
+    )
 
 
-def make_page(sweep: Sweep, price_per_gpu_hour: float | None = None) -> Page:
-    """Build the page of a sweep with at least one finished run; a price tells the cost."""
+def _content(sweep: Sweep, price_per_gpu_hour: float | None) -> dict[str, Any]:
+    """Return all that the template asks for; what a sweep does not have is None, or empty."""
     frame, manifest = sweep.frame, sweep.manifest
     runs = frame[frame["status"] == "ok"]
     failed = frame[frame["status"] != "ok"]
@@ -170,45 +129,56 @@ def make_page(sweep: Sweep, price_per_gpu_hour: float | None = None) -> Page:
     order = standings(runs) if len(runs) else None
     table = points(frame, axes) if len(runs) else None
     fixed = manifest["fixed"]
-    return Page(
-        title=str(manifest["grid"].get("name") or fixed["name"]),
-        description=f"Scenario {fixed['name']}. {fixed.get('description') or ''}".strip(),
-        answer=answer(order) if order else Answer(f"No answer: all {len(frame):,} runs failed."),
-        facts=_facts(sweep, len(runs)),
-        notices=notices(sweep),
-        axes=_axes_table(sweep),
-        seeds=_seeds_sentence(manifest["seeds"]),
-        sections=scenario_sections(fixed, sweep.axes, frame),
-        comparison=comparison_table(order, price_per_gpu_hour)
+    content = {
+        "title": str(manifest["grid"].get("name") or fixed["name"]),
+        "description": f"Scenario {fixed['name']}. {fixed.get('description') or ''}".strip(),
+        "answer": answer(order) if order else Answer(f"No answer: all {len(frame):,} runs failed."),
+        "facts": _facts(sweep, len(runs)),
+        "notices": notices(sweep),
+        "axes": _axes_table(sweep),
+        "seeds": _seeds_sentence(manifest["seeds"]),
+        "sections": scenario_sections(fixed, sweep.axes, frame),
+        "comparison": comparison_table(order, price_per_gpu_hour)
         if order and len(order.choices) > 1
         else None,
-        badput=badput_section(order) if order else None,
-        pictures=_pictures(sweep) if len(runs) else (),
-        points=points_table(table, axes) if table is not None else None,
-        points_note=_points_note(table) if table is not None else "",
-        filter_example=_filter_example(sweep),
-        failed=failed_table(failed, axes) if len(failed) else None,
-        grid_text=grid_text(manifest["grid"]),
-        provenance=provenance_table(frame, manifest),
-        versions=installed_versions(),
-    )
+        "badput": _badput_section(order) if order else None,
+        "pictures": _pictures(sweep) if len(runs) else [],
+        "points": points_table(table, axes) if table is not None else None,
+        "points_note": _points_note(table) if table is not None else "",
+        "filter_example": _filter_example(sweep),
+        "failed": failed_table(failed, axes) if len(failed) else None,
+        "grid_text": grid_text(manifest["grid"]),
+        "provenance": provenance_table(frame, manifest),
+        "versions": installed_versions(),
+    }
+    sections = {
+        "question": ("Question", True),
+        "comparison": ("Comparison", content["comparison"]),
+        "time": ("Where the time went", content["badput"]),
+        "figures": ("Figures", content["pictures"]),
+        "points": ("All points", content["points"]),
+        "failed": ("Failed runs", content["failed"]),
+        "made": ("Reproduce it", True),
+    }
+    links = [(target, name) for target, (name, there) in sections.items() if there]
+    return {**content, "links": links}
 
 
-def _pictures(sweep: Sweep) -> tuple[Picture, ...]:
+def _pictures(sweep: Sweep) -> list[Picture]:
     """Draw the usual figures, but where the time went: that has a section of its own."""
     embedded = [embed(*picture) for picture in usual_figures(sweep)]
-    return tuple(picture for picture in embedded if picture.name != _BADPUT)
+    return [picture for picture in embedded if picture.name != _BADPUT]
 
 
-def _facts(sweep: Sweep, good: int) -> tuple[Fact, ...]:
-    seeds = len(sweep.manifest["seeds"])
-    failed = len(sweep.frame) - good
-    return (
-        Fact(f"{len(sweep.manifest['points']):,}", "settings"),
-        Fact(f"{seeds:,}", "seed each" if seeds == 1 else "seeds each"),
-        Fact(f"{good:,}", "run" if good == 1 else "runs"),
-        Fact(f"{failed:,}", "failed"),
-    )
+def _facts(sweep: Sweep, good: int) -> list[tuple[str, str]]:
+    """Return the numbers of the header, each with what it counts."""
+    seeds, failed = len(sweep.manifest["seeds"]), len(sweep.frame) - good
+    return [
+        (f"{len(sweep.manifest['points']):,}", "settings"),
+        (f"{seeds:,}", "seed each" if seeds == 1 else "seeds each"),
+        (f"{good:,}", "run" if good == 1 else "runs"),
+        (f"{failed:,}", "failed"),
+    ]
 
 
 def _axes_table(sweep: Sweep) -> Table:
@@ -228,7 +198,7 @@ def _axes_table(sweep: Sweep) -> Table:
     return table_of("axes-table", "What the sweep varies", columns, rows)
 
 
-def badput_section(order: Standings) -> BadputSection:
+def _badput_section(order: Standings) -> dict[str, Any]:
     """Draw and tabulate where the time of the compared choices went."""
     note = (
         "Useful time is what a job without failures, copies and checkpoints takes. Everything "
@@ -244,7 +214,7 @@ def badput_section(order: Standings) -> BadputSection:
         note += " Bars are means over all rows of the table below."
     title = "Where the time went, as shares of the simulated time"
     picture = embed(_BADPUT, title, draw_badput(runs, by))
-    return BadputSection(note, picture, badput_table(order))
+    return {"note": note, "picture": picture, "table": badput_table(order)}
 
 
 def _seeds_sentence(seeds: Sequence[int]) -> str:
@@ -280,29 +250,6 @@ def _filter_example(sweep: Sweep) -> str:
         shown = str(value) if isinstance(value, (bool, str)) else f"{value:g}"
         words.append(shown if axis == "strategy.name" else f"{name}={shown}")
     return " ".join([word for word in words if " " not in word][:2])
-
-
-def render(page: Page) -> str:
-    """Return the page as HTML.
-
-    Everything from the sweep is escaped. A content security policy lets only the page's own script
-    and style run, by their digests, and forbids all loading.
-    """
-    environment = Environment(
-        loader=FunctionLoader(_package_file),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style, script = _package_file("style.css"), _package_file("script.js")
-    return environment.get_template("template.html").render(
-        page=page,
-        style=Markup(style),
-        style_digest=_digest(style),
-        script=Markup(script),
-        script_digest=_digest(script),
-    )
 
 
 def _package_file(name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -25,59 +24,37 @@ _FILLED_IN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A key of the scenario."""
-
-    key: str  # Its dotted name.
-    value: str  # Its value, or the values that the sweep gives it, with the unit.
-    meaning: str  # What it stands for.
-    varied: bool  # Whether the sweep varies it.
-    idle: bool  # Whether other settings make it meaningless.
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A table of the scenario."""
-
-    name: str
-    summary: str
-    settings: tuple[Setting, ...]
-
-
 def scenario_sections(
     fixed: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], frame: pd.DataFrame
-) -> tuple[Section, ...]:
+) -> list[dict[str, Any]]:
     """Return all that the scenario says, by section, in the order of the schema.
 
-    Runs are needed as their records say what became of values that were left open.
-
-    Notes
-    -----
-    Keys that this version does not know are told without a meaning: a sweep may be older.
+    A section has a ``name``, a ``summary`` and ``settings``: each of them its dotted ``key``, its
+    ``value`` or those that the sweep gives it, its ``meaning``, whether it is ``varied``, and
+    whether other settings make it ``idle``. Runs are needed as their records say what became of
+    values that were left open. Keys that this version does not know are told without a meaning: a
+    sweep may be older.
     """
     known = [reference.dotted for reference in scenario_reference().values()]
-    played = {key: [value] for key, value in fixed.items()} | {
-        key: list(values) for key, values in axes.items()
-    }
+    played = {**{key: [value] for key, value in fixed.items()}, **axes}
     keys = [key for key in known if key in played] + [key for key in played if key not in known]
-    sections: dict[str, list[Setting]] = {}
+    sections: dict[str, list[dict[str, Any]]] = {}
     for key in keys:
         if key in _NOT_OF_THE_QUESTION:
             continue
         values = ", ".join(value_text(key, value) for value in played[key])
-        setting = Setting(
-            key,
-            values + _filled_in(key, played, frame),
-            meaning_of(key),
-            key in axes,
-            _is_idle(_reference(key), played),
-        )
+        setting = {
+            "key": key,
+            "value": values + _filled_in(key, played, frame),
+            "meaning": meaning_of(key),
+            "varied": key in axes,
+            "idle": _is_idle(_reference(key), played),
+        }
         sections.setdefault(key.partition(".")[0], []).append(setting)
-    return tuple(
-        Section(name.replace("_", " "), meaning_of(name), tuple(settings))
+    return [
+        {"name": name.replace("_", " "), "summary": meaning_of(name), "settings": settings}
         for name, settings in sections.items()
-    )
+    ]
 
 
 def meaning_of(key: str) -> str:
@@ -118,13 +95,6 @@ def _as_toml(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_PACKAGES = {
-    "SimGrid": "simgrid",
-    "numpy": "numpy",
-    "pandas": "pandas",
-}
-
-
 def grid_text(grid: Mapping[str, Any]) -> str:
     """Return the grid file of a sweep, written anew from its manifest.
 
@@ -143,7 +113,8 @@ def provenance_table(frame: pd.DataFrame, manifest: Mapping[str, Any]) -> Table:
     """
     rows = {
         "Sweep planned by": f"Faultline {manifest['faultline']}",
-        "Runs played by": _played_by(frame),
+        "Runs played by": f"Faultline {', '.join(_values(frame, 'version')) or 'unknown'}; "
+        f"digest of its code: {', '.join(_values(frame, 'code'))}",
         "Page written by": ", ".join(
             f"{name} {number}" for name, number in installed_versions().items()
         ),
@@ -161,9 +132,11 @@ def provenance_table(frame: pd.DataFrame, manifest: Mapping[str, Any]) -> Table:
 
 def installed_versions() -> dict[str, str]:
     """Return the versions of Faultline, Python and what the numbers pass through."""
-    packages = {"Faultline": "faultline", **_PACKAGES}
-    found = {name: _version(package) for name, package in packages.items()}
-    return {"Faultline": found.pop("Faultline"), "Python": platform.python_version(), **found}
+    return {
+        "Faultline": _version("faultline"),
+        "Python": platform.python_version(),
+        **{name: _version(name.lower()) for name in ("SimGrid", "numpy", "pandas")},
+    }
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
@@ -179,12 +152,6 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
-
-
-def _played_by(frame: pd.DataFrame) -> str:
-    versions = _values(frame, "version")
-    codes = _values(frame, "code")
-    return f"Faultline {', '.join(versions) or 'unknown'}; digest of its code: {', '.join(codes)}"
 
 
 def _hashes(frame: pd.DataFrame) -> str:

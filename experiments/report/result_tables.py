@@ -19,7 +19,6 @@ from faultline.experiments.report.tables import (
     checkpoint_column,
     choice_name,
     number,
-    number_cell,
     percent,
     rows_of,
     table_of,
@@ -241,7 +240,7 @@ def failed_table(failed: pd.DataFrame, axes: list[str]) -> Table:
     columns = (
         text("run", "run_id"),
         *(axis_column(axis, failed)._replace(kind="text") for axis in axes),
-        Column("seed", lambda row: number_cell(row["seed"], 0)),
+        number("seed", "seed", 0),
         text("error", "error", "prose"),
     )
     shown = f"; shown are the first {_MOST_FAILED}" if len(failed) > _MOST_FAILED else ""

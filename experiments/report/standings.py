@@ -16,7 +16,8 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
 from faultline.experiments.analysis.quantities import fixed, quantity, steps_text, time_unit
 from faultline.experiments.analysis.selection import gave_up_rows, knobs_of, varied_axes
-from faultline.experiments.report.tables import Mapped, choice_name, knobs_name, scheme_name
+from faultline.experiments.figures.palette import look_of
+from faultline.experiments.report.tables import Mapped, choice_name, knobs_name
 
 METRIC = "time_to_train_ratio"
 _BEST_OF_ONE_SCHEME = 5
@@ -230,12 +231,15 @@ def _under_many_conditions(best: pd.DataFrame, order: Standings) -> Answer:
     verb = _verb(all(leads))
     one_scheme = order.choices["strategy"].nunique() == 1
     wins = Counter(
-        choice_name(row, order.knobs) if one_scheme else scheme_name(row["strategy"])
+        choice_name(row, order.knobs) if one_scheme else look_of(row["strategy"]).label
         for row in finished
     ).most_common()
     name, count = wins[0]
     if len(wins) == 1:
-        where = _everywhere(order) if count == total else _of(count, total)
+        axis = quantity(order.conditions[0]).label
+        many = len(order.conditions) > 1
+        everywhere = "under every condition" if many else f"whatever the {axis}"
+        where = everywhere if count == total else _of(count, total)
         sentence = f"{name} {verb} soonest {where}{_redundancies(finished, order)}."
     else:
         others = ", ".join(f"{other} {_of(times, total)}" for other, times in wins[1:3])
@@ -243,13 +247,6 @@ def _under_many_conditions(best: pd.DataFrame, order: Standings) -> Answer:
         sentence = f"It depends: {name} {verb} soonest {_of(count, total)}, {others}{more}."
     one_seed = not seconds.empty and seconds["pairs"].max() < 2
     return Answer(sentence, _ONE_SEED_EACH if one_seed else _leads(leads, total))
-
-
-def _everywhere(order: Standings) -> str:
-    if len(order.conditions) > 1:
-        return "under every condition"
-    (axis,) = order.conditions
-    return f"whatever the {quantity(axis).label}"
 
 
 def _redundancies(finished: list[Mapped], order: Standings) -> str:

@@ -98,22 +98,22 @@ def text_cell(text: object) -> Cell:
     return Cell(MISSING if is_missing(text) else str(text))
 
 
-def number_cell(value: float | None, decimals: int, unit: str = "") -> Cell:
-    """Return a cell of a number: rounded to be read, and exact enough to be sorted by."""
-    if is_missing(value) or value is None:
-        return Cell(MISSING)
-    shown = fixed(value, decimals) + unit
-    return Cell(shown, "Infinity" if math.isinf(value) else f"{value:.9g}")
-
-
 def text(title: str, key: str, kind: Literal["text", "prose"] = "text") -> Column:
     """Return a column of words."""
     return Column(title, lambda row: text_cell(row[key]), kind)
 
 
 def number(title: str, key: str, decimals: int, factor: float = 1.0, unit: str = "") -> Column:
-    """Return a column of numbers: the values times `factor`, rounded."""
-    return Column(title, lambda row: number_cell(_times(row[key], factor), decimals, unit))
+    """Return a column of numbers times `factor`: rounded to be read, exact enough to sort by."""
+
+    def cell(row: Mapped) -> Cell:
+        if is_missing(row[key]):
+            return Cell(MISSING)
+        value = row[key] * factor
+        exact = "Infinity" if math.isinf(value) else f"{value:.9g}"
+        return Cell(fixed(value, decimals) + unit, exact)
+
+    return Column(title, cell)
 
 
 def percent(title: str, key: str) -> Column:
@@ -122,9 +122,17 @@ def percent(title: str, key: str) -> Column:
 
 
 def axis_column(axis: str, frame: pd.DataFrame) -> Column:
-    """Return a column of an axis of a sweep, sorted by its value."""
+    """Return a column of an axis of a sweep, sorted by its value; its heading names the unit."""
+
+    def cell(row: Mapped) -> Cell:
+        value = row[axis]
+        if is_missing(value):
+            return Cell(MISSING)
+        words = look_of(value).label if axis == "strategy.name" else shown_value(axis, value)
+        return Cell(words, None if isinstance(value, (bool, str)) else str(value))
+
     kind: Literal["number", "text"] = "number" if is_numeric_axis(frame, axis) else "text"
-    return Column(quantity(axis).with_unit, lambda row: _axis_cell(axis, row[axis]), kind)
+    return Column(quantity(axis).with_unit, cell, kind)
 
 
 def checkpoint_column() -> Column:
@@ -139,43 +147,16 @@ def checkpoint_column() -> Column:
     return Column("checkpoint every", cell, "text")
 
 
-def _times(value: float | None, factor: float) -> float | None:
-    return None if is_missing(value) or value is None else value * factor
-
-
-def _axis_cell(axis: str, value: Any) -> Cell:
-    words = axis_value(axis, value)
-    if is_missing(value) or isinstance(value, (bool, str)):
-        return Cell(words)
-    return Cell(words, str(value))
-
-
-def scheme_name(name: Any) -> str:
-    """Return a scheme's name in words."""
-    return look_of(str(name)).label
-
-
-def axis_value(axis: str, value: Any) -> str:
-    """Return a value of an axis as it stands in a table whose heading names the unit."""
-    if is_missing(value):
-        return shown_value(axis, None)
-    return scheme_name(value) if axis == "strategy.name" else shown_value(axis, value)
-
-
-def choice_name(row: Mapping[Any, Any], knobs: Iterable[str]) -> str:
+def choice_name(row: Mapped, knobs: Iterable[str]) -> str:
     """Return a scheme with its redundancy and other knobs: ``SPARe + checkpoint, r = 9``."""
-    return ", ".join(filter(None, (scheme_name(row["strategy"]), knobs_name(row, knobs))))
+    return ", ".join(filter(None, (look_of(row["strategy"]).label, knobs_name(row, knobs))))
 
 
-def knobs_name(row: Mapping[Any, Any], knobs: Iterable[str]) -> str:
+def knobs_name(row: Mapped, knobs: Iterable[str]) -> str:
     """Return the knobs of a choice: ``r = 9, checkpoint interval = 12 steps``.
 
-    Parameters
-    ----------
-    row : mapping
-        ``redundancy`` as it was played (1 is none), and the knobs.
-    knobs : iterable of str
-        Dotted keys; those without a value do not exist for this scheme.
+    A row has the ``redundancy`` as it was played (1 is none), and the knobs by their dotted keys;
+    those without a value do not exist for its scheme.
     """
     redundancy = None if row["redundancy"] == 1 else row["redundancy"]
     others = {knob: row[knob] for knob in knobs if knob != "strategy.redundancy"}
