@@ -1,31 +1,55 @@
-"""Paired comparison: the same seed and the same setting, but for one axis."""
+"""Paired comparison: the same seed and the same setting, but for one axis; and how it is told."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import grouped_by, half_width
-from faultline.experiments.analysis.quantities import is_missing
-from faultline.experiments.analysis.selection import gave_up_rows, is_knob
+from faultline.experiments.analysis.printing import folded_table
+from faultline.experiments.analysis.quantities import (
+    MISSING,
+    counted,
+    is_missing,
+    number_text,
+    quantity,
+    shown_value,
+    value_text,
+)
+from faultline.experiments.analysis.selection import (
+    at_best,
+    axes_of,
+    caveats,
+    check_axis,
+    check_metric,
+    gave_up_rows,
+    is_knob,
+    knobs_of,
+    successful,
+    varied_axes,
+)
+from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.runs.record import Column
+from rich.table import Table
 
-
-def unmatched_axes(
-    ours: pd.DataFrame, baseline: pd.DataFrame, axes: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the knobs on which runs of two values cannot agree.
-
-    These are knobs without a common value, such as the redundancy where one of two schemes has
-    none: each side keeps its own, and every combination is compared. What is not the user's choice,
-    such as the failures, must be the same on both sides.
-    """
-    return tuple(
-        axis
-        for axis in axes
-        if is_knob(axis) and set(_keys(ours[axis])).isdisjoint(_keys(baseline[axis]))
-    )
+ROWS_SHOWN = 30
+TITLE_WIDTH = 9
+_TITLES = {
+    "at_best": "each at its best",
+    "overall": "over all settings",
+    "settings": "setting by setting",
+}
+_NUMBERS = {
+    "mean", "baseline_mean", "difference", "low", "high", "change", "pairs", "settings",
+    "gave_up", "baseline_gave_up",
+}  # fmt: skip
+_BASELINE = "baseline "
+_Row = dict[str, Any]
+_Printed = tuple[str, bool, Callable[[_Row], str]]
 
 
 def _keys(values: pd.Series) -> list[Any]:
@@ -33,7 +57,7 @@ def _keys(values: pd.Series) -> list[Any]:
     return [None if is_missing(value) else value for value in values.unique()]
 
 
-def paired_runs(
+def _paired_runs(
     runs: pd.DataFrame,
     by: str,
     value: Any,
@@ -42,22 +66,11 @@ def paired_runs(
     metric: str,
     own: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Pair the runs of a value of an axis with those of the baseline.
+    """Pair the runs of a value of an axis with those of the baseline; otherwise as `compare`.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Successful runs, a row each, with the column ``seed``.
-    by : str
-        The axis compared.
-    value, baseline : object
-        Two of its values.
-    axes : sequence of str
-        The other axes.
-    metric : str
-        The column compared.
-    own : sequence of str
-        Axes that are not to be matched, even where they could be.
+    Knobs without a common value, such as the redundancy where one of two schemes has none, are not
+    matched: each side keeps its own, and every combination is compared. What is not the user's
+    choice, such as the failures, must be the same on both sides.
 
     Returns
     -------
@@ -72,11 +85,13 @@ def paired_runs(
         )
         for chosen in (value, baseline)
     )
-    apart = (*unmatched_axes(ours, theirs, axes), *own)
+    knobs = filter(is_knob, axes)
+    apart = [knob for knob in knobs if set(_keys(ours[knob])).isdisjoint(_keys(theirs[knob]))]
+    apart += own
     shared = [axis for axis in axes if axis not in apart]
     renamed = theirs.rename(
         columns={metric: "theirs", "gave_up": "baseline_gave_up"}
-        | {axis: f"baseline {axis}" for axis in apart}
+        | {axis: f"{_BASELINE}{axis}" for axis in apart}
     )
     return ours.rename(columns={metric: "ours"}).merge(renamed, on=[*shared, "seed"])
 
@@ -95,8 +110,16 @@ def compare(
 
     Parameters
     ----------
-    runs, by, baseline, axes, metric, own
-        As in `paired_runs`.
+    runs : DataFrame
+        Successful runs, a row each, with the column ``seed``.
+    by, baseline
+        The axis compared, and one of its values.
+    axes : sequence of str
+        The other axes.
+    metric : str
+        The column compared.
+    own : sequence of str
+        Axes that are not to be matched, even where they could be.
     over_all : bool
         Average over all settings of the other axes, as far as they are paired in every seed;
         otherwise there is a row for each setting.
@@ -110,10 +133,9 @@ def compare(
         where that is zero or infinite), ``pairs`` (seeds), ``settings`` averaged over, and how many
         of the runs ``gave_up`` and of the baseline's (``baseline_gave_up``).
     """
-    others = [value for value in runs[by].dropna().unique() if value != baseline]
     tables = []
-    for value in others:
-        pairs = paired_runs(runs, by, value, baseline, axes, metric, own)
+    for value in _others(runs, by, baseline):
+        pairs = _paired_runs(runs, by, value, baseline, axes, metric, own)
         labels = [
             column
             for column in pairs.columns
@@ -126,20 +148,23 @@ def compare(
         tables.append(_summary(pairs, labels).assign(**{by: value}))
     tables = [table for table in tables if not table.empty]
     table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[by])
-    return table[[by, *(column for column in table.columns if column != by)]]
+    return table[[by, *table.columns.drop(by)]]
+
+
+def _others(runs: pd.DataFrame, by: str, baseline: Any) -> list[Any]:
+    return [value for value in runs[by].dropna().unique() if value != baseline]
 
 
 def unpaired_runs(
     runs: pd.DataFrame, by: str, baseline: Any, axes: Sequence[str]
 ) -> dict[Any, int]:
     """Count, for each value of an axis but the baseline, the runs that have no partner there."""
-    counts = {}
     numbered = runs.assign(number=range(len(runs)))
-    for value in runs[by].dropna().unique():
-        if value != baseline:
-            pairs = paired_runs(numbered, by, value, baseline, axes, "number")
-            counts[value] = int((runs[by] == value).sum()) - pairs["ours"].nunique()
-    return counts
+    return {
+        value: int((runs[by] == value).sum())
+        - _paired_runs(numbered, by, value, baseline, axes, "number")["ours"].nunique()
+        for value in _others(runs, by, baseline)
+    }
 
 
 def _mean_of_settings(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
@@ -151,14 +176,13 @@ def _mean_of_settings(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
     if labels:
         sizes = pairs.groupby(labels, dropna=False)["seed"].transform("nunique")
         pairs = pairs[sizes == seeds]
-    columns = ["ours", "theirs"]
-    means = pairs.groupby("seed", as_index=False)[columns].mean()
-    counts = pairs.groupby("seed", as_index=False).agg(
+    return pairs.groupby("seed", as_index=False).agg(
+        ours=("ours", "mean"),
+        theirs=("theirs", "mean"),
         settings=("ours", "size"),
         gave_up=("gave_up", "sum"),
         baseline_gave_up=("baseline_gave_up", "sum"),
     )
-    return means.merge(counts, on="seed")
 
 
 def _summary(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
@@ -180,8 +204,209 @@ def _summary(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
         difference = table["mean"] - table["baseline_mean"]
         change = difference / table["baseline_mean"].abs()
     half = half_width(table["deviation"], table["pairs"])
-    table.insert(len(labels) + 2, "difference", difference)
-    table.insert(len(labels) + 3, "low", difference - half)
-    table.insert(len(labels) + 4, "high", difference + half)
-    table.insert(len(labels) + 5, "change", change.where(np.isfinite(change)))
+    found = {
+        "difference": difference,
+        "low": difference - half,
+        "high": difference + half,
+        "change": change.where(np.isfinite(change)),
+    }
+    for place, (name, values) in enumerate(found.items(), len(labels) + 2):
+        table.insert(place, name, values)
     return table.drop(columns="deviation")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `make_report` found."""
+
+    # Columns compared, and the axis whose values are.
+    metric: str
+    by: str
+    baseline: Any  # The value that the others are compared with.
+    # ``at_best``, ``overall`` and ``settings``, as `compare` returns them; only those that say
+    # something.
+    sections: dict[str, pd.DataFrame]
+    notes: list[str]  # Sentences on runs that failed, gave up or have no partner.
+
+    @property
+    def headline(self) -> str:
+        """What is compared with what, in one line."""
+        what = quantity(self.metric)
+        way = f" ({what.better} is better)" if what.better else ""
+        against = f"{quantity(self.by).label} {value_text(self.baseline)}"
+        return f"{what.label}{way}: differences from {against}, paired by seed and setting"
+
+
+def make_report(
+    frame: pd.DataFrame, metric: str, by: str | None = None, baseline: str | None = None
+) -> Report:
+    """Compare the values of an axis of a sweep with one of them, by a numeric column.
+
+    By default the axis is the scheme where that was varied, else the first that was; the baseline,
+    given as text, its first value.
+
+    It is a UserError if there is no such metric, axis or value, or nothing to compare.
+    """
+    runs = successful(frame)
+    check_metric(runs, metric, "--metric")
+    by = _axis(frame, by)
+    chosen = _value(frame, by, baseline)
+    if chosen not in set(runs[by]):
+        raise UserError(f"--baseline {value_text(chosen)}: no run of it gave a record")
+    axes = [axis for axis in axes_of(frame) if axis != by]
+    sections = _sections(runs, metric, by, chosen, axes)
+    if not sections:
+        raise UserError(
+            f"--by {by}: no run of another value has the seed and the setting of one with "
+            f"{value_text(chosen)}"
+        )
+    notes = caveats(frame)
+    for value, count in unpaired_runs(runs, by, chosen, axes).items():
+        if count:
+            notes.append(
+                f"{count} of the runs of {value_text(value)} have no partner with "
+                f"{value_text(chosen)} of the same seed and setting."
+            )
+    return Report(metric, by, chosen, sections, notes)
+
+
+def _sections(
+    runs: pd.DataFrame, metric: str, by: str, baseline: Any, axes: list[str]
+) -> dict[str, pd.DataFrame]:
+    settings = compare(runs, by, baseline, axes, metric)
+    if settings.empty:
+        return {}
+    sections = {"settings": settings}
+    if len(settings) > settings[by].nunique():
+        overall = compare(runs, by, baseline, axes, metric, over_all=True)
+        sections = {"overall": overall, **sections} if len(overall) else sections
+    knobs = [axis for axis in knobs_of(runs) if axis != by]
+    if knobs and quantity(metric).better:
+        kept = [axis for axis in axes if axis not in knobs]
+        best = at_best(runs, [by, *kept], knobs, metric)
+        sections["at_best"] = compare(best, by, baseline, kept, metric, own=knobs)
+    return {name: sections[name] for name in _TITLES if name in sections}
+
+
+def _axis(frame: pd.DataFrame, by: str | None) -> str:
+    varied = varied_axes(frame)
+    if by is None:
+        if not varied:
+            raise UserError("nothing but the seed was varied in this sweep: nothing to compare")
+        return "strategy.name" if "strategy.name" in varied else varied[0]
+    check_axis(frame, by, "--by")
+    if by not in varied:
+        raise UserError(
+            f"--by {by}: it has one value only in this sweep; {did_you_mean(by, varied)}"
+            if varied
+            else f"--by {by}: it has one value only in this sweep: nothing to compare"
+        )
+    return by
+
+
+def _value(frame: pd.DataFrame, by: str, text: str | None) -> Any:
+    values = list(frame[by].dropna().unique())
+    if text is None:
+        return values[0]
+    for value in values:
+        if text in {str(value), value_text(value)} or _same_number(text, value):
+            return value
+    raise UserError(
+        f"--baseline {text}: no run has {by} = {text}; "
+        f"{did_you_mean(text, [value_text(value) for value in values])}"
+    )
+
+
+def _same_number(text: str, value: Any) -> bool:
+    try:
+        return bool(float(text) == float(value))
+    except (TypeError, ValueError):
+        return False
+
+
+def rich_table(report: Report, section: str) -> Table:
+    """Return a section of a comparison as a table; of very many rows, the first."""
+    frame = report.sections[section]
+    # What is the same in all rows, and in the baseline, tells nothing.
+    keys = [key for key in frame.columns if key not in _NUMBERS and key != report.by]
+    keys = [key for key in keys if _tells(frame, key)]
+    theirs = [key for key in keys if key.startswith(_BASELINE)]
+    ours = [key for key in keys if f"{_BASELINE}{key}" in theirs]
+    shared = [key for key in keys if key not in {*ours, *theirs}]
+    if shared:
+        frame = frame.sort_values(shared, kind="stable", na_position="first")
+    metric = quantity(report.metric)
+    columns = _columns(report, ours, theirs, shared, metric.scale)
+    columns += _count_columns(frame)
+    shown = frame.head(ROWS_SHOWN).to_dict(orient="records")
+    left_out = f"{ROWS_SHOWN} of {len(frame)} rows; --csv FILE writes all"
+    return folded_table(
+        ([text(row) for _, _, text in columns] for row in shown),
+        ((title, is_number) for title, is_number, _ in columns),
+        TITLE_WIDTH,
+        title=_title(section, frame, metric),
+        caption=left_out if len(frame) > ROWS_SHOWN else None,
+    )
+
+
+def _tells(frame: pd.DataFrame, key: str) -> bool:
+    paired = key if key.startswith(_BASELINE) else f"{_BASELINE}{key}"
+    return paired in frame.columns or frame[key].nunique(dropna=False) > 1
+
+
+def _columns(
+    report: Report, ours: list[str], theirs: list[str], shared: list[str], scale: float
+) -> list[_Printed]:
+    return [
+        *(_key_column(key) for key in shared),
+        _key_column(report.by),
+        *(_key_column(key) for key in ours),
+        ("mean", True, lambda row: number_text(row["mean"] * scale)),
+        ("base", True, lambda row: number_text(row["baseline_mean"] * scale)),
+        *(_key_column(key) for key in theirs),
+        ("differs by", True, lambda row: _signed(row["difference"] * scale)),
+        ("± (95 %)", True, lambda row: number_text((row["high"] - row["low"]) / 2 * scale, 3)),
+        ("change", True, lambda row: _percent(row["change"])),
+    ]
+
+
+def _key_column(key: str) -> _Printed:
+    column = key.removeprefix(_BASELINE)
+    known = quantity(column)
+    name = known.symbol or known.label
+    title = f"{name} ({known.shown_unit})" if known.shown_unit else name
+    title = f"base {title}" if key.startswith(_BASELINE) else title
+    return title, False, lambda row: shown_value(column, row[key])
+
+
+def _title(section: str, frame: pd.DataFrame, metric: Column) -> str:
+    """Say what holds for all rows, so that it needs no column."""
+    title = _TITLES[section]
+    if metric.shown_unit:
+        title += f", in {metric.shown_unit}"
+    if frame["pairs"].nunique() == 1:
+        title += f"; {counted(frame['pairs'].iloc[0], 'pair')} a row"
+        if section == "overall":
+            title += " (a seed each, averaged over settings)"
+    return title
+
+
+def _count_columns(frame: pd.DataFrame) -> list[_Printed]:
+    columns: list[_Printed] = []
+    if frame["pairs"].nunique() > 1:
+        columns.append(("pairs", True, lambda row: str(row["pairs"])))
+    if (frame["settings"] > 1).any():
+        columns.append(("settings", True, lambda row: str(row["settings"])))
+    if frame[["gave_up", "baseline_gave_up"]].to_numpy().any():
+        columns.append(("gave up", True, lambda row: f"{row['gave_up']}/{row['baseline_gave_up']}"))
+    return columns
+
+
+def _percent(change: float) -> str:
+    if not math.isfinite(change):
+        return MISSING
+    return f"{change:+,.{0 if abs(change) >= 1 else 1}%}".replace("-", "−")
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0 else "") + number_text(value, digits=3)

@@ -1,11 +1,21 @@
-"""The course of one run: what the job did when, from its events."""
+"""The course of one run: what the job did when, and the files of its events.
+
+A file is a trace for Perfetto and chrome://tracing, or a table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from faultline.experiments.config.errors import UserError
+from faultline.platforms.files import read_file, read_text, write_file
 from faultline.simulator.timeline import Event, EventKind
 
 if TYPE_CHECKING:
@@ -25,14 +35,13 @@ checkpoint, rejoin, restart, load
     loading.
 """
 
-# What the next step begins after; the events within a step are not among them.
+# What the next step begins after but a step; the events within a step are not among them.
 _ENDS_OF_PHASES = {
-    EventKind.STEP,
-    EventKind.CHECKPOINT,
-    EventKind.CHECKPOINT_SKIPPED,
-    EventKind.RESTARTED,
-    EventKind.LOADED,
-    EventKind.REJOINED,
+    EventKind.CHECKPOINT: "checkpoint",
+    EventKind.CHECKPOINT_SKIPPED: "checkpoint",
+    EventKind.RESTARTED: "restart",
+    EventKind.LOADED: "load",
+    EventKind.REJOINED: "rejoin",
 }
 
 
@@ -46,11 +55,8 @@ class Window(NamedTuple):
 def activities_of(events: Sequence[Event]) -> pd.DataFrame:
     """Return what a job did, without gaps from its start to its last event.
 
-    Returns
-    -------
-    DataFrame
-        A row an activity: ``start_s``, ``end_s``, ``activity`` (one of `ACTIVITIES`) and ``steps``,
-        completed at its end. Activities that take no time are left out.
+    A row an activity: ``start_s``, ``end_s``, ``activity`` (one of `ACTIVITIES`) and ``steps``,
+    completed at its end. Activities that take no time are left out.
     """
     rows: list[tuple[float, float, str, int]] = []
     now_s = 0.0
@@ -70,7 +76,9 @@ def activities_of(events: Sequence[Event]) -> pd.DataFrame:
             continue
         hit = hit or kind is EventKind.MISSING
         if event.time_s > now_s:
-            rows.append((now_s, event.time_s, _activity(kind, hit), event.step))
+            stepping = "repair" if hit else "training"
+            activity = _ENDS_OF_PHASES.get(kind, stepping)
+            rows.append((now_s, event.time_s, activity, event.step))
         now_s = max(now_s, event.time_s)
         if kind is EventKind.STEP:
             hit = False
@@ -81,33 +89,18 @@ def activities_of(events: Sequence[Event]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["start_s", "end_s", "activity", "steps"])
 
 
-def _activity(kind: EventKind, hit: bool) -> str:
-    if kind in {EventKind.CHECKPOINT, EventKind.CHECKPOINT_SKIPPED}:
-        return "checkpoint"
-    if kind is EventKind.RESTARTED:
-        return "restart"
-    if kind is EventKind.LOADED:
-        return "load"
-    if kind is EventKind.REJOINED:
-        return "rejoin"
-    return "repair" if hit else "training"
-
-
 def steps_of(events: Sequence[Event]) -> pd.DataFrame:
     """Return the steps that were committed, those that a restart took back later included.
 
-    Returns
-    -------
-    DataFrame
-        A row a step: ``start_s``, ``end_s`` (its failures and repairs included) and ``stacks``,
-        with which it was begun.
+    A row a step: ``start_s``, ``end_s`` (its failures and repairs included) and ``stacks``, with
+    which it was begun.
     """
     rows = []
     begin_s = 0.0
     for event in events:
         if event.kind is EventKind.STEP:
             rows.append((begin_s, event.time_s, event.stacks))
-        if event.kind in _ENDS_OF_PHASES:
+        if event.kind is EventKind.STEP or event.kind in _ENDS_OF_PHASES:
             begin_s = event.time_s
     import pandas as pd
 
@@ -115,19 +108,9 @@ def steps_of(events: Sequence[Event]) -> pd.DataFrame:
 
 
 def shares_over_time(activities: pd.DataFrame, edges_s: np.ndarray) -> pd.DataFrame:
-    """Return the share of each activity between consecutive moments.
+    """Return the share of each of `ACTIVITIES`, a column each, between n + 1 moments; shape (n, 7).
 
-    Parameters
-    ----------
-    activities : DataFrame
-        As `activities_of` returns them.
-    edges_s : ndarray of float, shape (n + 1,)
-        Ascending moments within the run, in simulated seconds.
-
-    Returns
-    -------
-    DataFrame, shape (n, 7)
-        A column for each of `ACTIVITIES`; rows add up to 1.
+    Moments ascend within the run, in simulated seconds; rows add up to 1.
     """
     bounds = np.append(activities["start_s"].to_numpy(), activities["end_s"].iloc[-1])
     lengths = np.diff(bounds)
@@ -144,19 +127,17 @@ def shares_over_time(activities: pd.DataFrame, edges_s: np.ndarray) -> pd.DataFr
 def telling_window(events: Sequence[Event], activities: pd.DataFrame, steps: int = 40) -> Window:
     """Choose a part of a run that shows how the job lives with failures.
 
-    Returns
-    -------
-    Window
-        About so many steps around the first restart, or around the first failure where there is no
-        restart, else at the start; the whole run where it is not much longer than that.
+    It has about so many steps around the first restart, or around the first failure where there is
+    no restart, else at the start; it is the whole run where that is not much longer.
     """
     end_s = float(activities["end_s"].iloc[-1])
     usual = activities[activities["activity"].isin(["training", "repair", "lost"])]
     lengths = (usual["end_s"] - usual["start_s"]).to_numpy()
     width_s = steps * float(np.median(lengths)) if len(lengths) else end_s
-    restart = next((event for event in events if event.kind is EventKind.WIPE_OUT), None)
-    failure = next((event for event in events if event.kind is EventKind.MISSING), None)
-    back = next((event for event in events if event.kind is EventKind.LOADED), None)
+    restart, failure, back = (
+        next((event for event in events if event.kind is kind), None)
+        for kind in (EventKind.WIPE_OUT, EventKind.MISSING, EventKind.LOADED)
+    )
     if restart is not None:
         until_s = back.time_s if back is not None else end_s
         window = Window(restart.time_s - 0.6 * width_s, until_s + 0.4 * width_s)
@@ -167,3 +148,236 @@ def telling_window(events: Sequence[Event], activities: pd.DataFrame, steps: int
     if end_s <= 1.5 * (window.end_s - window.start_s):
         return Window(0.0, end_s)
     return Window(max(0.0, window.start_s), min(end_s, window.end_s))
+
+
+TRACE, TABLES, LINKS = ".json", (".csv", ".parquet"), ".trace"
+"""The last is no timeline, but what SimGrid says of its links."""
+_LARGEST_BYTES = 2**28
+_MICROSECONDS = 1e6
+_JOB, _GROUPS = 0, 1
+# What stands between a failure and what came of it.
+_RECOVERY = {EventKind.PHASE, EventKind.RECOVERED}
+# What a counter is told at: between these nothing but whole steps changes.
+_TOLD = {
+    EventKind.MISSING,
+    EventKind.CHECKPOINT,
+    EventKind.RESTARTED,
+    EventKind.LOADED,
+    EventKind.REJOINED,
+}
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse, by a UserError, a file that ends otherwise than a trace or a table does."""
+    if path.suffix.lower() not in (TRACE, *TABLES):
+        raise UserError(
+            f"--timeline {path}: name a file that ends in .json (a trace for Perfetto and "
+            "chrome://tracing), .csv or .parquet (tables), or .trace (Paje of SimGrid's links)"
+        )
+
+
+def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any]) -> None:
+    """Write a run's events, in the order of its log, into a file of the kind that its name says.
+
+    ``.json`` is a trace; ``.csv`` and ``.parquet`` are a table, a row an event.
+
+    Raises
+    ------
+    UserError
+        If its name ends otherwise.
+    OSError
+        If it cannot be written.
+    """
+    check_suffix(path)
+    if path.suffix.lower() == TRACE:
+        write_file(path, _trace_text(events, record))
+    elif path.suffix.lower() == ".csv":
+        write_file(path, _csv_text(events))
+    else:
+        write_file(path, _parquet(events))
+
+
+def _csv_text(events: Sequence[Event]) -> str:
+    """Return the table as text, in which groups are separated by blanks."""
+    text = StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(Event._fields)
+    for event in events:
+        groups, kind = " ".join(map(str, event.groups)), event.kind.value
+        rows.writerow(event._replace(time_s=repr(event.time_s), kind=kind, groups=groups))  # type: ignore[arg-type]
+    return text.getvalue()
+
+
+def _parquet(events: Sequence[Event]) -> bytes:
+    import pandas as pd
+
+    rows = (event._replace(kind=event.kind.value, groups=list(event.groups)) for event in events)  # type: ignore[arg-type]
+    content = BytesIO()
+    pd.DataFrame(rows, columns=Event._fields).to_parquet(content, index=False)
+    return content.getvalue()
+
+
+def _trace_text(events: Sequence[Event], record: Mapping[str, Any]) -> str:
+    """Return a run in the Trace Event Format: a line a thing, so that editors can cope."""
+    parts = (_names(events, record), _phases(events), _of_groups(events), _counters(events, record))
+    lines = (
+        json.dumps(thing, separators=(",", ":"), allow_nan=False)
+        for part in parts
+        for thing in part
+    )
+    return '{"displayTimeUnit":"ms","traceEvents":[\n' + ",\n".join(lines) + "\n]}\n"
+
+
+def _names(events: Sequence[Event], record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    job = f"{record['scenario']}: {record['strategy']}, seed {record['seed']}"
+    for pid, name in ((_JOB, job), (_GROUPS, "groups that fail")):
+        yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
+    yield {"ph": "M", "pid": _JOB, "tid": 0, "name": "thread_name", "args": {"name": "the job"}}
+    for group in sorted(_failing(events)):
+        named = {"name": f"group {group}"}
+        yield {"ph": "M", "pid": _GROUPS, "tid": group, "name": "thread_name", "args": named}
+
+
+def _failing(events: Sequence[Event]) -> set[int]:
+    kinds = {EventKind.MISSING, EventKind.FAILURE_IN_RESTART}
+    return {group for event in events if event.kind in kinds for group in event.groups}
+
+
+def _span(name: str, pid: int, tid: int, start_s: float, end_s: float) -> dict[str, Any]:
+    times = {"ts": start_s * _MICROSECONDS, "dur": (end_s - start_s) * _MICROSECONDS}
+    return {"ph": "X", "name": name, "pid": pid, "tid": tid, **times}
+
+
+def _phases(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    for row in activities_of(events).itertuples(index=False):
+        span = _span(row.activity, _JOB, 0, row.start_s, row.end_s)
+        yield {**span, "args": {"steps completed": int(row.steps)}}
+    yield from _recoveries(events)
+
+
+def _recoveries(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    """Yield the phases of recoveries, each from the end of the one before: within what they are."""
+    since_s = 0.0
+    for event in events:
+        if event.kind is EventKind.PHASE:
+            yield _span(event.recovery, _JOB, 0, since_s, event.time_s)
+        if event.kind is not EventKind.FAILURE_IN_RESTART:
+            since_s = event.time_s
+
+
+def _of_groups(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    """Yield the spans in which each group that fails trains, is down, or restarts; and failures."""
+    doing = dict.fromkeys(_failing(events), ("training", 0.0))
+
+    def turn(group: int, name: str, now_s: float) -> Iterator[dict[str, Any]]:
+        before, since_s = doing[group]
+        if before != name:
+            if now_s > since_s:
+                yield _span(before, _GROUPS, group, since_s, now_s)
+            doing[group] = name, now_s
+
+    for event, dropped in zip(events, _dropped(events), strict=True):
+        if event.kind in {EventKind.MISSING, EventKind.FAILURE_IN_RESTART}:
+            at = {"ts": event.time_s * _MICROSECONDS, "s": "t"}
+            for group in event.groups:
+                yield {"ph": "i", "name": "failure", "pid": _GROUPS, "tid": group, **at}
+        change = {
+            EventKind.MISSING: (dropped, "down"),
+            EventKind.WIPE_OUT: (doing, "restart"),
+            EventKind.LOADED: (doing, "training"),
+            EventKind.REJOINED: (event.groups, "training"),
+        }.get(event.kind)
+        if change is not None:
+            for group in change[0]:
+                if group in doing:
+                    yield from turn(group, change[1], event.time_s)
+    for group in doing:
+        yield from turn(group, "end", events[-1].time_s)
+
+
+def _dropped(events: Sequence[Event]) -> Iterator[tuple[int, ...]]:
+    """Yield for each event whom it takes down: one that patches its own step works on with less."""
+    for place, event in enumerate(events):
+        if event.kind is not EventKind.MISSING:
+            yield ()
+            continue
+        later = (events[number] for number in range(place + 1, len(events)))
+        following = next((one for one in later if one.kind not in _RECOVERY), event)
+        stay = following.groups if following.kind is EventKind.REORDERED else ()
+        yield tuple(group for group in event.groups if group not in stay)
+
+
+def _counters(events: Sequence[Event], record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    down: set[int] = set()
+    groups, step_s = record["groups"], record["step_s"]
+    for event, dropped in zip(events, _dropped(events), strict=True):
+        if event.kind in {EventKind.LOADED, EventKind.WIPE_OUT}:
+            down.clear()
+        down.update(dropped)
+        down.difference_update(event.groups if event.kind is EventKind.REJOINED else ())
+        at = {"ph": "C", "pid": _JOB, "ts": event.time_s * _MICROSECONDS}
+        if event.kind is EventKind.WIPE_OUT:
+            yield {**at, "name": "groups up", "args": {"groups": 0}}
+        elif event.kind in _TOLD:
+            if event.kind is not EventKind.RESTARTED:
+                yield {**at, "name": "groups up", "args": {"groups": groups - len(down)}}
+            share = event.step * step_s / event.time_s if event.time_s else 1.0
+            yield {**at, "name": "goodput", "args": {"%": 100.0 * share}}
+
+
+def read_timeline(path: Path) -> list[Event]:
+    """Return the events of a run from its table; a UserError names the line that is none."""
+    if path.suffix.lower() == TRACE:
+        raise UserError(f"{path}: traces are for Perfetto; --timeline FILE.csv writes a table")
+    if path.suffix.lower() == ".parquet":
+        return _read_parquet(path)
+    try:
+        text = read_text(path, _LARGEST_BYTES)
+        rows = list(csv.reader(StringIO(text, newline=""), strict=True))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; name a timeline or a sweep") from error
+    except csv.Error as error:
+        raise UserError(f"{path}: this is no timeline: it is no CSV text") from error
+    if not rows or tuple(rows[0]) != Event._fields:
+        raise UserError(
+            f"{path}: this is no timeline: its first line is not {','.join(Event._fields)}; "
+            "faultline run SCENARIO --timeline FILE writes one"
+        )
+    events = [_event(row, f"{path}, line {number}") for number, row in enumerate(rows[1:], 2)]
+    if not events:
+        raise UserError(f"{path}: this timeline has no event")
+    return events
+
+
+def _event(row: list[str], origin: str) -> Event:
+    try:
+        time_s, kind, step, groups, stacks, moved_types, recovery = row
+        event = Event(
+            float(time_s),
+            EventKind(kind),
+            int(step),
+            tuple(map(int, groups.split())),
+            int(stacks),
+            int(moved_types),
+            recovery,
+        )
+    except ValueError as error:
+        raise UserError(f"{origin}: this is no event: {','.join(row)}") from error
+    if not (math.isfinite(event.time_s) and event.time_s >= 0):
+        raise UserError(f"{origin}: {time_s} is no time; use seconds from 0")
+    return event
+
+
+def _read_parquet(path: Path) -> list[Event]:
+    from faultline.experiments.runs.table import parquet_from
+
+    try:
+        frame = parquet_from(read_file(path, _LARGEST_BYTES)).to_pandas(use_threads=False)
+        frame = frame[list(Event._fields)]
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: this is no timeline: it is no Parquet of events") from error
+    rows = frame.assign(groups=[" ".join(map(str, each)) for each in frame["groups"]])
+    return [
+        _event([str(value) for value in row], f"{path}, row {number}")
+        for number, row in enumerate(rows.itertuples(index=False), 1)
+    ]

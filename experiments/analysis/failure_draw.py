@@ -90,10 +90,7 @@ class Drawing:
 def draw(scenario: Scenario, span_s: float, seed: int) -> Drawing:
     """Draw the failures of a scenario over a span, in seconds.
 
-    Raises
-    ------
-    UserError
-        If its failure model is no good, or more than a million failures are to be expected.
+    It is a UserError if its failure model is no good, or a million failures are to be expected.
     """
     model = failure_model(scenario)
     sources = _sources(model)
@@ -197,26 +194,25 @@ def _summaries(
     by_cause: dict[str, list[Failure]] = {source.cause: [] for source in sources}
     for failure in failures:
         by_cause.setdefault(failure.cause, []).append(failure)
-    levels = {source.cause: {source.level} for source in sources}
-    kinds = {source.cause: {source.kind} for source in sources}
-    expected = {source.cause: _course([source], [span_s])[0] for source in sources}
-    summaries = [
-        CauseSummary(
+    by_source = {source.cause: source for source in sources}
+
+    def summary(cause: str, mine: list[Failure]) -> CauseSummary:
+        source = by_source.get(cause)
+        known: Sequence[Failure | _Source] = mine if source is None else [source]
+        return CauseSummary(
             cause,
-            _the_only(levels.get(cause) or {failure.level for failure in mine}),
-            _the_only(kinds.get(cause) or {failure.kind for failure in mine}),
+            _the_only({one.level for one in known}),
+            _the_only({one.kind for one in known}),
             len(mine),
             sum(len(failure.groups) > 1 for failure in mine),
-            expected.get(cause),
+            None if source is None else _course([source], [span_s])[0],
         )
-        for cause, mine in by_cause.items()
-    ]
-    return sorted(summaries, key=_frequency, reverse=True)
+
+    summaries = [summary(cause, mine) for cause, mine in by_cause.items()]
+    return sorted(
+        summaries, key=lambda one: one.expected.mean if one.expected else one.drawn, reverse=True
+    )
 
 
 def _the_only(values: set[Choice]) -> Choice | None:
     return next(iter(values)) if len(values) == 1 else None
-
-
-def _frequency(summary: CauseSummary) -> float:
-    return summary.expected.mean if summary.expected else float(summary.drawn)

@@ -1,4 +1,4 @@
-"""Rates, shapes, lemons and repair times from a log of failures, each with its interval.
+"""Rates, shapes, lemons and repair times from a log of failures; and a mix of causes from them.
 
 To the times between failures a Weibull distribution is fitted, and what speaks against it is told.
 Lemons are nodes that fail more than others: a gamma-distributed factor on the rate of each.
@@ -11,6 +11,8 @@ Garwood 1936, Fiducial limits for the Poisson distribution, Biometrika 28.
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,13 +21,16 @@ from math import exp, log, sqrt
 
 import numpy as np
 from faultline.experiments.config.logs.failure_log import FailureLog, Logged
+from faultline.experiments.config.mix_file import GPUS_PER_NODE
 from faultline.simulator.failures.distributions import Weibull
 from faultline.simulator.failures.failure import Kind, Level
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
-_LEAST_SHAPE = 0.1
-"""The least that a mix may have; the dispersion of less is beyond all numbers."""
+# What a mix may have; the dispersion of a lesser shape is beyond all numbers.
+_LEAST_SHAPE, _MOST_SHAPE = 0.1, 1000.0
+_LEAST_RATE, _MOST_RATE = 1e-9, 1e9
+_LEAST_S, _MOST_S, _MOST_SIGMA = 1e-6, 1e10, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +101,10 @@ def _fit_cause(name: str, mine: Sequence[Logged], failures: FailureLog) -> Cause
 
 
 def rate(count: int, exposure: float, dispersion: float = 1.0) -> Estimate:
-    """Return a rate with its exact Poisson interval (Garwood 1936).
+    """Return the rate of failures in an exposure with its exact Poisson interval (Garwood 1936).
 
-    Parameters
-    ----------
-    count : int
-        Failures.
-    exposure : float
-        In what they were counted.
-    dispersion : float
-        Variance over mean of the count, where gaps scatter more than memoryless ones: so many
-        failures tell as much as one. Less than 1 is taken as 1.
+    The dispersion is variance over mean of the count, where gaps scatter more than memoryless ones:
+    so many failures tell as much as one. Less than 1 is taken as 1.
     """
     spread = max(1.0, dispersion)
     worth = count / spread
@@ -280,14 +278,9 @@ def fit_gaps(times_s: Sequence[float], span_s: float) -> Gaps:
 
 
 def weibull_shape(gaps: Floats, unfinished: float = 0.0) -> float:
-    """Return the shape of greatest likelihood (Cohen 1965).
+    """Return the shape of greatest likelihood (Cohen 1965) of positive times, not all alike.
 
-    Parameters
-    ----------
-    gaps : array of float
-        Times, all positive; not all alike.
-    unfinished : float
-        A time that had not ended yet; 0 for none.
+    One more may be unfinished: a time that had not ended yet.
     """
     largest = max(float(gaps.max()), unfinished)
     logs = np.log(gaps / largest)
@@ -329,3 +322,80 @@ def _drawn_distances(number: int) -> tuple[Floats, Floats]:
     powers = np.exp(shapes * logs)
     weibull = [_distance(-np.expm1(-power / power.mean())) for power in powers]
     return np.array(exponential), np.array(weibull)
+
+
+PER_1000_NODE_DAYS = 1000 * GPUS_PER_NODE * 86_400.0
+"""Times a rate a second and GPU."""
+
+
+def per_1000_node_days(rate_per_gpu_s: Estimate) -> Estimate:
+    """Return a rate for 1,000 days of a node of eight GPUs."""
+    value, low, high = (
+        PER_1000_NODE_DAYS * one
+        for one in (rate_per_gpu_s.value, rate_per_gpu_s.low, rate_per_gpu_s.high)
+    )
+    return Estimate(value, low, high)
+
+
+def mix_text(fitted: Fit, failures: FailureLog) -> str:
+    """Write what was fitted as a mix of causes in TOML.
+
+    A shape is there where gaps are not memoryless. Repairs are lognormal.
+    """
+    days = failures.span_s / 86_400.0
+    source = (
+        f"fitted to {failures.name} ({failures.form}): {len(failures.failures)} failures of "
+        f"{len(failures.nodes)} nodes of {failures.gpus_per_node} GPUs in {days:.4g} days"
+    )
+    lines = [f"source = {json.dumps(source)}"]
+    if fitted.lemons is not None and fitted.lemons.shape.value < float("inf"):
+        lines.append(
+            "# Nodes differ: failures.kinds.lemon_shape, of a gamma-distributed factor on their "
+            f"rates, is {_told(fitted.lemons.shape)}."
+        )
+    taken: set[str] = set()
+    for cause in fitted.causes:
+        lines += ["", *_cause_lines(cause, _name(cause.name, taken))]
+    return "\n".join(lines) + "\n"
+
+
+def _cause_lines(cause: CauseFit, name: str) -> list[str]:
+    rate = per_1000_node_days(cause.rate_per_gpu_s)
+    value = min(_MOST_RATE, max(_LEAST_RATE, rate.value))
+    lines = [
+        "[[cause]]",
+        f"name = {json.dumps(name)}",
+        f"per_1000_node_days = {value:.6g}  # {cause.count} failures; 95 %: "
+        f"{rate.low:.4g} to {rate.high:.4g}",
+        f'level = "{cause.level}"',
+        f'kind = "{cause.kind}"',
+    ]
+    if cause.repair is not None:
+        lines.append(_repair_line(cause.repair))
+    shape = cause.gaps.shape
+    if shape is not None and not cause.gaps.memoryless:
+        kept = min(_MOST_SHAPE, max(_LEAST_SHAPE, shape.value))
+        lines.append(f"shape = {kept:.4g}  # 95 %: {shape.low:.3g} to {shape.high:.3g}")
+    return lines
+
+
+def _repair_line(repair: Repair) -> str:
+    median = f'"{min(_MOST_S, max(_LEAST_S, repair.scale_s)):.6g}s"'
+    sigma = min(_MOST_SIGMA, repair.sigma)
+    time = f"{{ median = {median}, sigma = {sigma:.3g} }}" if sigma > 1e-3 else median
+    return f"repair = {time}  # {repair.count} repairs; mean {repair.mean_s:.4g} s"
+
+
+def _told(estimate: Estimate) -> str:
+    return f"{estimate.value:.3g} ({estimate.low:.3g} to {estimate.high:.3g})"
+
+
+def _name(cause: str, taken: set[str]) -> str:
+    """Return a name that a mix may have: small letters, digits and hyphens, and none twice."""
+    plain = re.sub(r"[^a-z0-9]+", "-", cause.lower()).strip("-")[:50] or "cause"
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain}-{number}"
+    taken.add(name)
+    return name

@@ -19,21 +19,9 @@ CONFIDENCE = 0.95
 def half_width(
     deviation: ArrayLike, count: ArrayLike, confidence: float = CONFIDENCE
 ) -> NDArray[np.float64]:
-    """Return half the width of Student's interval for a mean.
+    """Return half the width of Student's interval for a mean: t(n - 1) * deviation / sqrt(n).
 
-    Parameters
-    ----------
-    deviation : array_like of float
-        Standard deviations of the samples (of n - 1 degrees of freedom).
-    count : array_like of int
-        Their sizes n.
-    confidence : float
-        Probability that the interval holds the mean, if the sample is normal.
-
-    Returns
-    -------
-    ndarray of float
-        t(n - 1) * deviation / sqrt(n); NaN where n < 2.
+    Deviations are of samples of sizes n, with n - 1 degrees of freedom; NaN where n < 2.
     """
     sizes = np.asarray(count, dtype=float)
     enough = sizes > 1
@@ -43,25 +31,14 @@ def half_width(
     return np.where(enough, widths, np.nan)
 
 
-def interval_of_share(
-    mean: ArrayLike, half: ArrayLike
+def interval_of_mean(
+    mean: ArrayLike, half: ArrayLike, *, share: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the interval of a mean that lies between 0 and 1, and stays there.
+    """Return the interval of a mean from `half` the width of Student's.
 
-    Student's interval is laid around the logit of the mean and taken back, so that near a bound it
-    is short towards that bound and long away from it.
-
-    Parameters
-    ----------
-    mean : array_like of float
-        Means of shares, from 0 to 1.
-    half : array_like of float
-        Half the widths of Student's intervals of the means themselves.
-
-    Returns
-    -------
-    low, high : ndarray of float
-        The mean itself where it is 0 or 1: then every share of the sample is.
+    That of a share, which lies between 0 and 1, stays there: Student's interval is laid around the
+    logit of the mean and taken back, so that near a bound it is short towards that bound and long
+    away from it. It is the mean itself where that is 0 or 1: then every share of the sample is.
 
     Notes
     -----
@@ -69,21 +46,13 @@ def interval_of_share(
     *Categorical Data Analysis*, section 3.1).
     """
     means, halves = np.asarray(mean, dtype=float), np.asarray(half, dtype=float)
+    if not share:
+        return means - halves, means + halves
     inside = (means > 0) & (means < 1)
     safe = np.where(inside, means, 0.5)
     centre, reach = logit(safe), halves / (safe * (1 - safe))
     low, high = expit(centre - reach), expit(centre + reach)
     return np.where(inside, low, means), np.where(inside, high, means)
-
-
-def interval_of_mean(
-    mean: ArrayLike, half: ArrayLike, *, share: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return `interval_of_share` of a share, and for all else the mean less and plus `half`."""
-    if share:
-        return interval_of_share(mean, half)
-    means, halves = np.asarray(mean, dtype=float), np.asarray(half, dtype=float)
-    return means - halves, means + halves
 
 
 def interval_of_proportion(hits: int, trials: int) -> tuple[float, float]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from faultline.experiments.config.model_numbers import cluster_file, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, scenario_from
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.resolved_job import resolve
-from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec_differences import Difference, platform_differences
 
@@ -53,16 +51,9 @@ class Edit:
 
 
 def compare_platforms(before: str, after: str, job: str | None, settings: list[str]) -> Edit:
-    """Time the phases of a job on two platforms.
+    """Time the phases of a job on two platforms: files, or shipped clusters by name.
 
-    Parameters
-    ----------
-    before, after : str
-        Platform files, or shipped clusters by name.
-    job : str or None
-        A scenario; by default a job of which each scale-up domain is a group.
-    settings : list of str
-        Changes of the scenario, as ``key=value``.
+    The job is a scenario with changes, ``key=value``; by default each scale-up domain is a group.
 
     Raises
     ------
@@ -70,41 +61,32 @@ def compare_platforms(before: str, after: str, job: str | None, settings: list[s
         If there is no such platform or scenario, or the job does not fit.
     """
     if job is None:
-        domains = _domains(before)
-        tables = {"name": "a group a domain", "platform": {"file": before}, "job": domains}
+        job_table = {"groups": _domains(before)}
+        tables = {"name": "a group a domain", "platform": {"file": before}, "job": job_table}
         scenario = scenario_from(tables, "platform diff")
     else:
         scenario = load_scenario(job, [*settings, f"platform.file={before!r}"])
-    old, new = phases_of(scenario), phases_of(scenario.with_({"platform.file": after}))
+    old, new = _phases_of(scenario), _phases_of(scenario.with_({"platform.file": after}))
     phases = tuple(
         PhaseChange(name, old[name][0], new[name][0], old[name][1]) for name in old if name in new
     )
-    files = (_platform(scenario.with_({"platform.file": name})) for name in (before, after))
-    earlier, later = files
+    earlier, later = (
+        platform_at(platform_file(scenario.with_({"platform.file": name})))
+        for name in (before, after)
+    )
     return Edit(scenario, phases, tuple(platform_differences(later, earlier, before)))
 
 
-def _domains(name: str) -> dict[str, int]:
+def _domains(name: str) -> int:
     if name in preset_names():
-        spec = load_preset(name)
-        return {"groups": spec.scale_up.domains}
+        return load_preset(name).scale_up.domains
     platform = platform_at(cluster_file(name))
     count = len(platform.domains)
-    return {"groups": count if count > 1 else len(platform.gpus)}
+    return count if count > 1 else len(platform.gpus)
 
 
-def _platform(scenario: Scenario) -> Platform:
-    return platform_at(Path(platform_file(scenario)))
-
-
-def phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
-    """Return the time of each phase of a job, in seconds, and where it comes from.
-
-    Raises
-    ------
-    UserError, PlatformError
-        If the job does not fit its platform.
-    """
+def _phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
+    """Return the time of each phase of a job, in seconds, and where it comes from."""
     job = resolve(scenario)
     durations, sources = job.durations, job.sources
     groups = scenario.job.groups
@@ -122,11 +104,10 @@ def phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
         "restart": (job.restart_s, sources["restart"]),
     }
     if job.protected.in_background:
-        costs = {
-            "snapshot": job.protected.snapshot_cost,
-            "snapshot to storage": job.protected.persist_cost,
-        }
-        for name, cost in costs.items():
+        for name, cost in (
+            ("snapshot", job.protected.snapshot_cost),
+            ("snapshot to storage", job.protected.persist_cost),
+        ):
             found[f"{name}: all wait"] = (cost.stall_s, sources["snapshot"])
             found[f"{name}: until it is whole"] = (cost.lag_s, sources["snapshot"])
     return {name: value for name, value in found.items() if value[0]}

@@ -1,4 +1,4 @@
-"""Tables for the screen, from data frames."""
+"""Tables for the screen, from data frames; and a record in the words of the field."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.analysis.quantities import is_missing
+from faultline.experiments.analysis.quantities import is_missing, steps_text, time_text
+from faultline.simulator.badput import MEANINGS
 from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.table import Table
@@ -129,3 +130,56 @@ def _cell(value: Any, how: str | Callable[[Any], str] | None) -> str:
     if how is None:
         return str(value)
     return how.format(value) if isinstance(how, str) else how(value)
+
+
+def summary_title(record: Mapping[str, Any]) -> str:
+    """Return what was played, in a line."""
+    job = f"{record['strategy']}, r = {record['redundancy']}, {record['groups']:,} groups"
+    return f"{record['scenario']}: {job}"
+
+
+def summary_rows(
+    record: Mapping[str, Any], price_per_gpu_hour: float | None = None
+) -> list[tuple[str, str]]:
+    """Return names and values of a record as people read them, what matters most first."""
+    ettr, mfu, cost = record.get("closed_form_ettr"), record.get("mfu"), []
+    by_rsc = "  by RSC's form, if each failure restarts it"
+    if price_per_gpu_hour is not None:
+        total = record["gpu_hours"] * price_per_gpu_hour
+        cost = [("cost", f"{total:,.0f} at {price_per_gpu_hour:g} a GPU-hour")]
+    restarts = f"{record['restarts']:,}"
+    if record["snapshots"]:
+        own, peers = record["restarts_from_memory"], record["restarts_from_peers"]
+        restarts += f": {own:,} from memory, {peers:,} with peers"
+    return [
+        ("goodput (ETTR)", f"{record['goodput']:.2%}"),
+        *([] if ettr is None else [(by_rsc, f"{ettr:.2%}")]),
+        *([] if mfu is None else [("MFU of an undisturbed step", f"{mfu:.1%}")]),
+        ("time", time_text(record["time_s"])),
+        *_intervals(record),
+        ("GPU-hours", f"{record['gpu_hours']:,.0f}"),
+        *cost,
+        ("steps", f"{record['completed_steps']:,.10g} of {record['steps']:,}"),
+        ("failures", f"{record['failures']:,}"),
+        ("restarts", restarts),
+        ("availability", f"{record['availability']:.2%}"),
+        ("time-to-train ratio", f"{record['time_to_train_ratio']:.3f}"),
+        ("mean stacks", f"{record['mean_stacks']:.3f}"),
+        ("engine, seed", f"{record['engine']}, {record['seed']}"),
+        ("where the time went", ""),
+        *(
+            (f"  {meaning}", f"{record[f'{cause}_s'] / record['time_s']:.2%}")
+            for cause, meaning in MEANINGS.items()
+            if record[f"{cause}_s"]
+        ),
+    ]
+
+
+def _intervals(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    steps, span_s = record["checkpoint_interval_steps"], record["checkpoint_interval_s"]
+    rows = [("checkpoint every", steps_text(steps, span_s))]
+    if record["snapshots"]:
+        every = record["snapshot_interval_steps"] or steps
+        text = f"{steps_text(every, every * span_s / steps)} ({record['protection']})"
+        rows.append(("snapshot every", text))
+    return rows

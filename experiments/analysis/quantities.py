@@ -130,10 +130,8 @@ def plain(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         tables = any(isinstance(inner, Mapping) for inner in value)
         return ("; " if tables else ", ").join(map(plain, value))
-    return MISSING if is_missing(value) else _plain_scalar(value)
-
-
-def _plain_scalar(value: Any) -> str:
+    if is_missing(value):
+        return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -209,7 +207,6 @@ _AXES = {
     "platform.file": ("platform", ""),
     "wall_s": ("real time of the run", ""),
 }
-_BYTES_AS_TB = {"job.parameter_bytes": ("size of the model", "model")}
 _SHARES = ("available_domains", "completed_fraction")
 _SUFFIXES = {"_bytes_per_s": "B/s", "_bytes": "B", "_steps": "steps", "_s": "s"}
 
@@ -222,9 +219,9 @@ def quantity(name: str) -> Column:
     """
     if name in COLUMNS:
         return COLUMNS[name]
-    if name in _BYTES_AS_TB:
-        label, symbol = _BYTES_AS_TB[name]
-        return Column(name, "number", label, "", shown_unit="TB", scale=1e-12, symbol=symbol)
+    if name == "job.parameter_bytes":
+        in_tb: dict[str, Any] = {"shown_unit": "TB", "scale": 1e-12, "symbol": "model"}
+        return Column(name, "number", "size of the model", "", **in_tb)
     # The first table says where in the scenario to look; those below it name a scheme or a part.
     *tables, last = name.split(".")
     suffix = next((suffix for suffix in _SUFFIXES if last.endswith(suffix)), "")

@@ -59,13 +59,7 @@ def metrics_of(frame: pd.DataFrame) -> list[str]:
 
 
 def check_metric(frame: pd.DataFrame, metric: str, origin: str) -> None:
-    """Refuse a metric that the sweep does not have.
-
-    Raises
-    ------
-    UserError
-        Says which one was meant.
-    """
+    """Refuse a metric that the sweep does not have, by a UserError that says which was meant."""
     known = metrics_of(frame)
     if metric not in known:
         raise UserError(
@@ -74,13 +68,7 @@ def check_metric(frame: pd.DataFrame, metric: str, origin: str) -> None:
 
 
 def check_axis(frame: pd.DataFrame, axis: str, origin: str) -> None:
-    """Refuse an axis that the sweep does not have.
-
-    Raises
-    ------
-    UserError
-        Says which one was meant.
-    """
+    """Refuse an axis that the sweep does not have, by a UserError that says which was meant."""
     known = axes_of(frame)
     if axis in known:
         return
@@ -89,13 +77,7 @@ def check_axis(frame: pd.DataFrame, axis: str, origin: str) -> None:
 
 
 def successful(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs that gave a record.
-
-    Raises
-    ------
-    UserError
-        If there is none.
-    """
+    """Return the runs that gave a record; if there is none, that is a UserError."""
     good = frame[frame["status"] == "ok"]
     if good.empty:
         raise UserError(f"none of the {len(frame)} runs of this sweep gave a record")
@@ -148,25 +130,19 @@ def at_best(
     """Return the runs with the best setting of `knobs` for each setting of `kept`.
 
     The best is picked by the same seeds that it is judged by, so its mean flatters it a little; the
-    more settings lie near it, the more.
+    more settings lie near it, the more. Settings with fewer seeds than others of the same `kept`
+    are passed over: where runs failed, the mean over the others would flatter. Settings under which
+    jobs gave up come after those under which fewer did: a job that gave up has not trained.
 
     Parameters
     ----------
     runs : DataFrame
-        Successful runs, a row each, with the column ``seed``.
-    kept : sequence of str
-        Axes that are given, such as the scheme and the failures.
-    knobs : sequence of str
-        Axes that may be chosen for each of them.
+        Successful runs, a row each, with the column ``seed``; their order stays.
+    kept, knobs : sequence of str
+        Axes that are given, such as the scheme and the failures; and those that may be chosen for
+        each of them.
     metric : str
         What is best in: a quantity that is better the lower, or the higher, it is.
-
-    Returns
-    -------
-    DataFrame
-        Those rows, in their order. Settings with fewer seeds than others of the same `kept` are
-        passed over: where runs failed, the mean over the others would flatter. Settings under which
-        jobs gave up come after those under which fewer did: a job that gave up has not trained.
     """
     if not knobs:
         return runs
@@ -191,16 +167,7 @@ def at_best(
 def without_other_knobs(
     frame: pd.DataFrame, drawn: Collection[str | None], metric: str
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Put the knobs that a picture does not show to their best.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        A sweep, a row a run.
-    drawn : collection of str
-        The axes that the picture shows.
-    metric : str
-        What is best in: a quantity that is better the lower, or the higher, it is.
+    """Put the knobs that a picture does not show to their best in a metric.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from faultline.experiments.benchmarks.measurement import Answer, Case, Measureme
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import generate_preset, traffic_of
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs.single_run import run_question
+from faultline.experiments.runs.single_run import run
 from faultline.simulator.simgrid_engine.process import run_on_simgrid
 from faultline.strategies.stacks import StackedShards
 
@@ -116,7 +116,7 @@ def time_replay(scenario: str, settings: Mapping[str, object] | list[str], seeds
     for seed in range(seeds):
         question = resolve(load_scenario(scenario, settings))
         started = perf_counter()
-        record = run_question(question, seed)
+        record = run(question, seed)
         seconds.append(perf_counter() - started)
         failures.append(record["failures"])
     return {"seconds": seconds, "failures": failures}

@@ -54,7 +54,7 @@ def time_sweep(runs: int) -> Answer:
     from faultline.experiments.job.resolved_job import resolve
     from faultline.experiments.runs.local import LocalExecutor
     from faultline.experiments.runs.point import cores
-    from faultline.experiments.runs.single_run import run_question
+    from faultline.experiments.runs.single_run import run
     from faultline.experiments.runs.sweep_plan import make_plan, play_plan
     from rich.console import Console
 
@@ -79,7 +79,7 @@ def time_sweep(runs: int) -> Answer:
             settings = [f"strategy.name={scheme}", f"strategy.redundancy={redundancy}"]
             question = resolve(load_scenario("spare-study", [*settings, f"job.steps={_STEPS}"]))
             for seed in range(seeds):
-                run_question(question, seed)
+                run(question, seed)
     simulation_s = (perf_counter() - started) / (points * seeds)
     return {
         "simulation_s": simulation_s,
@@ -116,7 +116,7 @@ def _fabricate(directory: Path, rows: int) -> None:
     from faultline.experiments.config.grid import read_grid
     from faultline.experiments.config.scenario_file import load_scenario
     from faultline.experiments.job.resolved_job import resolve
-    from faultline.experiments.runs.single_run import run_question
+    from faultline.experiments.runs.single_run import run
     from faultline.experiments.runs.store import Store, StoredRun
     from faultline.experiments.runs.sweep_plan import finish, make_plan
 
@@ -125,7 +125,7 @@ def _fabricate(directory: Path, rows: int) -> None:
     path.write_text(_grid(seeds), encoding="utf-8")
     manifest = make_plan(read_grid(str(path))).manifest
     path.unlink()
-    record = run_question(resolve(load_scenario("spare-study", ["job.steps=100"])), 0)
+    record = run(resolve(load_scenario("spare-study", ["job.steps=100"])), 0)
     scheme_at = manifest.keys.index("strategy.name")
     redundancy_at = manifest.keys.index("strategy.redundancy")
     runs = {}

@@ -42,8 +42,7 @@ def execute_import(arguments: argparse.Namespace) -> int:
 def execute_fit(arguments: argparse.Namespace) -> int:
     """Run ``failures fit``."""
     # Scipy's statistics take longer to import than all else here.
-    from faultline.experiments.analysis.failure_fit import fit
-    from faultline.experiments.analysis.fitted_mix import mix_text
+    from faultline.experiments.analysis.failure_fit import fit, mix_text
 
     log = _log(arguments)
     fitted = fit(log)
@@ -51,7 +50,7 @@ def execute_fit(arguments: argparse.Namespace) -> int:
         with explained(f"--mix {arguments.mix}"):
             write_file(arguments.mix, mix_text(fitted, log))
     if arguments.output is not None:
-        from faultline.experiments.figures.failure_fit import draw_fit
+        from faultline.experiments.figures.failures import draw_fit
 
         with explained(f"-o {arguments.output}", "name a PNG file", ValueError):
             draw_fit(fitted, _sentence(log), arguments.output)
@@ -104,7 +103,7 @@ def _as_json(fitted: Any, log: FailureLog) -> dict[str, Any]:
 
 
 def _cause_as_json(cause: Any) -> dict[str, Any]:
-    from faultline.experiments.analysis.fitted_mix import per_1000_node_days
+    from faultline.experiments.analysis.failure_fit import per_1000_node_days
 
     gaps, repair = cause.gaps, cause.repair
     return {
@@ -134,7 +133,7 @@ def _estimate(estimate: Any) -> dict[str, float | None]:
 
 
 def _print(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> None:
-    from faultline.experiments.analysis.fitted_mix import per_1000_node_days
+    from faultline.experiments.analysis.failure_fit import per_1000_node_days
 
     console = screen_as_wide_as(120)
     console.print(_sentence(log), style="bold")

@@ -16,16 +16,15 @@ from faultline.experiments.commands.output import (
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, answer
-from faultline.experiments.planner.decision import decision_page
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,
     chosen_schemes,
     make_plan,
 )
-from faultline.experiments.planner.printing import print_plan
+from faultline.experiments.planner.printing import decision_page, print_plan
 from faultline.experiments.planner.search import check_searchable, optimise_schemes
-from faultline.experiments.planner.situation import Wish, read_situation
+from faultline.experiments.planner.situation import read_situation
 from faultline.experiments.screen import screen_as_wide_as, text_column
 from faultline.platforms.files import check_writable, write_file
 from rich.progress import SpinnerColumn, TimeElapsedColumn
@@ -43,15 +42,13 @@ def execute(arguments: argparse.Namespace) -> int:
         with explained(f"--page {arguments.page}", "name a file that can be written"):
             check_writable(arguments.page)
     situation = read_situation(
-        Wish(
-            arguments.scenario,
-            arguments.settings,
-            arguments.gpus,
-            arguments.groups,
-            arguments.mtbf,
-            arguments.restart,
-            arguments.save,
-        )
+        arguments.scenario,
+        arguments.settings,
+        arguments.gpus,
+        arguments.groups,
+        arguments.mtbf,
+        arguments.restart,
+        arguments.save,
     )
     if arguments.optimise:
         check_searchable(situation)
@@ -76,7 +73,7 @@ def execute(arguments: argparse.Namespace) -> int:
         plan = replace(plan, left_out=(*plan.left_out, *not_named))
         optimised = []
         if arguments.optimise:
-            optimised = optimise_schemes(plan, arguments.steps, on_done=on_done)
+            optimised = optimise_schemes(plan, arguments.steps, on_done)
     advice = advise(plan)
     if arguments.json:
         print_json(answer(plan, advice, optimised))
@@ -97,7 +94,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
     # Matplotlib takes its second to be imported: only where something is drawn.
     from faultline.experiments.figures.style import save_figure
-    from faultline.experiments.planner.landscape import draw_landscape, landscape
+    from faultline.experiments.planner.search import draw_landscape, landscape
 
     for line in plan.bests_of_schemes():
         scheme, folder = line.choice.scheme, arguments.output

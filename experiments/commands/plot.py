@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from faultline.experiments.analysis.timeline_files import read_timeline
+from faultline.experiments.analysis.course import read_timeline
 from faultline.experiments.commands.output import explained, make_folder, print_files, waiting
 from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError

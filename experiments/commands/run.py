@@ -6,8 +6,8 @@ import argparse
 from contextlib import nullcontext
 from pathlib import Path
 
-from faultline.experiments.analysis.summary import summary_rows, summary_title
-from faultline.experiments.analysis.timeline_files import LINKS, check_suffix, write_timeline
+from faultline.experiments.analysis.course import LINKS, check_suffix, write_timeline
+from faultline.experiments.analysis.printing import summary_rows, summary_title
 from faultline.experiments.commands.output import (
     explained,
     pairs_table,

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
-from faultline.experiments.analysis.comparison_report import (
+from faultline.experiments.analysis.comparison import (
     ROWS_SHOWN,
     Report,
     make_report,

@@ -36,14 +36,8 @@ def draw_badput(
 ) -> Figure:
     """Draw a bar for each combination of `by`: mean time over seeds, useful causes first.
 
-    Parameters
-    ----------
-    frame, notes
-        As in `curves.draw_curves`, with a column ``<cause>_s`` for each of `CAUSES`.
-    by : str or sequence of str
-        The axes whose combinations are bars; others are averaged over.
-    unit : {"share", "days"}
-        Whether bars show shares of the time, or simulated days.
+    Bars show shares of the time, or simulated days. The frame has a column ``<cause>_s`` for each
+    of `CAUSES`; otherwise as `curves.draw_curves`.
     """
     keys = [by] if isinstance(by, str) else list(by)
     runs = successful(frame)

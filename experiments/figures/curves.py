@@ -46,32 +46,12 @@ def draw_curves(
 ) -> Figure:
     """Draw a metric over a numeric axis, a line for each value of `hue`, a panel a `column`.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        A sweep, a row a run. Failed runs are left out and counted in a note; so are points where a
-        job completed no step, which have no finite mean. Axes that are not drawn are averaged over,
-        seed by seed, and named.
-    x : str
-        A numeric axis.
-    metric : str
-        A numeric column.
-    hue : str, optional
-        The axis whose values are lines; without such a column there is one line.
-    column : str, optional
-        The axis whose values are panels.
-    notes : sequence of str
-        Sentences to be written below.
+    Failed runs of the sweep are left out and counted in a note; so are points where a job completed
+    no step, which have no finite mean. Axes that are not drawn are averaged over, seed by seed, and
+    named. Without a column of that name there is one line. Other notes are written below, too.
 
-    Returns
-    -------
-    Figure
-        Lines of means; bands are 95 % intervals of the mean over seeds, by Student's t.
-
-    Raises
-    ------
-    UserError
-        If no run gave a record.
+    Lines are means, bands their 95 % intervals over seeds, by Student's t. That no run gave a
+    record is a UserError.
     """
     runs = successful(frame)
     hue = hue if hue in frame.columns else None
@@ -178,14 +158,8 @@ def draw_comparison(
 ) -> Figure:
     """Draw the mean and its 95 % interval for each value of `by`, a row a setting.
 
-    Parameters
-    ----------
-    frame, metric, notes
-        As in `draw_curves`; means that are infinite are written at the right end.
-    by : str
-        The axis whose values are compared.
-    settings : sequence of str
-        The axes whose combinations are rows; others are averaged over.
+    Rows are combinations of axes; others are averaged over. Means that are infinite are written at
+    the right end; otherwise as `draw_curves`.
     """
     runs = successful(frame)
     table = mean_over_seeds(runs, [*settings, by], metric)

@@ -86,13 +86,8 @@ def draw_heat_map(
 ) -> Figure:
     """Draw the mean of a metric over seeds, a cell for each `x` and `y`, a panel a `column`.
 
-    Parameters
-    ----------
-    frame, metric, column, notes
-        As in `curves.draw_curves`. Cells whose mean is infinite are marked with ∞, and all panels
-        share one scale of colours.
-    x, y : str
-        Two axes, numeric or not.
+    The two axes are numeric or not. Cells whose mean is infinite are marked with ∞, and all panels
+    share one scale of colours; otherwise as `curves.draw_curves`.
     """
     runs = successful(frame)
     keys = [key for key in (column, x, y) if key is not None]
@@ -171,15 +166,7 @@ def draw_best_map(
     Knobs of the schemes that are not drawn, such as the redundancy, are at their best in each cell;
     other axes are averaged over. A cell is hatched where the best and the second cannot be told
     apart: where the 95 % interval of their difference, paired by seed, holds zero or is unknown.
-
-    Parameters
-    ----------
-    frame, x, y
-        As in `draw_heat_map`.
-    metric : str
-        A numeric column that is better the lower, or the higher, it is.
-    by : str
-        The axis whose best value is sought.
+    The metric is better the lower, or the higher, it is; otherwise as `draw_heat_map`.
     """
     frame, at_best = without_other_knobs(frame, {x, y, by}, metric)
     table = _winners(successful(frame), x, y, metric, by)

@@ -191,7 +191,6 @@ def _edges(platform: Platform, place: Mapping[str, Key]) -> dict[tuple[Key, Key]
     return edges
 
 
-_ROW_HEIGHT = 1.0
 _HOST_GAP, _DOMAIN_GAP = 0.45, 1.1
 """Space between hosts and between domains, in widths of a GPU."""
 
@@ -205,7 +204,7 @@ def positions(drawn: Sketch) -> Positions:
     their domain, switches spread evenly in the order of what is below them.
     """
     found: Positions = {}
-    heights = {row: index * _ROW_HEIGHT for index, (row, _) in enumerate(drawn.rows)}
+    heights = {row: float(index) for index, (row, _) in enumerate(drawn.rows)}
     keys_of = dict(drawn.rows)
     _place_gpus(drawn, keys_of.get(GPU_ROW, []), heights.get(GPU_ROW, 0.0), found)
     neighbours: dict[Key, list[Key]] = {}

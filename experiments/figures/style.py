@@ -191,23 +191,16 @@ def panels_by(
 ) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
     """Return a figure with a titled panel for each value of a column, and its part of a table.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The runs, which have the values in order.
-    table : DataFrame
-        What is drawn.
-    column : str or None
-        The axis whose values are panels; without one there is a single panel.
-    *size : float
-        As in `make_panels`.
+    The runs of `frame` have the values in order; without a column there is a single panel. The size
+    is as in `make_panels`.
     """
     if column is None:
         figure, alone = make_panels([], *size)
         return figure, [(alone[None], table)]
     figure, panels = make_panels(in_order(frame[column]), *size)
     for value, axis in panels.items():
-        axis.set_title(panel_title(column, value))
+        scheme = column == "strategy.name"
+        axis.set_title(look_of(value).label if scheme else setting_text({column: value}))
     return figure, [(axis, table[table[column] == value]) for value, axis in panels.items()]
 
 
@@ -235,13 +228,6 @@ def looks_of(axis: str, values: Sequence[Any]) -> dict[Any, LineLook]:
         return dict(looks_of_schemes(values))
     labels = [shown_value(axis, value) for value in values]
     return dict(zip(values, graded_looks(labels), strict=True))
-
-
-def panel_title(axis: str, value: Any) -> str:
-    """Return what a panel stands for: a scheme by its name, else axis and value."""
-    if axis == "strategy.name":
-        return look_of(value).label
-    return setting_text({axis: value})
 
 
 def plain_ticks(

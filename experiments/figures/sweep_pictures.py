@@ -68,28 +68,23 @@ def usual_figures(sweep: Sweep) -> list[Picture]:
 
     A numeric axis gives curves, two of them a heat map, several schemes a comparison and a map of
     the best; where the time went is always among them. Knobs that a figure does not show are at
-    their best. The caller closes the figures.
-
-    Raises
-    ------
-    UserError
-        If no run gave a record.
+    their best. The caller closes the figures. That no run gave a record is a UserError.
     """
     frame = sweep.frame
     successful(frame)
     axes = sort_axes(frame)
     settled = without_other_knobs(frame, (), SOONEST)
     return [
-        *(picture for knob in axes.knobs for picture in _curves_over_knob(frame, axes, knob)),
+        *(
+            picture
+            for knob in axes.knobs
+            for picture in _usual_curves(*without_other_knobs(frame, {knob}, SOONEST), axes, knob)
+        ),
         *(picture for x in axes.conditions for picture in _usual_curves(*settled, axes, x)),
         *_usual_maps(frame, axes),
         *_comparison(*settled, axes),
         badput_picture(frame, axes),
     ]
-
-
-def _curves_over_knob(frame: pd.DataFrame, axes: Axes, knob: str) -> list[Picture]:
-    return _usual_curves(*without_other_knobs(frame, {knob}, SOONEST), axes, knob)
 
 
 def _usual_curves(frame: pd.DataFrame, notes: list[str], axes: Axes, x: str) -> list[Picture]:
@@ -199,10 +194,7 @@ class Wanted(NamedTuple):
 def chosen_figure(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     """Draw one picture as asked for; knobs that it does not show are where the job trains soonest.
 
-    Raises
-    ------
-    UserError
-        If the sweep lacks an axis or the metric, or the kind cannot show them.
+    It is a UserError if the sweep lacks an axis or the metric, or the kind cannot show them.
     """
     runs = successful(frame)
     check_metric(runs, wanted.metric, "--metric")

@@ -51,20 +51,9 @@ def draw_timeline(
 ) -> Figure:
     """Draw the whole run above, and below it a window in lanes: what the job did, what failed.
 
-    Parameters
-    ----------
-    events : sequence of Event
-        The timeline of one run, in the order of its log.
-    title : str
-        What run it is.
-    window_s : pair of float, optional
-        Start and end of the window, in simulated seconds; by default some forty steps around the
-        first restart or failure, or all of a short run.
-
-    Raises
-    ------
-    UserError
-        If nothing happened in the run, or the window lies outside of it.
+    Events are in the order of their log. The window is from its start to its end, in simulated
+    seconds; by default some forty steps around the first restart or failure, or all of a short run.
+    It is a UserError if nothing happened in the run, or the window lies outside of it.
     """
     activities = activities_of(events)
     if activities.empty:

@@ -13,7 +13,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolved_job import resolve_playable
 from faultline.platforms.errors import one_line
 from faultline.strategies.registry import strategy_class
 from pydantic import ValidationError
@@ -28,11 +28,6 @@ def check_scenario(name_or_path: str) -> list[str]:
     """Return every mistake of a scenario as one line with its place; none if it can be played.
 
     What values make impossible together is looked at only where each of them is right by itself.
-
-    Parameters
-    ----------
-    name_or_path : str
-        The name of a shipped scenario, or a TOML file.
     """
     try:
         source = read_source(name_or_path)
@@ -69,13 +64,7 @@ def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[],
         scheme, redundancy = strategy_class(chosen.name), chosen.redundancy
         yield lambda: scheme(scenario.job.groups, redundancy, scheme_options(scenario))
     # With the numbers of its model: without them it would not be the job that is asked for.
-    yield lambda: _set_up(source.scenario())
-
-
-def _set_up(scenario: Scenario) -> None:
-    question = resolve(scenario)
-    question.strategy()
-    question.job(seed=0)
+    yield lambda: resolve_playable(source.scenario())
 
 
 def _refusals(checks: Iterable[Callable[[], object]]) -> list[Mistake]:

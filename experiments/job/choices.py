@@ -7,22 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, expm1, inf
 from typing import TYPE_CHECKING
 
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import job_layout
-from faultline.experiments.job.predictions import predict_redundancies, predict_settings
+from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.protected import Protected
+from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Level
 from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
-from faultline.strategies.base import Strategy
+from faultline.simulator.job import Rules
+from faultline.strategies.base import Strategy, StrategyOptions
 from faultline.strategies.checkpoint_period import Costs
-from faultline.strategies.closed_forms.prediction import Prediction, largest_of_normals
-from faultline.strategies.closed_forms.wipe_out import Predictable
+from faultline.strategies.closed_forms.lifetimes import (
+    GroupLifetimes,
+    stationary_excess,
+    wait_for_slowest,
+)
+from faultline.strategies.closed_forms.prediction import (
+    Prediction,
+    StepCosts,
+    largest_of_normals,
+    predict,
+)
+from faultline.strategies.closed_forms.wipe_out import FailureCourse, Predictable
 from faultline.strategies.in_memory.reliability import loss_probability
 from faultline.strategies.protection.base import ProtectedJob, Protection
+from faultline.strategies.recovery import SHRINK
+from faultline.strategies.registry import strategy_class
+
+if TYPE_CHECKING:
+    # What is filled in there is chosen here.
+    from faultline.experiments.job.resolved_job import ResolvedJob
 
 _LEAST_LOSS = 1e-6
 """State in memory is not trusted to be lost less often than once in a million restarts."""
@@ -39,20 +59,8 @@ def with_intervals(
 
     Both are the best for what they cost and save, and neither is so short that a snapshot is not
     whole before the next. Memory is lost with some restarts only, so that much rarer are the
-    failures that checkpoints on storage are for.
-
-    Parameters
-    ----------
-    protected : Protected
-        How the state is kept.
-    scenario : Scenario
-        What may state intervals.
-    scheme : Strategy
-        The scheme that is protected.
-    costs : Costs
-        Of the job, with checkpoints on storage.
-    failures : FailureModel
-        What fails when.
+    failures that checkpoints on storage are for. The scenario may state intervals; costs are of the
+    job with checkpoints on storage.
     """
     step_s = scheme.step_s(costs)
     stated = scenario.checkpoint.interval_steps
@@ -119,11 +127,6 @@ def _nodes_struck(scenario: Scenario, model: FailureModel, job: ProtectedJob) ->
         nodes = range(min(last_gpu // layout.gpus_per_host + 1, job.nodes))
         struck[nodes] = struck.get(nodes, 0.0) + share
     return struck
-
-
-if TYPE_CHECKING:
-    # What is filled in there is chosen here.
-    from faultline.experiments.job.resolved_job import ResolvedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,4 +296,125 @@ def _of_plain_forms(question: ResolvedJob) -> Choice:
         step_s,
         True,
         is_prediction=availability > 0.0 and not scheme.tracks_components,
+    )
+
+
+def predict_settings(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Prediction]:
+    """Predict what the replay engine would find for jobs that differ in redundancy and intervals.
+
+    Groups are taken to have run for long, so that their clocks stand anywhere: true of all lives
+    but the first few. Where one failure may take several groups, each counts as one of one group,
+    without memory. State that is kept in memory is taken to be found there, in the nodes' own. What
+    else the forms leave out: replication's controller handles one failure a step under
+    `controller_sees` = "lowest"; a job ends with its last step, not with a wipe-out.
+
+    Raises
+    ------
+    UserError
+        If the scheme has no closed forms.
+    """
+    chosen = [
+        (each.redundancy, each.protected.kept_every_steps(each.interval_steps)) for each in settings
+    ]
+    return _predict(question, chosen)
+
+
+def predict_redundancies(
+    question: ResolvedJob, redundancies: Sequence[int]
+) -> dict[int, Prediction]:
+    """Predict a question at other redundancies, each at its best checkpoint interval.
+
+    A UserError as in `predict_settings`.
+    """
+    found = _predict(question, [(redundancy, None) for redundancy in redundancies])
+    return dict(zip(redundancies, found, strict=True))
+
+
+def _predict(question: ResolvedJob, chosen: Sequence[tuple[int, int | None]]) -> list[Prediction]:
+    scenario = question.scenario
+    groups, named = scenario.job.groups, scenario.strategy
+    rules = question.rules
+    restart_s, lifetimes = _after_a_restart(question, rules)
+    extra, options = _step_costs(question, rules), scheme_options(scenario)
+    predictions = []
+    for redundancy, interval_steps in chosen:
+        scheme = strategy_class(named.name)(groups, redundancy, options)
+        costs = _costs(question, scheme, restart_s)
+        course = _course(type(scheme), groups, redundancy, options)
+        predictions.append(predict(course, lifetimes, costs, extra, interval_steps))
+    return predictions
+
+
+@lru_cache(maxsize=128)
+def _course(
+    scheme: type[Strategy], groups: int, redundancy: int, options: StrategyOptions
+) -> FailureCourse:
+    """Return a scheme's course, which no failure rate changes: a sweep over rates asks often."""
+    built = scheme(groups, redundancy, options)
+    if not isinstance(built, Predictable):
+        raise UserError(
+            f"strategy.name = {scheme.name}: this scheme has no closed forms; "
+            "give it a failure_course, or run it"
+        )
+    return built.failure_course()
+
+
+def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupLifetimes]:
+    """Return what a restart takes for the whole job, in seconds, and the lifetimes after it.
+
+    Without loading: that depends on where the state is.
+    """
+    failures, groups = question.failures, question.scenario.job.groups
+    distribution: Distribution = Exponential(failures.mtbf_s * groups)
+    if isinstance(failures, IndependentGroups):
+        distribution = failures.distribution
+    begins_anew = rules.failure_in_restart == "begins-anew"
+    surfaces = rules.failure_while_waiting == "surfaces"
+    restart_s = question.restart_s
+    # Every distribution is a frozen dataclass.
+    return _lives(groups, distribution, restart_s, begins_anew, surfaces)  # type: ignore[arg-type]
+
+
+_SHORTEST_RESTART_S = 1e-12
+"""Shorter ones are no time: their parts could not be told apart."""
+
+
+@lru_cache(maxsize=16)
+def _lives(
+    groups: int, distribution: Distribution, restart_s: float, begins_anew: bool, surfaces: bool
+) -> tuple[float, GroupLifetimes]:
+    """Work out `_after_a_restart`, once for all schemes: that takes the longest."""
+    left = stationary_excess(distribution.survival, distribution.mean_s)
+    # In a restart of no time nobody fails.
+    if not begins_anew or restart_s < _SHORTEST_RESTART_S:
+        return restart_s, GroupLifetimes(groups, left)
+    wait = wait_for_slowest(groups, restart_s, distribution.survival, left)
+    return wait.mean_s, GroupLifetimes(groups, wait.survival if surfaces else left)
+
+
+def _costs(question: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
+    job, durations = question.scenario.job, question.durations
+    save_s = durations.save_s
+    if not scheme.checkpoint_waits:
+        # The writer is late for its next step by less than the others wait for the slowest.
+        slowest = float(largest_of_normals([job.groups])[0]) * job.compute_jitter
+        save_s = max(0.0, save_s - slowest * question.scenario.compute_s * scheme.redundancy)
+    protected = question.protected
+    if protected.protection.peers is None:
+        restart_s += durations.load_s
+    costs = replace(question.costs(), save_s=save_s, restart_s=restart_s)
+    return protected.costs_of_memory(costs) if protected.in_background else costs
+
+
+def _step_costs(question: ResolvedJob, rules: Rules) -> StepCosts:
+    scenario, durations = question.scenario, question.durations
+    all_reduce_s = durations.all_reduce_s(scenario.job.groups)
+    failed_s = rules.failed_all_reduce_fraction * all_reduce_s
+    if rules.detection == "watchdog":
+        failed_s = rules.watchdog_s
+    return StepCosts(
+        jitter=scenario.job.compute_jitter,
+        failed_all_reduce_s=failed_s + durations.recovery.duration_s(SHRINK, scenario.job.groups),
+        spared_all_reduce_s=all_reduce_s if rules.fixed_step == "commits" else 0.0,
+        restart_loses_steps=1 if rules.resume == "redo" else 0,
     )

@@ -62,20 +62,8 @@ def disturbances(
 ) -> Disturbances | None:
     """Return the failures of a job that stop nothing; None where there are none.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        What is asked.
-    failures : FailureModel
-        Where they come from.
-    all_reduce_s : AllReduceTime
-        What an all-reduce takes.
-    step : StepTime or None
-        What an undisturbed step is made of, where it is played on the platform.
-    on_network : bool
-        Whether any message of it is played on the platform.
-    seed : int
-        Seed of the run.
+    There is a `step` where that is played on the platform, and it is `on_network` where any message
+    of it is.
     """
     sources: list[Callable[[], Iterator[Failure]]] = []
     causes: tuple[str, ...] = ()

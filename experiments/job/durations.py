@@ -63,6 +63,10 @@ def durations_of(scenario: Scenario) -> Durations:
         if (measured.checkpoint or measured.load) and found.storage_is_uneven:
             path = platform_file(scenario)
             storage = PlayedStorageTimes(path, traffic_of(scenario, path))
+    written_beside = None
+    if measured.checkpoint and scenario.protection.name != Storage.name:
+        # In the background: what it and steps cost each other.
+        written_beside = write_beside(scenario, platform_file(scenario), played=is_played(scenario))
     assert all_reduce_s is not None, "stated or measured"
     assert save_s is not None, "stated or measured"
     return Durations(
@@ -74,19 +78,8 @@ def durations_of(scenario: Scenario) -> Durations:
         rings,
         storage,
         MovesOnPlatform(scenario),
-        _write_beside(scenario),
+        written_beside,
     )
-
-
-def _write_beside(scenario: Scenario) -> WriteBesideSteps | None:
-    """Return what a checkpoint in the background and steps cost each other.
-
-    None where they share no link, or are not played on any.
-    """
-    measured = scenario.measured.checkpoint
-    if not measured or scenario.protection.name == Storage.name:
-        return None
-    return write_beside(scenario, platform_file(scenario), played=is_played(scenario))
 
 
 def write_beside(
@@ -94,18 +87,8 @@ def write_beside(
 ) -> WriteBesideSteps | None:
     """Return what a snapshot and steps cost each other; None where they share no link.
 
-    Nor do they where the exchange of gradients is not played on any.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The job.
-    path : Path
-        Its platform XML.
-    snapshot : tuple of Flow
-        What goes to the memories of hosts; without any, a group writes a checkpoint to storage.
-    played : bool
-        Whether steps are played.
+    Nor do they where the exchange of gradients is not played on any. Without flows to the memories
+    of hosts, a group writes a checkpoint to storage. Steps may be played, or only stated.
     """
     if not scenario.measured.all_reduce:
         return None
@@ -131,14 +114,9 @@ _DAY_S = 86_400.0
 
 
 def recovery_prices(scenario: Scenario, save_s: float | None = None) -> RecoveryPrices:
-    """Return what the phases of a scenario's recoveries take.
+    """Return what the phases of a scenario's recoveries take; all GPUs of its job are known.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        With all GPUs of the job known.
-    save_s : float, optional
-        Time to write a checkpoint, which SPARe's study has groups come back in.
+    The time to write a checkpoint is that in which SPARe's study has groups come back.
     """
     table, stated = scenario.recovery, scenario.times.recoveries()
     if table.preset == "published-spare" and save_s is not None:
@@ -216,10 +194,7 @@ class MovesOnPlatform:
     def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds.
 
-        Raises
-        ------
-        UserError, PlatformError
-            If the job has no place on its platform.
+        That the job has no place on its platform is a UserError or PlatformError.
         """
         return self._played.duration_s(moves)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from faultline.experiments.config.trace_file import parse_timestamp, read_trace
 from faultline.experiments.job.platform_files import (
     cables_with_detours,
     cut_off_with_a_switch,
+    once_a_file,
     platform_file,
     spec_of,
     switches_with_detours,
@@ -55,10 +55,7 @@ _KEYS_OF_MODEL = {
 def failure_model(scenario: Scenario) -> FailureModel:
     """Return where the failures of a scenario come from.
 
-    Raises
-    ------
-    UserError
-        If its keys do not fit together, or its mix or trace is no good.
+    That its keys do not fit together, or its mix or trace is no good, is a UserError.
     """
     table = scenario.failures
     _refuse_keys_of_other_models(table)
@@ -330,17 +327,4 @@ def _check_cables(path: Path, recorded: RecordedFailures, platform: Path) -> Non
             )
 
 
-def _recorded(path: Path, layout: JobLayout, start: datetime | None) -> RecordedFailures:
-    """Read a trace, once for as long as its file does not change."""
-    try:
-        status = path.stat()
-    except (OSError, ValueError):
-        return read_trace(path, layout, start)
-    return _recorded_as_of(path, status.st_mtime_ns, status.st_size, layout, start)
-
-
-@lru_cache(maxsize=2)
-def _recorded_as_of(
-    path: Path, _changed_ns: int, _size_bytes: int, layout: JobLayout, start: datetime | None
-) -> RecordedFailures:
-    return read_trace(path, layout, start)
+_recorded = once_a_file(read_trace, kept=2)

@@ -15,18 +15,12 @@ from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.strategies.base import StrategyOptions
-from faultline.strategies.job_shape import JobShape, OptimizerBackup
+from faultline.strategies.job_shape import JobShape
 
 
 def scheme_options(scenario: Scenario) -> StrategyOptions:
     """Return the choices of a scenario's scheme, which know its job."""
     return scenario.strategy.options().for_job(job_shape(scenario))
-
-
-def optimizer_backup_of(scenario: Scenario) -> OptimizerBackup | None:
-    """Return who else has a group's share of the optimizer's state; None where all have all."""
-    table = scenario.model
-    return table.optimizer_backup if table.name != "stated" and table.shard_optimizer else None
 
 
 def job_shape(scenario: Scenario) -> JobShape:
@@ -38,6 +32,8 @@ def job_shape(scenario: Scenario) -> JobShape:
     table = scenario.model
     # Of a model that is not named, only its dimensions count, whether or not they fit together.
     model = KNOWN_MODELS.get(table.name, table)
+    # Where it is not sharded, all have all of the optimizer's state.
+    is_sharded = table.name != "stated" and table.shard_optimizer
     shape = JobShape(
         stages=table.pipeline,
         tensor=table.tensor,
@@ -51,7 +47,7 @@ def job_shape(scenario: Scenario) -> JobShape:
         stages_that_fit=table.stages_that_fit,
         least_stages=table.least_stages or 1,
         least_tensor=table.least_tensor or 1,
-        optimizer_backup=optimizer_backup_of(scenario),
+        optimizer_backup=table.optimizer_backup if is_sharded else None,
         backward_share=table.backward_share,
     )
     spec = spec_of(scenario) if table.name != "stated" else None

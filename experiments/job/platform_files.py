@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import cluster_file, platform_at, spec_of_cluster
@@ -31,8 +32,34 @@ from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
+Asked = ParamSpec("Asked")
+Found = TypeVar("Found")
+
 _WRITTEN: dict[Path, tuple[ClusterSpec, tuple[int, int, int] | None]] = {}
 """The shipped clusters that this process has written, and the files as they were then."""
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def once_a_file(
+    look: Callable[Concatenate[Path, Asked], Found], kept: int = 8
+) -> Callable[Concatenate[Path, Asked], Found]:
+    """Return what looks into a file once for as long as it does not change."""
+
+    @lru_cache(maxsize=kept)
+    def known(_: object, path: Path, *rest: Asked.args, **named: Asked.kwargs) -> Found:
+        return look(path, *rest, **named)
+
+    def ask(path: Path, /, *rest: Asked.args, **named: Asked.kwargs) -> Found:
+        return known(_stamp(path), path, *rest, **named)  # type: ignore[arg-type]
+
+    return ask
 
 
 def platform_file(scenario: Scenario) -> Path:
@@ -52,13 +79,7 @@ def platform_file(scenario: Scenario) -> Path:
 
 
 def check_platform(scenario: Scenario) -> None:
-    """Refuse a platform file that is missing or broken, also where a run would not need it.
-
-    Raises
-    ------
-    UserError, PlatformError
-        Says what is wrong with it.
-    """
+    """Refuse a platform file that is missing or broken, also where a run would not need it."""
     if scenario.platform.file not in preset_names():
         platform_at(cluster_file(scenario.platform.file))
 
@@ -66,10 +87,7 @@ def check_platform(scenario: Scenario) -> None:
 def spec_of(scenario: Scenario) -> ClusterSpec | None:
     """Return the spec of a scenario's platform; None for an XML that keeps none.
 
-    Raises
-    ------
-    UserError, PlatformError
-        If there is no such platform, or it is broken.
+    No such platform is a UserError, a broken one a PlatformError.
     """
     return spec_of_cluster(scenario.platform.file)
 
@@ -79,7 +97,7 @@ def edited_platform(scenario: Scenario) -> Platform | None:
     if scenario.platform.file in preset_names():
         return None
     path = cluster_file(scenario.platform.file)
-    return platform_at(path) if _was_edited(path, _stamp(path)) else None
+    return platform_at(path) if _was_edited(path) else None
 
 
 def is_as_generated(scenario: Scenario) -> bool:
@@ -87,11 +105,11 @@ def is_as_generated(scenario: Scenario) -> bool:
     if scenario.platform.file in preset_names():
         return True
     path = cluster_file(scenario.platform.file)
-    return spec_of(scenario) is not None and not _was_edited(path, _stamp(path))
+    return spec_of(scenario) is not None and not _was_edited(path)
 
 
-@lru_cache(maxsize=8)
-def _was_edited(path: Path, _stamp: tuple[int, int, int] | None) -> bool:
+@once_a_file
+def _was_edited(path: Path) -> bool:
     """Return whether an XML differs from its spec: in a byte, and in what it says."""
     platform = platform_at(path)
     if platform.spec is not None and path.read_text(encoding="utf-8") == xml_text(platform.spec):
@@ -108,8 +126,12 @@ def cut_off_with_a_switch(scenario: Scenario) -> int | None:
     played = scenario.model.name != "stated" or reduces_on_network(scenario)
     if not played and scenario.platform.file in preset_names():
         return None
-    path = platform_file(scenario)
-    return _cut_off_in_file(path, _stamp(path))
+    return _cut_off_in_file(platform_file(scenario))
+
+
+@once_a_file
+def _cut_off_in_file(path: Path) -> int | None:
+    return gpus_cut_off_by_a_leaf_switch(platform_at(path))
 
 
 def reduces_on_network(scenario: Scenario) -> bool:
@@ -118,36 +140,21 @@ def reduces_on_network(scenario: Scenario) -> bool:
     return scenario.measured.all_reduce and (spec is None or spec.plane is None)
 
 
+@once_a_file
 def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
     """Return the switches around which there is a way, and how many leaf switches have none."""
-    return _detours_in_file(path, _stamp(path))
-
-
-@lru_cache(maxsize=8)
-def _detours_in_file(
-    path: Path, _stamp: tuple[int, int, int] | None
-) -> tuple[tuple[str, ...], int]:
     platform = platform_at(path)
     around = switches_with_a_way_around(platform)
     leaves = {switch for switch, level in switch_levels(platform).items() if level == 1}
     return around, len(leaves.difference(around))
 
 
+@once_a_file
 def cables_with_detours(path: Path) -> Mapping[str, bool]:
     """Return the cables between switches, by name, and whether there is a way around each."""
-    return _cables_in_file(path, _stamp(path))
-
-
-@lru_cache(maxsize=8)
-def _cables_in_file(path: Path, _stamp: tuple[int, int, int] | None) -> Mapping[str, bool]:
     platform = platform_at(path)
     around = set(cables_with_a_way_around(platform))
     return {cable: cable in around for cable in cables_between_switches(platform)}
-
-
-@lru_cache(maxsize=8)
-def _cut_off_in_file(path: Path, _stamp: tuple[int, int, int] | None) -> int | None:
-    return gpus_cut_off_by_a_leaf_switch(platform_at(path))
 
 
 @contextmanager
@@ -190,10 +197,7 @@ def generate_preset(name: str, groups: int, directory: Path) -> Path:
 def with_memories(path: Path) -> Path:
     """Return a platform XML that keeps its spec, with doors to the memories of its hosts.
 
-    Raises
-    ------
-    PlatformError
-        Its GPUs are not those that its spec counts.
+    It is a PlatformError if its GPUs are not those that its spec counts.
     """
     platform = platform_at(path)
     assert platform.spec is not None, "nothing is measured without"
@@ -205,14 +209,6 @@ def with_memories(path: Path) -> Path:
         write_file(opened, text)
         keep_within_bounds(opened.parent)
     return opened
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def traffic_of(scenario: Scenario, path: Path) -> Traffic:

@@ -89,12 +89,7 @@ class Protected:
     def tiers(self, storage_policy: CheckpointPolicy, *, played: bool) -> tuple[Tier, ...]:
         """Return where snapshots are kept in the background, memory first.
 
-        Parameters
-        ----------
-        storage_policy : CheckpointPolicy
-            When one goes to storage.
-        played : bool
-            Whether its way there is played beside steps.
+        The policy says when one goes to storage; its way there may be played beside steps.
         """
         if not self.in_background:
             return ()
@@ -120,12 +115,8 @@ class Protected:
         """Return how many steps lie between two states that a restart may go back to.
 
         Those of memory where some are kept there: of the last snapshot, or where none is taken
-        beforehand, of the last step, which is saved when it is known that it is needed.
-
-        Parameters
-        ----------
-        interval_steps : int
-            Steps between two checkpoints on storage.
+        beforehand, of the last step, which is saved when it is known that it is needed. Else those
+        of storage, at the given interval.
         """
         if self.protection.peers is None:
             return interval_steps
@@ -142,14 +133,7 @@ class Protected:
 def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -> Protected:
     """Return how the state of a scenario's job is kept, all but the interval.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        The job, with the time that a step computes.
-    durations : Durations
-        Of its phases.
-    played : bool
-        Whether steps are played.
+    The scenario has the time that a step computes; whether that is played is told.
 
     Raises
     ------
@@ -165,7 +149,9 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
         return Protected(protection, StateTransferTimes(*nothing_s, durations.save_s, None))
     beside, stated = None, scenario.times.snapshots()
     if scenario.times.states_snapshots:
-        times = StateTransferTimes(*nothing_s, durations.save_s, _memory_of_platform(scenario))
+        platform = spec_of(scenario)
+        memory_bytes = None if platform is None else platform.host.memory_bytes
+        times = StateTransferTimes(*nothing_s, durations.save_s, memory_bytes)
     else:
         spec, transfers = _moved(scenario, protection)
         with explaining_aborts(platform_file(scenario)):
@@ -207,13 +193,6 @@ def _beside_steps(
     return BesideSteps(flows, path, found, course)
 
 
-def _memory_of_platform(scenario: Scenario) -> float | None:
-    spec = spec_of(scenario)
-    if spec is None or spec.host.memory_bytes is None:
-        return None
-    return spec.host.memory_bytes
-
-
 def _check_memory(scenario: Scenario, protection: Protection, of_platform: float | None) -> None:
     table, spec = scenario.protection, spec_of(scenario)
     if spec is not None and spec.plane is not None and of_platform is not None:
@@ -250,10 +229,7 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
 def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, StateTransfers]:
     """Return what a protection moves on the scenario's platform, and what that is like.
 
-    Raises
-    ------
-    UserError, PlatformError
-        If the platform does not say what its hosts are like.
+    A platform that does not say what its hosts are like is a UserError.
     """
     spec = spec_of(scenario)
     if spec is None:

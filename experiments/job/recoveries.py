@@ -12,6 +12,7 @@ from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.config.tables.times import key_of_recovery
 from faultline.experiments.job.durations import hardware_of
+from faultline.experiments.job.platform_files import state_bytes
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.recovery_times import RecoveryPhase, sent_moves
@@ -58,17 +59,7 @@ def explained_recoveries(
 ) -> Iterator[ExplainedRecovery | str]:
     """Yield the recoveries from the failure of one GPU under each scheme, and from its repair.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        The job.
-    schemes : iterable of str
-        Registered names.
-
-    Yields
-    ------
-    ExplainedRecovery or str
-        A recovery; or of a scheme that the job cannot have, one line that says why.
+    Of a scheme that the job cannot have there is one line that says why.
     """
     for name in schemes:
         changes: dict[str, object] = {"strategy.name": name}
@@ -86,75 +77,71 @@ def explained_recoveries(
         if strategy.tracks_components:
             strategy.on_hit(hit)
         verdict = strategy.on_failures([broken])
-        explain = _Explainer(name, question)
         lost = loses_a_share(range(groups), [broken], strategy.shape.optimizer_backup)
         if lost or not isinstance(verdict, Continue):
-            yield explain.restart(_FAILS)
+            yield _restart(question, _FAILS)
             continue
         members = strategy.plan().members
         if verdict.recovery is not None:
-            yield explain.recovery(_FAILS, verdict.recovery, members)
+            yield _recovery(question, _FAILS, verdict.recovery, members)
         if strategy.tracks_components:
             repaired = strategy.on_repair(hit)
             if repaired is not None:
-                yield explain.recovery("it is repaired", repaired, members)
+                yield _recovery(question, "it is repaired", repaired, members)
         elif question.scenario.rejoin.when == "at-checkpoint" and verdict.dropped:
             back = rejoining(verdict.dropped)
-            yield explain.recovery("its group returns", back, members)
+            yield _recovery(question, "its group returns", back, members)
         masked = strategy.masked_failures()
-        yield explain.restart(_FAILS if masked <= 1.0 else f"about {masked:.3g} failures later")
+        yield _restart(question, _FAILS if masked <= 1.0 else f"about {masked:.3g} failures later")
 
 
-class _Explainer:
-    """Explains the recoveries of a scheme."""
+def _recovery(
+    question: ResolvedJob, event: str, recovery: Recovery, members: Sequence[int]
+) -> ExplainedRecovery:
+    durations, groups = question.durations, question.scenario.job.groups
+    prices, moves = durations.recovery, durations.moves
+    if recovery.replaces_hardware and not question.standbys:
+        recovery = recovery.without_standbys()
+    phases = _with_sources(question, prices.phases(recovery, len(members), [_A_GPU]), recovery.kind)
+    if moves is not None and recovery.moves and not prices.states(recovery):
+        took_s = moves.duration_s(sent_moves(recovery.moves, groups, members))
+        size_bytes = moves.size_bytes(recovery.moves)
+        source = "measured: flows between GPUs of the platform"
+        phases.append(RecoveryPhase("state", took_s, 0, size_bytes, source))
+    name = question.scenario.strategy.name
+    return ExplainedRecovery(name, event, recovery.kind, tuple(phases))
 
-    def __init__(self, scheme: str, question: ResolvedJob) -> None:
-        self._scheme, self._question = scheme, question
 
-    def recovery(self, event: str, recovery: Recovery, members: Sequence[int]) -> ExplainedRecovery:
-        durations, groups = self._question.durations, self._question.scenario.job.groups
-        prices, moves = durations.recovery, durations.moves
-        if recovery.replaces_hardware and not self._question.standbys:
-            recovery = recovery.without_standbys()
-        priced = prices.phases(recovery, len(members), [_A_GPU])
-        phases = self._with_sources(priced, recovery.kind)
-        if moves is not None and recovery.moves and not prices.states(recovery):
-            took_s = moves.duration_s(sent_moves(recovery.moves, groups, members))
-            size_bytes = moves.size_bytes(recovery.moves)
-            source = "measured: flows between GPUs of the platform"
-            phases.append(RecoveryPhase("state", took_s, 0, size_bytes, source))
-        return ExplainedRecovery(self._scheme, event, recovery.kind, tuple(phases))
+def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
+    """Explain a restart of the whole job, with loading from storage."""
+    scenario, durations = question.scenario, question.durations
+    needed, groups = question.strategy().restart_recovery(), scenario.job.groups
+    priced = durations.recovery.phases(needed, groups, [_A_GPU])
+    phases = _with_sources(question, priced, "restart")
+    if durations.load_s:
+        stated = not scenario.measured.load
+        source = "stated: times.checkpoint_load_s" if stated else "measured: from storage"
+        phases.append(RecoveryPhase("state", durations.load_s, 0, state_bytes(scenario), source))
+    return ExplainedRecovery(scenario.strategy.name, event, "restart", tuple(phases))
 
-    def restart(self, event: str) -> ExplainedRecovery:
-        """Explain a restart of the whole job, with loading from storage."""
-        question = self._question
-        scenario, strategy = question.scenario, question.strategy()
-        durations = question.durations
-        needed, groups = strategy.restart_recovery(), scenario.job.groups
-        priced = durations.recovery.phases(needed, groups, [_A_GPU])
-        phases = self._with_sources(priced, "restart")
-        if durations.load_s:
-            traffic_bytes = question.state_bytes
-            stated = not scenario.measured.load
-            source = "stated: times.checkpoint_load_s" if stated else "measured: from storage"
-            phases.append(RecoveryPhase("state", durations.load_s, 0, traffic_bytes, source))
-        return ExplainedRecovery(self._scheme, event, "restart", tuple(phases))
 
-    def _with_sources(self, phases: Sequence[RecoveryPhase], kind: str) -> list[RecoveryPhase]:
-        return [phase._replace(source=self._source(phase, kind)) for phase in phases]
+def _with_sources(
+    question: ResolvedJob, phases: Sequence[RecoveryPhase], kind: str
+) -> list[RecoveryPhase]:
+    return [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
 
-    def _source(self, phase: RecoveryPhase, kind: str) -> str:
-        table = self._question.scenario.recovery
-        if phase.name == "all phases":
-            return f"stated: times.{key_of_recovery(kind)}"
-        names = _KEYS_OF_PHASES.get(phase.name)
-        if phase.name == "detect" and table.detected == "by-kind":
-            names = ("detected",)
-        if names is None:
-            names = _KEYS_OF_HARDWARE[hardware_of(self._question.scenario)]
-        if any(name in table.model_fields_set for name in names):
-            return f"stated: recovery.{names[0]}"
-        known = schema_keys(Scenario)
-        said = documentation_of(known["recovery", names[0]].field).source or ""
-        preset = f"{table.preset}: " if names[0] in PRESETS[table.preset] else ""
-        return preset + said.removeprefix("by recovery.preset; ").removeprefix("derived: ")
+
+def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:
+    table = scenario.recovery
+    if phase.name == "all phases":
+        return f"stated: times.{key_of_recovery(kind)}"
+    names = _KEYS_OF_PHASES.get(phase.name)
+    if phase.name == "detect" and table.detected == "by-kind":
+        names = ("detected",)
+    if names is None:
+        names = _KEYS_OF_HARDWARE[hardware_of(scenario)]
+    if any(name in table.model_fields_set for name in names):
+        return f"stated: recovery.{names[0]}"
+    said = documentation_of(schema_keys(Scenario)["recovery", names[0]].field).source or ""
+    preset = f"{table.preset}: " if names[0] in PRESETS[table.preset] else ""
+    return preset + said.removeprefix("by recovery.preset; ").removeprefix("derived: ")

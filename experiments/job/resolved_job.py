@@ -12,22 +12,29 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
+from faultline.experiments.config.tables.recovery import OPEN_PRICES
 from faultline.experiments.config.tables.table import documentation_of
-from faultline.experiments.job.choices import Choice, at_redundancy, choices_at, wants_best_period
-from faultline.experiments.job.disturbances import disturbances, slow_response
-from faultline.experiments.job.durations import (
-    durations_of,
-    is_measured,
-    recovery_prices,
-    standbys_of,
+from faultline.experiments.job.choices import (
+    Choice,
+    at_redundancy,
+    choices_at,
+    predict_settings,
+    wants_best_period,
 )
-from faultline.experiments.job.failure_model import failure_model, job_layout, reactions_of
-from faultline.experiments.job.job_shape import scheme_options
+from faultline.experiments.job.disturbances import disturbances, slow_response
+from faultline.experiments.job.durations import durations_of, standbys_of
+from faultline.experiments.job.failure_model import (
+    failure_model,
+    job_layout,
+    reactions_of,
+    stated_mtbf_s,
+)
+from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.job.platform_files import check_platform, state_bytes
-from faultline.experiments.job.predictions import predict_settings
 from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import detour_times, member_times, step_time_of
-from faultline.simulator.failures.models import FailureModel
+from faultline.simulator.failures.models import FailureModel, SharedFailures
+from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.simulator.random_streams import Purpose, stream
 from faultline.simulator.simgrid_engine.step_time import StepTime
@@ -44,18 +51,6 @@ from faultline.strategies.recovery import SHRINK, Recovery
 from faultline.strategies.registry import strategy_class
 
 Source = Literal["stated", "derived", "measured"]
-
-__all__ = [
-    "ResolvedJob",
-    "Source",
-    "durations_of",
-    "is_measured",
-    "open_job",
-    "recovery_prices",
-    "resolve",
-    "rules_of",
-    "settings_of",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +71,7 @@ class ResolvedJob:
     @property
     def rules(self) -> Rules:
         """The scenario's named choices as the engines know them."""
-        return rules_of(self.scenario)
+        return Rules(**{rule: value_at(self.scenario, path) for rule, path in _rules().items()})
 
     @property
     def ideal_step_s(self) -> float:
@@ -106,11 +101,6 @@ class ResolvedJob:
         """Time of a restart without loading, in seconds."""
         return self.durations.restart_s(_restart_of(self.scenario))
 
-    @property
-    def state_bytes(self) -> float:
-        """State of a replica that checkpoints and snapshots keep, in bytes."""
-        return state_bytes(self.scenario)
-
     def costs(self) -> Costs:
         """Return what closed forms need to know of the job, with checkpoints on storage."""
         job, durations = self.scenario.job, self.durations
@@ -129,18 +119,8 @@ class ResolvedJob:
         machines = ceil(self.scenario.job.all_gpus / layout.gpus_per_host)
         return standbys_of(self.scenario, self.failures.mtbf_s, machines)
 
-    def _replenish_s(self) -> float:
-        stated = self.scenario.recovery.replenish_s
-        return self.scenario.rejoin.repair_s if stated is None else stated
-
     def predict(self) -> Prediction:
-        """Predict what the replay engine would find.
-
-        Raises
-        ------
-        UserError
-            If the scheme has no closed forms.
-        """
+        """Predict what the replay engine would find; a UserError if there are no closed forms."""
         return predict_settings(self, [self])[0]
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
@@ -150,17 +130,9 @@ class ResolvedJob:
         return replace(self, scenario=self.scenario.model_copy(update={"job": job}))
 
     def strategy(self) -> Strategy:
-        """Return the scheme at its start.
-
-        Raises
-        ------
-        StrategyError
-            If it cannot be built for this job.
-        """
-        chosen = self.scenario.strategy
-        scheme = strategy_class(chosen.name)
-        options = scheme_options(self.scenario)
-        return scheme(self.scenario.job.groups, self.redundancy, options)
+        """Return the scheme at its start; a StrategyError if it cannot be built for this job."""
+        scheme = strategy_class(self.scenario.strategy.name)
+        return scheme(self.scenario.job.groups, self.redundancy, scheme_options(self.scenario))
 
     def checkpoint_policy(self) -> CheckpointPolicy:
         """Return what decides when a checkpoint is due."""
@@ -176,7 +148,7 @@ class ResolvedJob:
 
     def job(self, seed: int) -> Job:
         """Return the job for one seed."""
-        table = self.scenario.job
+        table, replenish_s = self.scenario.job, self.scenario.recovery.replenish_s
         due = self.checkpoint_policy()
         detours = detour_times(self.scenario, self.step)
         writes = {}
@@ -198,7 +170,7 @@ class ResolvedJob:
             self.protected.tiers(due, played="storage" in writes),
             job_layout(self.scenario),
             self.standbys,
-            self._replenish_s(),
+            self.scenario.rejoin.repair_s if replenish_s is None else replenish_s,
             self.scenario.recovery.standby_s,
             partial(self._standby_lives, seed),
             self.durations.rings or member_times(self.scenario, self.step),
@@ -230,14 +202,9 @@ class ResolvedJob:
 def resolve(
     scenario: Scenario, known: Durations | None = None, failures: FailureModel | None = None
 ) -> ResolvedJob:
-    """Fill in what a scenario leaves open.
+    """Fill in what a scenario leaves open; its parameters are those of `open_job`.
 
     Redundancy and intervals are the first of `settings_of`, as in a plan.
-
-    Parameters
-    ----------
-    scenario, known, failures
-        As in `open_job`.
     """
     question, redundancies = open_job(scenario, known, failures)
     if len(redundancies) == 1 and not wants_best_period(question):
@@ -245,18 +212,18 @@ def resolve(
     return choices_at(question, redundancies)[0].question
 
 
+def resolve_playable(scenario: Scenario) -> ResolvedJob:
+    """Fill in what a scenario leaves open, and refuse what cannot be played."""
+    question = resolve(scenario)
+    question.strategy()
+    question.job(seed=0)
+    return question
+
+
 def settings_of(scenario: Scenario, known: Durations | None = None) -> list[Choice]:
     """Return all settings that a scenario leaves open, the best by closed forms first.
 
-    Parameters
-    ----------
-    scenario, known
-        As in `open_job`.
-
-    Returns
-    -------
-    list of Choice
-        One for each redundancy, or the one that is stated, with its intervals.
+    One for each redundancy, or the one that is stated, with its intervals.
     """
     return choices_at(*open_job(scenario, known))
 
@@ -297,12 +264,9 @@ def open_job(
 
 
 def _check_possible(scenario: Scenario, durations: Durations, failures: FailureModel) -> None:
-    """Refuse what would never end, or what has no meaning.
+    """Refuse what would never end, or what has no meaning, by a UserError.
 
-    Raises
-    ------
-    UserError
-        If no group would ever come up again, or the watchdog fires in a sound all-reduce.
+    No group would ever come up again, or the watchdog fires in a sound all-reduce.
     """
     restart_s = durations.restart_s(_restart_of(scenario))
     shrinking_s = durations.recovery.duration_s(SHRINK, scenario.job.groups)
@@ -336,13 +300,58 @@ def _restart_of(scenario: Scenario) -> Recovery:
     return strategy_class(scenario.strategy.name).restart_recovery()
 
 
-def rules_of(scenario: Scenario) -> Rules:
-    """Return the scenario's named choices as the engines know them."""
-    return Rules(**{rule: value_at(scenario, path) for rule, path in _rules().items()})
-
-
 @cache
 def _rules() -> dict[str, KeyPath]:
     """Return the key of each rule: the schema says which is one."""
     said = {path: documentation_of(key.field).rule for path, key in schema_keys(Scenario).items()}
     return {rule: path for path, rule in said.items() if rule is not None}
+
+
+def filled_in(question: ResolvedJob) -> Scenario:
+    """Return the scenario of a question with every value stated: it asks the same."""
+    scenario = question.scenario
+    tables = scenario.model_dump()
+    tables["strategy"]["redundancy"] = question.redundancy
+    tables["checkpoint"]["interval_steps"] = question.interval_steps
+    if question.step is not None:
+        # Its step is played anew: stated, its parts would be lost.
+        del tables["times"]["compute_s"]
+    tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
+    shape = job_shape(scenario)
+    tables["model"] |= {
+        "stages_that_fit": shape.stages_that_fit or shape.stages,
+        "least_stages": shape.least_stages,
+        "least_tensor": shape.least_tensor,
+    }
+    tables["recovery"] |= {name: scenario.recovery.price(name) for name in OPEN_PRICES}
+    if not scenario.measured.all_reduce:
+        groups = scenario.job.groups
+        tables["times"]["all_reduce_s"] = question.durations.all_reduce_s(groups)
+    if scenario.rejoin.when == "at-checkpoint":
+        tables["times"]["rejoin_s"] = question.durations.recovery.stated_s.get("rejoin")
+    if question.protected.snapshot_interval_steps:
+        tables["protection"]["interval_steps"] = question.protected.snapshot_interval_steps
+    tables["protection"]["state_bytes"] = state_bytes(scenario)
+    tables["failures"] |= _failures_filled_in(question)
+    return Scenario.model_validate(tables)
+
+
+def _failures_filled_in(question: ResolvedJob) -> dict[str, object]:
+    """Return what ``[failures]`` leaves open where failures strike components, and not groups."""
+    scenario, model = question.scenario, question.failures
+    table = scenario.failures
+    layout = job_layout(scenario)
+    if table.model == "independent":
+        return {"gpus_per_host": layout.gpus_per_host, "mtbf_s": stated_mtbf_s(scenario)}
+    filled: dict[str, object] = {
+        "gpus_per_host": layout.gpus_per_host,
+        "gpus_per_domain": layout.gpus_per_domain,
+        "gpus_per_switch": layout.gpus_per_switch,
+    }
+    if table.model == "mix":
+        filled["mix"] = table.mix or "llama3"
+        if table.rate == "mtbf":
+            filled["mtbf_s"] = stated_mtbf_s(scenario)
+    if isinstance(model, SharedFailures) and isinstance(model.sequence, Trace):
+        filled["trace_span_s"] = model.sequence.span_s
+    return filled

@@ -12,8 +12,7 @@ from faultline.experiments.config.reference import KeyReference, scenario_refere
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
 from faultline.experiments.config.toml_text import toml_item, written
-from faultline.experiments.job.filled import filled_in
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve_playable
 from pydantic import BaseModel
 from tomlkit.items import Table
 
@@ -54,10 +53,8 @@ def resolve_source(source: ScenarioSource) -> ResolvedScenario:
     UserError, PlatformError, StrategyError, DistributionError
         If the scenario is no good; otherwise as `experiments.job.resolved_job.resolve`.
     """
-    question = resolve(source.scenario())
     # Whoever is shown a scenario wants to know that it can be played.
-    question.strategy()
-    question.job(seed=0)
+    question = resolve_playable(source.scenario())
     filled = filled_in(question)
     outcomes = _outcomes(question)
     defaults = Scenario()
@@ -143,14 +140,8 @@ def scenario_toml(
 ) -> str:
     """Return a TOML file that asks the same as the scenario, with every value stated.
 
-    Parameters
-    ----------
-    resolved : ResolvedScenario
-        The scenario.
-    comments : bool
-        Whether each key has a comment: its unit, where its value comes from, what it means.
-    everything : bool
-        Whether keys on which nothing depends are there too, though nobody stated them.
+    With comments, each key has one: its unit, where its value comes from, what it means. With
+    everything, keys on which nothing depends are there too, though nobody stated them.
     """
     document = tomlkit.document()
     if comments:

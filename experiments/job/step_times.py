@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from faultline.experiments.config.model_numbers import parallel_job, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import (
     explaining_aborts,
+    once_a_file,
     platform_file,
     reduces_on_network,
     traffic_of,
@@ -41,10 +42,7 @@ def is_played(scenario: Scenario) -> bool:
 def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
     """Return the step of a scenario that names a model, on the GPUs of its platform in order.
 
-    Raises
-    ------
-    UserError
-        If there are too few.
+    Too few of them are a UserError.
     """
     job, gpus = parallel_job(scenario.model, scenario.job.groups), platform_at(path).gpu_names
     if len(gpus) < job.layout.gpus:
@@ -66,17 +64,13 @@ def played_traffic(
 def step_time_of(scenario: Scenario) -> StepTime | None:
     """Return the time of an undisturbed step, from the cache if it is there.
 
-    None where the scenario states it.
-
-    Raises
-    ------
-    UserError, PlatformError
-        If there is no such platform, or it is broken.
+    None where the scenario states it. No such platform is a UserError, a broken one a
+    PlatformError.
     """
     if not is_played(scenario):
         return None
     path = platform_file(scenario)
-    return _step_time(path, path.stat().st_mtime_ns, placed_step(scenario, path))
+    return _step_time(path, placed_step(scenario, path))
 
 
 @dataclass(frozen=True)
@@ -120,15 +114,10 @@ class PlayedMemberTimes:
 
     def _of(self, shares: StepShares) -> StepTime:
         if shares not in self._known:
-            changed_ns = self.platform.stat().st_mtime_ns
             undisturbed = StepShares(tuple(range(self._groups)))
+            asked = None if shares == undisturbed else shares
             self._known[shares] = _step_time(
-                self.platform,
-                changed_ns,
-                self.step,
-                self.without,
-                self.slow,
-                shares=None if shares == undisturbed else shares,
+                self.platform, self.step, self.without, self.slow, asked
             )
         return self._known[shares]
 
@@ -143,25 +132,13 @@ def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes
 
 @dataclass(frozen=True)
 class MeasuredMemberTimes:
-    """What a step takes whose all-reduce is measured, and nothing else is played.
+    """What a step takes whose all-reduce is measured, and nothing else is played."""
 
-    Attributes
-    ----------
-    platform : Path
-        Platform XML.
-    traffic : Traffic
-        Of all groups.
-    compute_s : float
-        Time to compute one shard type, in seconds.
-    without : tuple of str
-        Switches and links that are down.
-    """
-
-    platform: Path
-    traffic: Traffic
-    compute_s: float
-    without: tuple[str, ...] = ()
-    slow: tuple[tuple[str, float], ...] = ()
+    platform: Path  # Platform XML.
+    traffic: Traffic  # Of all groups.
+    compute_s: float  # Time to compute one shard type, in seconds.
+    without: tuple[str, ...] = ()  # Switches and links that are down.
+    slow: tuple[tuple[str, float], ...] = ()  # What is left of the bandwidth of links.
 
     def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
         """Return the time of computing, in seconds: no message is in it."""
@@ -195,14 +172,9 @@ def reduced_by_members(scenario: Scenario) -> MeasuredMemberTimes:
 
 @dataclass(frozen=True)
 class PlayedDetourTimes:
-    """What a step takes without some switches or links: played once for each set of groups.
+    """What a step takes without some switches or links: played once for each set of groups."""
 
-    Attributes
-    ----------
-    times_without : callable
-        Returns what a step takes without some switches, once anybody asks that.
-    """
-
+    # Returns what a step takes without some switches, once anybody asks that.
     times_without: Callable[[tuple[str, ...], tuple[tuple[str, float], ...]], MemberTimes]
     _known: dict[object, MemberTimes] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -236,7 +208,7 @@ def played_time(
     path: Path, step: PlacedStep, slow: Mapping[str, float], shares: StepShares | None = None
 ) -> StepTime:
     """Return the time of a step with a share of the bandwidth of some links."""
-    return _step_time(path, path.stat().st_mtime_ns, step, (), tuple(sorted(slow.items())), shares)
+    return _step_time(path, step, (), tuple(sorted(slow.items())), shares)
 
 
 def _narrower(left: dict[str, float], slow: Sequence[tuple[str, float]]) -> dict[str, float]:
@@ -245,10 +217,9 @@ def _narrower(left: dict[str, float], slow: Sequence[tuple[str, float]]) -> dict
     return left
 
 
-@lru_cache(maxsize=64)
+@partial(once_a_file, kept=64)
 def _step_time(
     path: Path,
-    _changed_ns: int,
     step: PlacedStep,
     without: tuple[str, ...] = (),
     slow: tuple[tuple[str, float], ...] = (),

@@ -202,7 +202,7 @@ def compare(
     baseline : object, optional
         One of its values; the first by default.
     """
-    from faultline.experiments.analysis.comparison_report import make_report
+    from faultline.experiments.analysis.comparison import make_report
     from faultline.experiments.analysis.quantities import value_text
     from faultline.experiments.runs.table import read_sweep
 
@@ -257,7 +257,7 @@ def plan(
         chosen_schemes,
         make_plan,
     )
-    from faultline.experiments.planner.situation import Wish, read_situation
+    from faultline.experiments.planner.situation import read_situation
 
     chosen, not_named = chosen_schemes(schemes)
     # What JSON writes of a key's value, TOML reads.
@@ -265,8 +265,8 @@ def plan(
         f"~{key}" if value is None else f"{key}={json.dumps(value)}"
         for key, value in keys_of(changes).items()
     ]
-    wish = Wish(str(scenario), settings, gpus, groups, mtbf_s, restart_s, save_s)
+    situation = read_situation(str(scenario), settings, gpus, groups, mtbf_s, restart_s, save_s)
     kept = chosen_protections(protections)
-    planned = make_plan(read_situation(wish), chosen, kept, range(seeds), verify, steps)
+    planned = make_plan(situation, chosen, kept, range(seeds), verify, steps)
     planned = replace(planned, left_out=(*planned.left_out, *not_named))
     return Plan(planned, advise(planned), price_per_gpu_hour)

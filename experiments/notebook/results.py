@@ -10,11 +10,11 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.analysis.summary import summary_rows, summary_title
+from faultline.experiments.analysis.printing import summary_rows, summary_title
 
 if TYPE_CHECKING:
     import pandas as pd
-    from faultline.experiments.analysis.comparison_report import Report
+    from faultline.experiments.analysis.comparison import Report
     from faultline.experiments.planner.advice import Advice
     from faultline.experiments.planner.plan import Plan as Planned
     from faultline.simulator.timeline import Event
@@ -97,7 +97,7 @@ class Comparison:
         return titled(self.report.headline, tables, self.notes)
 
     def _tables(self) -> list[Table]:
-        from faultline.experiments.analysis.comparison_report import rich_table
+        from faultline.experiments.analysis.comparison import rich_table
 
         return [rich_table(self.report, name) for name in self.sections]
 
@@ -188,7 +188,7 @@ class Timeline:
 
     def save(self, path: str | Path) -> Path:
         """Write it to a file: a trace for Perfetto (.json), or a table (.csv, .parquet)."""
-        from faultline.experiments.analysis.timeline_files import write_timeline
+        from faultline.experiments.analysis.course import write_timeline
 
         write_timeline(self.events, Path(path), self.record)
         return Path(path)

@@ -67,30 +67,26 @@ def _stands(plan: Plan) -> list[Line]:
     finished = [line for line in plan.lines if line.finished]
     for line in sorted(finished, key=lambda line: not line.is_best):
         key = line.choice.scheme, line.choice.protection
-        if key not in standing or _is_clearly_sooner(line, standing[key]):
+        if key not in standing or _change(line, standing[key]).is_below_zero:
             standing[key] = line
     return sorted(standing.values(), key=lambda line: line.ratio)
 
 
-def _is_clearly_sooner(one: Line, other: Line) -> bool:
+def _change(one: Line, other: Line) -> Interval:
+    """Return by which fraction a simulated choice takes longer than another."""
     assert one.simulated is not None
     assert other.simulated is not None
-    return change_of(one.simulated, other.simulated).is_below_zero
+    return change_of(one.simulated, other.simulated)
 
 
 def _is_worth_taking(one: Line, other: Line) -> bool:
-    assert one.simulated is not None
-    assert other.simulated is not None
-    change = change_of(one.simulated, other.simulated)
+    change = _change(one, other)
     return change.is_below_zero and -change.low > INDIFFERENCE
 
 
 def _lead(plan: Plan, taken: Line, others: list[Line]) -> Lead | None:
-    assert taken.simulated is not None
     if others:
-        rival = others[0]
-        assert rival.simulated is not None
-        return Lead(rival, change_of(taken.simulated, rival.simulated))
+        return Lead(others[0], _change(taken, others[0]))
     stopped = [line for line in plan.lines if line.simulated is not None and line.is_best]
     return next((Lead(line, None) for line in stopped if not line.finished), None)
 
@@ -101,16 +97,16 @@ def _nothing(plan: Plan) -> str:
     if any(line.simulated is not None for line in plan.lines):
         return "No advice: no simulated job came to its end."
     predicted = [line for line in plan.lines if line.choice.is_prediction]
-    first = f"; closed forms alone put {choice_text(predicted[0])} first" if predicted else ""
+    first = f"; closed forms alone put {_choice_text(predicted[0])} first" if predicted else ""
     return f"No advice: nothing was verified by simulation{first}."
 
 
 def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
     assert taken.simulated is not None
-    start = f"Take {choice_text(taken)}: {plan.situation.days(taken.ratio):,.1f} days"
+    start = f"Take {_choice_text(taken)}: {plan.situation.days(taken.ratio):,.1f} days"
     if lead is None:
         return f"{start}. Nothing else finishes, or was asked for."
-    rival = stands_for(lead.rival.choice)
+    rival = pair_name(lead.rival.choice.scheme, lead.rival.choice.protection)
     if lead.change is None:
         return f"{start}. Nothing else finished in simulation within {HOPELESS:g} times that."
     return (
@@ -125,7 +121,7 @@ def _undecided_sentence(plan: Plan, soonest: Line, undecided: list[Line], later:
     seeds, names = len(soonest.simulated.ratios), _names([soonest, *undecided])
     if seeds == 1:
         return f"No advice: by one seed {names} cannot be told apart; use more --seeds."
-    changes = [change_of(line.simulated, soonest.simulated) for line in undecided if line.simulated]
+    changes = [_change(line, soonest) for line in undecided]
     if all(max(-change.low, change.high) <= INDIFFERENCE for change in changes):
         days = f"{plan.situation.days(soonest.ratio):,.1f} days, within {INDIFFERENCE:.1%}"
         return f"Take any of these: {names}. All need {days}{_next_best(soonest, later)}."
@@ -151,18 +147,15 @@ def _names(lines: Sequence[Line]) -> str:
 def _next_best(soonest: Line, later: Sequence[Line]) -> str:
     if not later:
         return ""
-    assert soonest.simulated is not None
-    assert later[0].simulated is not None
-    longer = change_of(later[0].simulated, soonest.simulated).mean
-    choice = later[0].choice
-    name = f"{scheme_name(choice.scheme)} over {choice.protection}"
+    choice, longer = later[0].choice, _change(later[0], soonest).mean
+    name = f"{look_of(choice.scheme).label} over {choice.protection}"
     return f"; the next best, {name}, needs {longer:.1%} more"
 
 
-def choice_text(line: Line) -> str:
-    """Return a choice in words."""
+def _choice_text(line: Line) -> str:
     choice = line.choice
-    return f"{stands_for(choice)} with r = {choice.redundancy} and {_interval_text(choice)}"
+    name = pair_name(choice.scheme, choice.protection)
+    return f"{name} with r = {choice.redundancy} and {_interval_text(choice)}"
 
 
 def _interval_text(choice: Choice) -> str:
@@ -177,20 +170,10 @@ def _interval_text(choice: Choice) -> str:
     return f"a checkpoint every {steps}"
 
 
-def stands_for(choice: Choice) -> str:
-    """Return a choice's scheme and protection in words."""
-    return pair_name(choice.scheme, choice.protection)
-
-
 def pair_name(scheme: str, protection: str | None) -> str:
     """Return what a scheme over a protection is called; storage goes without saying."""
-    usual = protection is None or protection == "storage"
-    return scheme_name(scheme) if usual else f"{scheme_name(scheme)} over {protection}"
-
-
-def scheme_name(scheme: str) -> str:
-    """Return what a scheme is called in text."""
-    return look_of(scheme).label
+    name = look_of(scheme).label
+    return name if protection in (None, "storage") else f"{name} over {protection}"
 
 
 def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> dict[str, Any]:

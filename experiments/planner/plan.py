@@ -108,12 +108,8 @@ class Plan:
 def chosen_schemes(names: Sequence[str] | None) -> tuple[list[str], list[LeftOut]]:
     """Return the schemes to plan: those named, else all whose options fit any job.
 
-    The second are those that are not planned because nobody has named them.
-
-    Raises
-    ------
-    UserError
-        If there is no scheme of that name.
+    The second are those that are not planned because nobody has named them. A name that nobody has
+    is a UserError.
     """
     known = all_strategies()
     if names:
@@ -125,13 +121,7 @@ def chosen_schemes(names: Sequence[str] | None) -> tuple[list[str], list[LeftOut
 
 
 def chosen_protections(names: Sequence[str] | None) -> list[str]:
-    """Return the protections to plan: those named, else all.
-
-    Raises
-    ------
-    UserError
-        If there is no protection of that name.
-    """
+    """Return the protections to plan: those named, else all; an unknown name is a UserError."""
     known = list(all_protections())
     return _named("--protections", "protection", names, known) if names else known
 
@@ -152,14 +142,12 @@ def make_plan(
     steps: int | None = None,
     on_done: Callable[[], None] | None = None,
 ) -> Plan:
-    """Plan a job.
+    """Plan a job with the schemes and protections that come into question.
 
     Parameters
     ----------
-    situation : Situation
-        The job.
-    schemes, protections : sequence of str
-        What comes into question.
+    situation, schemes, protections
+        The job, and what comes into question.
     seeds : sequence of int
         Seeds of the verification.
     verified : int

@@ -1,23 +1,28 @@
-"""A plan for people: a line a choice, and one sentence."""
+"""A plan for people: a line a choice, and one sentence; and all of it on one sheet of A4."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from importlib.resources import files
 from statistics import fmean
 from typing import Any
 
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import steps_text, time_text, with_unit
-from faultline.experiments.planner.advice import Advice, pair_name, scheme_name
+from faultline.experiments.config.model_numbers import model_flop_utilisation
+from faultline.experiments.figures.palette import look_of
+from faultline.experiments.planner.advice import Advice, pair_name
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
+from faultline.experiments.planner.situation import DAY_S
 from faultline.experiments.planner.verification import HOPELESS
+from jinja2 import Environment, StrictUndefined
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-_DAY_S = 86_400.0
 _MANY_GPU_HOURS = 1e5
 _WIDER_THAN_ANY = 10_000
 
@@ -74,7 +79,7 @@ def job_texts(plan: Plan) -> list[str]:
     job, durations = situation.scenario.job, situation.durations
     restart_s = durations.restart_s() + durations.load_s
     mtbf_s = situation.mtbf_s
-    often = time_text(mtbf_s) if mtbf_s >= _DAY_S else _seconds_text(mtbf_s)
+    often = time_text(mtbf_s) if mtbf_s >= DAY_S else _seconds_text(mtbf_s)
     return [
         f"{situation.scenario.name}: {situation.gpus:,} GPUs in {job.groups:,} groups of "
         f"{job.gpus_of_group:,}, {job.steps:,} steps",
@@ -122,7 +127,7 @@ def _cells(plan: Plan, line: Line) -> list[str]:
     choice, situation = line.choice, plan.situation
     error, predicted = line.error(), choice.predicted_ratio
     return [
-        scheme_name(choice.scheme),
+        look_of(choice.scheme).label,
         choice.protection,
         str(choice.redundancy),
         *_simulated_cells(plan, line),
@@ -221,4 +226,53 @@ def optimised_text(each: Optimised) -> str:
         f"{head}simulation finds r = {best.redundancy}, every {best.interval_steps:,} steps; the "
         f"closed forms' choice takes {change.mean:+.1%} in comparison (95 % interval "
         f"{change.low:+.1%} to {change.high:+.1%} on fresh seeds; {tail})"
+    )
+
+
+_NOT_SHOWN = ("predicted", "error")
+"""What checks the closed forms, and is no part of the decision."""
+
+_MOST_ROWS = 10
+"""More would not leave the sheet room for what they mean."""
+
+_MOST_ASSUMPTIONS = 5
+_MOST_LEFT_OUT = 4
+
+
+def decision_page(
+    plan: Plan, advice: Advice, command: str, price_per_gpu_hour: float | None = None
+) -> str:
+    """Return the sheet as HTML, which asks no network for anything.
+
+    The command has the words by which the plan is made again; a price is in any currency.
+    """
+    table = choices_table(plan, price_per_gpu_hour)
+    columns = [column for column in table.columns if column.header not in _NOT_SHOWN]
+    rows = list(zip(*(column.cells for column in columns), strict=True))
+    title, job, *assumptions = job_texts(plan)
+    situation = plan.situation
+    mfu = model_flop_utilisation(situation.scenario, situation.ideal_step_s)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = files("faultline.experiments.planner").joinpath("decision.html")
+    return environment.from_string(template.read_text(encoding="utf-8")).render(
+        title=title,
+        job=job,
+        mfu=None if mfu is None else f"{mfu:.1%}",
+        ideal_days=f"{situation.days(1.0):,.1f}",
+        sentence=advice.sentence,
+        headings=[str(column.header) for column in columns],
+        left=[column.justify == "left" for column in columns],
+        rows=[tuple(map(str, row)) for row in rows[:_MOST_ROWS]],
+        more=max(0, len(rows) - _MOST_ROWS),
+        taken=next((place for place, line in enumerate(plan.lines) if line is advice.taken), None),
+        assumptions=[text.removeprefix("- ") for text in assumptions[:_MOST_ASSUMPTIONS]],
+        left_out=[
+            text.removeprefix("left out: ") for text in left_out_texts(plan)[:_MOST_LEFT_OUT]
+        ],
+        seeds=len(plan.seeds),
+        price=price_per_gpu_hour,
+        command=command,
+        version=version("faultline"),
     )

@@ -3,28 +3,37 @@
 All points meet the same seeds, so their differences are far less noisy than they are. A race
 gives every challenger a few seeds, drops those that are clearly worse than the incumbent, ends when
 one is clearly better, and lets the undecided have more seeds, up to a limit (after Maron & Moore
-1994, *Hoeffding races*, with Student's interval of the paired differences).
+1994, *Hoeffding races*, with Student's interval of the paired differences). The landscape is the
+time to train over both, by closed forms and by simulation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pandas as pd
 from faultline.experiments.analysis.intervals import Interval, paired_change
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.job.choices import Choice, at_interval
+from faultline.experiments.figures.palette import look_of
+from faultline.experiments.job.choices import Choice, at_interval, predicted_ratio
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.planner.plan import Plan
 from faultline.experiments.planner.situation import Situation, choices_of
 from faultline.experiments.planner.verification import play, steps_needed
 from faultline.experiments.runs.point import Point
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
 # Redundancies that a move goes up or down, and the factor on the interval: coarse moves first, as
 # their differences are told from noise by few seeds.
 _MOVES = ((2, 1.6), (1, 1.25), (1, 1.1))
-_FRESH_FROM = 1_000_000
+# For the final comparison of start and best.
+_FRESH_SEEDS = range(1_000_000, 1_000_012)
 
 
 class OperatingPoint(NamedTuple):
@@ -72,23 +81,17 @@ class Evaluations:
         return [[self.values[point, seed] for seed in seeds] for point in points]
 
 
-@dataclass(frozen=True, slots=True)
-class RaceResult:
-    """How a race ended."""
-
-    # A challenger that is clearly better than the incumbent; None if there is none.
-    winner: OperatingPoint | None
-    # Each challenger's last paired change against the incumbent, as a fraction.
-    changes: dict[OperatingPoint, Interval]
-
-
 def race(
     evaluations: Evaluations,
     incumbent: OperatingPoint,
     challengers: Sequence[OperatingPoint],
     rules: RaceRules,
-) -> RaceResult:
-    """Let challengers run against the incumbent on seeds 0, 1, 2, ..."""
+) -> tuple[OperatingPoint | None, dict[OperatingPoint, Interval]]:
+    """Let challengers run against the incumbent on seeds 0, 1, 2, ...
+
+    Returns one that is clearly better, if there is any, and each challenger's last paired change
+    against the incumbent, as a fraction.
+    """
     open_points = list(dict.fromkeys(point for point in challengers if point != incumbent))
     changes: dict[OperatingPoint, Interval] = {}
     seeds = rules.first_seeds
@@ -98,12 +101,12 @@ def race(
             changes[point] = paired_change(values, ours, rules.confidence)
         better = [point for point in open_points if changes[point].is_below_zero]
         if better:
-            return RaceResult(min(better, key=lambda point: changes[point].mean), changes)
+            return min(better, key=lambda point: changes[point].mean), changes
         open_points = [point for point in open_points if _undecided(changes[point], rules)]
         if seeds >= rules.most_seeds:
             break
         seeds = min(rules.most_seeds, seeds + max(2, seeds // 2))
-    return RaceResult(None, changes)
+    return None, changes
 
 
 def _undecided(change: Interval, rules: RaceRules) -> bool:
@@ -125,15 +128,10 @@ class Optimum:
     # neighbours; 0 if it excludes any.
     could_gain: float
     runs: int  # Values computed in all, those for `change` included.
-    path: tuple[OperatingPoint, ...]  # From start to best.
 
 
 def optimise(
-    objective: Objective,
-    start: OperatingPoint,
-    best_intervals: Mapping[int, int],
-    rules: RaceRules | None = None,
-    fresh_seeds: int = 12,
+    objective: Objective, start: OperatingPoint, best_intervals: Mapping[int, int]
 ) -> Optimum:
     """Search by moves along both axes, coarse and then fine, each decided by a race.
 
@@ -147,31 +145,26 @@ def optimise(
         Redundancies that are allowed, and the interval that closed forms give each: a move to
         another redundancy changes the interval in their proportion, since more redundancy wants
         fewer checkpoints.
-    rules : RaceRules, optional
-        How long comparisons go on.
-    fresh_seeds : int
-        Seeds for the final comparison of start and best.
     """
-    rules = rules or RaceRules()
     evaluations = Evaluations(objective)
     path, size = [start], 0
     compared: dict[OperatingPoint, Interval] = {}
     while size < len(_MOVES):
-        result = race(evaluations, path[-1], _neighbours(path[-1], size, best_intervals), rules)
-        if result.winner is not None and result.winner not in path:
-            path.append(result.winner)
+        challengers = _neighbours(path[-1], size, best_intervals)
+        winner, changes = race(evaluations, path[-1], challengers, RaceRules())
+        if winner is not None and winner not in path:
+            path.append(winner)
             compared = {}
         else:
-            compared |= result.changes
+            compared |= changes
             size += 1
     best = path[-1]
     change = Interval(0.0, 0.0, 0.0)
     if best != start:
-        seeds = range(_FRESH_FROM, _FRESH_FROM + fresh_seeds)
-        of_start, of_best = evaluations.of([start, best], seeds)
+        of_start, of_best = evaluations.of([start, best], _FRESH_SEEDS)
         change = paired_change(of_start, of_best)
     could_gain = max([0.0, *(-each.low for each in compared.values() if each.low < 0)])
-    return Optimum(start, best, change, could_gain, evaluations.runs, tuple(path))
+    return Optimum(start, best, change, could_gain, evaluations.runs)
 
 
 def _neighbours(
@@ -199,13 +192,7 @@ class Optimised:
 
 
 def check_searchable(situation: Situation) -> None:
-    """Refuse a scenario without a fixed checkpoint interval.
-
-    Raises
-    ------
-    UserError
-        Says what to set.
-    """
+    """Refuse, by a UserError, a scenario without a fixed checkpoint interval."""
     if situation.scenario.checkpoint.policy != "fixed":
         raise UserError(
             "--optimise: checkpoint.policy = dynamic has no interval to search; "
@@ -214,23 +201,12 @@ def check_searchable(situation: Situation) -> None:
 
 
 def optimise_schemes(
-    plan: Plan,
-    steps: int | None = None,
-    rules: RaceRules | None = None,
-    on_done: Callable[[], None] | None = None,
+    plan: Plan, steps: int | None = None, on_done: Callable[[], None] | None = None
 ) -> list[Optimised]:
     """Search each planned scheme's best redundancy and interval by simulation.
 
-    Over the protection that has served it best so far.
-
-    Parameters
-    ----------
-    plan : Plan
-        Searches begin at its choices.
-    steps, on_done
-        As in `make_plan`, the steps by default for each scheme by itself.
-    rules : RaceRules, optional
-        How long comparisons go on.
+    Over the protection that has served it best so far, from the plan's choice on; otherwise as
+    `make_plan`, with the steps by default for each scheme by itself.
     """
     found = []
     for line in plan.bests_of_schemes():
@@ -238,14 +214,8 @@ def optimise_schemes(
         taken = steps or steps_needed(choices[:1])
         objective = simulated_objective(line.choice.question, taken, on_done)
         intervals = {choice.redundancy: choice.interval_steps for choice in choices}
-        found.append(
-            Optimised(
-                line.choice.scheme,
-                line.choice.protection,
-                optimise(objective, point_of(line.choice), intervals, rules),
-                taken,
-            )
-        )
+        optimum = optimise(objective, point_of(line.choice), intervals)
+        found.append(Optimised(line.choice.scheme, line.choice.protection, optimum, taken))
     return found
 
 
@@ -261,13 +231,85 @@ def simulated_objective(
     short = question.shortened(steps)
 
     def ratios(pairs: Sequence[tuple[OperatingPoint, int]]) -> list[float]:
-        tasks = [
-            Point.of(
-                at_interval(replace(short, redundancy=point.redundancy), point.interval_steps),
-                seed,
-            )
-            for point, seed in pairs
-        ]
+        tasks = [Point.of(_at(short, point), seed) for point, seed in pairs]
         return [float(record["time_to_train_ratio"]) for record in play(tasks, on_done)]
 
     return ratios
+
+
+CLOSED_FORM, SIMULATION = "closed form", "simulation"
+_INTERVAL, _REDUNDANCY, _RATIO = (
+    "checkpoint.interval_steps",
+    "strategy.redundancy",
+    "time_to_train_ratio",
+)
+_FACTORS = (0.25, 0.4, 0.63, 1.0, 1.6, 2.5, 4.0)
+_REACH = 3
+
+
+def landscape(
+    plan: Plan, best: Choice, seeds: Sequence[int], steps: int | None = None
+) -> pd.DataFrame:
+    """Return the ratio around the best choice of a scheme, predicted and simulated.
+
+    Tidy, a row a point, source and seed: ``strategy.name``, ``strategy.redundancy``,
+    ``checkpoint.interval_steps``, ``source``, ``seed``, ``time_to_train_ratio``, ``steps`` of the
+    simulated job. A prediction is the same for each seed, and NaN where the closed form does not
+    hold.
+    """
+    choices = choices_of(plan.situation, best.scheme, best.protection)
+    near = {choice.redundancy for choice in choices}
+    near &= set(range(best.redundancy - _REACH, best.redundancy + _REACH + 1))
+    intervals = dict.fromkeys(max(1, round(best.interval_steps * factor)) for factor in _FACTORS)
+    points = [OperatingPoint(*point) for point in product(sorted(near), intervals)]
+    taken = steps or steps_needed([best])
+    pairs = [(point, seed) for point in points for seed in seeds]
+    simulated = simulated_objective(best.question, taken)(pairs)
+    predicted = {point: predicted_ratio(_at(best.question, point)) for point in points}
+    rows = [
+        (best.scheme, point.redundancy, point.interval_steps, source, seed, ratio, taken)
+        for (point, seed), played in zip(pairs, simulated, strict=True)
+        for source, ratio in ((CLOSED_FORM, predicted[point]), (SIMULATION, played))
+    ]
+    columns = ["strategy.name", _REDUNDANCY, _INTERVAL, "source", "seed", _RATIO, "steps"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _at(question: ResolvedJob, point: OperatingPoint) -> ResolvedJob:
+    return at_interval(replace(question, redundancy=point.redundancy), point.interval_steps)
+
+
+def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
+    """Draw the two maps of a scheme side by side on one scale of colours.
+
+    The least ratio of each panel is framed; in the simulated one the closed form's choice has a
+    dashed frame as well.
+    """
+    # Matplotlib takes its second to be imported: only where something is drawn.
+    from faultline.experiments.figures.maps import draw_heat_map
+    from faultline.experiments.figures.style import in_order, write_title
+    from matplotlib.patches import Rectangle
+
+    runs = frame.assign(status="ok", error=None)
+    steps = int(frame["steps"].iloc[0])
+    notes = [
+        "Framed: the least ratio of the panel; dashed: the closed forms' choice in the simulation.",
+        f"Simulated jobs of {steps:,} steps.",
+    ]
+    shown = runs[["status", "error", "source", _REDUNDANCY, _INTERVAL, "seed", _RATIO]]
+    figure = draw_heat_map(shown, _INTERVAL, _REDUNDANCY, _RATIO, "source", notes)
+    write_title(figure, f"{look_of(best.scheme).label}: time-to-train ratio")
+    columns, rows = in_order(frame[_INTERVAL]), in_order(frame[_REDUNDANCY])
+    for source, axis in zip((CLOSED_FORM, SIMULATION), figure.axes, strict=False):
+        mine = frame[frame["source"] == source]
+        means = mine.groupby([_REDUNDANCY, _INTERVAL])[_RATIO].mean()
+        least = means.idxmin()
+        frames = [(least, "solid")]
+        if source == SIMULATION and least != point_of(best):
+            frames.append((tuple(point_of(best)), "dashed"))
+        for (redundancy, interval), line in frames:
+            corner = (columns.index(interval), rows.index(redundancy))
+            # The least ratio is the lightest cell.
+            look: dict[str, Any] = {"fill": False, "edgecolor": "black", "linewidth": 2.6}
+            axis.add_patch(Rectangle(corner, 1, 1, linestyle=line, zorder=5, **look))
+    return figure

@@ -9,33 +9,14 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice
+from faultline.experiments.job.durations import durations_of, recovery_prices
 from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
-from faultline.experiments.job.resolved_job import (
-    durations_of,
-    recovery_prices,
-    settings_of,
-)
+from faultline.experiments.job.resolved_job import settings_of
 from faultline.experiments.job.step_times import step_time_of
 from faultline.platforms.units import TIME, format_quantity
 from faultline.simulator.job import Durations
 
 DAY_S = 86_400.0
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What the user asks for; None leaves a value as the scenario has it."""
-
-    scenario: str  # Name of a shipped scenario, or a TOML file.
-    settings: Sequence[str] = ()  # ``key=value`` settings.
-    # Size of the job.
-    gpus: int | None = None
-    groups: int | None = None
-    # Mean time between failures of the whole job, time of a restart and of writing a checkpoint, in
-    # seconds.
-    mtbf_s: float | None = None
-    restart_s: float | None = None
-    save_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,35 +80,59 @@ class Situation:
 def choices_of(situation: Situation, scheme: str, protection: str) -> list[Choice]:
     """Return a choice for each redundancy of a scheme over a protection, the best first.
 
-    Where the scenario states the redundancy or an interval, that one is taken.
-
-    Raises
-    ------
-    UserError, StrategyError, PlatformError
-        If the scheme cannot be built for this job, or the state cannot be kept like that.
+    Where the scenario states the redundancy or an interval, that one is taken. A scheme that cannot
+    be built for this job, or state that cannot be kept like that, is an error that says so.
     """
     choices = settings_of(situation.scenario_of(scheme, protection), situation.durations)
     choices[0].question.strategy()
     return choices
 
 
-def read_situation(wish: Wish) -> Situation:
-    """Read a scenario and bring it to the wished size.
+def read_situation(
+    name: str,
+    settings: Sequence[str] = (),
+    gpus: int | None = None,
+    groups: int | None = None,
+    mtbf_s: float | None = None,
+    restart_s: float | None = None,
+    save_s: float | None = None,
+) -> Situation:
+    """Read a scenario and bring it to the wished size; None leaves a value as the scenario has it.
 
     Groups stay as they are unless others are wished for. The mean time between failures, unless
     stated, goes with 1 / GPUs. Everything that a GPU does takes as long as before: the model and
     the storage's bandwidth are taken to grow with the GPUs.
+
+    Parameters
+    ----------
+    name, settings
+        Name of a shipped scenario, or a TOML file; and ``key=value`` settings.
+    gpus, groups : int, optional
+        Size of the job.
+    mtbf_s, restart_s, save_s : float, optional
+        Mean time between failures of the whole job, time of a restart and of writing a checkpoint,
+        in seconds.
 
     Raises
     ------
     UserError
         If a value is no good, or there are fewer GPUs than groups.
     """
-    settings = [*wish.settings, *_time_settings(wish)]
-    stated = load_scenario(wish.scenario, settings)
+    times = {
+        "failures.mtbf_s": mtbf_s,
+        "times.restart_s": restart_s,
+        "times.checkpoint_write_s": save_s,
+    }
+    settings = [
+        *settings,
+        *(f"{key}={value!r}" for key, value in times.items() if value is not None),
+    ]
+    stated_keys = {setting.partition("=")[0].replace(" ", "") for setting in settings}
+    stated = load_scenario(name, settings)
     own_gpus = stated.job.gpus if stated.job.gpus_per_group is None else stated.job.all_gpus
     assert own_gpus is not None, "filled in when a scenario is read"
-    groups, gpus = wish.groups or stated.job.groups, wish.gpus or own_gpus
+    asked_groups, groups = groups, groups or stated.job.groups
+    gpus = gpus or own_gpus
     if gpus < 1:
         raise UserError(f"{gpus} GPUs train nothing; ask for at least one")
     if min(gpus, own_gpus) < groups:
@@ -135,19 +140,18 @@ def read_situation(wish: Wish) -> Situation:
             f"{min(gpus, own_gpus)} GPUs cannot make {groups} groups; use --gpus {groups} or more, "
             f"or --groups {min(gpus, own_gpus)} or fewer"
         )
-    if wish.groups is not None:
+    if asked_groups is not None:
         settings += [f"job.groups={groups}", *_gpu_settings(own_gpus, groups)]
-    base = load_scenario(wish.scenario, settings)
+    base = load_scenario(name, settings)
     durations, assumptions = durations_of(base), []
     scenario = base
     if gpus != own_gpus:
         settings += _gpu_settings(gpus, groups)
-        mtbf_s, assumed = _mtbf_at(base, own_gpus, gpus, _states_mtbf(wish))
-        if mtbf_s is not None:
-            settings.append(f"failures.mtbf_s={mtbf_s!r}")
-        scenario = load_scenario(wish.scenario, settings)
-        prices = recovery_prices(scenario, durations.save_s)
-        durations = replace(durations, recovery=prices)
+        scaled_s, assumed = _mtbf_at(base, own_gpus, gpus, "failures.mtbf_s" in stated_keys)
+        if scaled_s is not None:
+            settings.append(f"failures.mtbf_s={scaled_s!r}")
+        scenario = load_scenario(name, settings)
+        durations = replace(durations, recovery=recovery_prices(scenario, durations.save_s))
         assumptions = [
             assumed,
             f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
@@ -162,24 +166,8 @@ def read_situation(wish: Wish) -> Situation:
     return Situation(scenario, durations, compute_s, tuple(assumptions))
 
 
-def _time_settings(wish: Wish) -> list[str]:
-    settings = []
-    if wish.mtbf_s is not None:
-        settings.append(f"failures.mtbf_s={wish.mtbf_s!r}")
-    if wish.restart_s is not None:
-        settings.append(f"times.restart_s={wish.restart_s!r}")
-    if wish.save_s is not None:
-        settings.append(f"times.checkpoint_write_s={wish.save_s!r}")
-    return settings
-
-
 def _gpu_settings(gpus: int, groups: int) -> list[str]:
     return [f"job.gpus={gpus}", f"job.gpus_per_group={gpus // groups}"]
-
-
-def _states_mtbf(wish: Wish) -> bool:
-    keys = [setting.partition("=")[0].replace(" ", "") for setting in wish.settings]
-    return wish.mtbf_s is not None or "failures.mtbf_s" in keys
 
 
 def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple[float | None, str]:
@@ -200,20 +188,12 @@ def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple
 
 
 def _limits_of_the_forms(scenario: Scenario) -> list[str]:
-    said = []
-    if scenario.checkpoint.policy == "dynamic":
-        said.append(
-            "Closed forms are for a fixed checkpoint interval; simulations follow the dynamic "
-            "policy of the scenario."
-        )
-    if scenario.rejoin.when == "at-checkpoint":
-        said.append(
-            "Closed forms do not know that groups come back before a restart, and overrate the "
-            "time to train; simulations know it."
-        )
-    if scenario.failures.model != "independent":
-        said.append(
-            "Closed forms take groups to fail each by itself; simulations play the failures of "
-            "the scenario."
-        )
-    return said
+    said = {
+        "Closed forms are for a fixed checkpoint interval; simulations follow the dynamic policy "
+        "of the scenario.": scenario.checkpoint.policy == "dynamic",
+        "Closed forms do not know that groups come back before a restart, and overrate the time to "
+        "train; simulations know it.": scenario.rejoin.when == "at-checkpoint",
+        "Closed forms take groups to fail each by itself; simulations play the failures of the "
+        "scenario.": scenario.failures.model != "independent",
+    }
+    return [sentence for sentence, is_true in said.items() if is_true]

@@ -88,31 +88,29 @@ def simulate(
     on_done: Callable[[], None] | None = None,
     limit_s: float | None = None,
 ) -> list[Simulated]:
-    """Play each question with each seed, on all cores where that pays.
+    """Play jobs of so many steps with each seed, on all cores where that pays; in their order.
 
-    Parameters
-    ----------
-    questions : sequence of ResolvedJob
-        What to play.
-    seeds : sequence of int
-        The same for all.
-    steps : int
-        Length of the jobs.
-    on_done : callable, optional
-        Called after each run.
-    limit_s : float, optional
-        Simulated time after which a job is given up, in seconds.
-
-    Returns
-    -------
-    list of Simulated
-        In the order of the questions.
+    A job is given up after a limit of simulated time, in seconds; `on_done` is called after each.
     """
     short = [question.shortened(steps, limit_s) for question in questions]
     tasks = [Point.of(question, seed) for question in short for seed in seeds]
     records = play(tasks, on_done)
     starts = range(0, len(records), len(seeds))
     return [_simulated(records[start : start + len(seeds)], steps) for start in starts]
+
+
+def _simulated(records: Sequence[Record], steps: int) -> Simulated:
+    return Simulated(
+        # A job that gave up has not trained, however well it did until then.
+        tuple(
+            float(one["time_to_train_ratio"]) if one["completed_steps"] >= one["steps"] else inf
+            for one in records
+        ),
+        tuple(one["availability"] for one in records),
+        tuple(one["goodput"] for one in records),
+        tuple(one["checkpoint_interval_s"] / one["checkpoint_interval_steps"] for one in records),
+        steps,
+    )
 
 
 def play(tasks: Sequence[Point], on_done: Callable[[], None] | None = None) -> list[Record]:
@@ -134,58 +132,25 @@ def play(tasks: Sequence[Point], on_done: Callable[[], None] | None = None) -> l
     return records
 
 
-def _simulated(records: Sequence[Record], steps: int) -> Simulated:
-    return Simulated(
-        tuple(_ratio(record) for record in records),
-        tuple(record["availability"] for record in records),
-        tuple(record["goodput"] for record in records),
-        tuple(
-            record["checkpoint_interval_s"] / record["checkpoint_interval_steps"]
-            for record in records
-        ),
-        steps,
-    )
-
-
-def _ratio(record: Record) -> float:
-    """A job that gave up has not trained, however well it did until then."""
-    finished = record["completed_steps"] >= record["steps"]
-    return float(record["time_to_train_ratio"]) if finished else inf
-
-
 def verify(
     choices: Sequence[Choice],
     seeds: Sequence[int],
     steps: int,
     on_done: Callable[[], None] | None = None,
 ) -> list[Simulated]:
-    """Play choices, the likeliest first.
+    """Play at least one choice for jobs of so many steps, the likeliest first; in their order.
 
-    Parameters
-    ----------
-    choices : sequence of Choice
-        At least one, for jobs of the same steps.
-    seeds : sequence of int
-        What every choice is played with that is not hopeless.
-    steps : int
-        Length of the simulated jobs.
-    on_done : callable, optional
-        Called after each run.
-
-    Returns
-    -------
-    list of Simulated
-        In the order of the choices.
+    Every choice that is not hopeless meets all seeds; `on_done` is called after each run.
     """
     questions = [choice.question for choice in choices]
     (first,) = simulate(questions[:1], seeds[:1], steps, on_done)
-    limit_s = HOPELESS * _time_s(choices[0], first) if first.finished else None
+    limit_s, stopped_at = None, None
+    if first.finished:
+        limit_s = HOPELESS * first.ratios[0] * first.steps * questions[0].ideal_step_s
+        stopped_at = HOPELESS
     others = simulate(questions[1:], seeds[:1], steps, on_done, limit_s)
-    if limit_s is not None:
-        others = [
-            other if other.finished else replace(other, stopped_at=HOPELESS) for other in others
-        ]
-    results = [first, *others]
+    results = [first]
+    results += [one if one.finished else replace(one, stopped_at=stopped_at) for one in others]
     going = [place for place, result in enumerate(results) if result.stopped_at is None]
     _play_more(results, going, questions, seeds[1:], steps, on_done)
     played = len(seeds)
@@ -195,12 +160,6 @@ def verify(
         _play_more(results, undecided, questions, more, steps, on_done)
         played = len(seeds)
     return results
-
-
-def soonest_of(results: Sequence[Simulated]) -> int | None:
-    """Return the place of the least mean ratio among those that finished; None without any."""
-    finished = [place for place, result in enumerate(results) if result.finished]
-    return min(finished, key=lambda place: fmean(results[place].ratios), default=None)
 
 
 def change_of(ours: Simulated, theirs: Simulated) -> Interval:
@@ -229,25 +188,15 @@ def _undecided(results: Sequence[Simulated]) -> list[int]:
 
     Only those with as many seeds as the soonest: the others were told apart from one before it.
     """
-    soonest = soonest_of(results)
+    finished = [place for place, result in enumerate(results) if result.finished]
+    soonest = min(finished, key=lambda place: fmean(results[place].ratios), default=None)
     if soonest is None:
         return []
-    best = results[soonest]
-    open_places = [
-        place
-        for place, result in enumerate(results)
-        if place != soonest
-        and result.finished
-        and len(result.ratios) == len(best.ratios)
-        and _is_open(change_of(result, best))
-    ]
-    return [soonest, *open_places] if open_places else []
-
-
-def _is_open(change: Interval) -> bool:
-    contains_zero = change.low <= 0.0 <= change.high
-    return contains_zero and max(-change.low, change.high) > INDIFFERENCE
-
-
-def _time_s(choice: Choice, result: Simulated) -> float:
-    return result.ratios[0] * result.steps * choice.question.ideal_step_s
+    best, undecided = results[soonest], [soonest]
+    for place in finished:
+        if place != soonest and len(results[place].ratios) == len(best.ratios):
+            change = change_of(results[place], best)
+            reach = max(-change.low, change.high)
+            if change.low <= 0.0 <= change.high and reach > INDIFFERENCE:
+                undecided.append(place)
+    return undecided if len(undecided) > 1 else []

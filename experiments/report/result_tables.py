@@ -135,12 +135,9 @@ def _verdict(row: Mapped) -> str:
 def shares(order: Standings) -> pd.DataFrame:
     """Return the mean share of each cause in the simulated time, over the seeds of each choice.
 
-    Returns
-    -------
-    DataFrame
-        A row a condition and place, as in the standings, with ``time_s`` and a column for each
-        cause (``restart_share``) and for the useful ones together (``useful_share``); the shares of
-        all causes sum to 1.
+    A row a condition and place, as in the standings, with ``time_s`` and a column for each cause
+    (``restart_share``) and for the useful ones together (``useful_share``); the shares of all
+    causes sum to 1.
     """
     columns = [f"{cause}_s" for cause in CAUSES]
     keys = [*order.conditions, "place"]
@@ -172,13 +169,10 @@ def badput_table(order: Standings) -> Table:
 def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
     """Return a row a point, in the order of the sweep.
 
-    Returns
-    -------
-    DataFrame
-        The axes, how many runs are ``ok``, ``failed`` and ``gave_up``, means over the good ones
-        (``time_s``, ``goodput``, ``checkpoint_s``, ``ratio``, ``availability``, ``restarts``), the
-        ``checkpoint_steps``, the standard deviation ``ratio_deviation`` over seeds (NaN for one
-        seed), the ``redundancy`` and the ``scenario_hash`` (missing where all runs failed).
+    The axes, how many runs are ``ok``, ``failed`` and ``gave_up``, means over the good ones
+    (``time_s``, ``goodput``, ``checkpoint_s``, ``ratio``, ``availability``, ``restarts``), the
+    ``checkpoint_steps``, the standard deviation ``ratio_deviation`` over seeds (NaN for one seed),
+    the ``redundancy`` and the ``scenario_hash`` (missing where all runs failed).
     """
     good = frame["status"] == "ok"
     runs = frame.assign(

@@ -110,7 +110,7 @@ def _placed(
 def _against_the_soonest(runs: pd.DataFrame, conditions: tuple[str, ...]) -> pd.DataFrame:
     """Compare every choice with the soonest of its condition, by Student's t over paired seeds.
 
-    Unlike in `experiments.analysis.comparison.compare`, the baseline is another one under each
+    Unlike in `compare`, the baseline is another one under each
     condition, and choices come by the thousand: one join pairs them all.
     """
     soonest = runs.loc[runs["place"] == 1, [*conditions, "seed", METRIC]]

@@ -63,17 +63,9 @@ _this_thread = local()
 class DaskExecutor:
     """Plays runs on the workers of a Dask cluster, one for each of their threads.
 
-    Parameters
-    ----------
-    scheduler_address : str
-        Of the scheduler, such as ``tls://192.0.2.1:8786``.
-    certificates : Path, optional
-        The folder of the cluster's certificates; without, the scheduler has to be on this machine.
-
-    Raises
-    ------
-    UserError
-        If the certificates are not there, or needed.
+    The address is the scheduler's, such as ``tls://192.0.2.1:8786``. Without the folder of the
+    cluster's certificates, the scheduler has to be on this machine. That they are not there, or
+    needed, is a UserError.
     """
 
     def __init__(self, scheduler_address: str, certificates: Path | None = None) -> None:
@@ -167,14 +159,8 @@ class _Submissions:
 def play_on_worker(assignment: Assignment, expected: Environment, key: str) -> Result:
     """Play a run in the fork server of this thread of the worker; imported by the workers.
 
-    Parameters
-    ----------
-    assignment : Assignment
-        What to play.
-    expected : dict
-        The environment of the machine that started it all.
-    key : str
-        Dask's name of this task; the run is ended when the task is cancelled.
+    Expected is the environment of the machine that started it all; the key is Dask's name of this
+    task, with which the run is ended when that is cancelled.
 
     Raises
     ------

@@ -63,11 +63,8 @@ class Assignment:
 def serve(descriptor: int) -> None:
     """Greet with this process's environment, then play one assignment after the other.
 
-    Parameters
-    ----------
-    descriptor : int
-        File descriptor of the connection to the owner. Its end is the end of this process, and of
-        all it started: so nothing outlives an owner, however that died.
+    The file descriptor is of the connection to the owner. Its end is the end of this process, and
+    of all it started: so nothing outlives an owner, however that died.
     """
     owner = Connection(descriptor)
     _start_resource_tracker()
@@ -127,16 +124,9 @@ def _start_resource_tracker() -> None:
 def supervise(play: Callable[[], Played], limits: Limits, owner: Connection) -> Played:
     """Play one run in a forked process group, and leave nothing of it behind.
 
-    To be called in a process with a single thread: the child is forked.
-
-    Parameters
-    ----------
-    play : callable
-        Plays the run; called in the child.
-    limits : Limits
-        What the child, and every process it starts, may use.
-    owner : Connection
-        Readable as soon as nobody waits for the run any longer.
+    To be called in a process with a single thread: the child is forked, and calls `play`. Limits
+    are of all that it starts, too. The connection to the owner is readable as soon as nobody waits
+    for the run any longer.
 
     Raises
     ------

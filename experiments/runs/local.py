@@ -53,11 +53,8 @@ _Outbox = SimpleQueue[Result | BaseException]
 class LocalExecutor:
     """Plays runs on this machine, as many at a time as there are workers.
 
-    Parameters
-    ----------
-    workers : int, optional
-        Runs at a time; as many as this process may use processors by default. The records do not
-        depend on it.
+    By default these are as many as this process may use processors; the records do not depend on
+    it.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -161,10 +158,7 @@ class RunAbandonedError(Exception):
 class ForkServer:
     """Plays runs, one at a time, in children of a process that is replaced when it dies.
 
-    Parameters
-    ----------
-    expected : dict
-        The environment that its process must have, for records to agree.
+    For records to agree, that must have the expected environment.
     """
 
     def __init__(self, expected: Environment) -> None:
@@ -176,12 +170,7 @@ class ForkServer:
     def play(self, assignment: Assignment, wanted: Callable[[], bool] = lambda: True) -> Result:
         """Play a run; if the fork server's process dies meanwhile, a few times more.
 
-        Parameters
-        ----------
-        assignment : Assignment
-            What to play.
-        wanted : callable
-            Asked now and then; False ends the run.
+        Now and then it is asked whether the run is wanted; False ends it.
 
         Raises
         ------

@@ -167,18 +167,8 @@ def read_manifest(directory: Path) -> Manifest:
     return found
 
 
-def first_difference(old: Manifest, new: Manifest) -> str | None:
-    """Say what was asked before and is not any more; None if nothing that was asked is lost.
-
-    Returns
-    -------
-    str or None
-        The first difference, to stand behind the name of the directory.
-    """
-    return next(_differences(old, new), None)
-
-
-def _differences(old: Manifest, new: Manifest) -> Iterator[str]:
+def differences(old: Manifest, new: Manifest) -> Iterator[str]:
+    """Say what was asked before and is not any more; nothing if nothing that was asked is lost."""
     if old.engine != new.engine:
         yield f"engine was {old.engine!r} and is {new.engine!r}"
     if old.fixed["name"] != new.fixed["name"]:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from faultline.experiments.config.errors import QUIET, UserError
@@ -36,14 +35,7 @@ _LINE_EVERY_S = 30.0
 class Display:
     """Shows how far runs have come, as a context.
 
-    Parameters
-    ----------
-    console : Console
-        Where to show it.
-    name : str
-        Of what is played.
-    total, done, failed : int
-        Runs asked for, there from before, and failed among those.
+    Of `total` runs that are asked for, `done` are there from before, and some of those failed.
     """
 
     def __init__(self, console: Console, name: str, total: int, done: int, failed: int) -> None:
@@ -67,12 +59,7 @@ class Display:
             self._say(f"{self._name}: {self._before} of {self._total} runs are there")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def update(self, done: int, failed: int) -> None:

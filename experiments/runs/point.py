@@ -17,7 +17,7 @@ from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.experiments.runs.single_run import asked_hash, run_question
+from faultline.experiments.runs.single_run import asked_hash, run
 from faultline.simulator.job import Durations
 
 Labels = tuple[tuple[str, Any], ...]
@@ -44,13 +44,7 @@ class Played:
 
 
 class KnownDurations:
-    """Durations of earlier runs: to look them up may take longer than a run does.
-
-    Parameters
-    ----------
-    size : int
-        How many are kept, those that were used last.
-    """
+    """Durations of as many earlier runs: to look them up may take longer than a run does."""
 
     # What in a scenario its durations do not depend on.
     WITHOUT = frozenset({"name", "description", "strategy", "failures"})
@@ -118,10 +112,10 @@ class Point:
     def play(self, known: KnownDurations) -> Played:
         """Play it in this process."""
         if self.question is not None:
-            return Played(run_question(self.question, self.seed, self.engine))
+            return Played(run(self.question, self.seed, self.engine))
         durations = known.of(self.scenario)
         question = resolve(self.scenario, durations)
-        record = run_question(question, self.seed, self.engine)
+        record = run(question, self.seed, self.engine)
         learned = (self.scenario, question.durations) if durations is None else None
         return Played(record, learned=learned)
 

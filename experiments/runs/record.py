@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from math import inf
@@ -120,7 +120,8 @@ class Column:
     symbol: str = ""  # What stands for it where there is little room; by default the label.
     share: bool = False  # Whether its values lie between 0 and 1, and so must their intervals.
     optional: bool = False  # Whether a run may have no value.
-    # What it is of a run, or, for a family, by name; by default `Progress` says it by that name.
+    # What it is of a run, or, for a family, by name; by default `PlayedRun` or `Progress` says it
+    # by that name.
     value: Callable[[PlayedRun], Any] | None = None
 
     @property
@@ -140,10 +141,14 @@ class Column:
 
     def of(self, played: PlayedRun) -> Any:
         """Return its value for a run."""
-        return self.value(played) if self.value else getattr(played.progress, self.name)
+        if self.value:
+            return self.value(played)
+        return getattr(played if hasattr(PlayedRun, self.name) else played.progress, self.name)
 
 
-def _text(name: str, label: str, meaning: str, value: Callable[[PlayedRun], str]) -> Column:
+def _text(
+    name: str, label: str, meaning: str, value: Callable[[PlayedRun], str] | None = None
+) -> Column:
     return Column(name, "text", label, meaning, unit="", value=value)
 
 
@@ -182,9 +187,9 @@ def _source(phase: str, words: str) -> Column:
     )
 
 
-def _share(name: str, meaning: str, value: Callable[[PlayedRun], float | None]) -> Column:
+def _share(name: str, label: str, meaning: str, **more: Any) -> Column:
     percent: dict[str, Any] = {"shown_unit": "%", "scale": 100.0, "share": True}
-    return Column(name, "number", name, meaning, "higher", value=value, **percent)
+    return Column(name, "number", label, meaning, "higher", **percent, **more)
 
 
 def _booked(cause: str) -> Column:
@@ -217,12 +222,7 @@ _STEPS = {"unit": "steps", "shown_unit": "steps"}
 
 _DEFINED = (
     _text("scenario", "scenario", "name of the scenario", lambda run: run.job.scenario.name),
-    _text(
-        "scenario_hash",
-        "scenario",
-        "digest of all the scenario says but name and description",
-        lambda run: run.scenario_hash,
-    ),
+    _text("scenario_hash", "scenario", "digest of all the scenario says but name and description"),
     _text("version", "version", "version of Faultline", lambda _: _own_version()),
     _text(
         "strategy",
@@ -230,10 +230,8 @@ _DEFINED = (
         "the fault-tolerance scheme",
         lambda run: run.job.scenario.strategy.name,
     ),
-    _text("engine", "engine", "which engine played: replay or simgrid", lambda run: run.engine),
-    _count(
-        "seed", "seed", "names the random numbers; one seed, one record", value=lambda run: run.seed
-    ),
+    _text("engine", "engine", "which engine played: replay or simgrid"),
+    _count("seed", "seed", "names the random numbers; one seed, one record"),
     _count(
         "groups",
         "groups N",
@@ -322,7 +320,6 @@ _DEFINED = (
         "steps completed",
         "full batches trained and not taken back by a restart",
         "higher",
-        value=lambda run: run.completed_steps,
     ),
     _time(
         "time_s",
@@ -334,28 +331,20 @@ _DEFINED = (
     ),
     _share(
         "goodput",
+        "goodput",
         "share of the time that went into useful work: the effective training time ratio (ETTR)",
-        lambda run: run.goodput,
     ),
-    replace(
-        _share(
-            "closed_form_ettr",
-            "goodput by the closed form of RSC (Kokolis et al. 2025), to first order in failures, "
-            "if each of them restarts the job from a checkpoint",
-            lambda run: run.closed_form_ettr,
-        ),
-        label="ETTR by RSC's form",
+    _share(
+        "closed_form_ettr",
+        "ETTR by RSC's form",
+        "goodput by the closed form of RSC (Kokolis et al. 2025), to first order in failures, "
+        "if each of them restarts the job from a checkpoint",
         optional=True,
     ),
-    Column(
+    _share(
         "mfu",
-        "number",
         "MFU",
         "model FLOP of an undisturbed step over what all GPUs could do at their dense peak",
-        "higher",
-        shown_unit="%",
-        scale=100.0,
-        share=True,
         optional=True,
         value=lambda run: model_flop_utilisation(run.job.scenario, run.full_batch_s),
     ),
@@ -366,7 +355,6 @@ _DEFINED = (
         "simulated time times the GPUs of the job, those of spare groups and standbys included",
         "lower",
         unit="h",
-        value=lambda run: run.gpu_hours,
     ),
     Column(
         "energy_j",
@@ -379,7 +367,6 @@ _DEFINED = (
         shown_unit="MWh",
         scale=1 / 3.6e9,
         optional=True,
-        value=lambda run: run.energy_j,
     ),
     Column(
         "time_to_train_ratio",
@@ -400,8 +387,9 @@ _DEFINED = (
     ),
     _share(
         "availability",
+        "availability",
         "share of the time in which the job was up: not restarting, loading or reconfiguring",
-        lambda run: (
+        value=lambda run: (
             1.0 - run.progress.downtime_s / run.progress.now_s if run.progress.now_s else 1.0
         ),
     ),

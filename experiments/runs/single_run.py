@@ -12,9 +12,8 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.failure_kinds import FailureKindsTable
 from faultline.experiments.config.trace_file import LARGEST_BYTES as LARGEST_TRACE
 from faultline.experiments.job.failure_model import failure_files
-from faultline.experiments.job.filled import filled_in
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve
 from faultline.experiments.job.step_times import played_traffic
 from faultline.experiments.runs.record import PlayedRun, Record, record_of
 from faultline.platforms.files import read_file
@@ -28,19 +27,19 @@ from faultline.simulator.training import Training
 
 
 def run(
-    scenario: Scenario,
+    asked: Scenario | ResolvedJob,
     seed: int,
     engine: EngineName = "replay",
     record_event: Callable[[Event], None] | None = None,
     on_checkpoint: Callable[[int, float], None] | None = None,
     links: Path | None = None,
 ) -> Record:
-    """Play a scenario with one seed.
+    """Play a scenario with one seed, and return its record.
 
     Parameters
     ----------
-    scenario : Scenario
-        What is asked.
+    asked : Scenario or ResolvedJob
+        What is asked; the caller may have every value filled in already.
     seed : int
         Names the random numbers; one seed, one record.
     engine : {"replay", "simgrid"}
@@ -51,36 +50,20 @@ def run(
         Called with completed steps and simulated seconds now and then (replay engine only).
     links : Path, optional
         Where to write what links carry (SimGrid engine only).
-
-    Returns
-    -------
-    dict
-        The record: names, settings and metrics, all of them scalars.
     """
-    return run_question(resolve(scenario), seed, engine, record_event, on_checkpoint, links)
-
-
-def run_question(
-    question: ResolvedJob,
-    seed: int,
-    engine: EngineName = "replay",
-    record_event: Callable[[Event], None] | None = None,
-    on_checkpoint: Callable[[int, float], None] | None = None,
-    links: Path | None = None,
-) -> Record:
-    """Play a question with every value filled in; otherwise as `run`."""
+    question = resolve(asked) if isinstance(asked, Scenario) else asked
     if engine == "replay":
         job = question.job(seed)
         training = Training(job.work, job.rules, question.strategy(), record_event, on_checkpoint)
         play(training, ReplayEngine(job))
-        return record_of(
-            PlayedRun(question, training.progress, seed, engine, scenario_hash(question))
-        )
-    result = play_on_simgrid(question, seed, events=record_event is not None, links=links)
-    if record_event is not None:
-        for event in result.events:
-            record_event(event)
-    return record_of(PlayedRun(question, result.progress, seed, engine, scenario_hash(question)))
+        progress = training.progress
+    else:
+        result = play_on_simgrid(question, seed, events=record_event is not None, links=links)
+        progress = result.progress
+        if record_event is not None:
+            for event in result.events:
+                record_event(event)
+    return record_of(PlayedRun(question, progress, seed, engine, scenario_hash(question)))
 
 
 def play_on_simgrid(

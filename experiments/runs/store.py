@@ -24,7 +24,7 @@ from faultline.experiments.runs import manifest as manifests
 from faultline.experiments.runs.manifest import (
     DamagedError,
     Manifest,
-    first_difference,
+    differences,
     read_manifest,
     read_own,
     seal,
@@ -91,22 +91,11 @@ _TYPES = [
 def read_runs(
     directory: Path, asked: Manifest | frozenset[str]
 ) -> tuple[dict[str, StoredRun], list[Misplaced]]:
-    """Read runs of a store.
+    """Read runs of a store, by name; and what is damaged or does not belong there, by path.
 
-    Parameters
-    ----------
-    directory : Path
-        The folder of the store.
-    asked : Manifest or frozenset of str
-        The plan that it is the answer to: whatever else lies there is out of place, and so is a
-        record of something else. Or names of the runs to read, of whatever kind.
-
-    Returns
-    -------
-    runs : dict of str to StoredRun
-        By name, in no particular order.
-    misplaced : list of Misplaced
-        What is damaged or does not belong there, by path; files under way are not looked at.
+    Of the plan that it is the answer to, whatever else lies there is out of place, and so is a
+    record of something else; else only the named runs are read, of whatever kind. Files under way
+    are not looked at.
     """
     runs: dict[str, StoredRun] = {}
     misplaced: list[Misplaced] = []
@@ -250,13 +239,7 @@ class Store:
                 write_manifest(self.directory, self.manifest)
 
     def save(self, run: StoredRun) -> None:
-        """Keep a run.
-
-        Raises
-        ------
-        UserError
-            If the disk is full, or cannot be written to.
-        """
+        """Keep a run; a UserError if the disk is full, or cannot be written to."""
         with self.writing():
             write_run(self.directory, run)
         self.runs[run.run_id] = run
@@ -284,16 +267,8 @@ def open_store(
     Temporary files of a process that was killed are removed. Whatever is damaged or does not belong
     there is moved to ``set-aside/`` and told of. Nothing else changes before `Store.begin`.
 
-    Parameters
-    ----------
-    directory : Path
-        Where the results are, or will be.
-    asked : Manifest or iterable of str
-        The plan, or names of runs that may stand beside others.
-    tell : callable
-        Called with one line for everything that a user should know.
-    option : str
-        By which the user chooses the folder.
+    Asked is a plan, or names of runs that may stand beside others. Everything that a user should
+    know is told in a line, and by which option the folder is chosen.
 
     Raises
     ------
@@ -310,13 +285,10 @@ def open_store(
         else:
             store = Store(directory, None, wanted=frozenset(asked))
         store.runs, misplaced = read_runs(directory, store.manifest or store.wanted)
-        for found in misplaced[:NAMED_AT_MOST]:
-            set_aside(directory, found, tell)
-        more = misplaced[NAMED_AT_MOST:]
-        for found in more:
-            set_aside(directory, found, lambda _: None)
-        if more:
-            tell(f"{directory}: {len(more)} more such files; moved to {directory / SET_ASIDE}")
+        for place, found in enumerate(misplaced):
+            set_aside(directory, found, tell if place < NAMED_AT_MOST else lambda _: None)
+        if (more := len(misplaced) - NAMED_AT_MOST) > 0:
+            tell(f"{directory}: {more} more such files; moved to {directory / SET_ASIDE}")
         yield store
 
 
@@ -340,7 +312,7 @@ def _check_asked(directory: Path, manifest: Manifest, tell: Tell) -> None:
     except DamagedError as error:
         set_aside(directory, Misplaced(directory / manifests.FILE, str(error)), tell)
         return
-    difference = first_difference(before, manifest)
+    difference = next(differences(before, manifest), None)
     if difference is not None:
         raise UserError(
             f"{directory}: holds a sweep of another grid: {difference}; choose another -o DIR, or "

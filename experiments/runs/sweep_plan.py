@@ -16,9 +16,10 @@ from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
 from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from
+from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
-from faultline.experiments.job.resolved_job import is_measured, resolve
+from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.manifest import FORMAT, Manifest, name_point
 from faultline.experiments.runs.player import NO_LIMITS, Display, tell_on
 from faultline.experiments.runs.point import Executor, Limits, Point, Request, name_run
@@ -80,7 +81,7 @@ def make_plan(grid: Grid) -> Plan:
     set_keys(base, fixed_values, f"{grid.origin}: [set] ")
     fixed = scenario_from(base, f"{grid.origin}: [set]").model_dump(mode="json")
     keys = grid.varied_keys()
-    check = _Check()
+    built: set[tuple[object, ...]] = set()
     points: list[Settings] = []
     values: list[list[Any]] = []
     hashes: dict[str, None] = {}
@@ -88,7 +89,10 @@ def make_plan(grid: Grid) -> Plan:
         point = name_point(settings, settings.values())
         where = f"{grid.origin}: point {point}" if point else grid.origin
         scenario = _scenario_at(base, {**modes, **settings}, where)
-        check(scenario, where)
+        try:
+            _check(scenario, built)
+        except EXPLAINED as error:
+            raise UserError(f"{where}: {error}") from error
         named = asked_hash(scenario)
         if named in hashes:
             continue
@@ -96,6 +100,10 @@ def make_plan(grid: Grid) -> Plan:
         points.append({**modes, **settings})
         tables = scenario.model_dump(mode="json")
         values.append([value_at(tables, tuple(key.split("."))) for key in keys])
+    axes = {
+        key: list(dict.fromkeys(each[position] for each in values))
+        for position, key in enumerate(keys)
+    }
     manifest = Manifest(
         format=FORMAT,
         faultline=version("faultline"),
@@ -103,7 +111,7 @@ def make_plan(grid: Grid) -> Plan:
         engine=grid.engine,
         fixed=dict(dotted_leaves(fixed)),
         keys=keys,
-        axes=_axes(keys, values),
+        axes={key: each for key, each in axes.items() if len(each) > 1},
         points=values,
         seeds=list(grid.seeds),
         run_ids=[name_run(named, seed, grid.engine) for named in hashes for seed in grid.seeds],
@@ -111,46 +119,27 @@ def make_plan(grid: Grid) -> Plan:
     return Plan(grid.origin, manifest, base, points)
 
 
-class _Check:
-    """Refuses points that cannot be played; what points have in common is looked at once."""
-
-    def __init__(self) -> None:
-        self._built: set[tuple[object, ...]] = set()
-
-    def __call__(self, scenario: Scenario, where: str) -> None:
-        try:
-            self._check(scenario)
-        except EXPLAINED as error:
-            raise UserError(f"{where}: {error}") from error
-
-    def _check(self, scenario: Scenario) -> None:
-        redundancy = scenario.strategy.redundancy
-        if is_measured(scenario):
-            check_platform(scenario)
-        else:
-            redundancy = resolve(scenario).redundancy
-        if redundancy is None:
-            return
-        strategy = scenario.strategy
-        groups, options = scenario.job.groups, scheme_options(scenario)
-        scheme = (strategy.name, groups, redundancy, options.model_dump_json(), options.job)
-        if scheme not in self._built:
-            strategy_class(strategy.name)(groups, redundancy, options)
-            self._built.add(scheme)
+def _check(scenario: Scenario, built: set[tuple[object, ...]]) -> None:
+    """Refuse a point that cannot be played; what points have in common is looked at once."""
+    redundancy = scenario.strategy.redundancy
+    if is_measured(scenario):
+        check_platform(scenario)
+    else:
+        redundancy = resolve(scenario).redundancy
+    if redundancy is None:
+        return
+    strategy = scenario.strategy
+    groups, options = scenario.job.groups, scheme_options(scenario)
+    scheme = (strategy.name, groups, redundancy, options.model_dump_json(), options.job)
+    if scheme not in built:
+        strategy_class(strategy.name)(groups, redundancy, options)
+        built.add(scheme)
 
 
 def _scenario_at(base: dict[str, Any], settings: Settings, where: str) -> Scenario:
     tables = deepcopy(base)
     set_keys(tables, settings, f"{where}: ")
     return scenario_from(tables, where)
-
-
-def _axes(keys: list[str], points: list[list[Any]]) -> dict[str, list[Any]]:
-    axes = {
-        key: list(dict.fromkeys(values[position] for values in points))
-        for position, key in enumerate(keys)
-    }
-    return {key: values for key, values in axes.items() if len(values) > 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +165,10 @@ def play_plan(
 ) -> Outcome:
     """Play what is missing of a plan, keep every result as it comes, and write the tables.
 
+    A run that fails becomes a row with its error. The directory may have results.
+
     Parameters
     ----------
-    plan : Plan
-        What is asked; a run that fails becomes a row with its error.
-    directory : Path
-        Where results are kept; it may have some.
     executor : callable
         Makes the place where runs are played; called only if there is something to play.
     console : Console
@@ -240,13 +227,7 @@ def play_plan(
 
 
 def finish(store: Store, manifest: Manifest) -> None:
-    """Write the tables of a plan; all runs must be there.
-
-    Raises
-    ------
-    UserError
-        If some are missing, or the tables cannot be written.
-    """
+    """Write the tables of a plan; a UserError if some runs are missing, or they cannot be."""
     missing = store.missing()
     if missing:
         raise UserError(

@@ -110,30 +110,21 @@ def _table_is_youngest(directory: Path) -> bool:
 
 
 def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
-    """Return the runs that are there as a table.
+    """Return the finished runs that are there as a table, in the order of the manifest.
 
-    Parameters
-    ----------
-    manifest : Manifest
-        Gives the order of rows, the values of the varied keys, and the seeds.
-    runs : mapping of str to StoredRun
-        The finished runs by name.
-
-    Returns
-    -------
-    pyarrow.Table
-        Columns ``run_id``, ``status``, ``error``, ``code``, one for each varied key, ``seed``, and
-        those of the records, which are null for failed runs.
+    Columns are ``run_id``, ``status``, ``error``, ``code``, one for each varied key, ``seed``, and
+    those of the records, which are null for failed runs.
     """
     rows = [
         (runs[run_id], values, seed) for run_id, values, seed in manifest.rows() if run_id in runs
     ]
-    columns = {
-        "run_id": pa.array([run.run_id for run, _, _ in rows], pa.string()),
-        "status": pa.array(["failed" if run.failed else "ok" for run, _, _ in rows], pa.string()),
-        "error": pa.array([run.error for run, _, _ in rows], pa.string()),
-        "code": pa.array([run.code for run, _, _ in rows], pa.string()),
+    texts = {
+        "run_id": [run.run_id for run, _, _ in rows],
+        "status": ["failed" if run.failed else "ok" for run, _, _ in rows],
+        "error": [run.error for run, _, _ in rows],
+        "code": [run.code for run, _, _ in rows],
     }
+    columns = {name: pa.array(values, pa.string()) for name, values in texts.items()}
     try:
         for position, key in enumerate(manifest.keys):
             columns[key] = pa.array([values[position] for _, values, _ in rows])

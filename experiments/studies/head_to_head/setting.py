@@ -11,9 +11,9 @@ import numpy as np
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
+from faultline.experiments.job.durations import durations_of, recovery_prices
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.protected import protect
-from faultline.experiments.job.resolved_job import durations_of, recovery_prices
 from faultline.experiments.studies.head_to_head.candidates import Candidate
 from faultline.experiments.studies.head_to_head.failures import Process
 from faultline.simulator.failures.failure import JobLayout

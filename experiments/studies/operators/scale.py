@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import half_width, interval_of_share
+from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.mix_file import mix_text
 from faultline.experiments.config.scenario_file import load_scenario
@@ -217,7 +217,7 @@ def bands(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["gpus", "rate", "excess", "failing", "variant", "label"]
     means = table.groupby([*keys, "prices"], sort=False).goodput.agg(["mean", "std", "count"])
     half = np.nan_to_num(half_width(means["std"], means["count"]))
-    low, high = interval_of_share(means["mean"], half)
+    low, high = interval_of_mean(means["mean"], half, share=True)
     ends = means.assign(low=low, high=high).groupby(keys, sort=False)
     known = means["mean"].xs("scalable", level="prices").rename("goodput")
     return ends.agg({"low": "min", "high": "max"}).join(known).reset_index()

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.predictions import predict_redundancies
+from faultline.experiments.job.choices import predict_redundancies
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare.cells import Cell

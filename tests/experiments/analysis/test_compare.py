@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.analysis.comparison import compare, unpaired_runs
-from faultline.experiments.analysis.comparison_report import make_report
+from faultline.experiments.analysis.comparison import compare, make_report, unpaired_runs
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.quantities import number_text
 from faultline.experiments.analysis.selection import (
@@ -23,13 +22,14 @@ from faultline.experiments.analysis.selection import (
     without_other_knobs,
 )
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.local import InThisProcess
 from faultline.experiments.runs.table import read_sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from tests.experiments.asking import Ask
-from tests.experiments.runs.in_process import InProcess, plan_of, sweep
+from tests.experiments.runs.in_process import plan_of, sweep
 
 COMMAND = ("compare",)
 RATIO = "time_to_train_ratio"
@@ -467,7 +467,7 @@ def test_failures_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:
         "strategy.redundancy" = [2, 3]
         """,
     )
-    sweep(plan, tmp_path / "sweep", InProcess())
+    sweep(plan, tmp_path / "sweep", InThisProcess())
     frame = read_sweep(tmp_path / "sweep").frame
     assert any(name.startswith("failures_by_cause.") for name in frame.columns)
     assert varied_axes(frame) == ["strategy.redundancy"]

@@ -10,18 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faultline.experiments.analysis.failure_fit import (
+    PER_1000_NODE_DAYS,
     Fit,
     fit,
     fit_gaps,
     fit_lemons,
     fit_repair,
+    mix_text,
     rate,
     weibull_shape,
 )
-from faultline.experiments.analysis.fitted_mix import PER_1000_NODE_DAYS, mix_text
 from faultline.experiments.config.logs.failure_log import FailureLog, Logged
 from faultline.experiments.config.mix_file import load_mix
-from faultline.experiments.figures.failure_fit import draw_fit
+from faultline.experiments.figures.failures import draw_fit
 from faultline.simulator.failures.distributions import Uniform
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix

@@ -12,11 +12,12 @@ from pathlib import Path
 import matplotlib.text
 import pytest
 from faultline.experiments.figures.style import figure_style
+from faultline.experiments.runs.local import InThisProcess
 from faultline.experiments.runs.sweep_plan import Plan
 from matplotlib import pyplot as plt
 
 from tests.experiments.asking import Ask
-from tests.experiments.runs.in_process import InProcess, plan_of, sweep
+from tests.experiments.runs.in_process import plan_of, sweep
 from tests.experiments.runs.processes import with_tests
 
 GRID = (
@@ -32,7 +33,7 @@ def results(tmp_path: Path) -> Path:
     """A finished sweep of a hostile name."""
     plan: Plan = plan_of(tmp_path, f'name = "{HOSTILE}"\n{GRID}')
     directory = tmp_path / "results"
-    sweep(plan, directory, InProcess())
+    sweep(plan, directory, InThisProcess())
     return directory
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.analysis.timeline_files import read_timeline, write_timeline
+from faultline.experiments.analysis.course import read_timeline, write_timeline
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.sweep_pictures import Wanted, chosen_figure

@@ -10,9 +10,9 @@ import pytest
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, scenario_from
 from faultline.experiments.config.toml_text import parse_toml
-from faultline.experiments.job.filled import filled_in
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.experiments.runs.single_run import run, run_question
+from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve
+from faultline.experiments.runs.record import Record
+from faultline.experiments.runs.single_run import run
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.pattern.step_shares import StepShares
@@ -92,6 +92,16 @@ def slower(pattern: str, attribute: str, factor: float) -> Edit:
     return edit
 
 
+def in_both_engines(
+    asked: Scenario | ResolvedJob, seed: int = 0, rel: float = 1e-6
+) -> tuple[Record, Record]:
+    """Return what replay and SimGrid say of a run: the same failures, and the same time."""
+    replayed, played = run(asked, seed, "replay"), run(asked, seed, "simgrid")
+    assert played["failures"] == replayed["failures"]
+    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=rel)
+    return replayed, played
+
+
 PARTS = ("compute_s", "tensor_s", "pipeline_s", "data_parallel_s", "optimizer_s")
 MOVES = ("copy_s", "persist_s", "load_s")
 GATHERED = 0.39
@@ -146,9 +156,8 @@ def test_each_edit_shows_in_the_part_it_should_and_in_both_engines(
     ):
         found = {part: getattr(has, part) / getattr(was, part) for part in parts}
         assert found == pytest.approx({part: longer.get(part, 1.0) for part in parts}, rel=0.01)
-    replayed, played = run_question(after, 0, "replay"), run_question(after, 0, "simgrid")
     # The last checkpoint is on its way to storage beside steps, whose parts it meets one by one.
-    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-3)
+    replayed, _ = in_both_engines(after, rel=1e-3)
     assert replayed["checkpoint_s"] >= 2 * after.protected.snapshot_cost.stall_s > 0.0
 
 
@@ -157,8 +166,7 @@ def test_one_that_is_slow_slows_all(servers: Path, link: str) -> None:
     """Nothing is refused because it is uneven."""
     edit = slower(link, "speed" if link.startswith("gpu") else "bandwidth", 8)
     scenario = scenario_on(servers, edit)
-    replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
-    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-9)
+    replayed, _ = in_both_engines(scenario, rel=1e-9)
     assert replayed["step_s"] == pytest.approx(
         sum(value for name, value in replayed.items() if re.fullmatch("step_[a-z_]+_s", name))
     )
@@ -182,12 +190,11 @@ def test_engines_agree_on_what_is_done_about_slow_parts(four_servers: Path) -> N
         "checkpoint.interval_steps": 100,
     }
     scenario = scenario_on(four_servers, **keys)
-    replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
+    replayed, played = in_both_engines(scenario, rel=1e-2)
     remedies = {name: replayed[name] for name in replayed if name.startswith("remedies.")}
     assert remedies == {name: played[name] for name in remedies}
     assert remedies["remedies.redeal"]
     assert remedies["remedies.swap"]
-    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-2)
     assert played["time_s"] != replayed["time_s"]
 
 
@@ -206,10 +213,8 @@ def test_engines_agree_where_groups_fail_at_any_moment(
         "job.steps": 40,
     }
     scenario = scenario_on(four_servers, **keys)
-    replayed, played = run(scenario, seed, "replay"), run(scenario, seed, "simgrid")
+    replayed, _ = in_both_engines(scenario, seed)
     assert replayed["failures"] > 1
-    assert played["failures"] == replayed["failures"]
-    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -227,10 +232,8 @@ def test_engines_agree_where_the_slow_group_dies(four_servers: Path, edit: Edit)
         "job.steps": 30,
     }
     scenario = scenario_on(four_servers, edit, **keys)
-    replayed, played = run(scenario, 1, "replay"), run(scenario, 1, "simgrid")
+    replayed, _ = in_both_engines(scenario, 1)
     assert replayed["failures"] > 1
-    assert played["failures"] == replayed["failures"]
-    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
     question = resolve(scenario)
     assert question.step is not None
     assert not question.step.is_even
@@ -272,9 +275,8 @@ def test_a_switch_with_a_way_around_slows_steps_until_it_is_repaired(
     struck = {**keys, "failures.model": "mix", "failures.mix": str(mix), "failures.rate": "model"}
     whole = resolve(scenario_on(servers, **keys))
     scenario = scenario_on(servers, **struck)
-    replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
+    replayed, _ = in_both_engines(scenario)
     assert replayed["failures"] == 0
-    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
     times = resolve(scenario).job(0).work.detour_times
     assert times is not None
     assert whole.step is not None
@@ -284,7 +286,7 @@ def test_a_switch_with_a_way_around_slows_steps_until_it_is_repaired(
     assert without.sync_s(StepShares((0, 1))) == pytest.approx(
         whole.step.sync_s + slower_s, rel=1e-3
     )
-    calm_s = float(run_question(whole, 0)["time_s"])
+    calm_s = float(run(whole, 0)["time_s"])
     assert calm_s + 10 * slower_s < replayed["time_s"] < calm_s + 40 * 8 * slower_s
 
 
@@ -304,9 +306,8 @@ def test_a_measured_all_reduce_is_slowed_as_well(servers: Path, tmp_path: Path) 
     whole = resolve(scenario.with_({"failures.mtbf_s": 1e12}))
     mixed = {"failures.model": "mix", "failures.mix": str(mix), "failures.rate": "model"}
     struck = scenario.with_({**mixed, "failures.mtbf_s": None, "failures.clock": "renewal"})
-    replayed, played = run(struck, 0, "replay"), run(struck, 0, "simgrid")
+    replayed, _ = in_both_engines(struck)
     assert replayed["failures"] == 0
-    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
     times = resolve(struck).job(0).work.detour_times
     assert times is not None
     all_reduce_s = whole.durations.all_reduce_s(2)
@@ -329,8 +330,7 @@ def test_replicas_that_share_sequences_fail_as_one_and_count_apart(four_servers:
     alone_s = question.step.optimizer_s
     assert all_reduce_s(1) - alone_s == pytest.approx(left * question.step.data_parallel_s)
     scenario = question.scenario.with_({"times.compute_s": None})
-    replayed, played = run(scenario, 0, "replay"), run(scenario, 0, "simgrid")
-    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=1e-6)
+    in_both_engines(scenario)
 
 
 def test_what_was_filled_in_asks_the_same(servers: Path) -> None:
@@ -346,7 +346,7 @@ def test_a_stated_time_holds_beside_a_model(servers: Path) -> None:
 
 
 def _time_s(question: ResolvedJob) -> float:
-    return float(run_question(question, 0)["time_s"])
+    return float(run(question, 0)["time_s"])
 
 
 # GPUs 0 to 3 of a replica are its first stage, 4 to 7 its second; of 4 servers each is a replica.

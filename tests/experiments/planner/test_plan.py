@@ -23,7 +23,6 @@ from faultline.experiments.planner.plan import (
 from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.situation import (
     Situation,
-    Wish,
     choices_of,
     read_situation,
 )
@@ -49,7 +48,7 @@ SMALL = (*STATED, "job.groups=30", "job.steps=600", "failures.mtbf_s=1200")
 
 
 def small(*settings: str, **sizes: int) -> Situation:
-    return read_situation(Wish("spare-sound", (*SMALL, *settings), **sizes))
+    return read_situation("spare-sound", (*SMALL, *settings), **sizes)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_predictions_are_within_a_tenth_of_simulations(
         f"strategy.redundancy={redundancy}",
         "job.steps=10000",
     )
-    (choice,) = choices_of(read_situation(Wish("spare-sound", settings)), scheme, "storage")
+    (choice,) = choices_of(read_situation("spare-sound", settings), scheme, "storage")
     assert choice.redundancy == redundancy
     (played,) = simulate([choice.question], range(6), steps_needed([choice]))
     assert choice.ratio == pytest.approx(np.mean(played.ratios), rel=0.1)
@@ -83,7 +82,7 @@ def test_predictions_are_within_a_tenth_of_simulations(
 
 def test_a_step_that_is_played_counts_as_it_was_played() -> None:
     """Days are of the step that SimGrid plays, not of the compute that nobody stated."""
-    situation = read_situation(Wish("llama3-70b-hgx"))
+    situation = read_situation("llama3-70b-hgx")
     question = resolve(load_scenario("llama3-70b-hgx"))
     assert question.step is not None
     assert situation.ideal_step_s == pytest.approx(question.ideal_step_s)
@@ -93,15 +92,15 @@ def test_a_step_that_is_played_counts_as_it_was_played() -> None:
 
 def test_recoveries_cost_as_on_the_gpus_that_are_planned_with() -> None:
     stated = (*STATED, "~times.restart_s", "recovery.preset=stock", "times.rejoin_s=1")
-    planned = read_situation(Wish("spare-sound", stated, gpus=2000)).durations
-    alone = read_situation(Wish("spare-sound", (*stated, "job.gpus=2000"))).durations
+    planned = read_situation("spare-sound", stated, gpus=2000).durations
+    alone = read_situation("spare-sound", (*stated, "job.gpus=2000")).durations
     assert planned.recovery == alone.recovery
     assert planned.restart_s() == alone.restart_s()
 
 
 def test_gpus_scale_the_failures_and_leave_the_groups() -> None:
-    own = read_situation(Wish("spare-sound", STATED))
-    scaled = read_situation(Wish("spare-sound", STATED, gpus=100_000))
+    own = read_situation("spare-sound", STATED)
+    scaled = read_situation("spare-sound", STATED, gpus=100_000)
     assert scaled.scenario.failures.mtbf_s == pytest.approx(6 * own.scenario.failures.mtbf_s)
     assert scaled.scenario.job.groups == own.scenario.job.groups
     assert scaled.scenario.job.gpus_of_group == 500
@@ -111,8 +110,8 @@ def test_gpus_scale_the_failures_and_leave_the_groups() -> None:
 
 
 def test_a_stated_mean_time_between_failures_is_kept() -> None:
-    by_option = read_situation(Wish("spare-sound", STATED, gpus=100_000, mtbf_s=450.0))
-    by_setting = read_situation(Wish("spare-sound", (*STATED, "failures.mtbf_s=450"), gpus=100_000))
+    by_option = read_situation("spare-sound", STATED, gpus=100_000, mtbf_s=450.0)
+    by_setting = read_situation("spare-sound", (*STATED, "failures.mtbf_s=450"), gpus=100_000)
     assert by_option.scenario.failures.mtbf_s == by_setting.scenario.failures.mtbf_s == 450.0
 
 

@@ -10,7 +10,7 @@ import pytest
 from faultline.experiments.analysis.printing import Printed, printed
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.predictions import predict_redundancies
+from faultline.experiments.job.choices import predict_redundancies
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.studies.spare.cells import Cell
 from faultline.experiments.studies.stage import Stage

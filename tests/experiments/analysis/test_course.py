@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faultline.experiments.analysis.course import activities_of
-from faultline.experiments.analysis.timeline_files import read_timeline, write_timeline
+from faultline.experiments.analysis.course import activities_of, read_timeline, write_timeline
 from faultline.simulator.timeline import Event, EventKind
 
 from tests.experiments.asking import Ask
