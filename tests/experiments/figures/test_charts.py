@@ -27,6 +27,8 @@ from faultline.experiments.figures.maps import draw_best_map, draw_heat_map
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
+    figure_style,
+    save_figure,
 )
 from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
@@ -475,3 +477,23 @@ def test_usual_curves_show_each_scheme_at_its_best() -> None:
 def test_a_sweep_of_failures_has_no_pictures() -> None:
     with pytest.raises(UserError, match="none of the 3 runs"):
         usual_figures(sweep_of(sweep_frame({}).assign(status="failed")))
+
+
+@pytest.mark.parametrize(
+    ("span", "texts"),
+    [
+        ((1e-4, 1e6), {"10\u207b\u2074", "0.01", "1", "100", "10000", "10\u2076"}),
+        ((2.0, 9.0), {"2", "5"}),
+    ],
+)
+def test_powers_of_ten_are_written_plainly(
+    span: tuple[float, float], texts: set[str], tmp_path: Path
+) -> None:
+    with figure_style():
+        figure, axis = plt.subplots()
+        axis.loglog(span, span)
+        save_figure(figure, tmp_path / "log.png")
+        shown = axis.get_xticklabels() + axis.get_xticklabels(minor=True)
+        written = {label.get_text() for label in shown}
+    assert texts <= written
+    assert not any("$" in text for text in written)

@@ -50,21 +50,22 @@ def test_more_memory_may_be_stated() -> None:
     resolved("protection.state_bytes=1e18", "protection.host_memory_bytes=1e17")
 
 
-def test_nodes_and_shares_of_a_job() -> None:
-    job = protected_job(load_scenario("spare-sound", list(SMALL)))
-    assert (job.groups, job.nodes_per_group, job.nodes, job.gpus_per_node) == (24, 2, 48, 8)
-    assert job.state_bytes_per_gpu == 1e11 / 16
-
-
-def test_a_row_of_nodes_is_a_group_though_it_ends_within_a_node() -> None:
-    """500 GPUs are 62.5 servers; by rounding there once were 202 replicas of 200 groups."""
-    job = protected_job(load_scenario("spare-sound", ["job.groups=200", "job.gpus=100000"]))
-    assert (job.nodes_per_group, job.nodes) == (62, 200 * 62)
-
-
-def test_groups_that_share_a_node_count_it_once() -> None:
-    job = protected_job(load_scenario("spare-sound", ["job.groups=24", "job.gpus=96"]))
-    assert (job.nodes_per_group, job.nodes) == (1, 12)
+@pytest.mark.parametrize(
+    ("groups", "gpus", "nodes_a_group", "nodes"),
+    [
+        (24, 384, 2, 48),
+        # 500 GPUs are 62.5 servers; by rounding there once were 202 replicas of 200 groups.
+        (200, 100_000, 62, 200 * 62),
+        # Groups that share a node count it once.
+        (24, 96, 1, 12),
+    ],
+)
+def test_nodes_and_shares_of_a_job(groups: int, gpus: int, nodes_a_group: int, nodes: int) -> None:
+    """A row of nodes is a group, though it ends within a node."""
+    changes = [f"job.groups={groups}", f"job.gpus={gpus}", "job.parameter_bytes=1e11"]
+    job = protected_job(load_scenario("spare-sound", changes))
+    assert (job.groups, job.nodes_per_group, job.nodes) == (groups, nodes_a_group, nodes)
+    assert (job.gpus_per_node, job.state_bytes_per_gpu) == (8, 1e11 * groups / gpus)
 
 
 def test_stated_times_are_taken_as_they_are() -> None:

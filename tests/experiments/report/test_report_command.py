@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -182,45 +181,29 @@ def test_very_many_points_are_cut_and_counted(swept: Path) -> None:
     assert len(points_table(table, axes).rows) == MOST_POINTS
 
 
-def _nothing(directory: Path, swept: Path) -> Path:
-    return directory / "nowhere"
-
-
-def _file(directory: Path, swept: Path) -> Path:
-    (directory / "file").write_text("", encoding="utf-8")
-    return directory / "file"
-
-
-def _other_folder(directory: Path, swept: Path) -> Path:
-    return directory
-
-
-def _no_run_yet(directory: Path, swept: Path) -> Path:
-    (directory / "empty").mkdir()
-    shutil.copy(swept / "sweep.json", directory / "empty")
-    return directory / "empty"
-
-
-def _cut_off(directory: Path, swept: Path) -> Path:
-    copy = shutil.copytree(swept, directory / "cut")
-    (copy / "sweep.json").write_bytes((swept / "sweep.json").read_bytes()[:-20])
-    return copy
-
-
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("kind", "told"),
     [
-        (_nothing, "there is no sweep"),
-        (_file, "there is no sweep"),
-        (_other_folder, "there is no sweep"),
-        (_no_run_yet, "no run of this sweep has finished yet"),
-        (_cut_off, "sweep.json"),
+        ("nowhere", "there is no sweep"),
+        ("file", "there is no sweep"),
+        ("folder", "there is no sweep"),
+        ("no-run-yet", "no run of this sweep has finished yet"),
+        ("cut-off", "sweep.json"),
     ],
 )
 def test_what_is_no_sweep_is_refused_in_one_line(
-    make: Callable[[Path, Path], Path], told: str, swept: Path, tmp_path: Path, ask: Ask
+    kind: str, told: str, swept: Path, tmp_path: Path, ask: Ask
 ) -> None:
-    directory = make(tmp_path, swept)
+    directory = tmp_path / kind
+    manifest = (swept / "sweep.json").read_bytes()
+    if kind == "file":
+        directory.touch()
+    elif kind != "nowhere":
+        directory.mkdir()
+    if kind == "no-run-yet":
+        (directory / "sweep.json").write_bytes(manifest)
+    elif kind == "cut-off":
+        (directory / "sweep.json").write_bytes(manifest[:-20])
     said = ask.refused(directory, "-o", tmp_path / "page.html")
     assert told in said
     assert str(directory) in said

@@ -10,7 +10,6 @@ from typing import Any
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.runs.point import (
     Executor,
-    KnownDurations,
     Limits,
     Played,
     Request,
@@ -22,14 +21,6 @@ from faultline.experiments.runs.sweep_plan import Outcome, Plan, make_plan, play
 from faultline.experiments.screen import Screen
 
 Invention = Callable[[Request], dict[str, Any] | str]
-
-
-class InProcess:
-    """Plays runs one after the other in this process."""
-
-    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
-        for request in requests:
-            yield Result(request.run_id, request.task.play(KnownDurations()))
 
 
 class Invented:

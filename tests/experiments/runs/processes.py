@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -70,6 +71,19 @@ def played_by(number: int | None = None) -> list[psutil.Process]:
 def gone(processes: list[psutil.Process]) -> bool:
     """Whether all processes end, in a while."""
     return wait_for(lambda: not running(processes))
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody has."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    """Whether somebody listens at a port of this machine."""
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
 def start_python(*words: str, **options: Any) -> subprocess.Popen[Any]:

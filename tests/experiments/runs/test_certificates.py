@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import stat
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Limits
 
 from tests.experiments.asking import Ask
-from tests.experiments.runs.processes import request, wait_for, with_tests
+from tests.experiments.runs.processes import answers, free_port, request, wait_for, with_tests
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +48,12 @@ def start(keys: Path, *command: str) -> subprocess.Popen[bytes]:
 @pytest.fixture
 def scheduler(keys: Path) -> Iterator[str]:
     """Return the address of a scheduler that was started as the documentation says."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     place = ("--host", "127.0.0.1", "--port", str(port))
     process = start(keys, "scheduler", "--protocol", "tls", *place)
 
-    def answers() -> bool:
-        with socket.socket() as caller:
-            return caller.connect_ex(("127.0.0.1", port)) == 0
-
     try:
-        assert wait_for(answers)
+        assert wait_for(lambda: answers(port))
         yield f"tls://127.0.0.1:{port}"
     finally:
         process.kill()

@@ -23,6 +23,8 @@ from faultline.experiments.runs.provenance import environment
 from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
+    answers,
+    free_port,
     gone,
     request,
     running,
@@ -41,18 +43,15 @@ class Cluster:
         self._directory = directory
         self._allowed_failures = allowed_failures
         self._started: list[subprocess.Popen[bytes]] = []
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self._port = port
-        self.address = f"tcp://127.0.0.1:{port}"
+        self._port = free_port()
+        self.address = f"tcp://127.0.0.1:{self._port}"
         self.start_scheduler()
 
     def start_scheduler(self) -> None:
         """Start the scheduler, again where it was killed."""
         port = str(self._port)
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port)
-        assert wait_for(lambda: _answers(self._port))
+        assert wait_for(lambda: answers(self._port))
 
     def add_worker(self) -> subprocess.Popen[bytes]:
         """Start a worker with a thread, and wait until it has joined."""
@@ -87,11 +86,6 @@ class Cluster:
             )
         self._started.append(started)
         return started
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as caller:
-        return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
 def tree(started: subprocess.Popen[bytes]) -> list[psutil.Process]:

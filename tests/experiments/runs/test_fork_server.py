@@ -22,7 +22,8 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
-from faultline.experiments.job.resolved_job import durations_of, resolve
+from faultline.experiments.job.durations import durations_of
+from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs import local
 from faultline.experiments.runs.fork_server import Assignment, OwnerGoneError, supervise
 from faultline.experiments.runs.local import ForkServer, RunAbandonedError

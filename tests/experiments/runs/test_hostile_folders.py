@@ -1,9 +1,11 @@
-"""Results folders that somebody has tampered with: one line, or set aside and played again."""
+"""Sealed files, and results folders that somebody has tampered with: set aside and played again."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import shutil
 import signal
 import stat
@@ -11,16 +13,23 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.manifest import FILE, seal, unseal
-from faultline.experiments.runs.store import LOCK, SET_ASIDE, locked
+from faultline.experiments.runs.manifest import (
+    FILE,
+    DamagedError,
+    seal,
+    unseal,
+)
+from faultline.experiments.runs.store import LOCK, SET_ASIDE
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.experiments.asking import Ask
 from tests.experiments.runs.in_process import (
@@ -32,6 +41,62 @@ from tests.experiments.runs.in_process import (
     tables_in,
 )
 from tests.experiments.runs.processes import start_python, wait_for, with_tests
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8)
+)
+contents = st.dictionaries(
+    st.text(max_size=5).filter(lambda key: key != "checksum"),
+    st.one_of(
+        scalars, st.lists(scalars, max_size=3), st.dictionaries(st.text(max_size=3), scalars)
+    ),
+    max_size=5,
+)
+SEALED = seal({"run_id": "0123456789abcdef", "record": {"time_s": 0.1, "restarts": 3}})
+
+
+@settings(max_examples=50)
+@given(content=contents)
+def test_every_bit_comes_back_in_the_same_order(content: dict[str, Any]) -> None:
+    back = unseal(seal(content))
+    assert repr(back) == repr(content)
+
+
+def test_numbers_that_json_does_not_know_come_back() -> None:
+    back = unseal(seal({"ratio": math.inf, "none": math.nan, "seed": np.int64(3)}))
+    assert back["ratio"] == math.inf
+    assert math.isnan(back["none"])
+    assert back["seed"] == 3
+
+
+def test_a_file_that_was_cut_off_is_noticed() -> None:
+    for length in range(len(SEALED) - 1):
+        with pytest.raises(DamagedError):
+            unseal(SEALED[:length])
+
+
+def test_a_changed_letter_is_noticed() -> None:
+    for position in range(len(SEALED) - 1):
+        changed = bytearray(SEALED)
+        changed[position] ^= 1
+        with pytest.raises(DamagedError):
+            unseal(bytes(changed))
+
+
+@pytest.mark.parametrize(
+    "foreign", [b"", b"[]", b"3", b'"text"', b"{}", b'{"run_id": 3}', b"\xff\xfe", b"[" * 100_000]
+)
+def test_what_was_never_sealed_is_noticed(foreign: bytes) -> None:
+    with pytest.raises(DamagedError):
+        unseal(foreign)
+
+
+def test_an_edited_number_is_noticed() -> None:
+    edited = json.loads(SEALED)
+    edited["record"]["restarts"] = 4
+    with pytest.raises(DamagedError, match="checksum"):
+        unseal(json.dumps(edited).encode())
+
 
 GRID = 'scenario = "spare-study"\nseeds = 2\n[grid]\nstrategy.redundancy = [2, 3]'
 SHORT = f'{GRID}\n[set]\n"job.steps" = 20\n"job.groups" = 12'
@@ -101,7 +166,23 @@ def says(path: Path, **forged: Any) -> None:
     resealed(path, record={**unseal(path.read_bytes())["record"], **forged})
 
 
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def edit(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"restarts":', b'"restarts":1'))
+
+
+def swap_in_another(path: Path) -> None:
+    other = next(file for file in sorted(path.parent.iterdir()) if file != path)
+    shutil.copy(other, path)
+
+
 DAMAGES: dict[str, Callable[[Path], None]] = {
+    "cut off": cut_off,
+    "edited": edit,
+    "another one": swap_in_another,
     "a link": into_a_link,
     "a pipe": into_a_pipe,
     "a folder": into_a_folder,
@@ -132,15 +213,21 @@ def test_a_damaged_run_is_set_aside_and_played_again(
     before = tables_in(results)
     path = a_run(results)
     damage(path)
+    # Whatever it is, it is not lost.
+    damaged = path.readlink() if path.is_symlink() else path.is_file() and path.read_bytes()
     (results / PARQUET).unlink()
     found = read_sweep(results)
-    assert len(found.frame) == 3
+    assert (len(found.frame), found.planned) == (3, 4)
     # A link leaves what it led to, which does not belong there either.
-    assert any(problem.startswith(f"{path}: ") for problem in found.problems)
+    assert any(re.match(f"{path}: .*; left out$", problem) for problem in found.problems)
+    assert os.path.lexists(path)
     _, said = sweep(plan, results, again := Invented(some_record))
     assert len(again.played) == 1
     assert f"{path}: " in said
     assert "moved to" in said
+    aside = results / SET_ASIDE / path.name
+    kept = aside.readlink() if aside.is_symlink() else aside.is_file() and aside.read_bytes()
+    assert kept == damaged
     assert tables_in(results) == before
 
 
@@ -291,32 +378,3 @@ def test_a_sweep_that_is_ended_goes_on(how: signal.Signals, tmp_path: Path) -> N
     plan = plan_of(tmp_path, grid.read_text(encoding="utf-8"))
     outcome, _ = sweep(plan, tmp_path / "out", Invented(some_record), accept_other_code=True)
     assert outcome.failed == 0
-
-
-def test_two_sweeps_into_one_folder_end_the_same(plan: Plan, results: Path) -> None:
-    with locked(results, lambda _: None) as alone:
-        assert alone
-        second = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                "import sys, pathlib\n"
-                "from faultline.experiments.runs.store import locked\n"
-                "with locked(pathlib.Path(sys.argv[1]), print): print('mine')",
-                str(results),
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=with_tests(),
-        )
-        assert second.stdout is not None
-        waiting = second.stdout.readline()
-        assert "waiting for another sweep to end" in waiting
-        assert str(os.getpid()) in waiting
-        assert second.poll() is None
-    assert second.stdout.read() == "mine\n"
-    assert second.wait() == 0
-
-
-def test_json_of_a_manifest_is_what_it_says(plan: Plan) -> None:
-    assert unseal(plan.manifest.encoded()) == json.loads(json.dumps(asdict(plan.manifest)))

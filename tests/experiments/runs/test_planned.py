@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -15,12 +14,12 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs import sweep_plan as sweep_module
+from faultline.experiments.runs.local import InThisProcess
 from faultline.experiments.runs.point import Request
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import read_sweep
 
 from tests.experiments.runs.in_process import (
-    InProcess,
     Invented,
     plan_of,
     some_record,
@@ -91,11 +90,11 @@ def test_records_are_those_of_the_simulation(tmp_path: Path) -> None:
         'scenario = "spare-study"\nseeds = [5]\n[set]\njob.groups = 24\njob.steps = 20\n'
         "[grid]\nstrategy.redundancy = [2, 3]",
     )
-    sweep(plan, tmp_path / "out", InProcess())
+    sweep(plan, tmp_path / "out", InThisProcess())
     frame = read_sweep(tmp_path / "out").frame
     expected = pd.DataFrame(
         result.played.value
-        for result in InProcess().play(plan.requests(set(plan.manifest.run_ids)), None)  # type: ignore[arg-type]
+        for result in InThisProcess().play(plan.requests(set(plan.manifest.run_ids)), None)  # type: ignore[arg-type]
     )
     pd.testing.assert_frame_equal(frame[expected.columns], expected, check_dtype=False)
 
@@ -177,41 +176,6 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
 
-def edit(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace(b'"restarts":', b'"restarts":1'))
-
-
-def swap_in_another(path: Path) -> None:
-    other = next(file for file in sorted(path.parent.iterdir()) if file != path)
-    shutil.copy(other, path)
-
-
-@pytest.mark.parametrize("harm", [truncate, edit, swap_in_another])
-def test_a_damaged_run_is_set_aside_and_played_again(
-    harm: Callable[[Path], None], directory: Path, plan: Plan
-) -> None:
-    before = tables_in(directory)
-    victim = directory / "runs" / f"{plan.manifest.run_ids[4]}.json"
-    harm(victim)
-    harmed = victim.read_bytes()
-    again = Invented(some_record)
-    _, said = sweep(plan, directory, again)
-    assert [request.run_id for request in again.played] == [plan.manifest.run_ids[4]]
-    assert said.splitlines()[0].startswith(f"{victim}: ")
-    assert (directory / "set-aside" / victim.name).read_bytes() == harmed
-    assert tables_in(directory) == before
-
-
-def test_a_reader_leaves_damaged_runs_out_and_says_so(directory: Path, plan: Plan) -> None:
-    victim = directory / "runs" / f"{plan.manifest.run_ids[4]}.json"
-    truncate(victim)
-    (directory / "table.parquet").unlink()
-    found = read_sweep(directory)
-    assert (len(found.frame), found.planned) == (17, 18)
-    assert found.problems == (f"{victim}: cut off, or no JSON; left out",)
-    assert victim.exists()
-
-
 def test_foreign_files_among_the_runs_are_set_aside(
     directory: Path, plan: Plan, tmp_path: Path
 ) -> None:
@@ -222,9 +186,14 @@ def test_foreign_files_among_the_runs_are_set_aside(
     shutil.copy(foreign, directory / "runs")
     (directory / "runs" / "notes.txt").write_text("mine", encoding="utf-8")
     (directory / "runs" / "folder").mkdir()
+    # It would keep its reader waiting for ever.
+    os.mkfifo(directory / "runs" / "pipe.json")
+    (directory / "runs" / "link.json").symlink_to("nowhere.json")
     _, said = sweep(plan, directory, Invented(some_record))
-    assert names_in(directory / "set-aside") == {foreign.name, "notes.txt", "folder"}
-    assert len(said.splitlines()) == 3
+    odd = {"notes.txt", "folder", "pipe.json", "link.json"}
+    assert names_in(directory / "set-aside") == {foreign.name, *odd}
+    assert len(said.splitlines()) == 5
+    assert said.count("no regular file; moved to") == 3
     assert f"{foreign.name}: a run that is not in the grid" in said
     assert tables_in(directory) == before
     (directory / "runs" / "notes.txt").write_text("other", encoding="utf-8")
@@ -395,18 +364,3 @@ def test_a_directory_without_a_sound_manifest_is_told(harm: str, directory: Path
         manifest.write_bytes(manifest.read_bytes().replace(b'"format":1', b'"format":2'))
     with pytest.raises(UserError, match="faultline sweep"):
         read_sweep(directory)
-
-
-@pytest.mark.parametrize("kind", ["pipe", "link that leads nowhere"])
-def test_what_is_no_regular_file_is_set_aside(kind: str, directory: Path, plan: Plan) -> None:
-    """A pipe would keep its reader waiting for ever."""
-    odd = directory / "runs" / "odd.json"
-    if kind == "pipe":
-        os.mkfifo(odd)
-    else:
-        odd.symlink_to("nowhere.json")
-    before = tables_in(directory)
-    _, said = sweep(plan, directory, Invented(some_record))
-    assert "no regular file; moved to" in said
-    assert os.path.lexists(directory / "set-aside" / "odd.json")
-    assert tables_in(directory) == before

@@ -200,12 +200,6 @@ def test_what_does_not_say_what_it_is_cannot_be_kept() -> None:
         Call(fail, object()).key()
 
 
-def test_a_folder_with_something_else_in_it_is_refused(marks: Path, tmp_path: Path) -> None:
-    (marks / "thesis.tex").touch()
-    with pytest.raises(UserError, match="holds files and no"):
-        play(Call.each(note, [(str(marks), 1)]), marks)
-
-
 class Clock:
     """A clock that is set by hand."""
 

@@ -6,16 +6,14 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic
 
-import numpy as np
 import pytest
 from faultline.experiments.commands import sweep as command
+from faultline.experiments.runs.local import InThisProcess
 from faultline.experiments.runs.table import read_sweep
 
 from tests.experiments.asking import Ask
 from tests.experiments.runs.in_process import (
-    InProcess,
     Invented,
     plan_of,
     some_record,
@@ -107,37 +105,8 @@ def test_a_sweep_killed_in_the_middle_goes_on_with_the_same_command(
     said, _ = ended(again)
     assert again.returncode == 0
     assert f"{40 - kept} runs played, {kept} already there, 0 failed" in said
-    sweep(plan_of(tmp_path, GRID), tmp_path / "in-process", InProcess())
+    sweep(plan_of(tmp_path, GRID), tmp_path / "in-process", InThisProcess())
     assert tables_in(directory) == tables_in(tmp_path / "in-process")
-
-
-@pytest.mark.slow
-def test_a_sweep_killed_at_random_many_times_ends_like_any_other(
-    grid: Path, tmp_path: Path
-) -> None:
-    began_s = monotonic()
-    ended(start(grid, tmp_path / "undisturbed"))
-    took_s = monotonic() - began_s
-    random = np.random.default_rng(2)
-    kills = 0
-    while kills < 12:
-        directory = tmp_path / f"killed-{kills}"
-        while True:
-            process = start(grid, directory)
-            try:
-                process.wait(took_s * random.uniform(0.3, 1.2))
-            except subprocess.TimeoutExpired:
-                started = played_by(process.pid)
-                process.kill()
-                ended(process)
-                assert gone(started)
-                kills += 1
-            else:
-                _, complaints = ended(process)
-                break
-        assert process.returncode == 0, complaints
-        assert "moved to" not in complaints
-        assert tables_in(directory) == tables_in(tmp_path / "undisturbed")
 
 
 def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
