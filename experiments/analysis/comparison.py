@@ -248,7 +248,7 @@ def make_report(
     It is a UserError if there is no such metric, axis or value, or nothing to compare.
     """
     runs = successful(frame)
-    check_metric(runs, metric, "--metric")
+    check_metric(runs, metric)
     by = _axis(frame, by)
     chosen = _value(frame, by, baseline)
     if chosen not in set(runs[by]):

@@ -58,12 +58,12 @@ def metrics_of(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def check_metric(frame: pd.DataFrame, metric: str, origin: str) -> None:
+def check_metric(frame: pd.DataFrame, metric: str) -> None:
     """Refuse a metric that the sweep does not have, by a UserError that says which was meant."""
     known = metrics_of(frame)
     if metric not in known:
         raise UserError(
-            f"{origin} {metric}: the sweep has no such metric; {did_you_mean(metric, known)}"
+            f"--metric {metric}: the sweep has no such metric; {did_you_mean(metric, known)}"
         )
 
 

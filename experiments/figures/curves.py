@@ -124,7 +124,10 @@ def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> No
     if is_share and len(table) and table["low"].min() >= 0 and table["mean"].min() < 80:
         axes[0].set_ylim(0, 104)
     elif not log_y and len(table) and table["mean"].min() >= 0:
-        _show_zero_where_near(axes[0])
+        # From a third of the height on, starting at zero costs little and shows true proportions.
+        low, high = axes[0].get_ylim()
+        if low < high / 3:
+            axes[0].set_ylim(0, high)
 
 
 def _legible(places: np.ndarray, log: bool) -> list[float]:
@@ -140,13 +143,6 @@ def _legible(places: np.ndarray, log: bool) -> list[float]:
         if not kept or (positions[place] - positions[kept[-1]]) / extent * 38 >= needed:
             kept.append(place)
     return [float(places[place]) for place in kept]
-
-
-def _show_zero_where_near(axis: Axes) -> None:
-    # From a third of the height on, starting at zero costs little and shows true proportions.
-    low, high = axis.get_ylim()
-    if low < high / 3:
-        axis.set_ylim(0, high)
 
 
 def draw_comparison(

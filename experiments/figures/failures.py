@@ -219,7 +219,7 @@ def _draw_gaps(axis: Axes, fitted: Fit) -> None:
     if not len(gaps.times_s):
         _nothing(axis, "all failures at one instant")
         return
-    _draw_survival(axis, gaps.times_s, _LOG, "log")
+    _draw_survival(axis, gaps.times_s)
     unit = unit_within(float(gaps.times_s.mean()))
     at_s = np.linspace(0.0, gaps.times_s[-1], 300)
     memoryless = np.exp(-at_s / gaps.times_s.mean())
@@ -236,12 +236,12 @@ def _draw_gaps(axis: Axes, fitted: Fit) -> None:
     axis.legend()
 
 
-def _draw_survival(axis: Axes, times_s: np.ndarray, colour: str, label: str) -> None:
+def _draw_survival(axis: Axes, times_s: np.ndarray) -> None:
     unit = unit_within(float(times_s.mean()))
     number = len(times_s)
     left = 1.0 - np.arange(1, number + 1) / (number + 1)
     every = max(1, number // _MOST_POINTS)
-    axis.plot(times_s[::every] / unit.seconds, left[::every], ".", color=colour, label=label)
+    axis.plot(times_s[::every] / unit.seconds, left[::every], ".", color=_LOG, label="log")
 
 
 def _draw_nodes(axis: Axes, lemons: Lemons | None) -> None:
@@ -273,7 +273,7 @@ def _draw_repairs(axis: Axes, fitted: Fit) -> None:
     if repair is None or repair.count < 2:
         _nothing(axis, "the log does not say")
         return
-    _draw_survival(axis, repair.times_s, _LOG, "log")
+    _draw_survival(axis, repair.times_s)
     unit = unit_within(repair.mean_s)
     if repair.sigma > 0.0:
         at_s = np.geomspace(repair.times_s[0], repair.times_s[-1], 300)

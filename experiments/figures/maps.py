@@ -219,7 +219,10 @@ def _winners(runs: pd.DataFrame, x: str, y: str, metric: str, by: str) -> pd.Dat
         cells = means.index.get_indexer(seeds.index.droplevel("seed"))
         with np.errstate(invalid="ignore"):
             lead = _taken(seeds, order[cells, 1]) - _taken(seeds, order[cells, 0])
-        winners["certain"] = _is_clear(pd.Series(lead, seeds.index).groupby([x, y]))
+        # The interval of each mean lead, paired by seed, keeps away from zero.
+        leads = pd.Series(lead, seeds.index).groupby([x, y]).agg(["mean", "std", "count"])
+        half = half_width(leads["std"], leads["count"])
+        winners["certain"] = (leads["mean"].abs() > half) | np.isinf(leads["mean"])
         # Alone in its cell, it has nobody to beat.
         winners.loc[means.notna().sum(axis=1) == 1, "certain"] = True
     return winners.reset_index()
@@ -229,14 +232,6 @@ def _taken(table: pd.DataFrame, columns: np.ndarray) -> np.ndarray:
     """Return one value of each row: that of the column named for it by number."""
     values: np.ndarray = table.to_numpy(dtype=float)[np.arange(len(table)), columns]
     return values
-
-
-def _is_clear(leads: Any) -> pd.Series:
-    """Whether the interval of each mean lead, paired by seed, keeps away from zero."""
-    table = leads.agg(["mean", "std", "count"])
-    half = half_width(table["std"], table["count"])
-    clear = (table["mean"].abs() > half) | np.isinf(table["mean"])
-    return pd.Series(clear, table.index)
 
 
 def _annotate_winner(axis: Axes, winner: dict[Any, Any], column: int, row: int) -> None:

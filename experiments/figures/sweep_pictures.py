@@ -197,7 +197,7 @@ def chosen_figure(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     It is a UserError if the sweep lacks an axis or the metric, or the kind cannot show them.
     """
     runs = successful(frame)
-    check_metric(runs, wanted.metric, "--metric")
+    check_metric(runs, wanted.metric)
     for option in ("x", "y", "hue", "column"):
         key = getattr(wanted, option)
         if key is not None:

@@ -59,17 +59,6 @@ class LocalExecutor:
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or cores()
-        self._kept: list[ForkServer] | None = None
-
-    def __enter__(self) -> LocalExecutor:
-        """Keep the processes until the end of the context: several rounds start them once."""
-        self._kept = []
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in self._kept or ():
-            server.stop()
-        self._kept = None
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Play the requests; see `Executor`.
@@ -81,8 +70,7 @@ class LocalExecutor:
         """
         directory = str(Path.cwd())
         expected = environment()
-        servers = self._kept or [ForkServer(expected) for _ in range(self.workers)]
-        whole = False
+        servers = [ForkServer(expected) for _ in range(self.workers)]
         inbox: _Inbox = SimpleQueue()
         outbox: _Outbox = SimpleQueue()
         # Daemons: where this generator is never closed, the end of Python is not held up, and
@@ -95,13 +83,9 @@ class LocalExecutor:
                 thread.start()
             assignments = (Assignment(request, limits, directory) for request in requests)
             yield from _exchange(assignments, inbox, outbox, _LOOK_AHEAD * self.workers)
-            whole = True
         finally:
-            if self._kept is not None:
-                self._kept = servers if whole else []
-            if self._kept is not servers:
-                for server in servers:
-                    server.stop()
+            for server in servers:
+                server.stop()
             for _ in threads:
                 inbox.put(None)
             for thread in threads:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from faultline.experiments.config.grid import EngineName
-from faultline.platforms.files import read_file, write_file
+from faultline.platforms.files import read_file
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
@@ -137,11 +137,6 @@ class Manifest:
 
 
 _MANIFEST = TypeAdapter(Manifest)
-
-
-def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Put the manifest in its place, all at once."""
-    write_file(directory / FILE, manifest.encoded())
 
 
 def read_manifest(directory: Path) -> Manifest:

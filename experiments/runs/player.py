@@ -1,4 +1,4 @@
-"""The player of many runs, in memory or into a store, here or on a cluster, and its progress."""
+"""The player of many runs, in memory or into a store; and what shows how far runs have come."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.manifest import seal, unseal
 from faultline.experiments.runs.point import (
-    Executor,
     KnownDurations,
     Limits,
-    Played,
     Request,
     Result,
     Results,
@@ -90,22 +88,16 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
 
 
-NO_LIMITS = Limits()
-
-
 def play(
     tasks: Sequence[Task],
     store: Path | None = None,
     *,
     workers: int | None = None,
-    executor: Executor | None = None,
-    limits: Limits = NO_LIMITS,
     on_done: Callable[[], None] | None = None,
-    title: str | None = None,
 ) -> list[Any]:
     """Play points, or call functions, and return what comes of them, in their order.
 
-    The result depends neither on the executor, nor on how much of it was in the store.
+    The result depends neither on the workers, nor on how much of it was in the store.
 
     Parameters
     ----------
@@ -117,14 +109,8 @@ def play(
     workers : int, optional
         Runs at a time on this machine; as many as there are cores by default. A single one plays
         in this process.
-    executor : Executor, optional
-        Where to play instead, such as a `DaskExecutor`; in several rounds, one that is kept.
-    limits : Limits
-        What each run may use.
     on_done : callable, optional
         Called in this process for each task that is done, or was before.
-    title : str, optional
-        Shows under this name on stderr how far it has come.
 
     Returns
     -------
@@ -138,34 +124,28 @@ def play(
     RuntimeError
         If it failed by a mistake of the program; with its traceback.
     """
-    console = message_console()
-    shown = console if title is not None else Screen(quiet=True)
     done_of_task = on_done or (lambda: None)
 
-    def collect(asked: list[Request], done: int, take: Callable[[Result], None]) -> None:
-        if not asked:
-            return
-        results = _results(asked, workers, executor, limits)
-        with closing(results), Display(shown, title or "", done + len(asked), done, 0) as display:
-            for number, result in enumerate(results, done + 1):
-                _raise_if_failed(result.played)
+    def collect(asked: list[Request], take: Callable[[Result], None]) -> None:
+        with closing(_results(asked[::-1], workers)) as results:
+            for result in results:
+                if result.played.trace is not None:
+                    raise RuntimeError(result.played.trace)
+                if result.played.error is not None:
+                    raise UserError(result.played.error)
                 take(result)
-                display.update(number, 0)
                 done_of_task()
 
     if store is None:
         values: dict[str, Any] = {}
         requests = [Request(str(place), task) for place, task in enumerate(tasks)]
-        collect(
-            requests[::-1], 0, lambda result: values.update({result.run_id: result.played.value})
-        )
+        collect(requests, lambda result: values.update({result.run_id: result.played.value}))
         return [_labelled(task, values[str(place)]) for place, task in enumerate(tasks)]
 
     names = [task.key() for task in tasks]
     by_name = dict(zip(names, tasks, strict=True))
     codes = {source: code_digest(source) for source in {task.source for task in tasks}}
-    tell = tell_on(console)
-    with open_store(store, by_name, tell, "folder") as kept:
+    with open_store(store, by_name, tell_on(message_console()), "folder") as kept:
 
         def keep(result: Result) -> None:
             code = codes[by_name[result.run_id].source]
@@ -181,27 +161,17 @@ def play(
         kept.begin()
         for _ in range(len(tasks) - len(kept.missing())):
             done_of_task()
-        missing = [Request(name, task) for name, task in by_name.items() if name not in kept.runs]
-        collect(missing[::-1], len(kept.runs), keep)
+        collect([Request(name, by_name[name]) for name in by_name if name not in kept.runs], keep)
         return [
             _labelled(by, kept.runs[name].record) for name, by in zip(names, tasks, strict=True)
         ]
 
 
-def _results(
-    asked: list[Request], workers: int | None, executor: Executor | None, limits: Limits
-) -> Results:
-    if executor is None and min(workers or cores(), len(asked)) <= 1 and limits == NO_LIMITS:
+def _results(asked: list[Request], workers: int | None) -> Results:
+    if min(workers or cores(), len(asked)) <= 1:
         known = KnownDurations()
         return (Result(request.run_id, request.task.play(known)) for request in asked)
-    return (executor or LocalExecutor(workers)).play(asked, limits)
-
-
-def _raise_if_failed(played: Played) -> None:
-    if played.error is not None:
-        if played.trace is not None:
-            raise RuntimeError(played.trace)
-        raise UserError(played.error)
+    return LocalExecutor(workers).play(asked, Limits())
 
 
 def _labelled(task: Task, value: Any) -> Any:

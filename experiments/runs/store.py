@@ -29,7 +29,6 @@ from faultline.experiments.runs.manifest import (
     read_own,
     seal,
     unseal,
-    write_manifest,
 )
 from faultline.experiments.runs.record import COLUMNS, column
 from faultline.platforms.files import is_draft, write_file
@@ -236,7 +235,7 @@ class Store:
         with self.writing():
             (self.directory / FOLDER).mkdir(exist_ok=True)
             if self.manifest is not None:
-                write_manifest(self.directory, self.manifest)
+                write_file(self.directory / manifests.FILE, self.manifest.encoded())
 
     def save(self, run: StoredRun) -> None:
         """Keep a run; a UserError if the disk is full, or cannot be written to."""

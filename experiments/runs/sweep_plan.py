@@ -21,7 +21,7 @@ from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.manifest import FORMAT, Manifest, name_point
-from faultline.experiments.runs.player import NO_LIMITS, Display, tell_on
+from faultline.experiments.runs.player import Display, tell_on
 from faultline.experiments.runs.point import Executor, Limits, Point, Request, name_run
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.single_run import asked_hash
@@ -34,6 +34,8 @@ from faultline.experiments.runs.table import (
 )
 from faultline.strategies.registry import strategy_class
 from rich.console import Console
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
