@@ -179,14 +179,8 @@ def check_suffix(path: Path) -> None:
 def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any]) -> None:
     """Write a run's events, in the order of its log, into a file of the kind that its name says.
 
-    ``.json`` is a trace; ``.csv`` and ``.parquet`` are a table, a row an event.
-
-    Raises
-    ------
-    UserError
-        If its name ends otherwise.
-    OSError
-        If it cannot be written.
+    ``.json`` is a trace; ``.csv`` and ``.parquet`` are a table, a row an event. A name that ends
+    otherwise is a UserError.
     """
     check_suffix(path)
     if path.suffix.lower() == TRACE:

@@ -54,11 +54,7 @@ def compare_platforms(before: str, after: str, job: str | None, settings: list[s
     """Time the phases of a job on two platforms: files, or shipped clusters by name.
 
     The job is a scenario with changes, ``key=value``; by default each scale-up domain is a group.
-
-    Raises
-    ------
-    UserError, PlatformError
-        If there is no such platform or scenario, or the job does not fit.
+    No such platform or scenario, or a job that does not fit, is a UserError or PlatformError.
     """
     if job is None:
         job_table = {"groups": _domains(before)}

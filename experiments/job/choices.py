@@ -308,10 +308,7 @@ def predict_settings(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> 
     else the forms leave out: replication's controller handles one failure a step under
     `controller_sees` = "lowest"; a job ends with its last step, not with a wipe-out.
 
-    Raises
-    ------
-    UserError
-        If the scheme has no closed forms.
+    That the scheme has no closed forms is a UserError.
     """
     chosen = [
         (each.redundancy, each.protected.kept_every_steps(each.interval_steps)) for each in settings

@@ -65,12 +65,7 @@ def once_a_file(
 def platform_file(scenario: Scenario) -> Path:
     """Return the platform XML of a scenario, generating it where the scenario names a preset.
 
-    Raises
-    ------
-    UserError
-        If there is no such file or preset.
-    PlatformError
-        If the preset does not fit the job.
+    No such file or preset is a UserError, a preset that does not fit the job a PlatformError.
     """
     name = scenario.platform.file
     if name not in preset_names():
@@ -214,12 +209,8 @@ def with_memories(path: Path) -> Path:
 def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     """Place the job's groups on the platform's GPUs, in order.
 
-    Raises
-    ------
-    UserError
-        If the platform is too small for the job, or lacks what the scenario wants measured.
-    PlatformError
-        If the platform file is broken.
+    A platform that is too small for the job, or lacks what the scenario wants measured, is a
+    UserError; a broken one a PlatformError.
     """
     job, platform = scenario.job, platform_at(path)
     check_controller(platform)

@@ -133,13 +133,9 @@ class Protected:
 def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -> Protected:
     """Return how the state of a scenario's job is kept, all but the interval.
 
-    The scenario has the time that a step computes; whether that is played is told.
-
-    Raises
-    ------
-    StrategyError, UserError, PlatformError
-        If the job is too small for it, its platform does not say what is needed, or a node has too
-        little memory.
+    The scenario has the time that a step computes; whether that is played is told. It is an error
+    of the scheme, the user or the platform if the job is too small for it, its platform does not
+    say what is needed, or a node has too little memory.
     """
     table = scenario.protection
     chosen = protection_class(table.name)

@@ -46,13 +46,7 @@ class ResolvedScenario:
 
 
 def resolve_source(source: ScenarioSource) -> ResolvedScenario:
-    """Fill in what a scenario leaves open.
-
-    Raises
-    ------
-    UserError, PlatformError, StrategyError, DistributionError
-        If the scenario is no good; otherwise as `experiments.job.resolved_job.resolve`.
-    """
+    """Fill in what a scenario leaves open; errors are those of `resolved_job.resolve_playable`."""
     # Whoever is shown a scenario wants to know that it can be played.
     question = resolve_playable(source.scenario())
     filled = filled_in(question)

@@ -31,10 +31,7 @@ _EARLIER = timedelta(days=1)
 def make_certificates(directory: Path) -> None:
     """Make a new authority, and one certificate with its key for all machines of a cluster.
 
-    Raises
-    ------
-    UserError
-        If there is something in the folder, or it cannot be written.
+    That there is something in the folder, or it cannot be written, is a UserError.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -97,10 +94,8 @@ def make_certificates(directory: Path) -> None:
 def security_for(address: str, directory: Path | None) -> Security:
     """Return how to talk to a scheduler: by certificates, or in the clear on this machine alone.
 
-    Raises
-    ------
-    UserError
-        If the address leads off this machine in the clear, or the certificates are not there.
+    An address that leads off it in the clear is a UserError, and so are certificates that are not
+    there.
     """
     from distributed import Security
 

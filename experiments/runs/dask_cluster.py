@@ -76,13 +76,8 @@ class DaskExecutor:
         """Play the requests; see `Executor`.
 
         Runs of a worker that is lost are played by others; one that loses worker after worker
-        gives a result with an error.
-
-        Raises
-        ------
-        UserError
-            If there is no scheduler or it is lost for good, or a worker cannot play runs that
-            agree with those of this machine.
+        gives a result with an error. It is a UserError if there is no scheduler or it is lost for
+        good, or a worker cannot play runs that agree with those of this machine.
         """
         directory = str(Path.cwd())
         assignments = (Assignment(request, limits, directory) for request in requests)
@@ -160,12 +155,8 @@ def play_on_worker(assignment: Assignment, expected: Environment, key: str) -> R
     """Play a run in the fork server of this thread of the worker; imported by the workers.
 
     Expected is the environment of the machine that started it all; the key is Dask's name of this
-    task, with which the run is ended when that is cancelled.
-
-    Raises
-    ------
-    UserError
-        If runs cannot be played here, or their records would not agree; names the worker.
+    task, with which the run is ended when that is cancelled. If runs cannot be played here, or
+    their records would not agree, a UserError names the worker.
     """
     worker = get_worker()
 

@@ -61,13 +61,7 @@ class LocalExecutor:
         self.workers = workers or cores()
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
-        """Play the requests; see `Executor`.
-
-        Raises
-        ------
-        UserError
-            If this machine cannot play runs at all.
-        """
+        """Play the requests; see `Executor`. A UserError if this machine can play no runs."""
         directory = str(Path.cwd())
         expected = environment()
         servers = [ForkServer(expected) for _ in range(self.workers)]

@@ -39,13 +39,7 @@ def seal(content: dict[str, Any]) -> bytes:
 
 
 def unseal(sealed: bytes) -> dict[str, Any]:
-    """Return the content of `seal`.
-
-    Raises
-    ------
-    DamagedError
-        If it is cut off, no JSON object, or not as it was sealed.
-    """
+    """Return the content of `seal`; a DamagedError if it is cut off, no JSON object, or edited."""
     try:
         content = from_json(sealed)
     except ValueError as error:
@@ -69,12 +63,8 @@ def _plain(value: object) -> object:
 def read_own(path: Path | str) -> bytes:
     """Return the content of a file of a results folder.
 
-    Raises
-    ------
-    DamagedError
-        If it is a link, or anything else that nobody wrote as such a file.
-    OSError
-        If it cannot be read, or is not there.
+    A link, or anything else that nobody wrote as such a file, is a DamagedError; one that is not
+    there, or cannot be read, an OSError.
     """
     try:
         return read_file(path, _LARGEST_BYTES, follow=False)
@@ -142,12 +132,8 @@ _MANIFEST = TypeAdapter(Manifest)
 def read_manifest(directory: Path) -> Manifest:
     """Read the manifest of a sweep directory.
 
-    Raises
-    ------
-    DamagedError
-        If it is cut off, edited, or of a version that this one does not know.
-    OSError
-        If it cannot be read, or is not there.
+    One that is cut off, edited, or of a version that this one does not know, is a DamagedError; one
+    that is not there, or cannot be read, an OSError.
     """
     content = unseal(read_own(directory / FILE))
     if content.get("format") != FORMAT:

@@ -68,12 +68,8 @@ def make_plan(grid: Grid) -> Plan:
     """Validate every point of a grid, and name its runs.
 
     Points that several cases have in common are played once. Whatever can be found out without
-    measuring on a platform is: a point that cannot be played is refused here, not after hours.
-
-    Raises
-    ------
-    UserError
-        Names the first bad point and its mistake.
+    measuring on a platform is: a point that cannot be played is refused here, not after hours, by a
+    UserError that names the first bad point and its mistake.
     """
     base, described = read_scenario_tables(grid.scenario_source())
     scenario_from(base, described)

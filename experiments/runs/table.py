@@ -57,12 +57,7 @@ def read_sweep(directory: Path) -> Sweep:
     """Read a sweep directory; it may be unfinished, or still growing.
 
     The table is taken where it is whole and younger than any run; otherwise the runs are collected,
-    which gives the very same frame. Nothing is changed.
-
-    Raises
-    ------
-    UserError
-        If there is no sweep.
+    which gives the very same frame. Nothing is changed. That there is no sweep is a UserError.
     """
     manifest = _manifest(directory)
     problems: tuple[str, ...] = ()
@@ -234,12 +229,8 @@ def parquet_from(content: bytes) -> pa.Table:
     """Return the table of a Parquet file.
 
     No thread is started for it: one of Arrow's that lets go of a Python object when Python has
-    ended already ends the process with SIGABRT.
-
-    Raises
-    ------
-    OSError, pyarrow.ArrowException
-        If it is none, or not as it was written.
+    ended already ends the process with SIGABRT. It is an OSError or pyarrow.ArrowException if the
+    file is none, or not as it was written.
     """
     file = pq.ParquetFile(
         pa.BufferReader(content), page_checksum_verification=True, pre_buffer=False
