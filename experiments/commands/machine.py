@@ -12,8 +12,7 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement
 from faultline.experiments.commands.output import print_json, progress_of
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.health.checks import Check, limit_checks, version_checks
-from faultline.experiments.health.selftests import simgrid_checks
+from faultline.experiments.health import Check, limit_checks, simgrid_checks, version_checks
 from faultline.experiments.runs.point import cores
 from faultline.experiments.screen import Screen, text_column
 from faultline.simulator.cache_folder import cache_directory, clean_cache
@@ -83,29 +82,19 @@ def execute_bench(arguments: argparse.Namespace) -> int:
 
 def _cases(quick: bool) -> list[Case]:
     # What is measured here is half of the program: no other command should have to import it.
-    from faultline.experiments.benchmarks.engine_speed import (
-        matching_cases,
-        rare_failure_cases,
-        replay_cases,
-        simgrid_cases,
-    )
-    from faultline.experiments.benchmarks.platform_speed import (
-        collective_cases,
-        platform_cases,
-        step_cases,
-    )
-    from faultline.experiments.benchmarks.sweep_speed import sweep_cases
+    from faultline.experiments.benchmarks import platform_speed, run_speed
 
-    return [
-        *replay_cases(quick),
-        *rare_failure_cases(quick),
-        *matching_cases(quick),
-        *simgrid_cases(quick),
-        *step_cases(quick),
-        *platform_cases(quick),
-        *collective_cases(quick),
-        *sweep_cases(quick),
-    ]
+    kinds = (
+        run_speed.replay_cases,
+        run_speed.rare_failure_cases,
+        run_speed.matching_cases,
+        run_speed.simgrid_cases,
+        platform_speed.step_cases,
+        platform_speed.platform_cases,
+        platform_speed.collective_cases,
+        run_speed.sweep_cases,
+    )
+    return [case for cases in kinds for case in cases(quick)]
 
 
 def _measure(cases: list[Case]) -> list[Measurement]:

@@ -11,18 +11,20 @@ from time import sleep
 
 import pytest
 from faultline.experiments.benchmarks import measurement as fresh_process
-from faultline.experiments.benchmarks.engine_speed import (
+from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement, measured
+from faultline.experiments.benchmarks.platform_speed import platform_cases, step_cases, time_timer
+from faultline.experiments.benchmarks.run_speed import (
     PUBLISHED_SIMULATOR_S,
     matching_cases,
     rare_failure_cases,
     replay_cases,
     simgrid_cases,
+    sweep_cases,
     time_matching,
     time_replay,
+    time_sweep,
+    time_table,
 )
-from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement, measured
-from faultline.experiments.benchmarks.platform_speed import platform_cases, step_cases, time_timer
-from faultline.experiments.benchmarks.sweep_speed import sweep_cases, time_sweep, time_table
 from faultline.experiments.cli import main
 from faultline.experiments.commands import machine
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments.cli import main
-from faultline.experiments.health.checks import (
+from faultline.experiments.health import (
     MAPS_PER_ACTOR,
     _satisfies,
     disk_check,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from faultline.experiments.benchmarks.engine_speed import matching_cases
+from faultline.experiments.benchmarks.run_speed import matching_cases
 from faultline.experiments.commands import machine, parsers
 from faultline.experiments.commands.arguments import Command
 from jsonschema import Draft202012Validator
