@@ -44,7 +44,7 @@ _POWERED = {"gpu", "host", "domain", "rack"}
 """Levels whose failure takes GPUs down; that of a switch or link only cuts them off."""
 
 
-def execute_probe(arguments: argparse.Namespace) -> int:
+def execute_probe(arguments: argparse.Namespace) -> None:
     """Measure a collective on an idle platform."""
     path, size_bytes = _collective(arguments)
     told_of = _told_of(f"{arguments.file}:", CollectiveError)
@@ -63,10 +63,9 @@ def execute_probe(arguments: argparse.Namespace) -> int:
         print_json(told)
     else:
         _print_result(arguments, result)
-    return 0
 
 
-def execute_break(arguments: argparse.Namespace) -> int:
+def execute_break(arguments: argparse.Namespace) -> None:
     """Let a component fail in the middle of a collective."""
     path, size_bytes = _collective(arguments)
     at_s, watchdog_s = _time("--at", arguments.at), _time("--watchdog", arguments.watchdog)
@@ -95,7 +94,6 @@ def execute_break(arguments: argparse.Namespace) -> int:
         print_json(_as_json(component, aftermath, hosts))
     else:
         _print_aftermath(component, aftermath, hosts)
-    return 0
 
 
 @contextmanager

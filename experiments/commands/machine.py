@@ -36,8 +36,7 @@ def execute_doctor(arguments: argparse.Namespace) -> int:
     checks = [*version_checks(), *limit_checks(), *simgrid_checks()]
     failed = sum(check.state == "failed" for check in checks)
     if arguments.json:
-        told = {"ok": failed == 0, "checks": [asdict(check) for check in checks]}
-        print_json(told)
+        print_json({"ok": failed == 0, "checks": [asdict(check) for check in checks]})
     else:
         _print_checks(checks, failed)
     return 1 if failed else 0
@@ -47,13 +46,8 @@ def _print_checks(checks: list[Check], failed: int) -> None:
     console = Screen()
     for section, members in groupby(checks, key=lambda check: check.section):
         rows = (
-            (
-                check.what,
-                check.value,
-                Text(check.state, _STYLES[check.state]),
-                check.meaning,
-            )
-            for check in members
+            (one.what, one.value, Text(one.state, _STYLES[one.state]), one.meaning)
+            for one in members
         )
         styles = [{"style": style} for style in ("bold", None, None, "dim")]
         console.print(text_table(rows, styles, title=section, show_header=False))
@@ -68,13 +62,8 @@ def execute_bench(arguments: argparse.Namespace) -> int:
     measurements = _measure(_cases(arguments.quick))
     if arguments.json:
         rows = [{**asdict(row), "met": row.met} for row in measurements]
-        told = {
-            "machine": platform.machine(),
-            "cores": cores(),
-            "quick": arguments.quick,
-            "rows": rows,
-        }
-        print_json(told)
+        machine = {"machine": platform.machine(), "cores": cores(), "quick": arguments.quick}
+        print_json({**machine, "rows": rows})
     else:
         _print_measurements(measurements)
     return 1 if any(row.error for row in measurements) else 0

@@ -12,8 +12,14 @@ import tomlkit
 from faultline.experiments.analysis.platform_phases import Edit, PhaseChange, compare_platforms
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted
-from faultline.experiments.commands.output import explained, print_files, print_json, waiting
-from faultline.experiments.commands.parsers import PLOT_FORMATS
+from faultline.experiments.commands.arguments import PLOT_FORMATS
+from faultline.experiments.commands.output import (
+    explained,
+    print_files,
+    print_json,
+    print_named,
+    waiting,
+)
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.screen import Screen, screen_as_wide_as
 from faultline.platforms.check_report import check_report
@@ -44,7 +50,7 @@ _SPEC_ONLY = (
 )
 
 
-def execute_generate(arguments: argparse.Namespace) -> int:
+def execute_generate(arguments: argparse.Namespace) -> None:
     """Write the XML of a spec."""
     spec = _spec(arguments.spec, read_settings(arguments.settings))
     if arguments.plane:
@@ -53,7 +59,6 @@ def execute_generate(arguments: argparse.Namespace) -> int:
         write_xml(spec, arguments.output)
     stands = f", each standing for {spec.gpus_per_rank:,}" if spec.plane else ""
     print_files(arguments, {arguments.output: f"{arguments.output}: {spec.gpus:,} GPUs{stands}"})
-    return 0
 
 
 def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
@@ -67,18 +72,19 @@ def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
     return load_spec_with(name, overrides)
 
 
-def execute_check(arguments: argparse.Namespace) -> int:
+def execute_check(arguments: argparse.Namespace) -> None:
     """Say what a platform is, or what is broken in it."""
     with waiting("loading it in SimGrid"):
         report = check_report(arguments.file)
     if arguments.json:
         print_json(report)
-    else:
-        _print_report(report)
-    return 0
+        return
+    columns = ({"style": "bold", "no_wrap": True}, {"overflow": "fold"})
+    look = {"title": report["file"], "show_header": False, "box": None}
+    Screen().print(text_table(_report_rows(report), columns, **look))
 
 
-def execute_draw(arguments: argparse.Namespace) -> int:
+def execute_draw(arguments: argparse.Namespace) -> None:
     """Draw a topology."""
     # Matplotlib takes its second to be imported: only where something is drawn.
     from faultline.experiments.figures.platform_drawing import draw_platform
@@ -93,17 +99,16 @@ def execute_draw(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"-o {arguments.output}: cannot be written: {error.strerror}") from error
     print_files(arguments, {arguments.output: str(arguments.output)})
-    return 0
 
 
-def execute_collisions(arguments: argparse.Namespace) -> int:
+def execute_collisions(arguments: argparse.Namespace) -> None:
     """Say what it costs an all-reduce that flows are hashed onto spines."""
     spec = _spec(arguments.spec, read_settings(arguments.settings))
     with waiting("hashing flows"):
         cost = hashing_cost(spec, arguments.groups, arguments.seeds)
     if arguments.json:
         print_json(asdict(cost))
-        return 0
+        return
     rows: list[tuple[str, ...]] = [("adaptive", "", "1.00"), ("d-mod-k", "", f"{cost.d_mod_k:.2f}")]
     for connections, slowdowns in cost.ecmp.items():
         values = (median(slowdowns), min(slowdowns), max(slowdowns))
@@ -120,25 +125,11 @@ def execute_collisions(arguments: argparse.Namespace) -> int:
         f"{cost.leaf_flows} flows hashed on the {cost.leaf_links} links of one leaf switch: the "
         f"busiest is expected to have {cost.busiest_over_mean:.2f} times the mean"
     )
-    return 0
 
 
-def execute_list(arguments: argparse.Namespace) -> int:
+def execute_list(arguments: argparse.Namespace) -> None:
     """List what comes with Faultline."""
-    described = {name: load_preset(name).description for name in preset_names()}
-    if arguments.json:
-        print_json([{"name": name, "description": text} for name, text in described.items()])
-        return 0
-    for name, text in described.items():
-        print(f"{name:14} {text}")
-    return 0
-
-
-def _print_report(report: dict[str, Any]) -> None:
-    console = Screen()
-    columns = ({"style": "bold", "no_wrap": True}, {"overflow": "fold"})
-    look = {"title": report["file"], "show_header": False, "box": None}
-    console.print(text_table(_report_rows(report), columns, **look))
+    print_named(arguments, {name: load_preset(name).description for name in preset_names()}, 14)
 
 
 def _report_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
@@ -155,7 +146,7 @@ def _report_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     for name, links in report["links"].items():
         rates = _between(links["bandwidth_bytes_per_s"], _rate)
-        delays = _between(links["latency_s"], _delay)
+        delays = _between(links["latency_s"], lambda s: format_quantity(float(f"{s:.4g}"), TIME))
         rows.append((f"link {name}", f"{links['count']:,} of {rates}, {delays}"))
     for layer in report["layers"]:
         if layer["oversubscription"]:
@@ -214,10 +205,6 @@ def _rate(bytes_per_s: float) -> str:
     return format_quantity(float(f"{bytes_per_s:.4g}"), BANDWIDTH)
 
 
-def _delay(seconds: float) -> str:
-    return format_quantity(float(f"{seconds:.4g}"), TIME)
-
-
 def _between(ends: list[float], write: Any) -> str:
     low, high = (write(end) for end in ends)
     return str(low) if low == high else f"{low} to {high}"
@@ -226,7 +213,7 @@ def _between(ends: list[float], write: Any) -> str:
 _GRAPHS = {".json", ".graphml"}
 
 
-def execute_diff(arguments: argparse.Namespace) -> int:
+def execute_diff(arguments: argparse.Namespace) -> None:
     """Say which phases of a job differ on two platforms."""
     with waiting("timing both platforms"):
         edit = compare_platforms(arguments.a, arguments.b, arguments.scenario, arguments.settings)
@@ -237,7 +224,6 @@ def execute_diff(arguments: argparse.Namespace) -> int:
         print_json(told)
     else:
         _print(edit, arguments)
-    return 0
 
 
 def _print(edit: Edit, arguments: argparse.Namespace) -> None:
@@ -264,7 +250,7 @@ def _cells(one: PhaseChange) -> tuple[str, ...]:
     return one.phase, f"{one.before_s:.4g} s", f"{one.after_s:.4g} s", change, one.source
 
 
-def execute_import(arguments: argparse.Namespace) -> int:
+def execute_import(arguments: argparse.Namespace) -> None:
     """Make a platform, or a spec."""
     if arguments.file.suffix.lower() in _GRAPHS:
         if arguments.switches is not None:
@@ -273,7 +259,7 @@ def execute_import(arguments: argparse.Namespace) -> int:
         write_text(text, arguments.output)
         told = f"{arguments.output}: a platform; faultline platform check {arguments.output}"
         print_files(arguments, {arguments.output: told})
-        return 0
+        return
     with explained(arguments.file, "name a graph, or what nvidia-smi topo -m prints"):
         text = arguments.file.read_text(encoding="utf-8", errors="replace")
     server = read_matrix(text, str(arguments.file))
@@ -287,4 +273,3 @@ def execute_import(arguments: argparse.Namespace) -> int:
         f"{arguments.like}: look at it, then faultline platform generate {arguments.output}"
     )
     print_files(arguments, {arguments.output: told})
-    return 0

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from faultline.experiments.analysis.timeline_files import read_timeline
+from faultline.experiments.commands.arguments import PLOT_FORMATS
 from faultline.experiments.commands.output import explained, make_folder, print_files, waiting
-from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.style import save_figure
@@ -21,7 +21,7 @@ from faultline.simulator.timeline import Event
 from matplotlib.figure import Figure
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
     if (arguments.source is None) == (arguments.timeline is None):
         raise UserError("plot: name a SOURCE, or --timeline SCENARIO (one of the two)")
@@ -34,7 +34,6 @@ def execute(arguments: argparse.Namespace) -> int:
         )
     else:
         _plot_sweep(arguments)
-    return 0
 
 
 def _played(arguments: argparse.Namespace) -> tuple[list[Event], str]:
@@ -82,7 +81,7 @@ def _saved(figure: Figure, title: str, path: Path) -> dict[Path, str]:
     return {path: f"{path}: {title}"}
 
 
-def execute_report(arguments: argparse.Namespace) -> int:
+def execute_report(arguments: argparse.Namespace) -> None:
     """Run the command."""
     directory: Path = arguments.dir
     output: Path = arguments.output or directory / "report.html"
@@ -98,4 +97,3 @@ def execute_report(arguments: argparse.Namespace) -> int:
     with explained(f"--output {output}", "name a file that can be written"):
         write_file(output, text)
     print_files(arguments, {output: str(output)})
-    return 0

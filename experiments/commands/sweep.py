@@ -94,7 +94,7 @@ def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
     print(f"        faultline report {quoted} -o report.html")
 
 
-def execute_compare(arguments: argparse.Namespace) -> int:
+def execute_compare(arguments: argparse.Namespace) -> None:
     """Run the command."""
     sweep = read_sweep(arguments.dir)
     metric = arguments.metric or METRIC
@@ -124,7 +124,6 @@ def execute_compare(arguments: argparse.Namespace) -> int:
             console.print(on_screen(best, ROWS_SHOWN))
             console.print()
         _print(console, report)
-    return 0
 
 
 def _write_csv(report: Report, path: Path) -> None:
