@@ -22,14 +22,7 @@ from rich.text import Text
 class Screen(Console):
     """A console that shows every text letter by letter: no markup, no emoji, no highlighting.
 
-    Parameters
-    ----------
-    stderr : bool
-        Whether it is the standard error.
-    width : int, optional
-        Letters a line, where it is no terminal: a file or a pipe has no width of its own.
-    **options
-        All else, as rich's console takes it.
+    Its `width`, in letters, is for where it is no terminal: a file or a pipe has none of its own.
     """
 
     def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
@@ -106,10 +99,7 @@ class _Shown(TextIOBase):
 def safe_streams() -> Iterator[None]:
     """Escape what is printed meanwhile.
 
-    Raises
-    ------
-    OSError
-        If there is no standard output: a long run would end with nothing to show.
+    Raises OSError if there is no standard output: a long run would end with nothing to show.
     """
     before = sys.stdout, sys.stderr
     out, err = (_or_nowhere(stream) for stream in before)

@@ -186,16 +186,10 @@ def _matching_case(groups: int, redundancy: int) -> Case:
 def time_matching(groups: int, redundancy: int, orders: int, samples: int) -> Answer:
     """Time `StackedShards.fail`, and networkx on some of the same decisions.
 
-    Returns
-    -------
-    dict
-        ``microseconds`` a failure over all orders, wipe-outs included; ``failures``; and
-        ``networkx_ratio``, over `samples` reorderings of the first order.
+    Told are ``microseconds`` a failure over all orders, wipe-outs included; ``failures``; and
+    ``networkx_ratio``, over `samples` reorderings of the first order.
 
-    Raises
-    ------
-    RuntimeError
-        If networkx decides otherwise.
+    Raises RuntimeError if networkx decides otherwise.
     """
     shards = StackedShards(groups, redundancy)
     total_s, failures = 0.0, 0

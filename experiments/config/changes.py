@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import path_of, quote, value_at
-from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
+from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 
 _OF_SNAPSHOTS = {f"protection.{name}": f"times.snapshot_{name}" for name in SNAPSHOT_TIMES}
 RENAMED: Mapping[str, str] = {
@@ -54,21 +54,11 @@ def set_keys(
 ) -> dict[str, object]:
     """Set values in nested tables by dotted keys, and return them by the names they have now.
 
-    None leaves a key out.
+    None leaves a key out, and keys of version 1 stand for those of today. Messages begin with
+    `where`.
 
-    Parameters
-    ----------
-    tables : mapping
-        Changed in place.
-    changes : mapping of str to value
-        Keys of version 1 stand for those of today.
-    where : str
-        What messages begin with.
-
-    Raises
-    ------
-    UserError
-        If the way to a key leads through a value, or a key is there by its old and its new name.
+    Raises UserError if the way to a key leads through a value, or a key is there by its old and its
+    new name.
     """
     try:
         found = _translated(changes, tables)
@@ -82,10 +72,7 @@ def set_keys(
 def upgrade(tables: MutableMapping[str, Any]) -> dict[str, str]:
     """Give the keys of version 1 in the tables of a file their names of today.
 
-    Returns
-    -------
-    dict of str to str
-        What the file calls a key, by the name it has now.
+    Returns what the file calls a key, by the name it has now.
     """
     given = {key: value_at(tables, path_of(key)) for key in (*RENAMED, *MODES)}
     old = {key: value for key, value in given.items() if value is not None}

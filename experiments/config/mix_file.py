@@ -282,18 +282,10 @@ def mix_text(name_or_path: str) -> str:
 
 
 def load_mix(name_or_path: str) -> MixFile:
-    """Read a mix of causes.
+    """Read a mix of causes, by the name of a shipped one or from a TOML file.
 
-    Parameters
-    ----------
-    name_or_path : str
-        The name of a shipped mix, or a TOML file.
-
-    Raises
-    ------
-    UserError
-        If there is no such file, or it is no mix; names the first mistake with its line, and how
-        many more there are.
+    Raises UserError if there is no such file, or it is no mix; names the first mistake with its
+    line, and how many more there are.
     """
     text = mix_text(name_or_path)
     source = _MixSource(name_or_path, *parse_toml(text), text)

@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 def cluster_file(name: str) -> Path:
     """Return the path of a platform XML that is no shipped cluster.
 
-    Raises
-    ------
-    UserError
-        If there is no such file.
+    Raises UserError if there is no such file.
     """
     path = Path(name)
     if not path.is_file():
@@ -50,10 +47,7 @@ def cluster_file(name: str) -> Path:
 def spec_of_cluster(name: str) -> ClusterSpec | None:
     """Return the spec of a cluster; None for an XML that keeps none.
 
-    Raises
-    ------
-    UserError, PlatformError
-        If there is no such platform, or it is broken.
+    Raises UserError or PlatformError if there is no such platform, or it is broken.
     """
     return _preset(name) if name in preset_names() else platform_at(cluster_file(name)).spec
 
@@ -61,10 +55,7 @@ def spec_of_cluster(name: str) -> ClusterSpec | None:
 def gpus_of_cluster(name: str) -> int:
     """Return how many GPUs a cluster stands for.
 
-    Raises
-    ------
-    UserError, PlatformError
-        If there is no such platform, or it is broken.
+    Raises UserError or PlatformError if there is no such platform, or it is broken.
     """
     if name not in preset_names():
         platform = platform_at(cluster_file(name))
@@ -106,25 +97,11 @@ def numbers_of_model(
 ) -> dict[tuple[str, str], float]:
     """Return the numbers of a job that trains a model, by their keys.
 
-    How long its step takes is asked later, of the platform (`job.step_times`).
+    How long its step takes is asked later, of the platform (`job.step_times`). `cluster` is its
+    ``platform.file``, and `stated` are the tables of its scenario as they were written.
 
-    Parameters
-    ----------
-    model : ModelTable
-        Which model, and its layout.
-    groups : int
-        Data-parallel groups of the job.
-    cluster : str
-        Its ``platform.file``.
-    stated : mapping
-        The tables of its scenario as they were written.
-
-    Raises
-    ------
-    UserError
-        If the model does not fit the platform, or something else is stated than follows from it.
-    PlatformError
-        If the platform is no good.
+    Raises UserError if the model does not fit the platform, or something else is stated than
+    follows from it. Raises PlatformError if the platform is no good.
     """
     try:
         values = _values(model, groups, _spec(model, cluster))
@@ -156,10 +133,7 @@ def transformer_of(table: ModelTable) -> Transformer:
 def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
     """Return the job of a scenario that names a model.
 
-    Raises
-    ------
-    WorkloadError
-        If something in it does not fit.
+    Raises WorkloadError if something in it does not fit.
     """
     layout = Layout(groups * table.context, table.pipeline, table.tensor, table.virtual_stages)
     return ParallelJob(
@@ -221,10 +195,7 @@ def needed_memory_bytes(job: ParallelJob) -> float:
 def memory_of(job: ParallelJob) -> GpuMemory:
     """Return what is on the fullest GPU of a job.
 
-    Raises
-    ------
-    WorkloadError
-        The layers do not fill the stages.
+    Raises WorkloadError: the layers do not fill the stages.
     """
     share = replace(job.model, sequence_tokens=job.model.sequence_tokens // job.context)
     return gpu_memory(

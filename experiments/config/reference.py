@@ -76,10 +76,7 @@ def keys_of_table(path: KeyPath) -> list[KeyReference]:
 def find_reference(name: str) -> KeyReference:
     """Return the documentation of a key or table, given as ``job.groups``, ``groups`` or ``[job]``.
 
-    Raises
-    ------
-    UserError
-        If there is none, or more than one; names the likely ones.
+    Raises UserError if there is none, or more than one; names the likely ones.
     """
     path = tuple(part.strip() for part in name.strip("[] ").split("."))
     known = scenario_reference()

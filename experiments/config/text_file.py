@@ -28,19 +28,9 @@ class Library:
         )
 
     def text(self, name_or_path: str, called: str = "") -> str:
-        """Return the text of a file.
+        """Return the text of a shipped file by its name, or of a user's; messages say `called`.
 
-        Parameters
-        ----------
-        name_or_path : str
-            The name of a shipped file, or the path of a user's.
-        called : str
-            How the message calls it; its name where this is empty.
-
-        Raises
-        ------
-        UserError
-            If there is no such file, or it cannot be read.
+        Raises UserError if there is no such file, or it cannot be read.
         """
         shipped = self.names()
         if name_or_path in shipped:

@@ -84,10 +84,7 @@ class TomlSource:
     def check_syntax(self) -> None:
         """Refuse a text that is no TOML.
 
-        Raises
-        ------
-        UserError
-            Names the first mistake and how many more there are.
+        Raises UserError, which names the first mistake and how many more there are.
         """
         if self.syntax_mistakes:
             first, *others = self.syntax_mistakes

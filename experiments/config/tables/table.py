@@ -56,20 +56,10 @@ def key(
     rule: str | None = None,
     **limits: Any,
 ) -> Any:
-    """Return a key of a scenario: its default, its meaning, and the rest of its documentation.
+    """Return a key of a scenario: its default, its meaning, and the rest of `FieldDocumentation`.
 
-    Parameters
-    ----------
-    default : object
-        None where it is open.
-    meaning : str
-        A sentence or two.
-    source, unit, choices, only_with, rule
-        See `FieldDocumentation`.
-    between, above : (float, float), optional
-        Least and greatest value; `above`, the first is none itself.
-    **limits
-        Other limits, as pydantic's ``Field`` takes them.
+    A default of None leaves it open. `between` and `above` are the least and the greatest value;
+    `above`, the first is none itself. Other limits are as pydantic's ``Field`` takes them.
     """
     if between is not None:
         limits |= {"ge": between[0], "le": between[1]}
@@ -137,16 +127,8 @@ def with_registered(
 ) -> type[Any]:
     """Complete a table from a registry, so that a class joins by its own file alone.
 
-    Parameters
-    ----------
-    name : str
-        Name of the new table class.
-    base : type
-        The keys that do not depend on the registry.
-    known : mapping of str to class
-        The registry; each class has a `summary` and `Options`.
-    default, meaning, source : str
-        What is chosen by default, what the choice is, and where the default comes from.
+    The classes in the registry have a `summary` and `Options`; `base` has the keys that do not
+    depend on it. The rest is of the choice: its default, its meaning, the default's source.
     """
     fields: dict[str, Any] = {
         entry: (chosen.Options, Field(default_factory=chosen.Options, description=chosen.summary))

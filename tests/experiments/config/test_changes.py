@@ -1,7 +1,9 @@
-"""Keys of version 1 of scenarios stand for those of today: in files, settings, grids, Python."""
+"""Scenarios are varied in one way, and keys of version 1 stand for those of today everywhere."""
 
 from __future__ import annotations
 
+import pickle
+from math import nextafter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from faultline.experiments.config.scenario_file import (
     shipped_scenarios,
 )
 from faultline.experiments.runs.sweep_plan import make_plan
+from hypothesis import given
+from hypothesis import strategies as st
 
 OLD_STUDY = """\
 version = 1
@@ -157,3 +161,72 @@ def test_grids_have_old_keys_too() -> None:
     assert plans[0].manifest.keys == ["times.all_reduce_s"]
     with pytest.raises(UserError, match=r"times\.shrink_s is there twice; keep one"):
         grid_from({**old, "set": {"restart.controller_s": 1, "times.shrink_s": 2}}, "grid")
+
+
+CHANGES = {
+    "job.groups": 16,
+    "job.compute_jitter": 0.25,
+    "strategy.name": "spare",
+    "strategy.redundancy": 3,
+    "strategy.replication.checkpoint_waits": True,
+    "times.all_reduce_s": 3,
+}
+SETTINGS = [f"{key}={str(value).lower()}" for key, value in CHANGES.items()]
+
+
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_values_change_a_scenario_as_settings_do(name: str) -> None:
+    by_settings = load_scenario(name, SETTINGS)
+    assert load_scenario(name).with_(CHANGES) == by_settings
+    assert load_scenario(name, CHANGES) == by_settings
+    assert by_settings.with_({}) == by_settings
+    assert load_scenario(name).with_(CHANGES).stated() == by_settings.stated()
+
+
+@given(mtbf_s=st.floats(1e-3, 1e15))
+def test_numbers_arrive_as_they_are(mtbf_s: float) -> None:
+    study = load_scenario("spare-study")
+    exact = nextafter(mtbf_s, 1.0)
+    assert study.with_({"failures.mtbf_s": max(exact, 1e-3)}).failures.mtbf_s == max(exact, 1e-3)
+
+
+def test_what_was_not_stated_follows_the_change() -> None:
+    whole = Scenario().with_({"model.name": "llama3-70b", "model.pipeline": 4})
+    half = whole.with_({"model.pipeline": 8})
+    assert half.job.gpus_per_group == 2 * whole.job.gpus_of_group
+    assert half.with_({"model.pipeline": 4}) == whole
+    open_job = Scenario().with_({"platform.file": "gb200-nvl72"})
+    assert open_job.job.gpus != Scenario().with_({}).job.gpus
+
+
+def test_a_time_given_alone_counts_and_none_takes_it_back() -> None:
+    sound = Scenario().with_({})
+    stated = sound.with_({"times.checkpoint_write_s": 60.0})
+    assert (sound.measured.checkpoint, stated.measured.checkpoint) == (True, False)
+    assert stated.with_({"times.checkpoint_write_s": None}) == sound
+
+
+def test_a_change_survives_other_processes() -> None:
+    changed = Scenario().with_({"model.name": "llama3-70b", "model.pipeline": 4})
+    again: Scenario = pickle.loads(pickle.dumps(changed))
+    assert again == changed
+    assert again.stated() == changed.stated()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("job.group", 3, "job.group: unknown key; did you mean 'job.groups'?"),
+        ("job.groups", 0, "job.groups = 0: should be greater than or equal to 1"),
+        ("job.groups", "16", "job.groups = '16': should be a valid integer"),
+        ("job.groups.more", 3, "job.groups.more: groups is a value, not a table"),
+        ("model.name", "llama3-405b", "does not say what its domains are like"),
+    ],
+)
+def test_a_bad_change_is_told_in_one_line(key: str, value: object, told: str) -> None:
+    study = load_scenario("spare-study")
+    for change in (study.with_, lambda changes: load_scenario("spare-study", changes)):
+        with pytest.raises(UserError) as caught:
+            change({key: value})
+        assert told in str(caught.value)
+        assert "\n" not in str(caught.value)
