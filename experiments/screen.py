@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,16 +52,8 @@ def shown(text: str) -> str:
     # Its package takes long to be imported, and help needs none of it.
     from faultline.platforms.errors import printable
 
-    return "".join(part if part in "\n\t" else printable(part) for part in _parts(text))
-
-
-def _parts(text: str) -> Iterator[str]:
-    begin = 0
-    for place, letter in enumerate(text):
-        if letter in "\n\t":
-            yield from (text[begin:place], letter)
-            begin = place + 1
-    yield text[begin:]
+    parts = re.split(r"([\n\t])", text)
+    return "".join(part if part in ("\n", "\t") else printable(part) for part in parts)
 
 
 class _Shown(TextIOBase):

@@ -21,11 +21,9 @@ from faultline.experiments.config.logs.failure_log import FailureLog
 from faultline.experiments.config.logs.reading import read_log
 from faultline.experiments.config.mix_file import (
     MixFile,
-    broken_mixes,
-    load_mix,
+    all_mixes,
     plugged_mixes,
     shipped_mixes,
-    sound_mixes,
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
@@ -42,9 +40,9 @@ _DAY_S = 86_400.0
 
 def execute_list(arguments: argparse.Namespace) -> None:
     """Run ``failures list``."""
-    for line in broken_mixes():
+    mixes, left_out = all_mixes()
+    for line in left_out:
         print(f"faultline: {line}", file=sys.stderr)
-    mixes = [load_mix(name) for name in (*shipped_mixes(), *sound_mixes())]
     rows = [_row(mix, arguments.gpus) for mix in mixes]
     if arguments.json:
         print_json(rows)

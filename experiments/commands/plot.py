@@ -25,13 +25,12 @@ def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
     if (arguments.source is None) == (arguments.timeline is None):
         raise UserError("plot: name a SOURCE, or --timeline SCENARIO (one of the two)")
-    if arguments.timeline is not None:
+    source = arguments.source
+    if source is None:
         _plot_run(*_played(arguments), arguments, Path("timeline"))
-    elif arguments.source.is_file():
-        events = read_timeline(arguments.source)
-        _plot_run(
-            events, f"Timeline {arguments.source.name}", arguments, arguments.source.with_suffix("")
-        )
+    elif source.is_file():
+        events = read_timeline(source)
+        _plot_run(events, f"Timeline {source.name}", arguments, source.with_suffix(""))
     else:
         _plot_sweep(arguments)
 

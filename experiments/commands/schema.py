@@ -240,9 +240,7 @@ _FORMS: dict[str, Form] = {
     "cluster-certificates": _FILES,
     "doctor": {
         "anyOf": [
-            _object(
-                ok=_FLAG, checks=_list(_object("section what value state meaning", "", "number"))
-            ),
+            _object(ok=_FLAG, checks=_list(_CHECK)),
             _object("cache", "removed_files removed_bytes"),
         ]
     },

@@ -248,31 +248,21 @@ def plugged_mixes() -> dict[str, Path]:
     return found
 
 
-def broken_mixes() -> list[str]:
-    """Return a line for each mix that an installed package promises and that cannot be used."""
-    lines = []
+def all_mixes() -> tuple[list[MixFile], list[str]]:
+    """Return all mixes by name, and a line for each that a package promises and nobody can use."""
+    mixes, lines = {name: load_mix(name) for name in shipped_mixes()}, []
     for point in entry_points(group=ENTRY_POINTS):
         called = f"{ENTRY_POINTS}: {point.name} ({point.value})"
         if point.name in shipped_mixes():
             lines.append(f"{called} is left out: a shipped mix has that name, choose another")
         elif point.name not in plugged_mixes():
             lines.append(f"{called} is left out: there is no {point.name}.toml in that package")
-        elif wrong := _what_is_wrong(point.name):
-            lines.append(f"{called} is left out: {wrong}")
-    return lines
-
-
-def sound_mixes() -> list[str]:
-    """Return the names of the mixes of installed packages that can be used."""
-    return [name for name in plugged_mixes() if not _what_is_wrong(name)]
-
-
-def _what_is_wrong(mix: str) -> str:
-    try:
-        load_mix(mix)
-    except UserError as error:
-        return str(error)
-    return ""
+        else:
+            try:
+                mixes[point.name] = load_mix(point.name)
+            except UserError as error:
+                lines.append(f"{called} is left out: {error}")
+    return list(mixes.values()), lines
 
 
 def mix_text(name_or_path: str) -> str:

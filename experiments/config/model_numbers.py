@@ -109,7 +109,12 @@ def numbers_of_model(
         raise UserError(f'model.name = "{model.name}": {error}') from error
     numbers = dict(zip(MODELLED_KEYS, values, strict=True))
     for path, value in numbers.items():
-        _check_agrees(stated, path, value)
+        given = value_at(stated, path)
+        if isinstance(given, int | float) and not isclose(given, value, rel_tol=1e-9):
+            raise UserError(
+                f"{'.'.join(path)} = {given:g}: the model comes to {value:g}; leave it out, or set "
+                'model.name = "stated"'
+            )
     return numbers
 
 
@@ -178,18 +183,19 @@ def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, .
             f"model.tensor = {table.tensor}: a scale-up domain of {spec.name} has {domain_gpus} "
             "GPUs; use a divisor of that, and more pipeline stages"
         )
-    _check_memory(table, job, spec)
+    needed = memory_of(job).total
+    if needed > spec.gpu.memory_bytes:
+        raise UserError(
+            f'model.name = "{table.name}": needs {needed / 1e9:,.0f} GB on the fullest GPU, '
+            f"{spec.gpu.name} has {spec.gpu.memory_bytes / 1e9:,.0f} GB; use more pipeline stages "
+            "or tensor-parallel ranks, smaller micro-batches, or recompute more"
+        )
     return (
         _PRECISION.gradient_bytes * job.model.parameters,
         job.layout.gpus,
         job.layout.gpus_per_replica * table.context,
         (_PRECISION.parameter_bytes + _PRECISION.optimizer_bytes) * job.model.parameters,
     )
-
-
-def needed_memory_bytes(job: ParallelJob) -> float:
-    """Return the bytes on the fullest GPU of a job; raises as `memory_of`."""
-    return memory_of(job).total
 
 
 def memory_of(job: ParallelJob) -> GpuMemory:
@@ -209,16 +215,6 @@ def memory_of(job: ParallelJob) -> GpuMemory:
     )
 
 
-def _check_memory(table: ModelTable, job: ParallelJob, spec: ClusterSpec) -> None:
-    needed = needed_memory_bytes(job)
-    if needed > spec.gpu.memory_bytes:
-        raise UserError(
-            f'model.name = "{table.name}": needs {needed / 1e9:,.0f} GB on the fullest GPU, '
-            f"{spec.gpu.name} has {spec.gpu.memory_bytes / 1e9:,.0f} GB; use more pipeline stages "
-            "or tensor-parallel ranks, smaller micro-batches, or recompute more"
-        )
-
-
 def _spec(model: ModelTable, cluster: str) -> ClusterSpec:
     spec = spec_of_cluster(cluster)
     if spec is None or spec.plane is not None:
@@ -227,12 +223,3 @@ def _spec(model: ModelTable, cluster: str) -> ClusterSpec:
             "does not say what its domains are like; use one of servers, such as hgx-h100"
         )
     return spec
-
-
-def _check_agrees(stated: Mapping[str, Any], path: tuple[str, str], value: float) -> None:
-    given = value_at(stated, path)
-    if isinstance(given, int | float) and not isclose(given, value, rel_tol=1e-9):
-        raise UserError(
-            f"{'.'.join(path)} = {given:g}: the model comes to {value:g}; leave it out, or set "
-            'model.name = "stated"'
-        )

@@ -77,10 +77,16 @@ class _Reader:
 
     def __post_init__(self) -> None:
         """Remember what many cells say."""
-        repair_s, lasts_s = partial(_seconds_or, nan, "repair"), partial(_seconds_or, 0.0, "lasts")
-        reads = (self._component, self._cause, kind_place, repair_s, lasts_s, _factor)
-        known = map(lru_cache(maxsize=_MOST_REMEMBERED), reads)
-        self._readers = dict(zip(COLUMNS[1:], known, strict=True))
+        reads: tuple[Callable[[str], Any], ...] = (
+            self._component,
+            self._cause,
+            kind_place,
+            partial(_seconds_or, nan, "repair"),
+            partial(_seconds_or, 0.0, "lasts"),
+            _factor,
+        )
+        remembered = lru_cache(_MOST_REMEMBERED)
+        self._readers = dict(zip(COLUMNS[1:], map(remembered, reads), strict=True))
 
     def read(self, rows: list[list[str]], header: list[str], line: int) -> None:
         """Read rows, of which the first stands in the line of the file after `line`."""

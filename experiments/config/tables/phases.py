@@ -207,7 +207,7 @@ ASSUMED_COMPUTE_S = 10.0
 
 _MEASURED = "derived: measured on the platform"
 _PHASES = "derived: phases by [recovery]"
-_IN_MEMORY = {"protection.name": [name for name in all_protections() if name != "storage"]}
+IN_MEMORY = {"protection.name": [name for name in all_protections() if name != "storage"]}
 
 
 def _whole(meaning: str, most: float = 1e9, **documentation: Any) -> Any:
@@ -215,7 +215,7 @@ def _whole(meaning: str, most: float = 1e9, **documentation: Any) -> Any:
 
 
 def _snapshot(meaning: str) -> Any:
-    return seconds(None, meaning, _MEASURED, only_with=_IN_MEMORY)
+    return seconds(None, meaning, _MEASURED, only_with=IN_MEMORY)
 
 
 class TimesTable(Table):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from time import sleep
 
@@ -28,19 +26,12 @@ from faultline.experiments.benchmarks.run_speed import (
 from faultline.experiments.cli import main
 from faultline.experiments.commands import machine
 
-ROOT = Path(__file__).parents[3]
+from tests.experiments.asking import in_a_process
 
 
 @pytest.mark.slow
 def test_a_quick_bench_from_the_shell() -> None:
-    child = subprocess.run(
-        [sys.executable, "-m", "faultline.experiments.cli", "bench", "--quick", "--json"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=ROOT,
-        check=True,
-    )
+    child = in_a_process("bench", "--quick", "--json", cwd=Path(__file__).parents[3], check=True)
     assert child.stderr == ""
     rows = json.loads(child.stdout)["rows"]
     assert len({row["section"] for row in rows}) == 8

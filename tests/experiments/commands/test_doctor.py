@@ -21,8 +21,9 @@ from faultline.experiments.health import (
     version_checks,
 )
 
-from tests.experiments.asking import Ask
+from tests.experiments.asking import Ask, in_a_process
 
+ROOT = Path(__file__).parents[3]
 STATES = {"ok", "warning", "failed"}
 
 
@@ -57,15 +58,7 @@ def test_doctor_finds_a_working_installation_well(ask: Ask) -> None:
 
 
 def test_doctor_from_the_shell_where_simgrid_is_missing(tmp_path: Path) -> None:
-    child = subprocess.run(
-        [sys.executable, "-m", "faultline.experiments.cli", "doctor"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**without_simgrid(tmp_path), "COLUMNS": "200"},
-        cwd=Path(__file__).parents[3],
-        check=False,
-    )
+    child = in_a_process("doctor", env={**without_simgrid(tmp_path), "COLUMNS": "200"}, cwd=ROOT)
     assert child.returncode == 1
     assert "Traceback" not in child.stdout + child.stderr
     assert "No module named 'simgrid'; make setup compiles SimGrid 4.1" in child.stdout
@@ -189,8 +182,7 @@ Host.by_name("controller").add_actor("counter", count)
 engine.run()
 print((counts[1] - counts[0]) / 1000)
 """
-        root = Path(__file__).parents[3]
-        platform = root / "platforms" / "generated" / "spare-600k-24-groups.xml"
+        platform = ROOT / "platforms" / "generated" / "spare-600k-24-groups.xml"
         child = subprocess.run(
             [sys.executable, "-c", script, str(platform)],
             capture_output=True,

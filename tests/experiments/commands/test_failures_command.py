@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.failure_model import failure_model
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.experiments.asking import Ask
 
@@ -131,19 +128,6 @@ def test_mistakes_are_told_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert told in ask.refused(*words)
-
-
-@given(
-    what=st.one_of(st.sampled_from(["llama3", "rsc-2", "spare-study"]), st.text(max_size=5)),
-    key=st.sampled_from(["job.groups", "failures.gpus_per_host", "failures.mix", "failures.model"]),
-    value=st.one_of(st.text(max_size=6), st.integers(-2, 999).map(str), st.just("mix")),
-)
-def test_whatever_is_drawn_there_is_a_table_or_one_line(what: str, key: str, value: str) -> None:
-    try:
-        status = main(["failures", "draw", "--days=0.1", f"--set={key}={value}", "--", what])
-    except SystemExit as exit_:
-        status = exit_.code  # type: ignore[assignment]
-    assert status in (0, 2)
 
 
 LOG = "time,node,cause,kind,repair\n" + "".join(

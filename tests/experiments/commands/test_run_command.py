@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import resource
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -20,7 +18,7 @@ from faultline.platforms import load_preset, write_xml
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.timeline import Event, EventKind
 
-from tests.experiments.asking import Ask
+from tests.experiments.asking import Ask, in_a_process
 
 REQUIRED = {
     "scenario",
@@ -127,17 +125,8 @@ def test_one_seed_one_record_in_processes_of_their_own() -> None:
 def test_hash_randomisation_changes_nothing(ask: Ask) -> None:
     """Sets and dictionaries in the matching must not let Python's hash seed through."""
     words = arguments([*SMALL, "job.steps=100", "strategy.redundancy=4"], "--json")
-    elsewhere = subprocess.run(
-        [sys.executable, "-m", "faultline.experiments.cli", *words],
-        env={
-            **os.environ,
-            "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1",
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    another = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    elsewhere = in_a_process(*words, env={**os.environ, "PYTHONHASHSEED": another}, check=True)
     assert elsewhere.stdout == ask(*words)
 
 
@@ -210,14 +199,7 @@ def test_jobs_that_no_machine_can_hold_and_that_never_end_are_refused(
     setting: str, told: str
 ) -> None:
     """Each valid by its type alone; the second one lets no group through its restart, ever."""
-    done = subprocess.run(
-        [sys.executable, "-m", "faultline.experiments.cli", *arguments([setting])],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        preexec_fn=_at_most_4_gigabytes,
-    )
+    done = in_a_process(*arguments([setting]), preexec_fn=_at_most_4_gigabytes)
     assert done.returncode == 2, done.stderr[-300:]
     assert len(done.stderr.splitlines()) == 1
     assert told in done.stderr
@@ -351,13 +333,7 @@ def test_a_timeline_without_a_place_is_told_before_the_run(
 
 
 def test_no_traceback_reaches_the_terminal() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "faultline.experiments.cli", *arguments(["strategy.redundancy=99"])],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = in_a_process(*arguments(["strategy.redundancy=99"]))
     assert done.returncode == 2
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1

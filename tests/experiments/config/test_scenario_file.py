@@ -8,7 +8,7 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import path_of, value_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
+from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import scenario_hash
 
@@ -45,11 +45,6 @@ def test_every_choice_of_the_study_has_its_sound_counterpart() -> None:
         key for key in map(path_of, choices) if value_at(study, key) == value_at(sound, key)
     ] == []
     assert study.job == sound.job
-
-
-@pytest.mark.parametrize("name", shipped_scenarios())
-def test_shipped_scenarios_load(name: str) -> None:
-    assert load_scenario(name).name == name
 
 
 @pytest.mark.parametrize(
