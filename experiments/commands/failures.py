@@ -27,8 +27,7 @@ from faultline.experiments.config.mix_file import (
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
-from faultline.experiments.config.text_file import LARGEST_BYTES
-from faultline.experiments.config.toml_text import parse_toml
+from faultline.experiments.config.toml_text import LARGEST_BYTES, parse_toml
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.screen import Screen, screen_as_wide_as
 from faultline.platforms.files import read_text, write_file

@@ -12,7 +12,7 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement
 from faultline.experiments.commands.output import print_json, progress_of
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.health import Check, limit_checks, simgrid_checks, version_checks
+from faultline.experiments.health import limit_checks, simgrid_checks, version_checks
 from faultline.experiments.runs.point import cores
 from faultline.experiments.screen import Screen, text_column
 from faultline.simulator.cache_folder import cache_directory, clean_cache
@@ -37,12 +37,7 @@ def execute_doctor(arguments: argparse.Namespace) -> int:
     failed = sum(check.state == "failed" for check in checks)
     if arguments.json:
         print_json({"ok": failed == 0, "checks": [asdict(check) for check in checks]})
-    else:
-        _print_checks(checks, failed)
-    return 1 if failed else 0
-
-
-def _print_checks(checks: list[Check], failed: int) -> None:
+        return 1 if failed else 0
     console = Screen()
     for section, members in groupby(checks, key=lambda check: check.section):
         rows = (
@@ -55,6 +50,7 @@ def _print_checks(checks: list[Check], failed: int) -> None:
         console.print(f"{failed} check{'s' if failed > 1 else ''} failed.", style="bold red")
     else:
         console.print("All is well.", style="green")
+    return 1 if failed else 0
 
 
 def execute_bench(arguments: argparse.Namespace) -> int:
@@ -65,7 +61,15 @@ def execute_bench(arguments: argparse.Namespace) -> int:
         machine = {"machine": platform.machine(), "cores": cores(), "quick": arguments.quick}
         print_json({**machine, "rows": rows})
     else:
-        _print_measurements(measurements)
+        columns = (
+            {"header": "what"},
+            {"header": "measured", "justify": "right"},
+            {"header": "target", "justify": "right"},
+            {"header": "met?"},
+            {"header": "ratio: so many times as fast as"},
+        )
+        title = f"Faultline on {cores()} cores"
+        Screen().print(text_table(_measured_rows(measurements), columns, title=title))
     return 1 if any(row.error for row in measurements) else 0
 
 
@@ -103,18 +107,6 @@ def _measure(cases: list[Case]) -> list[Measurement]:
                 ) from error
             progress.advance(task)
     return measurements
-
-
-def _print_measurements(measurements: list[Measurement]) -> None:
-    columns = (
-        {"header": "what"},
-        {"header": "measured", "justify": "right"},
-        {"header": "target", "justify": "right"},
-        {"header": "met?"},
-        {"header": "ratio: so many times as fast as"},
-    )
-    title = f"Faultline on {cores()} cores"
-    Screen().print(text_table(_measured_rows(measurements), columns, title=title))
 
 
 def _measured_rows(measurements: list[Measurement]) -> Iterator[Sequence[RenderableType] | None]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import tomlkit
-from faultline.experiments.analysis.platform_phases import Edit, PhaseChange, compare_platforms
+from faultline.experiments.analysis.platform_phases import PhaseChange, compare_platforms
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted
 from faultline.experiments.commands.arguments import PLOT_FORMATS
@@ -132,51 +133,41 @@ def execute_list(arguments: argparse.Namespace) -> None:
     print_named(arguments, {name: load_preset(name).description for name in preset_names()}, 14)
 
 
-def _report_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
-    plane = report["gpus_per_rank"]
+def _report_rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    plane, width, simgrid = report["gpus_per_rank"], report["bisection"], report["simgrid"]
     racks = f", {counted(report['racks'], 'rack')}" if report["racks"] else ""
-    rows = [
-        (
-            "GPUs",
-            f"{report['gpus']:,} in {counted(report['domains'], 'scale-up domain')}, "
-            f"{counted(report['hosts'], 'host')}{racks}"
-            + (f"; each stands for {plane:,}" if plane > 1 else ""),
-        ),
-        ("switches", ", ".join(f"{count:,} {kind}" for kind, count in report["switches"].items())),
-    ]
+    yield (
+        "GPUs",
+        f"{report['gpus']:,} in {counted(report['domains'], 'scale-up domain')}, "
+        f"{counted(report['hosts'], 'host')}{racks}"
+        + (f"; each stands for {plane:,}" if plane > 1 else ""),
+    )
+    yield "switches", ", ".join(f"{count:,} {kind}" for kind, count in report["switches"].items())
     for name, links in report["links"].items():
         rates = _between(links["bandwidth_bytes_per_s"], _rate)
-        delays = _between(links["latency_s"], lambda s: format_quantity(float(f"{s:.4g}"), TIME))
-        rows.append((f"link {name}", f"{links['count']:,} of {rates}, {delays}"))
+        delays = _between(
+            links["latency_s"], lambda delay_s: format_quantity(float(f"{delay_s:.4g}"), TIME)
+        )
+        yield f"link {name}", f"{links['count']:,} of {rates}, {delays}"
     for layer in report["layers"]:
         if layer["oversubscription"]:
             ratio = _between(layer["oversubscription"], lambda value: f"{value:.4g}:1")
-            rows.append(
-                (
-                    f"layer {layer['name']}",
-                    f"oversubscribed {ratio}: {_rate(layer['down_bytes_per_s'])} down, "
-                    f"{_rate(layer['up_bytes_per_s'])} up",
-                )
-            )
-    if report["bisection"]:
-        width = report["bisection"]
-        rows.append(
-            (
-                "bisection",
-                f"{_rate(width['bandwidth_bytes_per_s'])} each way between the halves of the "
-                f"domains, {width['of_full']:.4g} of their adapters",
-            )
+            down, up = _rate(layer["down_bytes_per_s"]), _rate(layer["up_bytes_per_s"])
+            yield f"layer {layer['name']}", f"oversubscribed {ratio}: {down} down, {up} up"
+    if width:
+        yield (
+            "bisection",
+            f"{_rate(width['bandwidth_bytes_per_s'])} each way between the halves of the "
+            f"domains, {width['of_full']:.4g} of their adapters",
         )
     else:
-        rows.append(("bisection", "none: there is one domain"))
+        yield "bisection", "none: there is one domain"
     if report["flow_routes"]:
-        rows.append(("routing", f"{report['flow_routes']:,} pairs of hosts keep to one spine each"))
-    rows.append(("storage", _storage_text(report["storage"])))
-    simgrid = report["simgrid"]
+        yield "routing", f"{report['flow_routes']:,} pairs of hosts keep to one spine each"
+    yield "storage", _storage_text(report["storage"])
     memory_mb = simgrid["peak_memory_bytes"] / 1e6
-    rows.append(("SimGrid", f"loads it in {simgrid['load_s']:.2f} s and {memory_mb:.0f} MB"))
-    rows.extend(_difference_rows(report["differs_from_spec"]))
-    return rows
+    yield "SimGrid", f"loads it in {simgrid['load_s']:.2f} s and {memory_mb:.0f} MB"
+    yield from _difference_rows(report["differs_from_spec"])
 
 
 def _storage_text(storage: dict[str, float | None] | None) -> str:
@@ -188,17 +179,18 @@ def _storage_text(storage: dict[str, float | None] | None) -> str:
     return f"reads {_rate(read)}, writes {_rate(write)}{limit}"
 
 
-def _difference_rows(differences: list[dict[str, str]] | None) -> list[tuple[str, str]]:
+def _difference_rows(differences: list[dict[str, str]] | None) -> Iterator[tuple[str, str]]:
     if differences is None:
-        return [("spec", "the file keeps none: its links are all there is")]
-    if not differences:
-        return [("spec", "the file is as its spec says")]
-    rows = [("spec", "the file was edited")]
-    for effect, meaning in _EFFECTS.items():
-        texts = [difference["text"] for difference in differences if difference["effect"] == effect]
-        if texts:
-            rows += [("", meaning), *(("", f"  {text}") for text in texts)]
-    return [*rows, ("", _SPEC_ONLY)]
+        yield "spec", "the file keeps none: its links are all there is"
+    elif not differences:
+        yield "spec", "the file is as its spec says"
+    else:
+        yield "spec", "the file was edited"
+        for effect, meaning in _EFFECTS.items():
+            texts = [one["text"] for one in differences if one["effect"] == effect]
+            if texts:
+                yield from (("", meaning), *(("", f"  {text}") for text in texts))
+        yield "", _SPEC_ONLY
 
 
 def _rate(bytes_per_s: float) -> str:
@@ -210,9 +202,6 @@ def _between(ends: list[float], write: Any) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-_GRAPHS = {".json", ".graphml"}
-
-
 def execute_diff(arguments: argparse.Namespace) -> None:
     """Say which phases of a job differ on two platforms."""
     with waiting("timing both platforms"):
@@ -220,13 +209,9 @@ def execute_diff(arguments: argparse.Namespace) -> None:
     if arguments.json:
         phases = [{**asdict(one), "change": one.change} for one in edit.phases]
         differences = [one._asdict() for one in edit.differences]
-        told = {"scenario": edit.scenario.name, "phases": phases, "differences": differences}
-        print_json(told)
-    else:
-        _print(edit, arguments)
-
-
-def _print(edit: Edit, arguments: argparse.Namespace) -> None:
+        name = edit.scenario.name
+        print_json({"scenario": name, "phases": phases, "differences": differences})
+        return
     console = screen_as_wide_as(110)
     groups = edit.scenario.job.groups
     headings = ("phase", Path(arguments.a).name, Path(arguments.b).name, "change", "")
@@ -252,7 +237,7 @@ def _cells(one: PhaseChange) -> tuple[str, ...]:
 
 def execute_import(arguments: argparse.Namespace) -> None:
     """Make a platform, or a spec."""
-    if arguments.file.suffix.lower() in _GRAPHS:
+    if arguments.file.suffix.lower() in {".json", ".graphml"}:
         if arguments.switches is not None:
             raise UserError("--switches: a graph says itself what is plugged in; leave it out")
         text = graph_xml(read_graph(arguments.file), str(arguments.file))

@@ -49,8 +49,14 @@ def execute(arguments: argparse.Namespace) -> None:
             write_timeline(events, file, record)
     if arguments.json:
         print_json(record)
-    else:
-        _print_record(record, arguments.price)
+        return
+    console = Screen()
+    console.print(summary_title(record), style="bold")
+    console.print(pairs_table(summary_rows(record, arguments.price)))
+    if record["completed_steps"] < record["steps"]:
+        console.print(
+            "The job gave up: see job.time_limit_s and job.give_up_after_restarts.", style="yellow"
+        )
 
 
 def _run_with_progress(
@@ -77,16 +83,6 @@ def _run_with_progress(
             append,
             lambda steps, now_s: progress.update(task, completed=steps, days=now_s / 86400),
             links,
-        )
-
-
-def _print_record(record: Record, price: float | None) -> None:
-    console = Screen()
-    console.print(summary_title(record), style="bold")
-    console.print(pairs_table(summary_rows(record, price)))
-    if record["completed_steps"] < record["steps"]:
-        console.print(
-            "The job gave up: see job.time_limit_s and job.give_up_after_restarts.", style="yellow"
         )
 
 

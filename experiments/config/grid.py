@@ -9,13 +9,18 @@ from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
-from faultline.experiments.config.changes import MODES, RENAMED
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import mistakes_in, quote, remedy_for, schema_keys
+from faultline.experiments.config.keys import (
+    MODES,
+    RENAMED,
+    mistakes_in,
+    quote,
+    remedy_for,
+    schema_keys,
+)
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.config.text_file import Library
-from faultline.experiments.config.toml_text import TomlSource, parse_toml
+from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 EngineName = Literal["replay", "simgrid"]

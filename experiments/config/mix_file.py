@@ -11,8 +11,7 @@ from typing import Annotated
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import Location, mistakes_in, quote
-from faultline.experiments.config.text_file import Library
-from faultline.experiments.config.toml_text import TomlSource, parse_toml
+from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.toml_lines import key_lines
 from faultline.platforms.units import parse_time_s

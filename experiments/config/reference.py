@@ -11,9 +11,16 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen
-from faultline.experiments.config.changes import MODES, RENAMED
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import Key, KeyPath, likely_keys, remedy_for, schema_keys
+from faultline.experiments.config.keys import (
+    MODES,
+    RENAMED,
+    Key,
+    KeyPath,
+    likely_keys,
+    remedy_for,
+    schema_keys,
+)
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.config.toml_text import written

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from faultline.experiments.config.changes import set_keys
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import and_more, mistakes_in
+from faultline.experiments.config.keys import and_more, mistakes_in, set_keys
 from faultline.experiments.config.model_numbers import gpus_of_cluster, numbers_of_model
 from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.tables.job import JobTable, ModelTable, PlatformTable

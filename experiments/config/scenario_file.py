@@ -11,9 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.changes import MODES, RENAMED, set_keys, upgrade
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.keys import (
+    MODES,
+    RENAMED,
     KeyPath,
     Location,
     Mistake,
@@ -23,11 +24,12 @@ from faultline.experiments.config.keys import (
     quote,
     remedy_for,
     schema_keys,
+    set_keys,
+    upgrade,
 )
 from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.text_file import Library
-from faultline.experiments.config.toml_text import TomlSource, parse_toml, parse_toml_value
+from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml, parse_toml_value
 from faultline.platforms.preset_library import preset_names
 from pydantic import ValidationError
 

@@ -6,14 +6,18 @@ its options by a plain mapping with the same names, for which it has to import n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
 
 from faultline.strategies.base import StrategyOptions
-from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
 SOUND = "choice: what is sound; the published simulator of SPARe takes"
+
+
+def _as_list(values: str | Iterable[str]) -> list[str]:
+    return [values] if isinstance(values, str) else list(values)
 
 
 class FieldDocumentation(BaseModel):
@@ -29,18 +33,8 @@ class FieldDocumentation(BaseModel):
     choices: dict[str, str] = {}  # What each of the named choices means.
     # The field counts only where each of these keys (dotted) has one of these values; a single
     # value may stand by itself.
-    only_with: dict[str, list[str]] = {}
+    only_with: dict[str, Annotated[list[str], BeforeValidator(_as_list)]] = {}
     rule: str | None = None  # The rule of the engines (`simulator.job.Rules`) that it is.
-
-    @field_validator("only_with", mode="before")
-    @classmethod
-    def _as_lists(cls, conditions: object) -> object:
-        if not isinstance(conditions, dict):
-            return conditions
-        return {
-            name: [values] if isinstance(values, str) else list(values)
-            for name, values in conditions.items()
-        }
 
 
 def key(

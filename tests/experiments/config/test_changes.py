@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faultline.experiments.cli import main
-from faultline.experiments.config.changes import MODES, RENAMED
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import grid_from
-from faultline.experiments.config.keys import schema_keys, value_at
+from faultline.experiments.config.keys import MODES, RENAMED, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import (
     load_scenario,
@@ -23,6 +21,8 @@ from faultline.experiments.config.scenario_file import (
 from faultline.experiments.runs.sweep_plan import make_plan
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.experiments.asking import Ask
 
 OLD_STUDY = """\
 version = 1
@@ -69,12 +69,12 @@ def test_a_file_of_version_1_asks_the_same(
 
 
 def test_mistakes_of_an_old_file_are_told_with_their_line_and_json_stays_json(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ask: Ask
 ) -> None:
     path = tmp_path / "old.toml"
     path.write_text(OLD_STUDY.replace("3600.0", "-1.0"), encoding="utf-8")
-    assert main(["scenario", "check", str(path), "--json"]) == 2
-    out, _ = capsys.readouterr()
+    status, out, _ = ask.all("scenario", "check", path, "--json")
+    assert status == 2
     assert f"{path}:12: times.restart_s = -1.0: should be greater than 0" in out
     assert "since version 2" not in out
 
@@ -143,12 +143,9 @@ def test_a_file_in_which_an_old_time_did_not_count_does_not_state_it() -> None:
         (["restart.duration_s=-3"], "--set restart.duration_s=-3: times.restart_s = -3"),
     ],
 )
-def test_what_cannot_be_meant_is_one_clear_line(
-    settings: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_meant_is_one_clear_line(settings: list[str], told: str, ask: Ask) -> None:
     words = [word for setting in settings for word in ("--set", setting)]
-    assert main(["run", "spare-study", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"faultline: {told}")
+    assert ask.refused("run", "spare-study", *words).startswith(f"faultline: {told}")
 
 
 def test_grids_have_old_keys_too() -> None:
