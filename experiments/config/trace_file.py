@@ -110,12 +110,12 @@ class _Reader:
         seconds = self._plain_seconds(cells["time"])
         if seconds is None:
             seconds = [self._time_s(text.strip()) for text in cells["time"]]
-        nothing = ("",) * len(rows)
+        # What is not there is empty in all rows.
         places, causes, kinds, repairs_s, lasts_s, factors = (
-            self._read_column(name, cells.get(name, nothing)) for name in self._readers
+            self._read_column(name, cells.get(name, ("",))) for name in self._readers
         )
         if cells.get("lasts") or cells.get("factor") or (kinds >= len(STOPPING)).any():
-            self._check_kinds(cells, kinds)
+            self._check_kinds(cells, np.broadcast_to(kinds, len(rows)))
         values = (seconds, *places.T[:2], causes, kinds, repairs_s, *places.T[2:])
         values = (*values, lasts_s, factors)
         count = self._count + len(rows)
