@@ -11,10 +11,8 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import NoReturn
 
-from faultline.experiments.commands.arguments import add_common
-from faultline.experiments.commands.parsers import add_parsers
+from faultline.experiments.commands.arguments import parser
 from faultline.experiments.screen import safe_streams
 
 _SIGPIPE_STATUS = 141
@@ -94,7 +92,8 @@ def execute(parsed: argparse.Namespace) -> int:
         print(f"faultline: {line}", file=sys.stderr)
     module, _, function = parsed.execute.partition(":")
     command = import_module(f"faultline.experiments.commands.{module}")
-    status: int = getattr(command, function or "execute")(parsed)
+    # Most commands have nothing to say but that they are through.
+    status: int = getattr(command, function or "execute")(parsed) or 0
     return status
 
 
@@ -128,43 +127,6 @@ def _is_read() -> bool:
     except (OSError, ValueError):
         return True
     return not any(event & select.POLLERR for _, event in poll.poll(0))
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return what reads the command line."""
-    whole = _Parser(
-        prog="faultline",
-        description="Which fault-tolerance scheme trains this model soonest on this cluster?",
-    )
-    whole.add_argument("--version", action=_Version, help="print versions, and exit")
-    add_common(whole)
-    add_parsers(whole.add_subparsers(dest="command", required=True, metavar="COMMAND"))
-    return whole
-
-
-class _Version(argparse.Action):
-    """Prints the version, which is looked up only then."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
-        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
-
-        python = ".".join(map(str, sys.version_info[:3]))
-        told = f"faultline {version('faultline')} (SimGrid {version('simgrid')}, Python {python})"
-        print(told)
-        parser.exit()
-
-
-class _Parser(argparse.ArgumentParser):
-    """Tells what is wrong with an argument in one line, as everything else does."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the error without the usage, and exit with status 2."""
-        from faultline.platforms.errors import one_line
-
-        self.exit(2, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 
 if __name__ == "__main__":

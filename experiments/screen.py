@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,14 +23,7 @@ from rich.text import Text
 class Screen(Console):
     """A console that shows every text letter by letter: no markup, no emoji, no highlighting.
 
-    Parameters
-    ----------
-    stderr : bool
-        Whether it is the standard error.
-    width : int, optional
-        Letters a line, where it is no terminal: a file or a pipe has no width of its own.
-    **options
-        All else, as rich's console takes it.
+    Its `width`, in letters, is for where it is no terminal: a file or a pipe has none of its own.
     """
 
     def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
@@ -58,16 +52,8 @@ def shown(text: str) -> str:
     # Its package takes long to be imported, and help needs none of it.
     from faultline.platforms.errors import printable
 
-    return "".join(part if part in "\n\t" else printable(part) for part in _parts(text))
-
-
-def _parts(text: str) -> Iterator[str]:
-    begin = 0
-    for place, letter in enumerate(text):
-        if letter in "\n\t":
-            yield from (text[begin:place], letter)
-            begin = place + 1
-    yield text[begin:]
+    parts = re.split(r"([\n\t])", text)
+    return "".join(part if part in ("\n", "\t") else printable(part) for part in parts)
 
 
 class _Shown(TextIOBase):
@@ -106,10 +92,7 @@ class _Shown(TextIOBase):
 def safe_streams() -> Iterator[None]:
     """Escape what is printed meanwhile.
 
-    Raises
-    ------
-    OSError
-        If there is no standard output: a long run would end with nothing to show.
+    Raises OSError if there is no standard output: a long run would end with nothing to show.
     """
     before = sys.stdout, sys.stderr
     out, err = (_or_nowhere(stream) for stream in before)

@@ -20,9 +20,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from faultline.experiments.config.errors import UserError
-    from faultline.experiments.notebook.playing import compare, plan, run, sweep, timeline
+    from faultline.experiments.notebook.playing import (
+        Job,
+        Platform,
+        compare,
+        plan,
+        run,
+        sweep,
+        timeline,
+    )
     from faultline.experiments.notebook.results import Comparison, Plan, Record, Timeline
-    from faultline.experiments.notebook.things import Job, Platform
 
 __all__ = [
     "Comparison",
@@ -39,19 +46,15 @@ __all__ = [
     "timeline",
 ]
 
-_MODULES = {
-    "playing": ("compare", "plan", "run", "sweep", "timeline"),
-    "results": ("Comparison", "Plan", "Record", "Timeline"),
-    "things": ("Job", "Platform", "UserError"),
-}
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+_RESULTS = {"Comparison", "Plan", "Record", "Timeline"}
 
 
 def __getattr__(name: str) -> object:
     """Import what is asked for: the import of this package alone takes no time."""
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'faultline' has no attribute {name!r}")
-    value: object = getattr(import_module(f"faultline.experiments.notebook.{_HOMES[name]}"), name)
+    home = "results" if name in _RESULTS else "playing"
+    value: object = getattr(import_module(f"faultline.experiments.notebook.{home}"), name)
     globals()[name] = value
     return value
 

@@ -8,7 +8,6 @@
         check_scheme(MyScheme)
 """
 
-from faultline.experiments.plugins.checking import check_scheme
-from faultline.experiments.plugins.engines import SchemeError
+from faultline.experiments.plugins.checking import SchemeError, check_scheme
 
 __all__ = ["SchemeError", "check_scheme"]

@@ -71,24 +71,11 @@ class BenchmarkError(RuntimeError):
 def measured(
     function: Callable[Arguments, Answer], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Answer:
-    """Call a module-level function in a fresh process.
+    """Call a module-level function in a fresh process, with arguments that JSON can tell.
 
-    Parameters
-    ----------
-    function : callable
-        Returns a dict that JSON can tell.
-    *args, **kwargs
-        Its arguments, of types that JSON knows.
+    Returns what the function returned, and ``peak_mb``: the peak memory of its process.
 
-    Returns
-    -------
-    dict
-        What the function returned, and ``peak_mb``: the peak memory of its process.
-
-    Raises
-    ------
-    BenchmarkError
-        If the function failed, or took longer than five minutes.
+    Raises BenchmarkError if the function failed, or took longer than five minutes.
     """
     task = json.dumps([function.__module__, function.__name__, args, kwargs])
     parent = str(Path(__file__).resolve().parents[2])

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from faultline.experiments.benchmarks.measurement import Answer, Case, Measurement, measured
+from faultline.experiments.benchmarks.run_speed import time_simgrid
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.job.step_times import step_time_of
-from faultline.experiments.runs.single_run import play_on_simgrid
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
@@ -31,37 +29,27 @@ _QUICK_SIZES = (("hgx-h100", 256), ("spare-600k", 200))
 
 def platform_cases(quick: bool) -> list[Case]:
     """Return a case for each cluster; if quick, for small ones."""
-    return [
-        Case(_PLATFORM, _title_of_platform(*size), partial(_measure_platform, *size))
-        for size in (_QUICK_SIZES if quick else _SIZES)
-    ]
+    return [_platform_case(*size) for size in (_QUICK_SIZES if quick else _SIZES)]
 
 
-def _title_of_platform(cluster: str, ranks: int) -> str:
-    return f"{cluster}, {ranks:,} {'groups' if cluster == 'spare-600k' else 'GPUs'}"
+def _platform_case(cluster: str, ranks: int) -> Case:
+    what = f"{cluster}, {ranks:,} {'groups' if cluster == 'spare-600k' else 'GPUs'}"
 
+    def measure() -> list[Measurement]:
+        with tempfile.TemporaryDirectory(prefix="faultline-") as directory:
+            path = str(Path(directory) / f"{cluster}.xml")
+            files = measured(time_files, cluster, ranks, path)
+            loading = measured(time_loading, path)
+        size, load_s, peak_mb = files["size_bytes"] / 1e6, loading["load_s"], loading["peak_mb"]
+        target_s, target_mb = _LOAD_TARGET_S, _MEMORY_TARGET_MB
+        return [
+            Measurement(_PLATFORM, f"{what}: write ({size:.1f} MB)", files["write_s"], "s"),
+            Measurement(_PLATFORM, f"{what}: read", files["read_s"], "s"),
+            Measurement(_PLATFORM, f"{what}: load in SimGrid", load_s, "s", target=target_s),
+            Measurement(_PLATFORM, f"{what}: peak memory of it", peak_mb, "MB", target=target_mb),
+        ]
 
-def _measure_platform(cluster: str, ranks: int) -> list[Measurement]:
-    with tempfile.TemporaryDirectory(prefix="faultline-") as directory:
-        path = str(Path(directory) / f"{cluster}.xml")
-        files = measured(time_files, cluster, ranks, path)
-        loading = measured(time_loading, path)
-    what = _title_of_platform(cluster, ranks)
-    size = f"{files['size_bytes'] / 1e6:.1f} MB"
-    return [
-        Measurement(_PLATFORM, f"{what}: write ({size})", files["write_s"], "s"),
-        Measurement(_PLATFORM, f"{what}: read", files["read_s"], "s"),
-        Measurement(
-            _PLATFORM, f"{what}: load in SimGrid", loading["load_s"], "s", target=_LOAD_TARGET_S
-        ),
-        Measurement(
-            _PLATFORM,
-            f"{what}: peak memory of it",
-            loading["peak_mb"],
-            "MB",
-            target=_MEMORY_TARGET_MB,
-        ),
-    ]
+    return Case(_PLATFORM, what, measure)
 
 
 def time_files(cluster: str, ranks: int, path: str) -> Answer:
@@ -93,55 +81,35 @@ _SIZE_BYTES = 1e9
 _TARGET_S = 5.0
 
 
-class AllReduce(NamedTuple):
-    """One all-reduce to be timed."""
-
-    algorithm: str
-    ranks: int
-    fidelity: Literal["flow", "chunk"]
-
-    @property
-    def title(self) -> str:
-        """How the table names it."""
-        return f"{self.algorithm} all-reduce, {self.ranks:,} GPUs, {self.fidelity}"
-
-
-_ALL_REDUCES = (AllReduce("hierarchical", 1024, "flow"), AllReduce("ring", 64, "chunk"))
-_QUICK_ALL_REDUCES = (AllReduce("ring", 16, "chunk"),)
-
-
 def collective_cases(quick: bool) -> list[Case]:
     """Return a case for each all-reduce; if quick, a small one."""
-    return [
-        Case(_COLLECTIVES, case.title, partial(_measure_collective, case))
-        for case in (_QUICK_ALL_REDUCES if quick else _ALL_REDUCES)
-    ]
+    ring = _collective_case("ring", 16 if quick else 64, "chunk")
+    return [ring] if quick else [_collective_case("hierarchical", 1024, "flow"), ring]
 
 
-def _measure_collective(case: AllReduce) -> list[Measurement]:
+def _collective_case(algorithm: str, ranks: int, fidelity: Literal["flow", "chunk"]) -> Case:
     """Time the process's start, reading the platform, loading it and the all-reduce itself."""
-    from faultline.simulator.simgrid_engine.collective_probe import probe_collective
+    what = f"{algorithm} all-reduce, {ranks:,} GPUs, {fidelity}"
 
-    with tempfile.TemporaryDirectory(prefix="faultline-") as directory:
-        path = Path(directory) / "hgx-h100.xml"
-        write_xml(load_preset("hgx-h100", domains=case.ranks // _HGX_GPUS_PER_DOMAIN), path)
-        started = perf_counter()
-        result = probe_collective(
-            path,
-            "all-reduce",
-            case.algorithm,
-            _SIZE_BYTES,
-            case.ranks,
-            case.fidelity,
-            directory=Path(directory) / "cache",
-        )
-        wall_s = perf_counter() - started
-    title = f"{case.title} ({result.messages:,} messages)"
-    return [Measurement(_COLLECTIVES, title, wall_s, "s", target=_TARGET_S)]
+    def measure() -> list[Measurement]:
+        from faultline.simulator.simgrid_engine.collective_probe import probe_collective
+
+        with tempfile.TemporaryDirectory(prefix="faultline-") as folder:
+            path, cache = Path(folder, "hgx-h100.xml"), Path(folder, "cache")
+            write_xml(load_preset("hgx-h100", domains=ranks // _HGX_GPUS_PER_DOMAIN), path)
+            started = perf_counter()
+            result = probe_collective(
+                path, "all-reduce", algorithm, _SIZE_BYTES, ranks, fidelity, directory=cache
+            )
+            wall_s = perf_counter() - started
+        title = f"{what} ({result.messages:,} messages)"
+        return [Measurement(_COLLECTIVES, title, wall_s, "s", target=_TARGET_S)]
+
+    return Case(_COLLECTIVES, what, measure)
 
 
-STEP_SECTION = "steps of llama3-70b-hgx"
 _SCENARIO = "llama3-70b-hgx"
+_STEP = f"steps of {_SCENARIO}"
 _RANKS = 256
 _COLD_TARGET_S, _WARM_TARGET_S = 10.0, 0.1
 _STEPS = 100
@@ -151,10 +119,9 @@ _ACTIVITY_TARGET_US = 40.0
 
 def step_cases(quick: bool) -> list[Case]:
     """Return a case for the timer and one for the SimGrid engine; if quick, for the timer."""
-    engine = partial(_measure_engine, _STEPS)
     cases = [
-        Case(STEP_SECTION, "timer", _measure_timer),
-        Case(STEP_SECTION, f"SimGrid engine, {_STEPS} steps", engine),
+        Case(_STEP, "timer", _measure_timer),
+        Case(_STEP, f"SimGrid engine, {_STEPS} steps", _measure_engine),
     ]
     return cases[:1] if quick else cases
 
@@ -162,8 +129,21 @@ def step_cases(quick: bool) -> list[Case]:
 def _measure_timer() -> list[Measurement]:
     answer = measured(time_timer)
     return [
-        Measurement(STEP_SECTION, "timer, cold", answer["cold_s"], "s", target=_COLD_TARGET_S),
-        Measurement(STEP_SECTION, "timer, warm", answer["warm_s"], "s", target=_WARM_TARGET_S),
+        Measurement(_STEP, "timer, cold", answer["cold_s"], "s", target=_COLD_TARGET_S),
+        Measurement(_STEP, "timer, warm", answer["warm_s"], "s", target=_WARM_TARGET_S),
+    ]
+
+
+def _measure_engine() -> list[Measurement]:
+    """Let the SimGrid engine play undisturbed steps."""
+    settings = [f"job.steps={_STEPS}", "failures.mtbf_s=1e12"]
+    answer = measured(time_simgrid, _SCENARIO, settings)
+    wall_s, what = answer["wall_s"], f"{_RANKS} ranks, {_STEPS} steps"
+    each_us, target_us = wall_s / answer["activities"] * 1e6, _ACTIVITY_TARGET_US
+    return [
+        Measurement(_STEP, f"{what}: SimGrid", wall_s, "s", target=_STEPS * _STEP_TARGET_S),
+        Measurement(_STEP, f"{what}: an activity", each_us, "us", target=target_us),
+        Measurement(_STEP, f"{what}: peak memory", answer["peak_mb"], "MB"),
     ]
 
 
@@ -177,27 +157,3 @@ def time_timer() -> Answer:
         cold = perf_counter()
         step_time_of(scenario)
         return {"cold_s": cold - started, "warm_s": perf_counter() - cold}
-
-
-def _measure_engine(steps: int) -> list[Measurement]:
-    answer = measured(time_engine, steps)
-    wall_s, what = answer["wall_s"], f"{_RANKS} ranks, {steps} steps"
-    activity_us = wall_s / answer["activities"] * 1e6
-    return [
-        Measurement(STEP_SECTION, f"{what}: SimGrid", wall_s, "s", target=steps * _STEP_TARGET_S),
-        Measurement(
-            STEP_SECTION, f"{what}: an activity", activity_us, "us", target=_ACTIVITY_TARGET_US
-        ),
-        Measurement(STEP_SECTION, f"{what}: peak memory", answer["peak_mb"], "MB"),
-    ]
-
-
-def time_engine(steps: int) -> Answer:
-    """Let the SimGrid engine play undisturbed steps."""
-    settings = [f"job.steps={steps}", "failures.mtbf_s=1e12"]
-    result = play_on_simgrid(resolve(load_scenario(_SCENARIO, settings)), 0)
-    return {
-        "wall_s": result.wall_s,
-        "activities": result.activities,
-        "peak_mb": result.peak_memory_bytes / 1e6,
-    }

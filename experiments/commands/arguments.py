@@ -1,18 +1,29 @@
-"""How commands are declared, with their options as ``--help`` writes them, and how those are read.
+"""What ``faultline`` can be asked, without importing what answers it: ``--help`` is quick.
 
-Whatever takes long to import is imported where an argument needs it: ``--help`` needs none of it.
+Commands are declared in ``commands.txt``, with their options as ``--help`` writes them. Whatever
+takes long to import is imported where an argument needs it.
 """
 
 from __future__ import annotations
 
 import re
-from argparse import SUPPRESS, ArgumentTypeError, HelpFormatter
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, HelpFormatter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from sys import float_info
 from textwrap import dedent
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
+
+PLOT_FORMATS = ("png", "svg", "pdf")
+
+DRAWN_GPUS = 16_384
+"""GPUs of the job, where a failure model is drawn by itself: those of Llama 3's pretraining."""
+
+DRAWN_GPUS_PER_GROUP = 128
+"""About as many make a group then: tensor parallelism 8 times pipeline parallelism 16."""
 
 Reader = Callable[[str], Any]
 
@@ -27,12 +38,15 @@ _MARKS: dict[str, dict[str, Any]] = {
 }
 
 
-class Command(NamedTuple):
-    """A command, or one with commands of its own, which then take the options."""
+_PLAIN = {"scenario reference", "scenario schema", "completion", "schema"}
+"""Commands that print a file of a kind of its own; all others print JSON too."""
 
-    # How it is called, and what it does, in a line.
-    name: str
-    summary: str
+
+class Command(NamedTuple):
+    """A command, or one that has others, whose words begin with its own."""
+
+    name: str  # The words that it is called by.
+    summary: str  # What it does, in a line.
     # What its help says before and after the options.
     description: str | None = None
     epilog: str | None = None
@@ -42,38 +56,106 @@ class Command(NamedTuple):
     # indented, ``or`` begins what excludes the option before, and a blank line ends a group that
     # begins with its title and a colon.
     options: str = ""
-    # What makes values of the texts, by name of the option or by what stands for the value, where
-    # it is not the usual.
-    read: Mapping[str, Reader] = {}
-    # ``module:function`` below `commands`. By default the module has the command's name, with
-    # underscores, and the function is ``execute``, or ``execute_...`` of each of several.
+    # ``module:function`` below `commands`. By default the module has the first of the words, with
+    # underscores, and the function is ``execute``, or ``execute_`` with the second.
     execute: str = ""
-    parts: tuple[Command, ...] = ()  # Those of its own.
-    # Whether it prints a file of a kind of its own, as all others print JSON too.
-    plain: bool = False
 
 
-def declare(commands: Any, known: Iterable[Command], above: str = "") -> None:
-    """Declare commands, in the order in which ``--help`` lists them."""
+def parser() -> ArgumentParser:
+    """Return what reads the command line."""
+    whole = _Parser(
+        prog="faultline",
+        description="Which fault-tolerance scheme trains this model soonest on this cluster?",
+    )
+    whole.add_argument("--version", action=_Version, help="print versions, and exit")
+    add_common(whole)
+    declare(whole.add_subparsers(dest="command", required=True, metavar="COMMAND"), all_commands())
+    return whole
+
+
+class _Version(Action):
+    """Prints the version, which is looked up only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
+        super().__init__(option_strings, dest, nargs=0, default=SUPPRESS, help=help)
+
+    def __call__(self, parser: ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        python = ".".join(map(str, sys.version_info[:3]))
+        told = f"faultline {version('faultline')} (SimGrid {version('simgrid')}, Python {python})"
+        print(told)
+        parser.exit()
+
+
+class _Parser(ArgumentParser):
+    """Tells what is wrong with an argument in one line, as everything else does."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error without the usage, and exit with status 2."""
+        from faultline.platforms.errors import one_line
+
+        self.exit(2, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
+
+
+def all_commands() -> list[Command]:
+    """Return all commands in the order of ``--help``, as ``commands.txt`` declares them."""
+    text = files("faultline.experiments.commands").joinpath("commands.txt").read_text("utf-8")
+    shared = {
+        "presets": _shipped("presets", "faultline.platforms"),
+        **{name: _shipped(name) for name in ("scenarios", "grids", "mixes")},
+        "formats": "|".join(PLOT_FORMATS),
+        "default_gpus": str(DRAWN_GPUS),
+        "drawn_gpus": f"{DRAWN_GPUS:,}",
+        "drawn_gpus_per_group": str(DRAWN_GPUS_PER_GROUP),
+    }
+    commands = []
+    for section in text.split("\n== ")[1:]:
+        title, _, said = section.partition("\n")
+        for name, part in shared.items():
+            said = said.replace(f"{{{name}}}", part)
+        if title.startswith("{"):
+            shared[title.strip("{}")] = said.strip("\n")
+        else:
+            commands.append(_command(title, said.strip("\n")))
+    return commands
+
+
+def _command(title: str, said: str) -> Command:
+    name, _, execute = title.partition(" -> ")
+    about, *blocks = said.split("\n\n")
+    summary, *description = about.splitlines()
+    epilog = blocks.pop(0).split("\n") if blocks and re.match("examples?:", blocks[0]) else []
+    told = (" ".join(description) or None, " ".join(epilog) or None)
+    return Command(name, summary, *told, "\n\n".join(blocks), execute)
+
+
+def declare(commands: Any, known: Iterable[Command]) -> None:
+    """Declare commands below an argument that chooses one, in the order of ``--help``."""
+    known = list(known)
+    parsers: dict[str, Any] = {}
+    choices = {"": commands}
     for command in known:
-        parser = commands.add_parser(
-            command.name,
+        above, _, name = command.name.rpartition(" ")
+        if above not in choices:
+            choices[above] = parsers[above].add_subparsers(
+                dest="subcommand", required=True, metavar="SUBCOMMAND"
+            )
+        parser = parsers[command.name] = choices[above].add_parser(
+            name,
             help=command.summary,
             description=command.description,
             epilog=command.epilog,
             formatter_class=_Formatter,
         )
-        own = command.name.replace("-", "_")
-        execute = f"{above}:execute_{own}" if above else own
+        execute = command.name.replace("-", "_").replace(" ", ":execute_")
         parser.set_defaults(execute=command.execute or execute)
         for block in filter(None, dedent(command.options).strip("\n").split("\n\n")):
-            _add_block(parser, block, {**_READERS, **command.read})
+            _add_block(parser, block, {**_READERS, **_READ.get(command.name, {})})
         add_common(parser, inner=True)
-        if not (command.plain or command.parts):
+        has_others = any(other.name.startswith(f"{command.name} ") for other in known)
+        if not has_others and command.name not in _PLAIN:
             parser.add_argument("--json", action="store_true", help="print JSON, in SI units")
-        if command.parts:
-            inner = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
-            declare(inner, command.parts, own)
 
 
 def add_common(parser: Any, *, inner: bool = False) -> None:
@@ -151,7 +233,7 @@ class _Formatter(HelpFormatter):
         super().add_text(text)
 
 
-def shipped(folder: str, package: str = "faultline.experiments.config") -> str:
+def _shipped(folder: str, package: str = "faultline.experiments.config") -> str:
     """Return the names of the TOML files that come with Faultline in a folder of a package."""
     spec = find_spec(package)
     places = [] if spec is None else spec.submodule_search_locations or []
@@ -207,13 +289,30 @@ def above_zero(kind: str, remedy: str) -> Callable[[str], float]:
     return read
 
 
+_LIMIT = "nothing runs within nothing; use more"
 _READERS: dict[str, Reader] = {
     **dict.fromkeys(("N", "K"), whole(": use a whole number from 1")),
-    **dict.fromkeys(("FILE", "DIR", "FOLDER", "PATH", "PNG", "SOURCE"), Path),
+    **dict.fromkeys(("FILE", "DIR", "FOLDER", "PATH", "PNG", "SOURCE", "LOG"), Path),
     "--seed": whole(" is no seed: use a whole number from 0", 0),
     "A,B": names,
     "D": number_to(1e6, " is no time: use days, such as 54 or 0.5"),
     "X": number_to(float_info.max, " is no price: use a number above zero, such as 2.5"),
     "TIME": above_zero("time", "use a time above zero, for example 5min"),
+    "--time-limit": above_zero("time", _LIMIT),
+    "--memory-limit": above_zero("size", _LIMIT),
+    "--window": float,
+    "--nodes": whole(" is no number of nodes: use 1 to 1000000", 1, 10**6),
+    "--gpus-per-node": whole(" is no number of GPUs: use 1 to 1000", 1, 1000),
 }
-"""By the name of an option, or by what stands for its value."""
+"""What makes values of the texts, by the name of an option, or by what stands for its value."""
+
+_GPUS = {"--gpus": whole(" is no number of GPUs: use 1 to 1000000000", most=10**9)}
+_COLLECTIVE: dict[str, Reader] = {"FILE": str, "--ranks": int}
+_READ: Mapping[str, Mapping[str, Reader]] = {
+    "scenario check": {"FILE": str},
+    "platform probe": _COLLECTIVE,
+    "platform break": {**_COLLECTIVE, "TIME": str},
+    "failures list": _GPUS,
+    "failures draw": _GPUS,
+}
+"""Where it is not the usual, by command."""

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from faultline.experiments.commands.output import pairs_table, print_json, waiting
 from faultline.experiments.config.errors import UserError
@@ -27,12 +26,10 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.cache_folder import cache_directory
 from faultline.simulator.collectives.catalogue import CollectiveError
 from faultline.simulator.simgrid_engine.collective_failure import (
-    Aftermath,
     Failure,
     break_collective,
 )
 from faultline.simulator.simgrid_engine.collective_probe import (
-    CollectiveResult,
     prepare,
     probe_collective,
 )
@@ -44,7 +41,7 @@ _POWERED = {"gpu", "host", "domain", "rack"}
 """Levels whose failure takes GPUs down; that of a switch or link only cuts them off."""
 
 
-def execute_probe(arguments: argparse.Namespace) -> int:
+def execute_probe(arguments: argparse.Namespace) -> None:
     """Measure a collective on an idle platform."""
     path, size_bytes = _collective(arguments)
     told_of = _told_of(f"{arguments.file}:", CollectiveError)
@@ -59,14 +56,24 @@ def execute_probe(arguments: argparse.Namespace) -> int:
             arguments.placement,
         )
     if arguments.json:
-        told = {key.removesuffix("_bytes_per_s"): value for key, value in asdict(result).items()}
-        print_json(told)
-    else:
-        _print_result(arguments, result)
-    return 0
+        told = asdict(result).items()
+        print_json({key.removesuffix("_bytes_per_s"): value for key, value in told})
+        return
+    of_formula = result.time_s / result.alpha_beta_s - 1.0 if result.alpha_beta_s else 0.0
+    rows = (
+        ("time", _seconds(result.time_s)),
+        ("alpha-beta time", f"{_seconds(result.alpha_beta_s)} ({of_formula:+.1%} measured)"),
+        ("bus bandwidth", _bandwidth(result.bus_bandwidth_bytes_per_s)),
+        ("algorithm bandwidth", _bandwidth(result.algorithm_bandwidth_bytes_per_s)),
+        ("limited by", result.limited_by),
+        ("messages", f"{result.messages:,}"),
+    )
+    what = " ".join(filter(None, (arguments.collective, arguments.algorithm)))
+    title = f"{what}, {arguments.bytes}, {arguments.fidelity}, {arguments.placement}"
+    Screen().print(pairs_table(rows, title))
 
 
-def execute_break(arguments: argparse.Namespace) -> int:
+def execute_break(arguments: argparse.Namespace) -> None:
     """Let a component fail in the middle of a collective."""
     path, size_bytes = _collective(arguments)
     at_s, watchdog_s = _time("--at", arguments.at), _time("--watchdog", arguments.watchdog)
@@ -91,11 +98,22 @@ def execute_break(arguments: argparse.Namespace) -> int:
     failure = Failure(at_s, down, component.links)
     with explaining_aborts(path), waiting("breaking it"):
         aftermath = break_collective(path, schedule, hosts, arguments.fidelity, failure, watchdog_s)
+    became = {
+        name: [hosts[position] for position in getattr(aftermath, name)]
+        for name in ("died", "hung", "through")
+    }
     if arguments.json:
-        print_json(_as_json(component, aftermath, hosts))
-    else:
-        _print_aftermath(component, aftermath, hosts)
-    return 0
+        named = {"component": component.name, "level": component.level}
+        print_json({**named, **became, "end_s": aftermath.end_s})
+        return
+    console = Screen()
+    console.print(f"{component.level} {component.name} fails", style="bold")
+    told = ("died", "hung until the watchdog", "got through before")
+    rows = [
+        (what, str(len(ranks)), _some(ranks))
+        for what, ranks in zip(told, became.values(), strict=True)
+    ]
+    console.print(pairs_table([*rows, ("all are out after", f"{aftermath.end_s:g} s", "")]))
 
 
 @contextmanager
@@ -109,18 +127,13 @@ def _told_of(name: str, kind: type[Exception]) -> Iterator[None]:
 
 def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
     """Return the platform XML and the bytes that are meant."""
-    size_bytes = _size(arguments.bytes)
+    with _told_of("--bytes", PlatformError):
+        size_bytes = parse_quantity(arguments.bytes, SIZE)
+    if not 1 <= size_bytes <= _MOST_BYTES:
+        raise UserError(f"--bytes {arguments.bytes!r}: write a size from 1B to 1EB, like 1GB")
     if arguments.ranks is not None and arguments.ranks < 2:
         raise UserError(f"--ranks {arguments.ranks}: a collective needs at least 2 ranks")
     return _platform(arguments.file, arguments.ranks), size_bytes
-
-
-def _size(text: str) -> float:
-    with _told_of("--bytes", PlatformError):
-        size_bytes = parse_quantity(text, SIZE)
-    if not 1 <= size_bytes <= _MOST_BYTES:
-        raise UserError(f"--bytes {text!r}: write a size from 1B to 1EB, like 1GB")
-    return size_bytes
 
 
 def _platform(name: str, ranks: int | None) -> Path:
@@ -135,21 +148,6 @@ def _platform(name: str, ranks: int | None) -> Path:
             f"({', '.join(preset_names())})"
         )
     return path
-
-
-def _print_result(arguments: argparse.Namespace, result: CollectiveResult) -> None:
-    of_formula = result.time_s / result.alpha_beta_s - 1.0 if result.alpha_beta_s else 0.0
-    rows = (
-        ("time", _seconds(result.time_s)),
-        ("alpha-beta time", f"{_seconds(result.alpha_beta_s)} ({of_formula:+.1%} measured)"),
-        ("bus bandwidth", _bandwidth(result.bus_bandwidth_bytes_per_s)),
-        ("algorithm bandwidth", _bandwidth(result.algorithm_bandwidth_bytes_per_s)),
-        ("limited by", result.limited_by),
-        ("messages", f"{result.messages:,}"),
-    )
-    what = " ".join(filter(None, (arguments.collective, arguments.algorithm)))
-    title = f"{what}, {arguments.bytes}, {arguments.fidelity}, {arguments.placement}"
-    Screen().print(pairs_table(rows, title))
 
 
 def _seconds(time_s: float) -> str:
@@ -178,27 +176,6 @@ def _component(platform: Platform, name: str) -> FailureDomain:
         remedy = f"did you mean {', '.join(close)}?" if close else "see --help for their names"
         raise UserError(f"--component {name}: {platform.path} has no such component; {remedy}")
     return known[name]
-
-
-def _as_json(component: FailureDomain, aftermath: Aftermath, hosts: list[str]) -> dict[str, Any]:
-    became = {name: getattr(aftermath, name) for name in ("died", "hung", "through")}
-    ranks = {name: [hosts[position] for position in those] for name, those in became.items()}
-    named = {"component": component.name, "level": component.level}
-    return {**named, **ranks, "end_s": aftermath.end_s}
-
-
-def _print_aftermath(component: FailureDomain, aftermath: Aftermath, hosts: list[str]) -> None:
-    console = Screen()
-    console.print(f"{component.level} {component.name} fails", style="bold")
-    rows = [
-        (what, str(len(positions)), _some([hosts[p] for p in positions]))
-        for what, positions in (
-            ("died", aftermath.died),
-            ("hung until the watchdog", aftermath.hung),
-            ("got through before", aftermath.through),
-        )
-    ]
-    console.print(pairs_table([*rows, ("all are out after", f"{aftermath.end_s:g} s", "")]))
 
 
 def _some(names: list[str]) -> str:

@@ -1,49 +1,51 @@
-"""``faultline failures``: which failure models there are, and what they produce."""
+"""``faultline failures``: models and what they produce, logs and what they say of models."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted, duration_text
+from faultline.experiments.commands.arguments import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.commands.output import explained, print_json, waiting
-from faultline.experiments.commands.parsers import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.logs.failure_log import FailureLog
+from faultline.experiments.config.logs.reading import read_log
 from faultline.experiments.config.mix_file import (
     MixFile,
-    broken_mixes,
-    load_mix,
+    all_mixes,
     plugged_mixes,
     shipped_mixes,
-    sound_mixes,
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
-from faultline.experiments.config.text_file import LARGEST_BYTES
-from faultline.experiments.config.toml_text import parse_toml
+from faultline.experiments.config.toml_text import LARGEST_BYTES, parse_toml
 from faultline.experiments.config.trace_file import write_trace
-from faultline.experiments.screen import screen_as_wide_as
-from faultline.platforms.files import read_text
+from faultline.experiments.screen import Screen, screen_as_wide_as
+from faultline.platforms.files import read_text, write_file
 from faultline.simulator.failures.failure import STOPPING
 from rich.table import Table
 
 _DAY_S = 86_400.0
 
 
-def execute_list(arguments: argparse.Namespace) -> int:
+def execute_list(arguments: argparse.Namespace) -> None:
     """Run ``failures list``."""
-    for line in broken_mixes():
+    mixes, left_out = all_mixes()
+    for line in left_out:
         print(f"faultline: {line}", file=sys.stderr)
-    mixes = [load_mix(name) for name in (*shipped_mixes(), *sound_mixes())]
     rows = [_row(mix, arguments.gpus) for mix in mixes]
     if arguments.json:
         print_json(rows)
-        return 0
+        return
     columns = (
         {"header": "mix", "style": "bold"},
         {"header": "causes", "justify": "right"},
@@ -62,7 +64,6 @@ def execute_list(arguments: argparse.Namespace) -> int:
         for row in rows
     )
     screen_as_wide_as(120).print(text_table(cells, columns, box=None, pad_edge=False))
-    return 0
 
 
 def _row(mix: MixFile, gpus: int) -> dict[str, Any]:
@@ -81,7 +82,7 @@ def _row(mix: MixFile, gpus: int) -> dict[str, Any]:
     }
 
 
-def execute_draw(arguments: argparse.Namespace) -> int:
+def execute_draw(arguments: argparse.Namespace) -> None:
     """Run ``failures draw``."""
     scenario = _scenario(arguments)
     with waiting("drawing failures"):
@@ -95,29 +96,26 @@ def execute_draw(arguments: argparse.Namespace) -> int:
         print_json(_as_json(drawing, arguments.seed))
     else:
         _print(drawing, scenario, arguments)
-    return 0
 
 
 def _scenario(arguments: argparse.Namespace) -> Scenario:
     """Return the scenario that is meant; a model by itself gets a job of round numbers."""
-    what, settings = arguments.what, list(arguments.settings)
-    model = _model(what)
+    what, model = arguments.what, _model(arguments.what)
     if model is None:
-        if arguments.gpus is not None:
-            settings.insert(0, f"job.gpus={arguments.gpus}")
-        return load_scenario(what, settings)
+        size = [] if arguments.gpus is None else [f"job.gpus={arguments.gpus}"]
+        return load_scenario(what, [*size, *arguments.settings])
     gpus = arguments.gpus or DRAWN_GPUS
-    return load_scenario(
-        "spare-sound",
-        [
-            f"name={json.dumps(Path(what).stem)}",
-            f"failures.model={model}",
-            f"failures.{model}={json.dumps(what)}",
-            f"job.gpus={gpus}",
-            f"job.groups={_groups(gpus)}",
-            *settings,
-        ],
-    )
+    # About so many GPUs a group, and none left over.
+    most = max(1, min(gpus // DRAWN_GPUS_PER_GROUP, 100_000))
+    groups = next(groups for groups in range(most, 0, -1) if gpus % groups == 0)
+    own = [
+        f"name={json.dumps(Path(what).stem)}",
+        f"failures.model={model}",
+        f"failures.{model}={json.dumps(what)}",
+        f"job.gpus={gpus}",
+        f"job.groups={groups}",
+    ]
+    return load_scenario("spare-sound", [*own, *arguments.settings])
 
 
 def _model(what: str) -> str | None:
@@ -130,12 +128,6 @@ def _model(what: str) -> str | None:
         return None
     tables, _ = parse_toml(read_text(what, LARGEST_BYTES))
     return "mix" if "cause" in tables or "observed" in tables else None
-
-
-def _groups(gpus: int) -> int:
-    """Return the number of groups of about 128 GPUs that leaves no GPU over."""
-    most = max(1, min(gpus // DRAWN_GPUS_PER_GROUP, 100_000))
-    return next(groups for groups in range(most, 0, -1) if gpus % groups == 0)
 
 
 def _draw_figure(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> None:
@@ -192,18 +184,15 @@ def _as_json(drawing: Drawing, drawn_with: int) -> dict[str, Any]:
 
 def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> None:
     console = screen_as_wide_as(120)
-    console.print(_title(drawing, scenario, arguments), style="bold", highlight=False)
+    console.print(_title(drawing, scenario, arguments), style="bold")
     console.print(_table(drawing, arguments.days))
     drawn = f"{duration_text(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"
     console.print(
         f"{counted(len(drawing.failures), 'failure')}, a mean of {drawn} (the model: "
         f"{duration_text(drawing.mtbf_s)}); {drawing.share_on_many:.1%} shared by more than one "
-        "group",
-        highlight=False,
+        "group"
     )
-    for option, path in (("figure", arguments.output), ("trace", arguments.csv)):
-        if path is not None:
-            console.print(f"{option}: {path}", highlight=False)
+    _print_written(console, figure=arguments.output, trace=arguments.csv)
 
 
 def _table(drawing: Drawing, days: float) -> Table:
@@ -212,16 +201,26 @@ def _table(drawing: Drawing, days: float) -> Table:
         numbers += ["expected", "95 %"]
     if drawing.share_on_many:
         numbers.append("shared")
-    columns: list[dict[str, Any]] = [{"header": "cause", "style": "bold"}]
-    columns += [{"header": "level"}, {"header": "kind"}]
-    columns += [{"header": number, "justify": "right"} for number in numbers]
     rows = []
     for cause in drawing.causes:
         cells = _cells(cause, drawing, days)
         named = (cause.name, cause.level or "several", cause.kind or "several")
         rows.append([*named, *(cells[number] for number in numbers)])
-    look = {"box": None, "pad_edge": False, "padding": (0, 1, 0, 0)}
-    return text_table(rows, [{**column, "no_wrap": True} for column in columns], **look)
+    return _causes_table(rows, numbers, no_wrap=True)
+
+
+def _causes_table(rows: Iterable[Sequence[str]], numbers: Sequence[str], **look: Any) -> Table:
+    """Return a table of causes with their levels, their kinds, and numbers of them."""
+    columns = [{"header": "cause", "style": "bold"}, {"header": "level"}, {"header": "kind"}]
+    columns += [{"header": number, "justify": "right"} for number in numbers]
+    columns = [{**column, **look} for column in columns]
+    return text_table(rows, columns, box=None, pad_edge=False, padding=(0, 1, 0, 0))
+
+
+def _print_written(console: Screen, **paths: Path | None) -> None:
+    for option, path in paths.items():
+        if path is not None:
+            console.print(f"{option}: {path}")
 
 
 def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]:
@@ -237,3 +236,164 @@ def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]
         cells["expected"] = f"{expected.mean:,.1f}"
         cells["95 %"] = f"{expected.least:,.0f}–{expected.most:,.0f}"
     return cells
+
+
+def execute_import(arguments: argparse.Namespace) -> None:
+    """Run ``failures import``."""
+    log = _log(arguments)
+    path: Path = arguments.output
+    with explained(f"-o {path}"):
+        write_trace(log.as_failures(), path)
+    if arguments.json:
+        print_json({**_about(log), "trace": str(path), "nodes_in_order": list(log.nodes)})
+        return
+    console = _told_of(log)
+    console.print(
+        f"trace: {path}; play it with --set failures.model=trace --set failures.trace={path} --set "
+        f"job.gpus={len(log.nodes) * log.gpus_per_node} --set "
+        f"failures.gpus_per_host={log.gpus_per_node}",
+        soft_wrap=True,
+    )
+
+
+def execute_fit(arguments: argparse.Namespace) -> None:
+    """Run ``failures fit``."""
+    # Scipy's statistics take longer to import than all else here.
+    from faultline.experiments.analysis.failure_fit import fit, mix_text
+
+    log = _log(arguments)
+    fitted = fit(log)
+    if arguments.mix is not None:
+        with explained(f"--mix {arguments.mix}"):
+            write_file(arguments.mix, mix_text(fitted, log))
+    if arguments.output is not None:
+        from faultline.experiments.figures.failures import draw_fit
+
+        with explained(f"-o {arguments.output}", "name a PNG file", ValueError):
+            draw_fit(fitted, _sentence(log), arguments.output)
+    if arguments.json:
+        print_json(_fit_as_json(fitted, log))
+    else:
+        _print_fit(fitted, log, arguments)
+
+
+def _log(arguments: argparse.Namespace) -> FailureLog:
+    return read_log(arguments.log, arguments.nodes, arguments.gpus_per_node, arguments.span)
+
+
+def _about(log: FailureLog) -> dict[str, Any]:
+    return {
+        "log": log.name,
+        "format": log.form,
+        "failures": len(log.failures),
+        "nodes": len(log.nodes),
+        "gpus_per_node": log.gpus_per_node,
+        "span_s": log.span_s,
+        "node_s": log.node_s,
+        "notes": list(log.notes),
+    }
+
+
+def _sentence(log: FailureLog) -> str:
+    return (
+        f"{log.name} ({log.form}): {counted(len(log.failures), 'failure')} of "
+        f"{counted(len(log.nodes), 'node')} in "
+        f"{duration_text(log.span_s)}, {log.node_s / 86_400:,.4g} node-days"
+    )
+
+
+def _told_of(log: FailureLog, **look: Any) -> Screen:
+    """Say what a log is, and return where more is said."""
+    console = screen_as_wide_as(120)
+    console.print(_sentence(log), **look)
+    for note in log.notes:
+        console.print(f"note: {note}")
+    return console
+
+
+def _fit_as_json(fitted: Any, log: FailureLog) -> dict[str, Any]:
+    lemons = fitted.lemons
+    return {
+        **_about(log),
+        "whole": _cause_as_json(fitted.whole),
+        "causes": [_cause_as_json(cause) for cause in fitted.causes],
+        "lemons": None
+        if lemons is None
+        else {
+            "shape": asdict(lemons.shape),
+            "p_alike": lemons.p_alike,
+            "share_of_worst_5_percent": lemons.worst_share,
+        },
+    }
+
+
+def _cause_as_json(cause: Any) -> dict[str, Any]:
+    from faultline.experiments.analysis.failure_fit import per_1000_node_days
+
+    gaps, repair = cause.gaps, cause.repair
+    return {
+        "name": cause.name,
+        "level": cause.level,
+        "kind": cause.kind,
+        "failures": cause.count,
+        "same_instant": gaps.same_instant,
+        "per_1000_node_days": asdict(per_1000_node_days(cause.rate_per_gpu_s)),
+        "weibull_shape": None if gaps.shape is None else asdict(gaps.shape),
+        "p_exponential": gaps.p_exponential,
+        "p_weibull": gaps.p_weibull,
+        "repair": None
+        if repair is None
+        else {
+            "repairs": repair.count,
+            "mean_s": repair.mean_s,
+            "median_s": repair.median_s,
+            "sigma": repair.sigma,
+        },
+    }
+
+
+def _print_fit(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> None:
+    from faultline.experiments.analysis.failure_fit import per_1000_node_days
+
+    console = _told_of(log, style="bold")
+    rows = []
+    for cause in (*fitted.causes, fitted.whole):
+        rate, gaps, repair = per_1000_node_days(cause.rate_per_gpu_s), cause.gaps, cause.repair
+        rows.append(
+            [
+                cause.name,
+                cause.level,
+                cause.kind,
+                f"{cause.count:,}",
+                f"{rate.value:.3g}",
+                f"{rate.low:.3g}–{rate.high:.3g}",
+                "" if gaps.shape is None else f"{gaps.shape.value:.2f}",
+                "" if gaps.shape is None else f"{gaps.shape.low:.2f}–{gaps.shape.high:.2f}",
+                "" if gaps.p_exponential is None else f"{gaps.p_exponential:.2f}",
+                "" if gaps.p_weibull is None else f"{gaps.p_weibull:.2f}",
+                "" if repair is None else duration_text(repair.median_s),
+                "" if repair is None else f"{repair.sigma:.1f}",
+            ]
+        )
+    numbers = ["failures", "/1,000 d", "95 %", "shape", "95 %", "p exp", "p Weib"]
+    console.print(_causes_table(rows, [*numbers, "repair", "sigma"]))
+    if same := fitted.whole.gaps.same_instant:
+        console.print(
+            f"{same:,} failures came at the same instant as the one before; gaps leave them out"
+        )
+    console.print(_about_lemons(fitted.lemons))
+    _print_written(console, figure=arguments.output, mix=arguments.mix)
+
+
+def _about_lemons(lemons: Any) -> str:
+    if lemons is None:
+        return "too few failures of nodes to say whether some fail more than others"
+    shape = lemons.shape
+    if not math.isfinite(shape.value):
+        return f"nodes fail alike (a gamma factor's shape is above {shape.low:.2g}, 95 %)"
+    high = f"{shape.high:.2g}" if math.isfinite(shape.high) else "any"
+    return (
+        f"nodes differ by a gamma factor of shape {shape.value:.2g} ({shape.low:.2g} to {high}): "
+        f"the worst 5 % have {lemons.worst_share:.0%} of the failures (if all were alike, so much "
+        f"difference would have p = {lemons.p_alike:.2g})"
+    )

@@ -12,8 +12,7 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement
 from faultline.experiments.commands.output import print_json, progress_of
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.health.checks import Check, limit_checks, version_checks
-from faultline.experiments.health.selftests import simgrid_checks
+from faultline.experiments.health import limit_checks, simgrid_checks, version_checks
 from faultline.experiments.runs.point import cores
 from faultline.experiments.screen import Screen, text_column
 from faultline.simulator.cache_folder import cache_directory, clean_cache
@@ -37,24 +36,13 @@ def execute_doctor(arguments: argparse.Namespace) -> int:
     checks = [*version_checks(), *limit_checks(), *simgrid_checks()]
     failed = sum(check.state == "failed" for check in checks)
     if arguments.json:
-        told = {"ok": failed == 0, "checks": [asdict(check) for check in checks]}
-        print_json(told)
-    else:
-        _print_checks(checks, failed)
-    return 1 if failed else 0
-
-
-def _print_checks(checks: list[Check], failed: int) -> None:
+        print_json({"ok": failed == 0, "checks": [asdict(check) for check in checks]})
+        return 1 if failed else 0
     console = Screen()
     for section, members in groupby(checks, key=lambda check: check.section):
         rows = (
-            (
-                check.what,
-                check.value,
-                Text(check.state, _STYLES[check.state]),
-                check.meaning,
-            )
-            for check in members
+            (one.what, one.value, Text(one.state, _STYLES[one.state]), one.meaning)
+            for one in members
         )
         styles = [{"style": style} for style in ("bold", None, None, "dim")]
         console.print(text_table(rows, styles, title=section, show_header=False))
@@ -62,6 +50,7 @@ def _print_checks(checks: list[Check], failed: int) -> None:
         console.print(f"{failed} check{'s' if failed > 1 else ''} failed.", style="bold red")
     else:
         console.print("All is well.", style="green")
+    return 1 if failed else 0
 
 
 def execute_bench(arguments: argparse.Namespace) -> int:
@@ -69,43 +58,36 @@ def execute_bench(arguments: argparse.Namespace) -> int:
     measurements = _measure(_cases(arguments.quick))
     if arguments.json:
         rows = [{**asdict(row), "met": row.met} for row in measurements]
-        told = {
-            "machine": platform.machine(),
-            "cores": cores(),
-            "quick": arguments.quick,
-            "rows": rows,
-        }
-        print_json(told)
+        machine = {"machine": platform.machine(), "cores": cores(), "quick": arguments.quick}
+        print_json({**machine, "rows": rows})
     else:
-        _print_measurements(measurements)
+        columns = (
+            {"header": "what"},
+            {"header": "measured", "justify": "right"},
+            {"header": "target", "justify": "right"},
+            {"header": "met?"},
+            {"header": "ratio: so many times as fast as"},
+        )
+        title = f"Faultline on {cores()} cores"
+        Screen().print(text_table(_measured_rows(measurements), columns, title=title))
     return 1 if any(row.error for row in measurements) else 0
 
 
 def _cases(quick: bool) -> list[Case]:
     # What is measured here is half of the program: no other command should have to import it.
-    from faultline.experiments.benchmarks.engine_speed import (
-        matching_cases,
-        rare_failure_cases,
-        replay_cases,
-        simgrid_cases,
-    )
-    from faultline.experiments.benchmarks.platform_speed import (
-        collective_cases,
-        platform_cases,
-        step_cases,
-    )
-    from faultline.experiments.benchmarks.sweep_speed import sweep_cases
+    from faultline.experiments.benchmarks import platform_speed, run_speed
 
-    return [
-        *replay_cases(quick),
-        *rare_failure_cases(quick),
-        *matching_cases(quick),
-        *simgrid_cases(quick),
-        *step_cases(quick),
-        *platform_cases(quick),
-        *collective_cases(quick),
-        *sweep_cases(quick),
-    ]
+    kinds = (
+        run_speed.replay_cases,
+        run_speed.rare_failure_cases,
+        run_speed.matching_cases,
+        run_speed.simgrid_cases,
+        platform_speed.step_cases,
+        platform_speed.platform_cases,
+        platform_speed.collective_cases,
+        run_speed.sweep_cases,
+    )
+    return [case for cases in kinds for case in cases(quick)]
 
 
 def _measure(cases: list[Case]) -> list[Measurement]:
@@ -125,18 +107,6 @@ def _measure(cases: list[Case]) -> list[Measurement]:
                 ) from error
             progress.advance(task)
     return measurements
-
-
-def _print_measurements(measurements: list[Measurement]) -> None:
-    columns = (
-        {"header": "what"},
-        {"header": "measured", "justify": "right"},
-        {"header": "target", "justify": "right"},
-        {"header": "met?"},
-        {"header": "ratio: so many times as fast as"},
-    )
-    title = f"Faultline on {cores()} cores"
-    Screen().print(text_table(_measured_rows(measurements), columns, title=title))
 
 
 def _measured_rows(measurements: list[Measurement]) -> Iterator[Sequence[RenderableType] | None]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import tomlkit
-from faultline.experiments.analysis.platform_phases import Edit, PhaseChange, compare_platforms
+from faultline.experiments.analysis.platform_phases import PhaseChange, compare_platforms
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted
-from faultline.experiments.commands.output import explained, print_files, print_json, waiting
-from faultline.experiments.commands.parsers import PLOT_FORMATS
+from faultline.experiments.commands.arguments import PLOT_FORMATS
+from faultline.experiments.commands.output import (
+    explained,
+    print_files,
+    print_json,
+    print_named,
+    waiting,
+)
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.screen import Screen, screen_as_wide_as
 from faultline.platforms.check_report import check_report
@@ -44,7 +51,7 @@ _SPEC_ONLY = (
 )
 
 
-def execute_generate(arguments: argparse.Namespace) -> int:
+def execute_generate(arguments: argparse.Namespace) -> None:
     """Write the XML of a spec."""
     spec = _spec(arguments.spec, read_settings(arguments.settings))
     if arguments.plane:
@@ -53,7 +60,6 @@ def execute_generate(arguments: argparse.Namespace) -> int:
         write_xml(spec, arguments.output)
     stands = f", each standing for {spec.gpus_per_rank:,}" if spec.plane else ""
     print_files(arguments, {arguments.output: f"{arguments.output}: {spec.gpus:,} GPUs{stands}"})
-    return 0
 
 
 def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
@@ -67,18 +73,19 @@ def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
     return load_spec_with(name, overrides)
 
 
-def execute_check(arguments: argparse.Namespace) -> int:
+def execute_check(arguments: argparse.Namespace) -> None:
     """Say what a platform is, or what is broken in it."""
     with waiting("loading it in SimGrid"):
         report = check_report(arguments.file)
     if arguments.json:
         print_json(report)
-    else:
-        _print_report(report)
-    return 0
+        return
+    columns = ({"style": "bold", "no_wrap": True}, {"overflow": "fold"})
+    look = {"title": report["file"], "show_header": False, "box": None}
+    Screen().print(text_table(_report_rows(report), columns, **look))
 
 
-def execute_draw(arguments: argparse.Namespace) -> int:
+def execute_draw(arguments: argparse.Namespace) -> None:
     """Draw a topology."""
     # Matplotlib takes its second to be imported: only where something is drawn.
     from faultline.experiments.figures.platform_drawing import draw_platform
@@ -93,17 +100,16 @@ def execute_draw(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"-o {arguments.output}: cannot be written: {error.strerror}") from error
     print_files(arguments, {arguments.output: str(arguments.output)})
-    return 0
 
 
-def execute_collisions(arguments: argparse.Namespace) -> int:
+def execute_collisions(arguments: argparse.Namespace) -> None:
     """Say what it costs an all-reduce that flows are hashed onto spines."""
     spec = _spec(arguments.spec, read_settings(arguments.settings))
     with waiting("hashing flows"):
         cost = hashing_cost(spec, arguments.groups, arguments.seeds)
     if arguments.json:
         print_json(asdict(cost))
-        return 0
+        return
     rows: list[tuple[str, ...]] = [("adaptive", "", "1.00"), ("d-mod-k", "", f"{cost.d_mod_k:.2f}")]
     for connections, slowdowns in cost.ecmp.items():
         values = (median(slowdowns), min(slowdowns), max(slowdowns))
@@ -120,72 +126,48 @@ def execute_collisions(arguments: argparse.Namespace) -> int:
         f"{cost.leaf_flows} flows hashed on the {cost.leaf_links} links of one leaf switch: the "
         f"busiest is expected to have {cost.busiest_over_mean:.2f} times the mean"
     )
-    return 0
 
 
-def execute_list(arguments: argparse.Namespace) -> int:
+def execute_list(arguments: argparse.Namespace) -> None:
     """List what comes with Faultline."""
-    described = {name: load_preset(name).description for name in preset_names()}
-    if arguments.json:
-        print_json([{"name": name, "description": text} for name, text in described.items()])
-        return 0
-    for name, text in described.items():
-        print(f"{name:14} {text}")
-    return 0
+    print_named(arguments, {name: load_preset(name).description for name in preset_names()}, 14)
 
 
-def _print_report(report: dict[str, Any]) -> None:
-    console = Screen()
-    columns = ({"style": "bold", "no_wrap": True}, {"overflow": "fold"})
-    look = {"title": report["file"], "show_header": False, "box": None}
-    console.print(text_table(_report_rows(report), columns, **look))
-
-
-def _report_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
-    plane = report["gpus_per_rank"]
+def _report_rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    plane, width, simgrid = report["gpus_per_rank"], report["bisection"], report["simgrid"]
     racks = f", {counted(report['racks'], 'rack')}" if report["racks"] else ""
-    rows = [
-        (
-            "GPUs",
-            f"{report['gpus']:,} in {counted(report['domains'], 'scale-up domain')}, "
-            f"{counted(report['hosts'], 'host')}{racks}"
-            + (f"; each stands for {plane:,}" if plane > 1 else ""),
-        ),
-        ("switches", ", ".join(f"{count:,} {kind}" for kind, count in report["switches"].items())),
-    ]
+    yield (
+        "GPUs",
+        f"{report['gpus']:,} in {counted(report['domains'], 'scale-up domain')}, "
+        f"{counted(report['hosts'], 'host')}{racks}"
+        + (f"; each stands for {plane:,}" if plane > 1 else ""),
+    )
+    yield "switches", ", ".join(f"{count:,} {kind}" for kind, count in report["switches"].items())
     for name, links in report["links"].items():
         rates = _between(links["bandwidth_bytes_per_s"], _rate)
-        delays = _between(links["latency_s"], _delay)
-        rows.append((f"link {name}", f"{links['count']:,} of {rates}, {delays}"))
+        delays = _between(
+            links["latency_s"], lambda delay_s: format_quantity(float(f"{delay_s:.4g}"), TIME)
+        )
+        yield f"link {name}", f"{links['count']:,} of {rates}, {delays}"
     for layer in report["layers"]:
         if layer["oversubscription"]:
             ratio = _between(layer["oversubscription"], lambda value: f"{value:.4g}:1")
-            rows.append(
-                (
-                    f"layer {layer['name']}",
-                    f"oversubscribed {ratio}: {_rate(layer['down_bytes_per_s'])} down, "
-                    f"{_rate(layer['up_bytes_per_s'])} up",
-                )
-            )
-    if report["bisection"]:
-        width = report["bisection"]
-        rows.append(
-            (
-                "bisection",
-                f"{_rate(width['bandwidth_bytes_per_s'])} each way between the halves of the "
-                f"domains, {width['of_full']:.4g} of their adapters",
-            )
+            down, up = _rate(layer["down_bytes_per_s"]), _rate(layer["up_bytes_per_s"])
+            yield f"layer {layer['name']}", f"oversubscribed {ratio}: {down} down, {up} up"
+    if width:
+        yield (
+            "bisection",
+            f"{_rate(width['bandwidth_bytes_per_s'])} each way between the halves of the "
+            f"domains, {width['of_full']:.4g} of their adapters",
         )
     else:
-        rows.append(("bisection", "none: there is one domain"))
+        yield "bisection", "none: there is one domain"
     if report["flow_routes"]:
-        rows.append(("routing", f"{report['flow_routes']:,} pairs of hosts keep to one spine each"))
-    rows.append(("storage", _storage_text(report["storage"])))
-    simgrid = report["simgrid"]
+        yield "routing", f"{report['flow_routes']:,} pairs of hosts keep to one spine each"
+    yield "storage", _storage_text(report["storage"])
     memory_mb = simgrid["peak_memory_bytes"] / 1e6
-    rows.append(("SimGrid", f"loads it in {simgrid['load_s']:.2f} s and {memory_mb:.0f} MB"))
-    rows.extend(_difference_rows(report["differs_from_spec"]))
-    return rows
+    yield "SimGrid", f"loads it in {simgrid['load_s']:.2f} s and {memory_mb:.0f} MB"
+    yield from _difference_rows(report["differs_from_spec"])
 
 
 def _storage_text(storage: dict[str, float | None] | None) -> str:
@@ -197,25 +179,22 @@ def _storage_text(storage: dict[str, float | None] | None) -> str:
     return f"reads {_rate(read)}, writes {_rate(write)}{limit}"
 
 
-def _difference_rows(differences: list[dict[str, str]] | None) -> list[tuple[str, str]]:
+def _difference_rows(differences: list[dict[str, str]] | None) -> Iterator[tuple[str, str]]:
     if differences is None:
-        return [("spec", "the file keeps none: its links are all there is")]
-    if not differences:
-        return [("spec", "the file is as its spec says")]
-    rows = [("spec", "the file was edited")]
-    for effect, meaning in _EFFECTS.items():
-        texts = [difference["text"] for difference in differences if difference["effect"] == effect]
-        if texts:
-            rows += [("", meaning), *(("", f"  {text}") for text in texts)]
-    return [*rows, ("", _SPEC_ONLY)]
+        yield "spec", "the file keeps none: its links are all there is"
+    elif not differences:
+        yield "spec", "the file is as its spec says"
+    else:
+        yield "spec", "the file was edited"
+        for effect, meaning in _EFFECTS.items():
+            texts = [one["text"] for one in differences if one["effect"] == effect]
+            if texts:
+                yield from (("", meaning), *(("", f"  {text}") for text in texts))
+        yield "", _SPEC_ONLY
 
 
 def _rate(bytes_per_s: float) -> str:
     return format_quantity(float(f"{bytes_per_s:.4g}"), BANDWIDTH)
-
-
-def _delay(seconds: float) -> str:
-    return format_quantity(float(f"{seconds:.4g}"), TIME)
 
 
 def _between(ends: list[float], write: Any) -> str:
@@ -223,24 +202,16 @@ def _between(ends: list[float], write: Any) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-_GRAPHS = {".json", ".graphml"}
-
-
-def execute_diff(arguments: argparse.Namespace) -> int:
+def execute_diff(arguments: argparse.Namespace) -> None:
     """Say which phases of a job differ on two platforms."""
     with waiting("timing both platforms"):
         edit = compare_platforms(arguments.a, arguments.b, arguments.scenario, arguments.settings)
     if arguments.json:
         phases = [{**asdict(one), "change": one.change} for one in edit.phases]
         differences = [one._asdict() for one in edit.differences]
-        told = {"scenario": edit.scenario.name, "phases": phases, "differences": differences}
-        print_json(told)
-    else:
-        _print(edit, arguments)
-    return 0
-
-
-def _print(edit: Edit, arguments: argparse.Namespace) -> None:
+        name = edit.scenario.name
+        print_json({"scenario": name, "phases": phases, "differences": differences})
+        return
     console = screen_as_wide_as(110)
     groups = edit.scenario.job.groups
     headings = ("phase", Path(arguments.a).name, Path(arguments.b).name, "change", "")
@@ -264,16 +235,16 @@ def _cells(one: PhaseChange) -> tuple[str, ...]:
     return one.phase, f"{one.before_s:.4g} s", f"{one.after_s:.4g} s", change, one.source
 
 
-def execute_import(arguments: argparse.Namespace) -> int:
+def execute_import(arguments: argparse.Namespace) -> None:
     """Make a platform, or a spec."""
-    if arguments.file.suffix.lower() in _GRAPHS:
+    if arguments.file.suffix.lower() in {".json", ".graphml"}:
         if arguments.switches is not None:
             raise UserError("--switches: a graph says itself what is plugged in; leave it out")
         text = graph_xml(read_graph(arguments.file), str(arguments.file))
         write_text(text, arguments.output)
         told = f"{arguments.output}: a platform; faultline platform check {arguments.output}"
         print_files(arguments, {arguments.output: told})
-        return 0
+        return
     with explained(arguments.file, "name a graph, or what nvidia-smi topo -m prints"):
         text = arguments.file.read_text(encoding="utf-8", errors="replace")
     server = read_matrix(text, str(arguments.file))
@@ -287,4 +258,3 @@ def execute_import(arguments: argparse.Namespace) -> int:
         f"{arguments.like}: look at it, then faultline platform generate {arguments.output}"
     )
     print_files(arguments, {arguments.output: told})
-    return 0

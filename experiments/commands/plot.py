@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from faultline.experiments.analysis.course import read_timeline
+from faultline.experiments.commands.arguments import PLOT_FORMATS
 from faultline.experiments.commands.output import explained, make_folder, print_files, waiting
-from faultline.experiments.commands.parsers import PLOT_FORMATS
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.style import save_figure
@@ -21,20 +21,18 @@ from faultline.simulator.timeline import Event
 from matplotlib.figure import Figure
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
     if (arguments.source is None) == (arguments.timeline is None):
         raise UserError("plot: name a SOURCE, or --timeline SCENARIO (one of the two)")
-    if arguments.timeline is not None:
+    source = arguments.source
+    if source is None:
         _plot_run(*_played(arguments), arguments, Path("timeline"))
-    elif arguments.source.is_file():
-        events = read_timeline(arguments.source)
-        _plot_run(
-            events, f"Timeline {arguments.source.name}", arguments, arguments.source.with_suffix("")
-        )
+    elif source.is_file():
+        events = read_timeline(source)
+        _plot_run(events, f"Timeline {source.name}", arguments, source.with_suffix(""))
     else:
         _plot_sweep(arguments)
-    return 0
 
 
 def _played(arguments: argparse.Namespace) -> tuple[list[Event], str]:
@@ -82,7 +80,7 @@ def _saved(figure: Figure, title: str, path: Path) -> dict[Path, str]:
     return {path: f"{path}: {title}"}
 
 
-def execute_report(arguments: argparse.Namespace) -> int:
+def execute_report(arguments: argparse.Namespace) -> None:
     """Run the command."""
     directory: Path = arguments.dir
     output: Path = arguments.output or directory / "report.html"
@@ -98,4 +96,3 @@ def execute_report(arguments: argparse.Namespace) -> int:
     with explained(f"--output {output}", "name a file that can be written"):
         write_file(output, text)
     print_files(arguments, {output: str(output)})
-    return 0

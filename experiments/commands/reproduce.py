@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.commands.output import make_folder, print_json
+from faultline.experiments.commands.output import make_folder, print_json, print_named
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.screen import Screen
 from faultline.experiments.studies import all_studies, load_study
@@ -15,16 +15,12 @@ if TYPE_CHECKING:
     from faultline.experiments.studies.base import Study
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
     known = all_studies()
     if arguments.name == "list":
-        if arguments.json:
-            print_json([{"name": name, "description": told} for name, told in known.items()])
-            return 0
-        for name, summary in known.items():
-            print(f"{name:18} {summary}")
-        return 0
+        print_named(arguments, known, 18)
+        return
     if arguments.name not in known:
         raise UserError(
             f"reproduce {arguments.name}: there is no such reproduction; "
@@ -33,10 +29,10 @@ def execute(arguments: argparse.Namespace) -> int:
     # What plays waits until it is known that something is to be played.
     study = load_study(arguments.name)
     seeds, console = arguments.seeds or study.default_seeds, Screen(stderr=arguments.json)
-    return _play(study, arguments, arguments.name, console, seeds=seeds, full=arguments.full)
+    _play(study, arguments, arguments.name, console, seeds=seeds, full=arguments.full)
 
 
-def execute_head_to_head(arguments: argparse.Namespace) -> int:
+def execute_head_to_head(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from faultline.experiments.studies.head_to_head.comparison import HeadToHead
 
@@ -48,12 +44,12 @@ def execute_head_to_head(arguments: argparse.Namespace) -> int:
     )
     seeds = arguments.seeds or (1 if arguments.quick else 3)
     console = Screen(stderr=arguments.json, width=150)
-    return _play(study, arguments, "head-to-head", console, seeds=seeds)
+    _play(study, arguments, "head-to-head", console, seeds=seeds)
 
 
 def _play(
     study: Study, arguments: argparse.Namespace, name: str, console: Screen, **how: Any
-) -> int:
+) -> None:
     from faultline.experiments.studies.runner import run_study
     from faultline.experiments.studies.stage import Stage
 
@@ -62,4 +58,3 @@ def _play(
     found = run_study(study, Stage(directory, console, workers=arguments.workers, **how))
     if arguments.json:
         print_json(found)
-    return 0

@@ -1,31 +1,34 @@
-"""``faultline run``: one scenario, one seed."""
+"""``faultline run``: one scenario, one seed; ``explain-recovery``: what a failure costs in it."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 from faultline.experiments.analysis.course import LINKS, check_suffix, write_timeline
-from faultline.experiments.analysis.printing import summary_rows, summary_title
+from faultline.experiments.analysis.printing import Printed, printed, summary_rows, summary_title
 from faultline.experiments.commands.output import (
     explained,
     pairs_table,
     print_json,
     progress_of,
 )
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.screen import Screen, text_column
 from faultline.platforms.files import check_writable
 from faultline.simulator.timeline import Event
+from faultline.strategies.registry import all_strategies
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
     scenario = load_scenario(arguments.scenario, arguments.settings)
     file = arguments.timeline
@@ -45,9 +48,14 @@ def execute(arguments: argparse.Namespace) -> int:
             write_timeline(events, file, record)
     if arguments.json:
         print_json(record)
-    else:
-        _print_record(record, arguments.price)
-    return 0
+        return
+    console = Screen()
+    console.print(summary_title(record), style="bold")
+    console.print(pairs_table(summary_rows(record, arguments.price)))
+    if record["completed_steps"] < record["steps"]:
+        console.print(
+            "The job gave up: see job.time_limit_s and job.give_up_after_restarts.", style="yellow"
+        )
 
 
 def _run_with_progress(
@@ -77,11 +85,67 @@ def _run_with_progress(
         )
 
 
-def _print_record(record: Record, price: float | None) -> None:
+def execute_explain_recovery(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    scenario = load_scenario(arguments.scenario, arguments.settings)
+    found = list(explained_recoveries(scenario, _schemes(arguments.schemes)))
+    recoveries = [one for one in found if isinstance(one, ExplainedRecovery)]
+    refused = [one for one in found if isinstance(one, str)]
+    if not recoveries:
+        raise UserError(refused[0])
+    if arguments.json:
+        told = [
+            {
+                "scheme": one.scheme,
+                "event": one.event,
+                "recovery": one.recovery,
+                "duration_s": one.duration_s,
+                "phases": [phase._asdict() for phase in one.phases],
+            }
+            for one in recoveries
+        ]
+        print_json({"scenario": scenario.name, "recoveries": told, "refused": refused})
+        return
     console = Screen()
-    console.print(summary_title(record), style="bold")
-    console.print(pairs_table(summary_rows(record, price)))
-    if record["completed_steps"] < record["steps"]:
-        console.print(
-            "The job gave up: see job.time_limit_s and job.give_up_after_restarts.", style="yellow"
-        )
+    # Sources are sentences: they stand below, each once.
+    phases = [phase for one in recoveries for phase in one.phases]
+    sources = list(dict.fromkeys(phase.source for phase in phases if phase.source))
+    console.print(printed(_table(scenario.name, recoveries, sources)))
+    for number, source in enumerate(sources, 1):
+        console.print(f"{number}: {source}", soft_wrap=True)
+    for line in refused:
+        console.print(f"left out: {line}", soft_wrap=True)
+
+
+def _schemes(asked: Sequence[str] | None) -> Sequence[str]:
+    known = list(all_strategies())
+    for name in asked or ():
+        if name not in known:
+            raise UserError(f"--schemes {name}: no such scheme; {did_you_mean(name, known)}")
+    return asked or known
+
+
+def _table(name: str, recoveries: Sequence[ExplainedRecovery], sources: Sequence[str]) -> Printed:
+    # Takes its time to be imported, which a run does without.
+    import pandas as pd
+
+    rows = []
+    for one in recoveries:
+        who: tuple[str, ...] = (one.scheme, one.event, one.recovery)
+        for phase in one.phases:
+            rows.append(
+                {
+                    **dict(zip(("scheme", "event", "recovery"), who, strict=True)),
+                    "phase": phase.name,
+                    "seconds": phase.duration_s,
+                    "ranks": f"{phase.ranks:,}" if phase.ranks else "",
+                    "GB": f"{phase.size_bytes / 1e9:,.4g}" if phase.size_bytes else "",
+                    "source": str(sources.index(phase.source) + 1) if phase.source else "",
+                }
+            )
+            who = ("", "", "")
+        if len(one.phases) > 1:
+            rows.append({"phase": "in all", "seconds": one.duration_s})
+    frame = pd.DataFrame(rows).fillna({"source": "", "ranks": "", "GB": ""}).fillna("")
+    title, names = f"{name}: the failure of one GPU", {"source": "see"}
+    return Printed(title, frame, {"seconds": "{:,.3f}"}, names)

@@ -19,10 +19,9 @@ _ANY_COUNT: Form = {"type": ["integer", "null"]}
 _SCALAR: Form = {"type": ["string", "number", "boolean", "null"]}
 
 
-def execute(_arguments: argparse.Namespace) -> int:
+def execute(_arguments: argparse.Namespace) -> None:
     """Print the schema."""
     print(json.dumps(output_schema(), indent=1))
-    return 0
 
 
 def output_schema() -> Form:
@@ -241,9 +240,7 @@ _FORMS: dict[str, Form] = {
     "cluster-certificates": _FILES,
     "doctor": {
         "anyOf": [
-            _object(
-                ok=_FLAG, checks=_list(_object("section what value state meaning", "", "number"))
-            ),
+            _object(ok=_FLAG, checks=_list(_CHECK)),
             _object("cache", "removed_files removed_bytes"),
         ]
     },

@@ -94,7 +94,7 @@ def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
     print(f"        faultline report {quoted} -o report.html")
 
 
-def execute_compare(arguments: argparse.Namespace) -> int:
+def execute_compare(arguments: argparse.Namespace) -> None:
     """Run the command."""
     sweep = read_sweep(arguments.dir)
     metric = arguments.metric or METRIC
@@ -109,7 +109,11 @@ def execute_compare(arguments: argparse.Namespace) -> int:
     if more := len(sweep.problems[NAMED_AT_MOST:]):
         report.notes.append(f"{more} more such files were left out.")
     if arguments.csv is not None:
-        _write_csv(report, arguments.csv)
+        sections = [table.assign(section=name) for name, table in report.sections.items()]
+        everything = pd.concat(sections, ignore_index=True)
+        everything.insert(0, "section", everything.pop("section"))
+        with explained(f"--csv {arguments.csv}", "name a file that can be written"):
+            write_file(arguments.csv, everything.to_csv(index=False))
     if arguments.json:
         tables = {name: table.to_dict(orient="records") for name, table in report.sections.items()}
         chosen = {"metric": report.metric, "by": report.by, "baseline": report.baseline}
@@ -124,15 +128,6 @@ def execute_compare(arguments: argparse.Namespace) -> int:
             console.print(on_screen(best, ROWS_SHOWN))
             console.print()
         _print(console, report)
-    return 0
-
-
-def _write_csv(report: Report, path: Path) -> None:
-    sections = [table.assign(section=name) for name, table in report.sections.items()]
-    everything = pd.concat(sections, ignore_index=True)
-    everything.insert(0, "section", everything.pop("section"))
-    with explained(f"--csv {path}", "name a file that can be written"):
-        write_file(path, everything.to_csv(index=False))
 
 
 def _print(console: Screen, report: Report) -> None:

@@ -17,11 +17,7 @@ QUIET = "FAULTLINE_QUIET"
 class UserError(ValueError):
     """Bad input, told in one line: where, what is wrong, and what would be right.
 
-    Parameters
-    ----------
-    message : str
-        May quote what the user wrote: line breaks become blanks, and what cannot be printed is
-        escaped.
+    It may quote what the user wrote: line breaks become blanks, what cannot be printed is escaped.
     """
 
     def __init__(self, message: str) -> None:

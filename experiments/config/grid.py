@@ -9,13 +9,18 @@ from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
-from faultline.experiments.config.changes import MODES, RENAMED
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import mistakes_in, quote, remedy_for, schema_keys
+from faultline.experiments.config.keys import (
+    MODES,
+    RENAMED,
+    mistakes_in,
+    quote,
+    remedy_for,
+    schema_keys,
+)
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.config.text_file import Library
-from faultline.experiments.config.toml_text import TomlSource, parse_toml
+from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 EngineName = Literal["replay", "simgrid"]
@@ -107,18 +112,9 @@ def shipped_grids() -> list[str]:
 
 
 def read_grid(name_or_path: str) -> Grid:
-    """Read a grid file.
+    """Read a shipped grid, or a TOML file, from whose folder a scenario is looked for.
 
-    Parameters
-    ----------
-    name_or_path : str
-        The name of a shipped grid, or a TOML file. A scenario that it names by a path is looked
-        for from the folder of the grid file.
-
-    Raises
-    ------
-    UserError
-        Names the first mistake: where it is, what is wrong and what would be right.
+    Raises UserError, which names the first mistake.
     """
     text = _GRIDS.text(name_or_path)
     folder = Path() if name_or_path in shipped_grids() else Path(name_or_path).parent
@@ -128,10 +124,7 @@ def read_grid(name_or_path: str) -> Grid:
 def grid_from(tables: dict[str, Any], origin: str) -> Grid:
     """Return a grid given as nested tables; paths in it are from the working directory.
 
-    Raises
-    ------
-    UserError
-        Names the first mistake.
+    Raises UserError, which names the first mistake.
     """
     return _Reader(origin, tables).grid(Path())
 

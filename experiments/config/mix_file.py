@@ -11,8 +11,7 @@ from typing import Annotated
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import Location, mistakes_in, quote
-from faultline.experiments.config.text_file import Library
-from faultline.experiments.config.toml_text import TomlSource, parse_toml
+from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.toml_lines import key_lines
 from faultline.platforms.units import parse_time_s
@@ -248,31 +247,21 @@ def plugged_mixes() -> dict[str, Path]:
     return found
 
 
-def broken_mixes() -> list[str]:
-    """Return a line for each mix that an installed package promises and that cannot be used."""
-    lines = []
+def all_mixes() -> tuple[list[MixFile], list[str]]:
+    """Return all mixes by name, and a line for each that a package promises and nobody can use."""
+    mixes, lines = {name: load_mix(name) for name in shipped_mixes()}, []
     for point in entry_points(group=ENTRY_POINTS):
         called = f"{ENTRY_POINTS}: {point.name} ({point.value})"
         if point.name in shipped_mixes():
             lines.append(f"{called} is left out: a shipped mix has that name, choose another")
         elif point.name not in plugged_mixes():
             lines.append(f"{called} is left out: there is no {point.name}.toml in that package")
-        elif wrong := _what_is_wrong(point.name):
-            lines.append(f"{called} is left out: {wrong}")
-    return lines
-
-
-def sound_mixes() -> list[str]:
-    """Return the names of the mixes of installed packages that can be used."""
-    return [name for name in plugged_mixes() if not _what_is_wrong(name)]
-
-
-def _what_is_wrong(mix: str) -> str:
-    try:
-        load_mix(mix)
-    except UserError as error:
-        return str(error)
-    return ""
+        else:
+            try:
+                mixes[point.name] = load_mix(point.name)
+            except UserError as error:
+                lines.append(f"{called} is left out: {error}")
+    return list(mixes.values()), lines
 
 
 def mix_text(name_or_path: str) -> str:
@@ -282,18 +271,10 @@ def mix_text(name_or_path: str) -> str:
 
 
 def load_mix(name_or_path: str) -> MixFile:
-    """Read a mix of causes.
+    """Read a mix of causes, by the name of a shipped one or from a TOML file.
 
-    Parameters
-    ----------
-    name_or_path : str
-        The name of a shipped mix, or a TOML file.
-
-    Raises
-    ------
-    UserError
-        If there is no such file, or it is no mix; names the first mistake with its line, and how
-        many more there are.
+    Raises UserError if there is no such file, or it is no mix; names the first mistake with its
+    line, and how many more there are.
     """
     text = mix_text(name_or_path)
     source = _MixSource(name_or_path, *parse_toml(text), text)

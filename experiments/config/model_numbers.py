@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 def cluster_file(name: str) -> Path:
     """Return the path of a platform XML that is no shipped cluster.
 
-    Raises
-    ------
-    UserError
-        If there is no such file.
+    Raises UserError if there is no such file.
     """
     path = Path(name)
     if not path.is_file():
@@ -50,10 +47,7 @@ def cluster_file(name: str) -> Path:
 def spec_of_cluster(name: str) -> ClusterSpec | None:
     """Return the spec of a cluster; None for an XML that keeps none.
 
-    Raises
-    ------
-    UserError, PlatformError
-        If there is no such platform, or it is broken.
+    Raises UserError or PlatformError if there is no such platform, or it is broken.
     """
     return _preset(name) if name in preset_names() else platform_at(cluster_file(name)).spec
 
@@ -61,10 +55,7 @@ def spec_of_cluster(name: str) -> ClusterSpec | None:
 def gpus_of_cluster(name: str) -> int:
     """Return how many GPUs a cluster stands for.
 
-    Raises
-    ------
-    UserError, PlatformError
-        If there is no such platform, or it is broken.
+    Raises UserError or PlatformError if there is no such platform, or it is broken.
     """
     if name not in preset_names():
         platform = platform_at(cluster_file(name))
@@ -106,25 +97,11 @@ def numbers_of_model(
 ) -> dict[tuple[str, str], float]:
     """Return the numbers of a job that trains a model, by their keys.
 
-    How long its step takes is asked later, of the platform (`job.step_times`).
+    How long its step takes is asked later, of the platform (`job.step_times`). `cluster` is its
+    ``platform.file``, and `stated` are the tables of its scenario as they were written.
 
-    Parameters
-    ----------
-    model : ModelTable
-        Which model, and its layout.
-    groups : int
-        Data-parallel groups of the job.
-    cluster : str
-        Its ``platform.file``.
-    stated : mapping
-        The tables of its scenario as they were written.
-
-    Raises
-    ------
-    UserError
-        If the model does not fit the platform, or something else is stated than follows from it.
-    PlatformError
-        If the platform is no good.
+    Raises UserError if the model does not fit the platform, or something else is stated than
+    follows from it. Raises PlatformError if the platform is no good.
     """
     try:
         values = _values(model, groups, _spec(model, cluster))
@@ -132,7 +109,12 @@ def numbers_of_model(
         raise UserError(f'model.name = "{model.name}": {error}') from error
     numbers = dict(zip(MODELLED_KEYS, values, strict=True))
     for path, value in numbers.items():
-        _check_agrees(stated, path, value)
+        given = value_at(stated, path)
+        if isinstance(given, int | float) and not isclose(given, value, rel_tol=1e-9):
+            raise UserError(
+                f"{'.'.join(path)} = {given:g}: the model comes to {value:g}; leave it out, or set "
+                'model.name = "stated"'
+            )
     return numbers
 
 
@@ -156,10 +138,7 @@ def transformer_of(table: ModelTable) -> Transformer:
 def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
     """Return the job of a scenario that names a model.
 
-    Raises
-    ------
-    WorkloadError
-        If something in it does not fit.
+    Raises WorkloadError if something in it does not fit.
     """
     layout = Layout(groups * table.context, table.pipeline, table.tensor, table.virtual_stages)
     return ParallelJob(
@@ -204,7 +183,13 @@ def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, .
             f"model.tensor = {table.tensor}: a scale-up domain of {spec.name} has {domain_gpus} "
             "GPUs; use a divisor of that, and more pipeline stages"
         )
-    _check_memory(table, job, spec)
+    needed = memory_of(job).total
+    if needed > spec.gpu.memory_bytes:
+        raise UserError(
+            f'model.name = "{table.name}": needs {needed / 1e9:,.0f} GB on the fullest GPU, '
+            f"{spec.gpu.name} has {spec.gpu.memory_bytes / 1e9:,.0f} GB; use more pipeline stages "
+            "or tensor-parallel ranks, smaller micro-batches, or recompute more"
+        )
     return (
         _PRECISION.gradient_bytes * job.model.parameters,
         job.layout.gpus,
@@ -213,18 +198,10 @@ def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, .
     )
 
 
-def needed_memory_bytes(job: ParallelJob) -> float:
-    """Return the bytes on the fullest GPU of a job; raises as `memory_of`."""
-    return memory_of(job).total
-
-
 def memory_of(job: ParallelJob) -> GpuMemory:
     """Return what is on the fullest GPU of a job.
 
-    Raises
-    ------
-    WorkloadError
-        The layers do not fill the stages.
+    Raises WorkloadError: the layers do not fill the stages.
     """
     share = replace(job.model, sequence_tokens=job.model.sequence_tokens // job.context)
     return gpu_memory(
@@ -238,16 +215,6 @@ def memory_of(job: ParallelJob) -> GpuMemory:
     )
 
 
-def _check_memory(table: ModelTable, job: ParallelJob, spec: ClusterSpec) -> None:
-    needed = needed_memory_bytes(job)
-    if needed > spec.gpu.memory_bytes:
-        raise UserError(
-            f'model.name = "{table.name}": needs {needed / 1e9:,.0f} GB on the fullest GPU, '
-            f"{spec.gpu.name} has {spec.gpu.memory_bytes / 1e9:,.0f} GB; use more pipeline stages "
-            "or tensor-parallel ranks, smaller micro-batches, or recompute more"
-        )
-
-
 def _spec(model: ModelTable, cluster: str) -> ClusterSpec:
     spec = spec_of_cluster(cluster)
     if spec is None or spec.plane is not None:
@@ -256,12 +223,3 @@ def _spec(model: ModelTable, cluster: str) -> ClusterSpec:
             "does not say what its domains are like; use one of servers, such as hgx-h100"
         )
     return spec
-
-
-def _check_agrees(stated: Mapping[str, Any], path: tuple[str, str], value: float) -> None:
-    given = value_at(stated, path)
-    if isinstance(given, int | float) and not isclose(given, value, rel_tol=1e-9):
-        raise UserError(
-            f"{'.'.join(path)} = {given:g}: the model comes to {value:g}; leave it out, or set "
-            'model.name = "stated"'
-        )

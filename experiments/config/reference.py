@@ -11,9 +11,16 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen
-from faultline.experiments.config.changes import MODES, RENAMED
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import Key, KeyPath, likely_keys, remedy_for, schema_keys
+from faultline.experiments.config.keys import (
+    MODES,
+    RENAMED,
+    Key,
+    KeyPath,
+    likely_keys,
+    remedy_for,
+    schema_keys,
+)
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.config.toml_text import written
@@ -76,10 +83,7 @@ def keys_of_table(path: KeyPath) -> list[KeyReference]:
 def find_reference(name: str) -> KeyReference:
     """Return the documentation of a key or table, given as ``job.groups``, ``groups`` or ``[job]``.
 
-    Raises
-    ------
-    UserError
-        If there is none, or more than one; names the likely ones.
+    Raises UserError if there is none, or more than one; names the likely ones.
     """
     path = tuple(part.strip() for part in name.strip("[] ").split("."))
     known = scenario_reference()

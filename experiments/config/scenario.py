@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from faultline.experiments.config.changes import set_keys
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import and_more, mistakes_in
+from faultline.experiments.config.keys import and_more, mistakes_in, set_keys
 from faultline.experiments.config.model_numbers import gpus_of_cluster, numbers_of_model
 from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.tables.job import JobTable, ModelTable, PlatformTable
 from faultline.experiments.config.tables.phases import (
+    ASSUMED_COMPUTE_S,
     AllReduceTable,
     CheckpointTable,
     DetectionTable,
     RejoinTable,
     RestartTable,
+    TimesTable,
 )
 from faultline.experiments.config.tables.recovery import RecoveryTable
 from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
 from faultline.experiments.config.tables.table import Table, key
-from faultline.experiments.config.tables.times import ASSUMED_COMPUTE_S, TimesTable
 from pydantic import Field, ValidationError
 
 
@@ -117,13 +117,8 @@ class Scenario(Table):
     def completed(self) -> Scenario:
         """Return the scenario with the numbers of its model, or at least with its GPUs.
 
-        Raises
-        ------
-        UserError
-            If the model does not fit the platform, or something else is stated than follows from
-            it.
-        PlatformError
-            If the platform is no good.
+        Raises UserError if the model does not fit the platform, or something else is stated than
+        follows from it. Raises PlatformError if the platform is no good.
         """
         job, stated = self.job, self.stated()
         numbers: Mapping[tuple[str, str], float] = {}

@@ -11,9 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.changes import MODES, RENAMED, set_keys, upgrade
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.keys import (
+    MODES,
+    RENAMED,
     KeyPath,
     Location,
     Mistake,
@@ -23,11 +24,12 @@ from faultline.experiments.config.keys import (
     quote,
     remedy_for,
     schema_keys,
+    set_keys,
+    upgrade,
 )
 from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.text_file import Library
-from faultline.experiments.config.toml_text import TomlSource, parse_toml, parse_toml_value
+from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml, parse_toml_value
 from faultline.platforms.preset_library import preset_names
 from pydantic import ValidationError
 
@@ -68,10 +70,8 @@ class ScenarioSource(TomlSource):
 
         There, ``~key`` leaves a key open, as if nobody had stated it; else None does.
 
-        Raises
-        ------
-        UserError
-            If a setting has no key or no equals sign, or the way to a key leads through a value.
+        Raises UserError if a setting has no key or no equals sign, or the way to a key leads
+        through a value.
         """
         where, told = f"{self.origin}: ", {}
         if not isinstance(changes, Mapping):
@@ -114,10 +114,7 @@ class ScenarioSource(TomlSource):
     def scenario(self) -> Scenario:
         """Return the validated scenario.
 
-        Raises
-        ------
-        UserError
-            Names the first mistake and how many more there are.
+        Raises UserError, which names the first mistake and how many more there are.
         """
         self.check_syntax()
         scenario, mistakes = self.validate()
@@ -181,10 +178,7 @@ def read_source(
 
     Mistakes of its text are kept and not raised.
 
-    Raises
-    ------
-    UserError
-        If there is no such file, or a change is no ``key=value``.
+    Raises UserError if there is no such file, or a change is no ``key=value``.
     """
     text = _SCENARIOS.text(name_or_path)
     tables, mistakes = parse_toml(text)
@@ -199,15 +193,7 @@ def read_source(
 def read_scenario_tables(name_or_path: str) -> tuple[dict[str, Any], str]:
     """Return the tables of a scenario as they stand in its file, and how to call it in messages.
 
-    Parameters
-    ----------
-    name_or_path : str
-        The name of a shipped scenario, or a TOML file.
-
-    Raises
-    ------
-    UserError
-        If there is no such file, or it is no TOML.
+    Raises UserError if there is no such file, or it is no TOML.
     """
     source = read_source(name_or_path)
     source.check_syntax()
@@ -217,10 +203,7 @@ def read_scenario_tables(name_or_path: str) -> tuple[dict[str, Any], str]:
 def scenario_from(tables: Mapping[str, Any], origin: str) -> Scenario:
     """Validate a scenario given as nested mappings.
 
-    Raises
-    ------
-    UserError
-        Names the first mistake and how many more there are.
+    Raises UserError, which names the first mistake and how many more there are.
     """
     return ScenarioSource(origin, deepcopy(dict(tables))).scenario()
 
@@ -228,14 +211,8 @@ def scenario_from(tables: Mapping[str, Any], origin: str) -> Scenario:
 def _resolve_paths(tables: dict[str, Any], directory: Path) -> None:
     """Make the paths in the tables of a scenario file relative to the working directory.
 
-    Names of shipped clusters and mixes, and absolute paths, stay as they are.
-
-    Parameters
-    ----------
-    tables : dict
-        Nested tables as read; changed in place. Values that are no text are left to the schema.
-    directory : Path
-        Where the scenario file is.
+    Names of shipped clusters and mixes, and absolute paths, stay as they are, and values that are
+    no text are left to the schema.
     """
     shipped: dict[tuple[str, str], Collection[str]] = {
         ("platform", "file"): preset_names(),

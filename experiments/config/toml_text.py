@@ -1,6 +1,7 @@
 """TOML read with every mistake named, where the standard library stops at the first; and written.
 
-Values are written as people do: 2e13 and 600_000, long texts over several lines.
+Values are written as people do: 2e13 and 600_000, long texts over several lines. Files are those
+that come with Faultline, by name, or a user's own, by path.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.resources import files
 from textwrap import wrap
 from typing import Any
 
 import tomlkit
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import Location, Mistake, and_more
+from faultline.platforms.errors import nearest
+from faultline.platforms.files import MEBIBYTE, read_text
 from faultline.platforms.toml_lines import key_lines
 from tomlkit.items import Float, Integer, Item, Trivia
 
@@ -35,6 +39,44 @@ _MOST_MISTAKES = 20
 _MOST_READ_AGAIN = 2_000_000
 _LINE_LENGTH = 100
 _LONGEST_PLAIN = 8
+
+
+LARGEST_BYTES = MEBIBYTE
+"""More than any file written by hand has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """TOML files of one kind: the shipped ones by name, a user's own by path."""
+
+    kind: str  # What messages call one of them.
+    folder: str  # Where in this package the shipped ones are.
+
+    def names(self) -> list[str]:
+        """Return the names of those that come with Faultline."""
+        shipped = files("faultline.experiments.config").joinpath(self.folder).iterdir()
+        return sorted(
+            file.name.removesuffix(".toml") for file in shipped if file.name.endswith(".toml")
+        )
+
+    def text(self, name_or_path: str, called: str = "") -> str:
+        """Return the text of a shipped file by its name, or of a user's; messages say `called`.
+
+        Raises UserError if there is no such file, or it cannot be read.
+        """
+        shipped = self.names()
+        if name_or_path in shipped:
+            folder = files("faultline.experiments.config").joinpath(self.folder)
+            return folder.joinpath(f"{name_or_path}.toml").read_text(encoding="utf-8")
+        try:
+            return read_text(name_or_path, LARGEST_BYTES)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            reason = "no such file" if missing else error.strerror
+            raise UserError(
+                f"{called or name_or_path}: {reason}{nearest(name_or_path, shipped)}; name a TOML "
+                f"file or a shipped {self.kind} ({', '.join(shipped)})"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +126,7 @@ class TomlSource:
     def check_syntax(self) -> None:
         """Refuse a text that is no TOML.
 
-        Raises
-        ------
-        UserError
-            Names the first mistake and how many more there are.
+        Raises UserError, which names the first mistake and how many more there are.
         """
         if self.syntax_mistakes:
             first, *others = self.syntax_mistakes

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import lru_cache, partial
 from io import BytesIO, StringIO, TextIOWrapper
 from itertools import islice
 from math import isfinite, nan
@@ -40,7 +41,6 @@ from numpy.typing import NDArray
 
 COLUMNS = ("time", "component", "cause", "kind", "repair", "lasts", "factor")
 REQUIRED = ("time", "component")
-_CODED = COLUMNS[1:]
 LARGEST_BYTES = 2**28
 MOST_CAUSES = 200
 _MOST_MISTAKES = 99
@@ -51,39 +51,12 @@ _MOST_REMEMBERED = 200_000
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_COMPONENT = re.compile(rf"({'|'.join(LEVELS[:-1])})-(\d{{1,15}})")
+_COMPONENT = re.compile(rf"({'|'.join(LEVELS[:-1])})-(\d{{1,15}})|job")
 _LATEST_S = 1e15
 
 
 class _Wrong(ValueError):
     """What is wrong with a cell, and what would be right."""
-
-
-class _Codes(dict[str, int]):
-    """What the texts of a column stand for, read once each: most come again and again."""
-
-    def __init__(self, read: Callable[[str], Any]) -> None:
-        super().__init__()
-        self._read = read
-        self._meanings: list[Any] = []
-        self._looked_up = np.empty(0)
-
-    def __missing__(self, text: str) -> int:
-        self._meanings.append(self._read(text.strip()))
-        code = self[text] = len(self._meanings) - 1
-        return code
-
-    def column(self, texts: Sequence[str] | None, count: int) -> NDArray[Any]:
-        """Return what texts stand for, a row each; texts that are not there are empty."""
-        if len(self) > _MOST_REMEMBERED:
-            self.clear()
-            self._meanings.clear()
-        if texts is None:
-            return np.repeat(np.array([self._meanings[self[""]]]), count, axis=0)
-        codes = np.fromiter(map(self.__getitem__, texts), np.int32, count)
-        if len(self._looked_up) != len(self._meanings):
-            self._looked_up = np.array(self._meanings)
-        return self._looked_up[codes]
 
 
 @dataclass(slots=True)
@@ -99,7 +72,21 @@ class _Reader:
         default_factory=lambda: {name: np.empty(0, kind) for name, kind in COLUMN_TYPES.items()}
     )
     _count: int = 0
-    _known: dict[str, _Codes] = field(default_factory=dict)
+    # What reads the cells of each column but the time.
+    _readers: dict[str, Callable[[str], Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Remember what many cells say."""
+        reads: tuple[Callable[[str], Any], ...] = (
+            self._component,
+            self._cause,
+            kind_place,
+            partial(_seconds_or, nan, "repair"),
+            partial(_seconds_or, 0.0, "lasts"),
+            _factor,
+        )
+        remembered = lru_cache(_MOST_REMEMBERED)
+        self._readers = dict(zip(COLUMNS[1:], map(remembered, reads), strict=True))
 
     def read(self, rows: list[list[str]], header: list[str], line: int) -> None:
         """Read rows, of which the first stands in the line of the file after `line`."""
@@ -123,11 +110,12 @@ class _Reader:
         seconds = self._plain_seconds(cells["time"])
         if seconds is None:
             seconds = [self._time_s(text.strip()) for text in cells["time"]]
+        # What is not there is empty in all rows.
         places, causes, kinds, repairs_s, lasts_s, factors = (
-            self._codes(name).column(cells.get(name), len(rows)) for name in _CODED
+            self._read_column(name, cells.get(name, ("",))) for name in self._readers
         )
         if cells.get("lasts") or cells.get("factor") or (kinds >= len(STOPPING)).any():
-            self._check_kinds(cells, kinds, len(rows))
+            self._check_kinds(cells, np.broadcast_to(kinds, len(rows)))
         values = (seconds, *places.T[:2], causes, kinds, repairs_s, *places.T[2:])
         values = (*values, lasts_s, factors)
         count = self._count + len(rows)
@@ -142,16 +130,18 @@ class _Reader:
         for column in self._columns.values():
             column.resize(count, refcheck=False)
 
-    def _codes(self, column: str) -> _Codes:
-        if column not in self._known:
-            reads = (self._component, self._cause, kind_place, _repair_s, _lasts_s, _factor)
-            self._known[column] = _Codes(dict(zip(_CODED, reads, strict=True))[column])
-        return self._known[column]
+    def _read_column(self, name: str, texts: Sequence[str]) -> NDArray[Any]:
+        """Return what the texts of a column stand for; each is read once: most come again."""
+        different = dict.fromkeys(texts)
+        read = self._readers[name]
+        meanings = np.array([read(text.strip()) for text in different])
+        places = {text: place for place, text in enumerate(different)}
+        return meanings[np.fromiter(map(places.__getitem__, texts), np.int32, len(texts))]
 
     @staticmethod
-    def _check_kinds(cells: Mapping[str, Sequence[str]], kinds: NDArray[Any], count: int) -> None:
+    def _check_kinds(cells: Mapping[str, Sequence[str]], kinds: NDArray[Any]) -> None:
         """Refuse what a kind lacks, or has no use for."""
-        nothing = [""] * count
+        nothing = ("",) * len(kinds)
         for name, needing, allowing in (
             ("lasts", LASTS_NEEDED, LASTS_ALLOWED),
             ("factor", FACTOR_NEEDED, FACTOR_ALLOWED),
@@ -211,27 +201,21 @@ class _Reader:
 
     def _component(self, text: str) -> tuple[int, int, int, int]:
         """Return a component's level, number, first group and the one after its last."""
-        level, number = self._level_and_number(text)
-        groups = self.layout.groups_of(level, number)
-        return LEVELS.index(level), number, groups.start, groups.stop
-
-    def _level_and_number(self, text: str) -> tuple[Level, int]:
-        if text == "job":
-            return "job", 0
         match = _COMPONENT.fullmatch(text)
         if match is None:
             raise _Wrong(
                 f"component {quote(text)} is none: write "
                 f"{', '.join(f'{level}-0' for level in LEVELS[:-1])} or job"
             )
-        level: Level = next(known for known in LEVELS if known == match[1])
-        index, there_are = int(match[2]), self.layout.components(level)
+        level: Level = next(known for known in LEVELS if known == (match[1] or "job"))
+        number, there_are = int(match[2] or 0), self.layout.components(level)
         if not self.layout.gpus_per_component(level):
             # Only the platform knows how many there are.
             there_are = _MOST_PARTS
-        if index >= there_are:
+        if number >= there_are:
             raise _Wrong(f"component {text}: the job has {level}-0 to {level}-{there_are - 1}")
-        return level, index
+        groups = self.layout.groups_of(level, number)
+        return LEVELS.index(level), number, groups.start, groups.stop
 
     def _cause(self, text: str) -> int:
         return self._causes.setdefault(cause_of(text), len(self._causes))
@@ -252,7 +236,7 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
 
     Returns
     -------
-    list of Failure
+    RecordedFailures
         In the order of time; rows of the same time keep theirs.
 
     Raises
@@ -316,10 +300,7 @@ def _uncollected() -> Iterator[None]:
 def write_trace(failures: Iterable[Failure], path: Path) -> None:
     """Write failures so that `read_trace` gives back the very same ones.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    Raises OSError if the file cannot be written.
     """
     text = StringIO(newline="")
     rows = csv.writer(text)
@@ -340,10 +321,7 @@ def write_trace(failures: Iterable[Failure], path: Path) -> None:
 def parse_timestamp(text: str) -> datetime:
     """Read a timestamp of ISO 8601, in UTC where it does not say.
 
-    Raises
-    ------
-    ValueError
-        If it is none; the message says what would be right.
+    Raises ValueError if it is none; the message says what would be right.
     """
     try:
         # Python 3.10 does not know the Z.
@@ -386,10 +364,8 @@ def _header(cells: list[str], place: str) -> list[str]:
 def cause_of(text: str) -> str:
     """Read a cause; `UNSTATED` where there is none.
 
-    Raises
-    ------
-    ValueError
-        If it is none; the message says what would be right. So do the other readers of cells.
+    Raises ValueError if it is none; the message says what would be right. So do the other readers
+    of cells.
     """
     if len(text) > 60 or not text.isprintable():
         raise _Wrong(f"cause {quote(text)} is too long, or cannot be printed; name it shortly")
@@ -404,12 +380,8 @@ def kind_place(text: str) -> int:
     return found[text.lower()]
 
 
-def _repair_s(text: str) -> float:
-    return seconds_of("repair", text) if text else nan
-
-
-def _lasts_s(text: str) -> float:
-    return seconds_of("lasts", text) if text else 0.0
+def _seconds_or(nothing_s: float, column: str, text: str) -> float:
+    return seconds_of(column, text) if text else nothing_s
 
 
 def _factor(text: str) -> float:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from faultline.experiments.config.model_numbers import (
     memory_of,
-    needed_memory_bytes,
     parallel_job,
 )
 from faultline.experiments.config.scenario import Scenario
@@ -83,7 +82,7 @@ def _needed_bytes(job: ParallelJob, stages: int, tensor: int, data: int, held: i
     """Return the bytes on the fullest GPU of a pipeline, if it has the state of some stages."""
     layout = replace(job.layout, data=data, pipeline=stages, tensor=tensor)
     try:
-        needed = needed_memory_bytes(replace(job, layout=layout))
+        needed = memory_of(replace(job, layout=layout)).total
     except WorkloadError:
         return float("inf")
     return held * needed

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.phases import key_of_recovery
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.tables.table import documentation_of
-from faultline.experiments.config.tables.times import key_of_recovery
 from faultline.experiments.job.durations import hardware_of
 from faultline.experiments.job.platform_files import state_bytes
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve

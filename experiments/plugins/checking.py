@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import pickle
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import isfinite
+from functools import partial
+from importlib import import_module
+from math import isclose, isfinite
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-from faultline.experiments.plugins.engines import SchemeError, check_engines
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.platform_files import platform_file, traffic_of
+from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.contract import Contract, ContractError
+from faultline.simulator.job import Job
+from faultline.simulator.progress import Progress
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
+from faultline.simulator.simgrid_engine.process import simulate
+from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.training import Training
 from faultline.strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, WipeOut
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Recovery
+
+
+class SchemeError(AssertionError):
+    """A scheme does not hold what schemes promise; the message says what, where and when."""
+
 
 _LIVES = 20
 """Lives, from a restart to the next, that a scheme of each redundancy is led through."""
@@ -27,24 +45,30 @@ _GPUS_PER_GROUP = 8
 _ROUNDING = 1e-9
 _ANOTHER_PLAN = "plan() returns another object though nothing changed"
 
+_STEPS = 30
+_SEEDS = (1, 2)
+_TOLERANCE = 1e-6
+_LIMIT_S = 4e4
+"""A scheme that masks nothing gets nowhere at these rates; what it does until then must agree."""
+
+_COUNTS = (
+    "completed_steps",
+    "played_steps",
+    "restarts",
+    "failures",
+    "reorderings",
+    "moved_types",
+    "checkpoints",
+)
+
 
 @dataclass(frozen=True)
 class Subject:
-    """What is checked.
-
-    Attributes
-    ----------
-    scheme : type
-        The class.
-    groups : int
-        Data-parallel groups of the job.
-    options : StrategyOptions
-        Its named choices.
-    """
+    """What is checked."""
 
     scheme: type[Strategy]
-    groups: int
-    options: StrategyOptions
+    groups: int  # Data-parallel groups of the job.
+    options: StrategyOptions  # Its named choices.
 
     def built(self, redundancy: int) -> Strategy:
         """Return it at its start."""
@@ -118,9 +142,10 @@ def _explained(check: Callable[[Subject], None], subject: Subject) -> None:
         raise SchemeError(f"scheme {subject.scheme.name!r} raised {what}") from error
 
 
-def _require(holds: bool, subject: Subject, what: str) -> None:
+def _require(holds: bool, subject: Subject | str, what: str) -> None:
     if not holds:
-        raise SchemeError(f"scheme {subject.scheme.name!r}: {what}")
+        where = subject if isinstance(subject, str) else f"scheme {subject.scheme.name!r}"
+        raise SchemeError(f"{where}: {what}")
 
 
 def _check_declaration(subject: Subject) -> None:
@@ -157,9 +182,7 @@ def _check_start(subject: Subject) -> None:
         plan = strategy.plan()
         whole = plan.members == tuple(range(subject.groups))
         _require(whole, subject, "does not start with all groups as members")
-        _require(
-            strategy.plan() is plan, subject, "plan() returns another object though nothing changed"
-        )
+        _require(strategy.plan() is plan, subject, _ANOTHER_PLAN)
         masked, work = strategy.masked_failures(), strategy.work_per_step()
         _require(
             isfinite(masked) and masked >= 1, subject, f"masked_failures() is {masked}, below 1"
@@ -170,10 +193,6 @@ def _check_start(subject: Subject) -> None:
         _require(right, subject, f"forces_restart() is {chances}: use probabilities")
 
 
-def _draws(seed: int) -> np.random.Generator:
-    return np.random.default_rng(seed)
-
-
 def _hits(missing: Sequence[int], draws: np.random.Generator) -> list[Hit]:
     gpus = [int(draws.integers(_GPUS_PER_GROUP)) for _ in missing]
     return [Hit(group, gpu, gpu, _GPUS_PER_GROUP) for group, gpu in zip(missing, gpus, strict=True)]
@@ -181,7 +200,7 @@ def _hits(missing: Sequence[int], draws: np.random.Generator) -> list[Hit]:
 
 def _lives(subject: Subject, redundancy: int, seed: int) -> Iterator[tuple[Strategy, Any]]:
     """Yield a scheme and its verdict for each of many failures, some of several groups at once."""
-    draws, strategy = _draws(seed), subject.built(redundancy)
+    draws, strategy = np.random.default_rng(seed), subject.built(redundancy)
     contract = Contract(strategy, subject.groups)
     restarts = steps = 0
     while restarts < _LIVES and steps < _LIVES * subject.groups:
@@ -204,15 +223,11 @@ def _lives(subject: Subject, redundancy: int, seed: int) -> Iterator[tuple[Strat
             if strategy.restart_replaces:
                 contract.restarted()
             else:
-                strategy, contract = _anew(subject, redundancy)
+                # Another one in place of one that would go on with what is broken.
+                strategy = subject.built(redundancy)
+                contract = Contract(strategy, subject.groups)
         else:
             contract.replanned()
-
-
-def _anew(subject: Subject, redundancy: int) -> tuple[Strategy, Contract]:
-    """Return another one in place of one that would go on with what is broken."""
-    strategy = subject.built(redundancy)
-    return strategy, Contract(strategy, subject.groups)
 
 
 def _check_lives(subject: Subject) -> None:
@@ -315,7 +330,7 @@ def _check_components(subject: Subject) -> None:
         return
     for redundancy in subject.redundancies():
         first, strategy = subject.built(redundancy).plan(), subject.built(redundancy)
-        contract, hits = Contract(strategy, subject.groups), _hits((0, 2), _draws(4))
+        contract, hits = Contract(strategy, subject.groups), _hits((0, 2), np.random.default_rng(4))
         for place, hit in enumerate(hits):
             strategy.on_hit(hit)
             if isinstance(contract.verdict((hit.group,)), WipeOut):
@@ -338,3 +353,86 @@ def _check_components(subject: Subject) -> None:
             subject,
             f"is not as at its start when all is repaired: {strategy.plan()}",
         )
+
+
+def check_engines(build: Callable[[], Strategy], groups: int) -> None:
+    """Play the same failures on both engines, and compare what they tell.
+
+    Raises SchemeError if they differ, time is lost, or nothing failed.
+    """
+    component = ["failures.component=gpu"] if build().tracks_components else []
+    settings = [
+        *(f"job.groups={groups}", f"job.steps={_STEPS}", f"job.time_limit_s={_LIMIT_S}"),
+        *("job.compute_jitter=0", "strategy.name=checkpoint", "checkpoint.interval_steps=5"),
+        # Recoveries much longer than the time between failures would never end.
+        "recovery.preset=hot-swap",
+        *component,
+    ]
+    scenario = load_scenario("spare-sound", settings)
+    question = resolve(scenario)
+    path = platform_file(scenario)
+    for seed in _SEEDS:
+        job = question.job(seed)
+        replayed, events = _replayed(job, build())
+        traffic = traffic_of(scenario, path)
+        simulated = _in_a_fork(partial(simulate, job, build(), path, traffic, True))
+        where = f"scheme {build().name!r}, seed {seed}"
+        _check_booked(where, replayed, events)
+        _compare(where, replayed, events, simulated.progress, simulated.events)
+
+
+def _replayed(job: Job, strategy: Strategy) -> tuple[Progress, list[Event]]:
+    events: list[Event] = []
+    training = Training(job.work, job.rules, strategy, events.append)
+    play(training, ReplayEngine(job))
+    return training.progress, events
+
+
+def _in_a_fork(function: Callable[[], Any]) -> Any:
+    """Call a function in a forked process: what it plays need not be found by its name."""
+    context = multiprocessing.get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(function, sending))
+    process.start()
+    sending.close()
+    try:
+        result = receiving.recv()
+    except EOFError:
+        result = SchemeError("SimGrid aborted the simulation")
+    process.join()
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _answer(function: Callable[[], Any], sending: Connection) -> None:
+    try:
+        # SimGrid speaks where it is imported first.
+        import_module("faultline.simulator.simgrid_engine.warm_process")
+        sending.send(function())
+    except Exception as error:
+        sending.send(SchemeError(f"{type(error).__name__}: {error}"))
+
+
+def _check_booked(where: str, progress: Progress, events: list[Event]) -> None:
+    booked_s, now_s = sum(progress.seconds.values()), progress.now_s
+    whole = isclose(booked_s, now_s, rel_tol=1e-9)
+    _require(whole, where, f"{now_s} s have passed, {booked_s} s are booked")
+    missing = any(event.kind is EventKind.MISSING for event in events)
+    _require(progress.failures > 0 and missing, where, "nothing failed in its job")
+    batches = progress.completed_batches
+    # The last step may train more than was left.
+    _require(0 <= batches < _STEPS + 1, where, f"{batches} of {_STEPS} batches are trained")
+
+
+def _compare(
+    where: str, ours: Progress, events: list[Event], theirs: Progress, others: list[Event]
+) -> None:
+    for one, other in zip(events, others, strict=False):
+        same = one[1:] == other[1:] and isclose(one.time_s, other.time_s, rel_tol=_TOLERANCE)
+        _require(same, where, f"the engines disagree: replay says {one}, SimGrid {other}")
+    counted = {"events": (len(events), len(others))}
+    counted |= {name: (getattr(ours, name), getattr(theirs, name)) for name in _COUNTS}
+    for name, (replayed, simulated) in counted.items():
+        what = f"{name}: {replayed} by replay, {simulated} by SimGrid"
+        _require(replayed == simulated, where, what)

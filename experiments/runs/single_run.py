@@ -9,7 +9,7 @@ from typing import Any
 
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.tables.failure_kinds import FailureKindsTable
+from faultline.experiments.config.tables.failures import FailureKindsTable
 from faultline.experiments.config.trace_file import LARGEST_BYTES as LARGEST_TRACE
 from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file

@@ -10,10 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.changes import MODES, set_keys
 from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
-from faultline.experiments.config.keys import value_at
+from faultline.experiments.config.keys import MODES, set_keys, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from
 from faultline.experiments.job.durations import is_measured

@@ -1,8 +1,10 @@
-"""The command line, asked in the process of the tests."""
+"""The command line, asked in the process of the tests or in one of its own."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,14 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.studies import load_study
 from faultline.experiments.studies.claims import NO_ROW
+
+
+def in_a_process(
+    *words: object, check: bool = False, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run ``faultline`` in a process of its own; options are those of `subprocess.run`."""
+    call = [sys.executable, "-m", "faultline.experiments.cli", *map(str, words)]
+    return subprocess.run(call, capture_output=True, text=True, timeout=120, check=check, **options)
 
 
 class Ask:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from faultline.experiments.config.errors import UserError
@@ -51,6 +52,46 @@ class FailureLog:
         return [Failure(*one, range(0)) for one in self.failures]
 
 
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file with a log, and what is known of its cluster besides."""
+
+    path: Path
+    text: str
+    nodes: int | None  # Nodes of the cluster; None: those that the log names.
+    gpus_per_node: int
+    span_s: float | None  # For how long it was watched, if longer than the log shows.
+
+    def all_nodes(self, named: Iterable[str]) -> dict[str, int]:
+        """Return the places of all nodes: those that a log names, and unnamed ones beside them.
+
+        Raises UserError: the log names more nodes than there are.
+        """
+        names = natural_order(named)
+        if self.nodes is not None and self.nodes < len(names):
+            raise UserError(
+                f"--nodes {self.nodes}: {self.path} names {len(names)} nodes, such as {names[-1]}; "
+                f"give at least {len(names)}, or leave it out"
+            )
+        names += [f"(node {number})" for number in range(len(names) + 1, (self.nodes or 0) + 1)]
+        return {name: place for place, name in enumerate(names)}
+
+    def log(
+        self,
+        form: str,
+        failures: Iterable[Logged],
+        nodes: Iterable[str],
+        span_s: float = 0.0,
+        node_s: float = 0.0,
+        notes: Iterable[str] = (),
+    ) -> FailureLog:
+        """Return what it says."""
+        name, gpus = str(self.path), self.gpus_per_node
+        return FailureLog(
+            name, form, tuple(failures), tuple(nodes), gpus, span_s, node_s, tuple(notes)
+        )
+
+
 def natural_order(names: Iterable[str]) -> list[str]:
     """Return names so that ``node9`` comes before ``node10``."""
 
@@ -64,32 +105,10 @@ def natural_order(names: Iterable[str]) -> list[str]:
     return sorted(sorted(set(names)), key=key)
 
 
-def all_nodes(named: Iterable[str], nodes: int | None, path: object) -> tuple[str, ...]:
-    """Return the names of all nodes: those that a log names, and as many unnamed as there are more.
-
-    Raises
-    ------
-    UserError
-        The log names more nodes than there are.
-    """
-    names = natural_order(named)
-    if nodes is None:
-        return tuple(names)
-    if nodes < len(names):
-        raise UserError(
-            f"--nodes {nodes}: {path} names {len(names)} nodes, such as {names[-1]}; give at least "
-            f"{len(names)}, or leave it out"
-        )
-    return (*names, *(f"(node {number})" for number in range(len(names) + 1, nodes + 1)))
-
-
 def first_mistake(mistakes: Sequence[str]) -> None:
     """Tell the first of a file's mistakes, and how many more there are.
 
-    Raises
-    ------
-    UserError
-        If there is one.
+    Raises UserError if there is one.
     """
     if mistakes:
         more = len(mistakes) - 1

@@ -23,8 +23,8 @@ from faultline.experiments.config.keys import quote
 from faultline.experiments.config.logs.failure_log import (
     LARGEST_NUMBER_OF_NODES,
     FailureLog,
+    LogFile,
     Logged,
-    all_nodes,
     first_mistake,
 )
 from faultline.experiments.config.trace_file import parse_timestamp
@@ -60,10 +60,7 @@ def is_sacct(first_line: str) -> bool:
 def expand_nodes(text: str) -> list[str]:
     """Return the nodes of a list with Slurm's ranges: ``gpu[001-003,7],login1``.
 
-    Raises
-    ------
-    ValueError
-        If it is no such list; the message says what is wrong.
+    Raises ValueError if it is no such list; the message says what is wrong.
     """
     names: list[str] = []
     for part in re.split(r",(?![^\[]*\])", text):
@@ -144,34 +141,28 @@ class _Jobs:
         return self.lists[text]
 
 
-def read_sacct(
-    path: Path, text: str, nodes: int | None, gpus_per_node: int, span_s: float | None
-) -> FailureLog:
+def read_sacct(file: LogFile) -> FailureLog:
     """Read jobs of ``sacct --parsable2``; steps of jobs and jobs that never ran are left out.
 
-    Raises
-    ------
-    UserError
-        Names the first line that does not fit.
+    Raises UserError, which names the first line that does not fit.
     """
-    jobs = _Jobs(path)
-    rows = csv.reader(StringIO(text), delimiter="|", quoting=csv.QUOTE_NONE)
+    jobs = _Jobs(file.path)
+    rows = csv.reader(StringIO(file.text), delimiter="|", quoting=csv.QUOTE_NONE)
     try:
-        _read_rows(path, rows, jobs)
+        _read_rows(file.path, rows, jobs)
     except csv.Error as error:
-        raise UserError(f"{path}:{rows.line_num}: this is not from sacct: {error}") from None
+        raise UserError(f"{file.path}:{rows.line_num}: this is not from sacct: {error}") from None
     first_mistake(jobs.mistakes)
     if not jobs.ran:
-        raise UserError(f"{path}: no job in it ever ran; choose other days with sacct -S and -E")
-    return _as_log(jobs, nodes, gpus_per_node, span_s)
+        raise UserError(
+            f"{file.path}: no job in it ever ran; choose other days with sacct -S and -E"
+        )
+    return _as_log(jobs, file)
 
 
 def _read_rows(path: Path, rows: Any, jobs: _Jobs) -> None:
-    header: list[str] = []
-    for row in rows:
-        header = [cell.strip() for cell in row]
-        if any(header):
-            break
+    stripped = ([cell.strip() for cell in row] for row in rows)
+    header = next(filter(any, stripped), [])
     for name in NEEDED:
         if name not in header:
             raise UserError(
@@ -188,13 +179,12 @@ def _read_rows(path: Path, rows: Any, jobs: _Jobs) -> None:
             )
 
 
-def _as_log(jobs: _Jobs, nodes: int | None, gpus_per_node: int, span_s: float | None) -> FailureLog:
+def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
     begin = min(start for start, *_ in jobs.ran)
     last = max(end or start for start, end, *_ in jobs.ran)
-    end_s = max((last - begin).total_seconds(), span_s or 0.0)
+    end_s = max((last - begin).total_seconds(), file.span_s or 0.0)
     named = {name for *_, names, _ in jobs.ran for name in names}
-    names = all_nodes(named, nodes, jobs.path)
-    number_of = {name: place for place, name in enumerate(names)}
+    number_of = file.all_nodes(named)
     # Of nodes that failed it is asked when the next job started on them.
     starts: dict[str, list[float]] = {
         culprit: []
@@ -230,16 +220,8 @@ def _as_log(jobs: _Jobs, nodes: int | None, gpus_per_node: int, span_s: float | 
             f"{unknown} failures of hardware under jobs of several nodes: nobody says of which, so "
             "they are of the whole job; ask sacct for FailedNode"
         )
-    return FailureLog(
-        str(jobs.path),
-        "Slurm's sacct",
-        tuple(sorted(failures, key=lambda one: one.time_s)),
-        names,
-        gpus_per_node,
-        end_s,
-        node_s,
-        tuple(notes),
-    )
+    failures.sort(key=lambda one: one.time_s)
+    return file.log("Slurm's sacct", failures, number_of, end_s, node_s, notes)
 
 
 def _culprit(held: list[str], failed: str, known: Mapping[str, int]) -> str | None:

@@ -93,11 +93,8 @@ class JobTable(Table):
     def gpus_of_group(self) -> int:
         """GPUs of one group, stated or derived; at least 1.
 
-        Raises
-        ------
-        ValueError
-            If neither they nor the GPUs of the job are stated, nor yet filled in
-            (`Scenario.completed`).
+        Raises ValueError if neither they nor the GPUs of the job are stated, nor yet filled in
+        (`Scenario.completed`).
         """
         if self.gpus_per_group is not None:
             return self.gpus_per_group

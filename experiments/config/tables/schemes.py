@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from faultline.experiments.config.tables.phases import IN_MEMORY
 from faultline.experiments.config.tables.table import (
     RegisteredTable,
     count,
@@ -13,8 +14,6 @@ from faultline.experiments.config.tables.table import (
 )
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies
-
-_IN_MEMORY = [name for name in all_protections() if name != "storage"]
 
 
 class _StrategyTable(RegisteredTable):
@@ -86,7 +85,7 @@ class _ProtectionTable(RegisteredTable):
         "derived: the platform's spec",
         "bytes",
         above=(0, 1e18),
-        only_with={"protection.name": _IN_MEMORY},
+        only_with=IN_MEMORY,
     )
     launch_s: float = seconds(
         0.0,
@@ -94,7 +93,7 @@ class _ProtectionTable(RegisteredTable):
         "little of it is copied: no snapshot is whole sooner.",
         "choice: bandwidths alone; REFT (Wang et al. 2023) measures 0.354 s of shards that PCIe "
         "copies in 0.094 s",
-        only_with={"protection.name": _IN_MEMORY},
+        only_with=IN_MEMORY,
     )
 
 

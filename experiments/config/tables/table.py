@@ -6,14 +6,18 @@ its options by a plain mapping with the same names, for which it has to import n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
 
 from faultline.strategies.base import StrategyOptions
-from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
 SOUND = "choice: what is sound; the published simulator of SPARe takes"
+
+
+def _as_list(values: str | Iterable[str]) -> list[str]:
+    return [values] if isinstance(values, str) else list(values)
 
 
 class FieldDocumentation(BaseModel):
@@ -29,18 +33,8 @@ class FieldDocumentation(BaseModel):
     choices: dict[str, str] = {}  # What each of the named choices means.
     # The field counts only where each of these keys (dotted) has one of these values; a single
     # value may stand by itself.
-    only_with: dict[str, list[str]] = {}
+    only_with: dict[str, Annotated[list[str], BeforeValidator(_as_list)]] = {}
     rule: str | None = None  # The rule of the engines (`simulator.job.Rules`) that it is.
-
-    @field_validator("only_with", mode="before")
-    @classmethod
-    def _as_lists(cls, conditions: object) -> object:
-        if not isinstance(conditions, dict):
-            return conditions
-        return {
-            name: [values] if isinstance(values, str) else list(values)
-            for name, values in conditions.items()
-        }
 
 
 def key(
@@ -56,20 +50,10 @@ def key(
     rule: str | None = None,
     **limits: Any,
 ) -> Any:
-    """Return a key of a scenario: its default, its meaning, and the rest of its documentation.
+    """Return a key of a scenario: its default, its meaning, and the rest of `FieldDocumentation`.
 
-    Parameters
-    ----------
-    default : object
-        None where it is open.
-    meaning : str
-        A sentence or two.
-    source, unit, choices, only_with, rule
-        See `FieldDocumentation`.
-    between, above : (float, float), optional
-        Least and greatest value; `above`, the first is none itself.
-    **limits
-        Other limits, as pydantic's ``Field`` takes them.
+    A default of None leaves it open. `between` and `above` are the least and the greatest value;
+    `above`, the first is none itself. Other limits are as pydantic's ``Field`` takes them.
     """
     if between is not None:
         limits |= {"ge": between[0], "le": between[1]}
@@ -137,16 +121,8 @@ def with_registered(
 ) -> type[Any]:
     """Complete a table from a registry, so that a class joins by its own file alone.
 
-    Parameters
-    ----------
-    name : str
-        Name of the new table class.
-    base : type
-        The keys that do not depend on the registry.
-    known : mapping of str to class
-        The registry; each class has a `summary` and `Options`.
-    default, meaning, source : str
-        What is chosen by default, what the choice is, and where the default comes from.
+    The classes in the registry have a `summary` and `Options`; `base` has the keys that do not
+    depend on it. The rest is of the choice: its default, its meaning, the default's source.
     """
     fields: dict[str, Any] = {
         entry: (chosen.Options, Field(default_factory=chosen.Options, description=chosen.summary))

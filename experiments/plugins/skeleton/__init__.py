@@ -16,22 +16,10 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 def write_scheme_package(name: str, folder: Path) -> list[Path]:
     """Write a package with a scheme that works and is tested, for its author to change.
 
-    Parameters
-    ----------
-    name : str
-        What the scheme is to be called in scenarios.
-    folder : Path
-        A folder that is not there yet, or is empty.
+    `name` is what scenarios call the scheme; the folder is not there yet, or is empty. Returns the
+    files.
 
-    Returns
-    -------
-    list of Path
-        The files.
-
-    Raises
-    ------
-    UserError
-        If the name is no good or taken, or the folder has something in it.
+    Raises UserError if the name is no good or taken, or the folder has something in it.
     """
     if not _NAME.fullmatch(name):
         raise UserError(f"{name}: use small letters, digits and hyphens, such as my-scheme")

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
+from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.durations import durations_of, recovery_prices
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.protected import protect

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
+from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.stage import Stage
 

@@ -27,7 +27,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import interval_of_proportion
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.config.tables.times import SNAPSHOT_TIMES
+from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row, row_of

@@ -4,41 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from time import sleep
 
 import pytest
 from faultline.experiments.benchmarks import measurement as fresh_process
-from faultline.experiments.benchmarks.engine_speed import (
+from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement, measured
+from faultline.experiments.benchmarks.platform_speed import platform_cases, step_cases, time_timer
+from faultline.experiments.benchmarks.run_speed import (
     PUBLISHED_SIMULATOR_S,
     matching_cases,
     rare_failure_cases,
     replay_cases,
     simgrid_cases,
+    sweep_cases,
     time_matching,
     time_replay,
+    time_sweep,
+    time_table,
 )
-from faultline.experiments.benchmarks.measurement import BenchmarkError, Case, Measurement, measured
-from faultline.experiments.benchmarks.platform_speed import platform_cases, step_cases, time_timer
-from faultline.experiments.benchmarks.sweep_speed import sweep_cases, time_sweep, time_table
 from faultline.experiments.cli import main
 from faultline.experiments.commands import machine
 
-ROOT = Path(__file__).parents[3]
+from tests.experiments.asking import in_a_process
 
 
 @pytest.mark.slow
 def test_a_quick_bench_from_the_shell() -> None:
-    child = subprocess.run(
-        [sys.executable, "-m", "faultline.experiments.cli", "bench", "--quick", "--json"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=ROOT,
-        check=True,
-    )
+    child = in_a_process("bench", "--quick", "--json", cwd=Path(__file__).parents[3], check=True)
     assert child.stderr == ""
     rows = json.loads(child.stdout)["rows"]
     assert len({row["section"] for row in rows}) == 8

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faultline.experiments.cli import main
-from faultline.experiments.health.checks import (
+from faultline.experiments.health import (
     MAPS_PER_ACTOR,
     _satisfies,
     disk_check,
@@ -22,11 +21,18 @@ from faultline.experiments.health.checks import (
     version_checks,
 )
 
+from tests.experiments.asking import Ask, in_a_process
+
+ROOT = Path(__file__).parents[3]
 STATES = {"ok", "warning", "failed"}
 
 
-def told(output: str) -> dict[str, dict[str, Any]]:
-    return {check["what"]: check for check in json.loads(output)["checks"]}
+def doctor(ask: Ask, status: int = 0) -> dict[str, dict[str, Any]]:
+    """Return the checks by what they look at."""
+    ended, out, _ = ask.all("doctor", "--json")
+    told = json.loads(out)
+    assert (ended, told["ok"]) == (status, status == 0)
+    return {check["what"]: check for check in told["checks"]}
 
 
 def without_simgrid(directory: Path) -> dict[str, str]:
@@ -37,11 +43,8 @@ def without_simgrid(directory: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(directory)}
 
 
-def test_doctor_finds_a_working_installation_well(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--json"]) == 0
-    output = capsys.readouterr().out
-    assert json.loads(output)["ok"] is True
-    checks = told(output)
+def test_doctor_finds_a_working_installation_well(ask: Ask) -> None:
+    checks = doctor(ask)
     assert {check["state"] for check in checks.values()} <= STATES - {"failed"}
     assert checks["simgrid"]["value"] == "4.1"
     assert checks["context factory"]["value"] == "thread"
@@ -55,15 +58,7 @@ def test_doctor_finds_a_working_installation_well(capsys: pytest.CaptureFixture[
 
 
 def test_doctor_from_the_shell_where_simgrid_is_missing(tmp_path: Path) -> None:
-    child = subprocess.run(
-        [sys.executable, "-m", "faultline.experiments.cli", "doctor"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**without_simgrid(tmp_path), "COLUMNS": "200"},
-        cwd=Path(__file__).parents[3],
-        check=False,
-    )
+    child = in_a_process("doctor", env={**without_simgrid(tmp_path), "COLUMNS": "200"}, cwd=ROOT)
     assert child.returncode == 1
     assert "Traceback" not in child.stdout + child.stderr
     assert "No module named 'simgrid'; make setup compiles SimGrid 4.1" in child.stdout
@@ -71,27 +66,25 @@ def test_doctor_from_the_shell_where_simgrid_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_simgrid_without_rpath_is_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     (tmp_path / "simgrid.py").write_text(
         'raise ImportError("libsimgrid.so.4.1: cannot open shared object file")\n',
         encoding="utf-8",
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert main(["doctor", "--json"]) == 1
-    check = told(capsys.readouterr().out)["import without LD_LIBRARY_PATH"]
+    check = doctor(ask, 1)["import without LD_LIBRARY_PATH"]
     assert check["state"] == "failed"
     assert "rpath" in check["meaning"]
 
 
 def test_a_platform_that_simgrid_cannot_play_is_a_failed_check(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     """A SimGrid that can be imported, and nothing else."""
     (tmp_path / "simgrid.py").write_text("", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert main(["doctor", "--json"]) == 1
-    checks = told(capsys.readouterr().out)
+    checks = doctor(ask, 1)
     assert checks["import without LD_LIBRARY_PATH"]["state"] == "ok"
     assert checks["hgx-h100"]["state"] == "failed"
     assert checks["spare-600k"]["state"] == "failed"
@@ -189,8 +182,7 @@ Host.by_name("controller").add_actor("counter", count)
 engine.run()
 print((counts[1] - counts[0]) / 1000)
 """
-        root = Path(__file__).parents[3]
-        platform = root / "platforms" / "generated" / "spare-600k-24-groups.xml"
+        platform = ROOT / "platforms" / "generated" / "spare-600k-24-groups.xml"
         child = subprocess.run(
             [sys.executable, "-c", script, str(platform)],
             capture_output=True,

@@ -1,15 +1,12 @@
-"""``faultline failures``: what there is, what it produces, and one line for mistakes."""
+"""``faultline failures``: what there is, what it produces, logs, and one line for mistakes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.failure_model import failure_model
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.experiments.asking import Ask
 
@@ -133,14 +130,53 @@ def test_mistakes_are_told_in_one_line(
     assert told in ask.refused(*words)
 
 
-@given(
-    what=st.one_of(st.sampled_from(["llama3", "rsc-2", "spare-study"]), st.text(max_size=5)),
-    key=st.sampled_from(["job.groups", "failures.gpus_per_host", "failures.mix", "failures.model"]),
-    value=st.one_of(st.text(max_size=6), st.integers(-2, 999).map(str), st.just("mix")),
+LOG = "time,node,cause,kind,repair\n" + "".join(
+    f"{hour}h,n{hour % 7},{'memory' if hour % 3 else 'bug'},"
+    f"{'hardware' if hour % 3 else 'software'},{hour}min\n"
+    for hour in range(1, 60)
 )
-def test_whatever_is_drawn_there_is_a_table_or_one_line(what: str, key: str, value: str) -> None:
-    try:
-        status = main(["failures", "draw", "--days=0.1", f"--set={key}={value}", "--", what])
-    except SystemExit as exit_:
-        status = exit_.code  # type: ignore[assignment]
-    assert status in (0, 2)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv"
+    path.write_text(LOG, encoding="utf-8")
+    return path
+
+
+def test_a_log_is_imported_and_played(log: Path, tmp_path: Path, ask: Ask) -> None:
+    trace = tmp_path / "trace.csv"
+    asked = ("import", log, "--nodes", "16", "-o", trace)
+    told = ask.json(*asked)
+    assert (told["failures"], told["nodes"], told["nodes_in_order"][0]) == (59, 16, "n0")
+    assert "--set job.gpus=128" in ask(*asked)
+    drawing = ask.json("draw", trace, "--gpus", "128", "--days", "3")
+    assert (drawing["process"], drawing["failures"]) == ("trace", 59)
+
+
+def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
+    mix, figure = tmp_path / "ours.toml", tmp_path / "fit.png"
+    asked = ("fit", log, "--nodes", "16", "--span", "3d")
+    assert "59 failures of 16 nodes in 3 d" in ask(*asked, "--mix", mix, "-o", figure)
+    assert figure.is_file()
+    told = ask.json(*asked)
+    memory = next(cause for cause in told["causes"] if cause["name"] == "memory")
+    assert memory["failures"] == 40
+    assert memory["per_1000_node_days"]["value"] == pytest.approx(40 / (16 * 3) * 1000)
+    ask("draw", mix, "--days", "3")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["fit", "{log}", "--nodes", "3"], "--nodes 3: "),
+        (["fit", "{log}", "-o", "{folder}/fit.nothing"], "-o "),
+        (["fit", "{log}", "--mix", "{folder}/no/mix.toml"], "--mix "),
+        (["import", "{log}", "-o", "{folder}"], "-o "),
+        (["import", "{folder}", "-o", "x.csv"], "a folder, and no regular file; name a log"),
+    ],
+)
+def test_what_cannot_be_done_with_a_log_is_told_in_a_line(
+    asked: list[str], said: str, log: Path, tmp_path: Path, ask: Ask
+) -> None:
+    assert said in ask.refused(*(one.format(log=log, folder=tmp_path) for one in asked))

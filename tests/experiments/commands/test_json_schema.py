@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from faultline.experiments.benchmarks.engine_speed import matching_cases
-from faultline.experiments.commands import machine, parsers
-from faultline.experiments.commands.arguments import Command
+from faultline.experiments.benchmarks.run_speed import matching_cases
+from faultline.experiments.commands import machine
+from faultline.experiments.commands.arguments import parser
 from jsonschema import Draft202012Validator
 
 from tests.experiments.asking import Ask
@@ -88,20 +90,21 @@ ASKED = {
 }
 
 
-def commands(known: tuple[Command, ...], above: str = "") -> Iterator[str]:
-    """Yield the words of each command that prints no file of a kind of its own."""
-    for one in known:
-        if one.parts:
-            yield from commands(one.parts, f"{above}{one.name} ")
-        elif not one.plain:
-            yield above + one.name
+def commands(whole: Any, above: str = "") -> Iterator[str]:
+    """Yield the words of each command that prints JSON."""
+    for action in whole._actions:
+        if action.dest == "json":
+            yield above.strip()
+        if isinstance(action, argparse._SubParsersAction):
+            for name, inner in action.choices.items():
+                yield from commands(inner, f"{above}{name} ")
 
 
 def command_of(line: str) -> str:
     return next(name for name in COMMANDS if f"{line} ".startswith(f"{name} "))
 
 
-COMMANDS = list(commands(tuple(parsers.all_commands())))
+COMMANDS = list(commands(parser()))
 
 
 def test_every_command_has_a_form_and_is_asked(ask: Ask) -> None:

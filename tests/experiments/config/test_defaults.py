@@ -1,21 +1,25 @@
-"""What a scenario leaves open follows from its platform and its GPUs, and from no study."""
+"""What a scenario leaves open follows from its platform, its GPUs or its model, and no study."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath
+from faultline.experiments.config.model_numbers import MODELLED_KEYS
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, read_source, scenario_from
+from faultline.experiments.config.tables.job import ModelName
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.job.platform_files import spec_of, state_bytes
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.job.resolved_keys import value_at
+from faultline.simulator.workload.known_models import KNOWN_MODELS
 
 MODEL_AND_PLATFORM = """
 [model]
@@ -131,3 +135,83 @@ def test_a_communicator_takes_as_long_as_published() -> None:
 
 def test_groups_that_do_not_fill_the_platform_are_refused() -> None:
     assert "stands for 256 GPUs" in refusal("[job]\ngroups = 24")
+
+
+JOB = """
+[job]
+groups = 8
+[model]
+name = "llama3-70b"
+pipeline = 4
+tensor = 8
+micro_batches = 16
+[platform]
+file = "hgx-h100"
+"""
+
+
+def of_model(text: str = JOB, **model: object) -> Scenario:
+    tables, _ = parse_toml(text)
+    tables["model"] |= model
+    return scenario_from(tables, "a test")
+
+
+def refused(text: str = JOB, **model: object) -> str:
+    with pytest.raises(UserError) as caught:
+        of_model(text, **model)
+    assert len(str(caught.value).splitlines()) == 1
+    return str(caught.value)
+
+
+def test_all_known_models_can_be_named() -> None:
+    assert set(get_args(ModelName)) - {"stated", "custom"} == set(KNOWN_MODELS)
+
+
+def test_sizes_are_those_of_the_model_and_its_layout() -> None:
+    scenario = of_model()
+    parameters = KNOWN_MODELS["llama3-70b"].parameters
+    assert (scenario.job.gpus, scenario.job.gpus_per_group) == (256, 32)
+    assert scenario.job.parameter_bytes == 2 * parameters
+    # Weights of 16 bits; weights, mean and variance of 32.
+    assert scenario.protection.state_bytes == 14 * parameters
+
+
+def test_a_custom_model_with_the_default_dimensions_is_the_70b() -> None:
+    assert of_model(name="custom").job == of_model().job
+
+
+def test_what_was_filled_in_can_be_read_again() -> None:
+    scenario = of_model()
+    assert scenario_from(scenario.model_dump(), "again") == scenario
+
+
+def test_other_models_keep_the_numbers_of_the_job() -> None:
+    scenario = load_scenario("spare-study", ["model.pipeline=4"])
+    assert (scenario.compute_s, scenario.job.gpus) == (64.0, 600_000)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tensor": 16}, "model.tensor = 16: a scale-up domain of hgx-h100 has 8 GPUs"),
+        ({"tensor": 3}, "use a divisor"),
+        ({"pipeline": 1, "shard_optimizer": False}, "needs"),
+        ({"pipeline": 161}, "80 layers are too few"),
+        ({"name": "custom", "heads": 7}, "7 heads do not divide"),
+        ({"text": JOB.replace("hgx-h100", "spare-600k")}, "spare-600k"),
+        (
+            {"text": JOB.replace("groups = 8", "groups = 8\nparameter_bytes = 3.0")},
+            "job.parameter_bytes = 3: the model comes to 1.4",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(change: dict[str, Any], said: str) -> None:
+    assert said in refused(**change)
+
+
+def test_all_that_follows_is_derived() -> None:
+    fields = Scenario.model_fields
+    for table, key in MODELLED_KEYS:
+        kind = fields[table].annotation
+        assert kind is not None
+        assert key in kind.model_fields

@@ -14,7 +14,7 @@ import pytest
 import tomlkit
 from annotated_types import Ge, Le, Lt
 from faultline.experiments.cli import main
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
@@ -22,33 +22,37 @@ from faultline.experiments.config.scenario_file import load_scenario, read_sourc
 from faultline.experiments.config.toml_text import parse_toml, parse_toml_value, written
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.resolved_keys import resolve_source, scenario_toml
-from faultline.platforms.errors import PlatformError
-from faultline.simulator.failures.distributions import DistributionError
-from faultline.strategies.errors import StrategyError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.stated_times import NOTHING_MEASURED
 
-REFUSALS = (UserError, PlatformError, StrategyError, DistributionError)
 STUDY = "spare-study"
 LEAVES = [known.dotted for known in scenario_reference().values() if not known.is_table]
 KEYS = [known.path[-1] for known in scenario_reference().values()]
-# Measuring a platform takes its time, and knows no keys of its own.
-UNMEASURED = NOTHING_MEASURED
 
 
 def refusal(act: Callable[[], object]) -> str | None:
     """What a user would be told; None if all went well. Any other error comes through."""
     try:
         act()
-    except REFUSALS as error:
+    except EXPLAINED as error:
         return str(error)
     return None
 
 
 def assert_one_line(said: str | None) -> None:
     assert said is None or (said != "" and said.splitlines() == [said] and said.isprintable())
+
+
+def assert_file_told(path: Path) -> None:
+    """A file is read, or each of its mistakes is told in a line with its name."""
+    said = refusal(lambda: load_scenario(str(path)))
+    assert_one_line(said)
+    assert said is None or str(path) in said
+    for line in check_scenario(str(path)):
+        assert_one_line(line)
+        assert len(line) < len(str(path)) + 1000
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +110,7 @@ values = st.recursive(
 def test_any_bytes_are_read_or_refused(content: bytes, folder: Path) -> None:
     path = folder / "bytes.toml"
     path.write_bytes(content)
-    assert_one_line(refusal(lambda: load_scenario(str(path))))
-    for line in check_scenario(str(path)):
-        assert_one_line(line)
+    assert_file_told(path)
 
 
 pieces = st.one_of(
@@ -124,9 +126,7 @@ pieces = st.one_of(
 def test_any_pieces_of_toml_are_read_or_refused(text: str, folder: Path) -> None:
     path = folder / "pieces.toml"
     path.write_text(text, encoding="utf-8", newline="")
-    assert_one_line(refusal(lambda: load_scenario(str(path))))
-    for line in check_scenario(str(path)):
-        assert_one_line(line)
+    assert_file_told(path)
 
 
 @given(text=st.lists(pieces, max_size=30).map("".join))
@@ -172,7 +172,7 @@ def test_a_mutated_scenario_is_resolved_or_refused(changes: dict[str, Any]) -> N
             for part in above:
                 inner = inner.setdefault(part, {})
             inner[last] = value
-        source.change(UNMEASURED)
+        source.change(NOTHING_MEASURED)
         shown = resolve_source(source)
         tables, mistakes = parse_toml(scenario_toml(shown, everything=True))
         assert not mistakes
@@ -203,7 +203,11 @@ def test_believable_numbers_are_resolved_or_refused(
     def resolve() -> None:
         asked = [f"{key}={value}" for key, value in changes.items()]
         choices = [f"strategy.name={scheme}", f"failures.model={model}", "failures.clock=renewal"]
-        resolve_source(read_source(STUDY, [*UNMEASURED, *choices, *asked]))
+        question = resolve_source(
+            read_source(STUDY, [*NOTHING_MEASURED, *choices, *asked])
+        ).question
+        question.strategy()
+        question.job(0)
 
     assert_one_line(refusal(resolve))
 
@@ -237,7 +241,7 @@ def test_the_ends_of_all_ranges_are_resolved_or_refused(changes: list[str]) -> N
     """And what is filled in lies within the ranges too."""
 
     def show() -> None:
-        shown = resolve_source(read_source(STUDY, ["job.groups=24", *changes, *UNMEASURED]))
+        shown = resolve_source(read_source(STUDY, ["job.groups=24", *changes, *NOTHING_MEASURED]))
         assert Scenario.model_validate(shown.scenario.model_dump()) == shown.scenario
 
     assert_one_line(refusal(show))
@@ -311,10 +315,7 @@ NESTED = 20_000
 def test_extreme_files_end_in_one_line(text: str, folder: Path) -> None:
     path = folder / "extreme.toml"
     path.write_text(text, encoding="utf-8", newline="")
-    assert_one_line(refusal(lambda: load_scenario(str(path))))
-    for line in check_scenario(str(path)):
-        assert_one_line(line)
-        assert len(line) < len(str(path)) + 1000
+    assert_file_told(path)
     for command in (["scenario", "check"], ["scenario", "show"], ["run", "--set", "job.steps=1"]):
         assert_refused_well(*command, str(path))
 
@@ -364,7 +365,7 @@ def test_any_name_is_a_scenario_or_refused(name: str) -> None:
 def test_a_damaged_file_is_checked_and_told(
     name: str, flips: list[tuple[int, int]], cut: int | None, folder: Path
 ) -> None:
-    text = scenario_toml(resolve_source(read_source(STUDY, UNMEASURED)))
+    text = scenario_toml(resolve_source(read_source(STUDY, NOTHING_MEASURED)))
     content = bytearray(text.encode())
     for position, byte in flips:
         content[position % len(content)] = byte

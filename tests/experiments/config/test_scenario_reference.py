@@ -1,7 +1,8 @@
-"""The documentation of every key: complete, true to the schema, and kept up to date."""
+"""The documentation of every key, and the JSON Schema by which editors refuse what we refuse."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -19,6 +20,7 @@ from faultline.experiments.config.reference import (
     scenario_reference,
 )
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import read_scenario_tables, shipped_scenarios
 from faultline.experiments.config.tables.table import documentation_of, key
 from pydantic import BaseModel
 
@@ -220,3 +222,38 @@ def test_without_a_key_all_tables_are_told(ask: Ask) -> None:
 )
 def test_a_key_that_is_none_is_told(key: str, told: str, ask: Ask) -> None:
     assert told in ask.refused("explain", key)
+
+
+@pytest.fixture
+def validator(ask: Ask) -> Any:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(ask("schema"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_shipped_scenarios_are_right_by_it(validator: Any) -> None:
+    for name in shipped_scenarios():
+        tables, _ = read_scenario_tables(name)
+        assert [error.message for error in validator.iter_errors(tables)] == [], name
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"job": {"gruops": 3}},
+        {"job": {"groups": 0}},
+        {"strategy": {"name": "prayer"}},
+        {"failures": {"clock": "never"}},
+        {"strategy": {"spare": {"patch_compute": "all"}}},
+    ],
+)
+def test_mistakes_are_found(validator: Any, wrong: dict[str, Any]) -> None:
+    assert not validator.is_valid(wrong)
+
+
+def test_keys_are_explained_with_their_unit(ask: Ask) -> None:
+    schema = json.loads(ask("schema"))
+    compute = schema["$defs"]["TimesTable"]["properties"]["compute_s"]
+    assert compute["description"].endswith("Unit: s.")
+    assert "Time a group computes one shard type" in compute["description"]

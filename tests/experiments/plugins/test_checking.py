@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from faultline.experiments.plugins.engines import check_engines
+from faultline.experiments.plugins.checking import check_engines
 from faultline.strategies.base import (
     Continue,
     Hit,
@@ -38,25 +38,25 @@ def test_all_schemes_of_ours_do_on_both_engines(
     assert capfd.readouterr().err == ""
 
 
-class Broken(Replication):
-    """Each of its children breaks one promise."""
-
-
-class NameOfAnother(Broken):
+class NameOfAnother(Replication):
     """Has the name of what it derives from."""
+
+
+class Broken(Replication):
+    """Each of its children breaks one promise, under a name of its own."""
+
+    def __init_subclass__(cls) -> None:
+        cls.name = "broken"
 
 
 class UnknownProtection(Broken):
     """Suits a protection that there is not."""
 
-    name = "broken"
     protections = ("prayer",)
 
 
 class OffersTooMuch(Broken):
     """Offers more copies than there are groups."""
-
-    name = "broken"
 
     @classmethod
     def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
@@ -66,8 +66,6 @@ class OffersTooMuch(Broken):
 class TakesAnything(Broken):
     """Is built with any redundancy."""
 
-    name = "broken"
-
     @classmethod
     def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
         return True
@@ -76,8 +74,6 @@ class TakesAnything(Broken):
 class BeginsAnewEachTime(Broken):
     """Returns another plan at each call."""
 
-    name = "broken"
-
     def plan(self) -> StepPlan:
         return replace(super().plan())
 
@@ -85,16 +81,12 @@ class BeginsAnewEachTime(Broken):
 class MasksLessThanNothing(Broken):
     """Says that it restarts before the first failure."""
 
-    name = "broken"
-
     def masked_failures(self) -> float:
         return 0.5
 
 
 class KeepsTheDead(Broken):
     """Drops nobody from its plan."""
-
-    name = "broken"
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         before = self._plan
@@ -105,8 +97,6 @@ class KeepsTheDead(Broken):
 
 class TrainsForFree(Broken):
     """Computes one shard type where two are needed."""
-
-    name = "broken"
 
     def restart(self) -> None:
         super().restart()
@@ -121,8 +111,6 @@ class TrainsForFree(Broken):
 class RollsDice(Broken):
     """Decides by a random number."""
 
-    name = "broken"
-
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         verdict = super().on_failures(missing)
         moved = random.randrange(10**6)
@@ -132,7 +120,6 @@ class RollsDice(Broken):
 class Remembers(Broken):
     """Keeps its failures in its class, where others see them."""
 
-    name = "broken"
     seen: ClassVar[list[int]] = []
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
@@ -146,8 +133,6 @@ class Remembers(Broken):
 class HoldsWhatCannotTravel(Broken):
     """Cannot be sent to another process."""
 
-    name = "broken"
-
     def restart(self) -> None:
         super().restart()
         self.decide = lambda: 0
@@ -155,8 +140,6 @@ class HoldsWhatCannotTravel(Broken):
 
 class TakesTheListApart(Broken):
     """Changes what it is given."""
-
-    name = "broken"
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         verdict = super().on_failures(tuple(missing))
@@ -167,8 +150,6 @@ class TakesTheListApart(Broken):
 
 class NeverForgets(Broken):
     """Restarts at a slower pace."""
-
-    name = "broken"
 
     def restart(self) -> None:
         slower = hasattr(self, "_plan")
@@ -189,7 +170,6 @@ class WaitsForEver(Mecefo):
 class NeverSaidSo(Broken):
     """Needs a recovery that it has not announced."""
 
-    name = "broken"
     recoveries = ()
 
 
@@ -221,7 +201,6 @@ def test_a_broken_promise_is_named(scheme: Any, said: str) -> None:
 class KnowsItsProcess(Broken):
     """Decides otherwise in another process than this one."""
 
-    name = "broken"
     home = os.getpid()
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:

@@ -12,6 +12,8 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.plugins.skeleton import write_scheme_package
 
+from tests.experiments.asking import in_a_process
+
 SMALL = ["--set", "job.groups=24", "--set", "job.steps=30"]
 
 _MIX = """
@@ -35,14 +37,7 @@ def faultline(*words: str, path: Path | None = None) -> subprocess.CompletedProc
     """Run the command with a folder on Python's path, as if what is in it were installed."""
     before = os.environ.get("PYTHONPATH", "")
     places = os.pathsep.join(filter(None, [str(path) if path else "", before]))
-    return subprocess.run(
-        [sys.executable, "-m", "faultline.experiments.cli", *words],
-        env={**os.environ, "PYTHONPATH": places},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return in_a_process(*words, env={**os.environ, "PYTHONPATH": places})
 
 
 def install(folder: Path, entry_points: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether this machine is fit for Faultline: its versions, and its limits on a simulation."""
+"""Whether this machine is fit for Faultline: its versions, its limits, and SimGrid's self-tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable
+import subprocess
+import sys
+import tempfile
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -14,6 +16,10 @@ from pathlib import Path
 from typing import Literal
 
 from faultline.experiments.runs.point import cores
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.simgrid_check import FlowCheck, single_flow
+from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.cache_folder import cache_directory
 
 State = Literal["ok", "warning", "failed"]
@@ -73,9 +79,8 @@ def _package_check(requirement: str) -> Check:
 
 
 def _satisfies(found: str, relation: str, wanted: str) -> bool:
-    if relation == "==":
-        return _release(found) == _release(wanted)
-    return _release(found) >= _release(wanted)
+    ours, theirs = _release(found), _release(wanted)
+    return ours == theirs if relation == "==" else ours >= theirs
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -87,8 +92,6 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-_MEGABYTE = 1e6
-
 # A rank is a SimGrid actor, an actor is a thread, and each thread's stack, guard page and
 # bookkeeping are memory maps of their own: counted in /proc/self/maps with 3,000 to 21,000 actors.
 MAPS_PER_ACTOR = 3
@@ -97,9 +100,9 @@ _OTHER_MAPS = 1_000
 # Threads and processes of everything else on the machine.
 _OTHER_THREADS = 500
 
-_MEMORY_OF_A_RUN_BYTES = 200 * _MEGABYTE
-_LEAST_DISK_BYTES = 100 * _MEGABYTE
-_COMFORTABLE_DISK_BYTES = 1_000 * _MEGABYTE
+_MEMORY_OF_A_RUN_BYTES = 200e6
+_LEAST_DISK_BYTES = 100e6
+_COMFORTABLE_DISK_BYTES = 1e9
 _LARGEST_STUDY_RANKS = 1_000
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -113,25 +116,18 @@ _KERNEL_THREAD_LIMITS = {
 
 def limit_checks() -> list[Check]:
     """Look at processors, memory, memory maps, threads and disk space."""
+    count = cores()
+    meaning = (
+        f"reproduce plays {count} run{'s' if count > 1 else ''} at a time; one run uses one core"
+    )
     return [
-        _cores_check(),
+        _of_limit("cores available", str(count), "ok", meaning, count),
         _memory_check(),
         maps_check(_number_in(Path("/proc/sys/vm/max_map_count"))),
         threads_check(_thread_limits()),
         disk_check("results", Path("results"), "choose another place with -o DIR"),
         _cache_check(),
     ]
-
-
-def _cores_check() -> Check:
-    count = cores()
-    return _of_limit(
-        "cores available",
-        str(count),
-        "ok",
-        f"reproduce plays {count} run{'s' if count > 1 else ''} at a time; one run uses one core",
-        count,
-    )
 
 
 def _memory_check() -> Check:
@@ -145,13 +141,8 @@ def _memory_check() -> Check:
         state, meaning = "failed", "less than the 200 MB that one run may need; free some"
     elif runs < cores():
         state, meaning = "warning", f"{meaning}; give reproduce --workers {runs}"
-    return _of_limit(
-        "memory available",
-        f"{available_bytes / 1e9:.1f} GB",
-        state,
-        meaning,
-        available_bytes,
-    )
+    value = f"{available_bytes / 1e9:.1f} GB"
+    return _of_limit("memory available", value, state, meaning, available_bytes)
 
 
 def _available_memory_bytes() -> int | None:
@@ -219,7 +210,8 @@ def disk_check(what: str, directory: Path, remedy: str) -> Check:
     """Say how much can be written below a directory, which need not exist yet."""
     name = f"free disk, {what}"
     try:
-        place = _nearest_existing(directory.absolute())
+        whole = directory.absolute()
+        place = next(place for place in (whole, *whole.parents) if place.exists())
         free_bytes = shutil.disk_usage(place).free
         writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
     except OSError as error:
@@ -243,11 +235,6 @@ def _cache_check() -> Check:
         return _of_limit("free disk, cache", "unknown", "failed", f"no home; {remedy}")
 
 
-def _nearest_existing(directory: Path) -> Path:
-    places: Iterable[Path] = (directory, *directory.parents)
-    return next(place for place in places if place.exists())
-
-
 def _number_in(path: Path) -> int | None:
     """Return the number in a file of the kernel; None where there is none, or no limit."""
     try:
@@ -263,3 +250,84 @@ def _unknown(what: str, meaning: str) -> Check:
 def _rounded(actors: int) -> int:
     """Two digits: it is an estimate."""
     return int(float(f"{actors:.2g}"))
+
+
+_SIMGRID = "SimGrid"
+_FABRIC = "fabric"
+_FLOW_NAMES = {"nvlink": "single NVLink flow", "nic": "single NIC flow"}
+# Small, and still with a path of every kind that the preset has.
+_CLUSTERS: dict[str, dict[str, int]] = {
+    "hgx-h100": {"domains": 4, "domains_per_leaf": 2},
+    "spare-600k": {"groups": 24},
+}
+
+
+def simgrid_checks() -> list[Check]:
+    """Import SimGrid as a user would, and let it play single flows on two shipped clusters."""
+    checks = _import_checks()
+    if any(check.state == "failed" for check in checks):
+        return [*checks, Check(_FABRIC, "single flows", "not tried", "failed", "SimGrid first")]
+    for cluster, overrides in _CLUSTERS.items():
+        checks += _flow_checks(cluster, overrides)
+    return checks
+
+
+def _import_checks() -> list[Check]:
+    """Look in a process of its own: an import leaves its mark on the process."""
+    what = "import without LD_LIBRARY_PATH"
+    environment = {name: text for name, text in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    try:
+        child = subprocess.run(
+            [sys.executable, "-c", "import simgrid"],
+            capture_output=True,
+            text=True,
+            timeout=60.0,
+            env=environment,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [Check(_SIMGRID, what, "failed", "failed", f"{error}; run: make setup")]
+    if child.returncode != 0:
+        return [Check(_SIMGRID, what, "failed", "failed", _import_remedy(child.stderr))]
+    # SimGrid says so on import, and has no function that tells.
+    factory = re.search(r"contexts/factory' to '(\w+)'", child.stderr)
+    name = factory.group(1) if factory else "not told"
+    return [
+        Check(_SIMGRID, what, "works", "ok", "the library is found beside the module"),
+        Check(_SIMGRID, "context factory", name, "ok", "how actors run; Python's need threads"),
+    ]
+
+
+def _import_remedy(errors: str) -> str:
+    lines = errors.strip().splitlines()
+    complaint = lines[-1] if lines else "SimGrid crashed on import"
+    if "libsimgrid" in complaint:
+        return f"{complaint}; it was built without its rpath: make setup builds it with one"
+    return f"{complaint}; make setup compiles SimGrid 4.1 (5 to 9 minutes, once)"
+
+
+def _flow_checks(cluster: str, overrides: dict[str, int]) -> list[Check]:
+    try:
+        with tempfile.TemporaryDirectory(prefix="faultline-") as directory:
+            path = Path(directory) / f"{cluster}.xml"
+            write_xml(load_preset(cluster, **overrides), path)
+            flows = single_flow(path)
+    except (PlatformError, OSError) as error:
+        return [Check(_FABRIC, cluster, "not played", "failed", " ".join(str(error).split()))]
+    return [_flow_check(cluster, flow) for flow in flows]
+
+
+def _flow_check(cluster: str, flow: FlowCheck) -> Check:
+    measured = flow.measured_bandwidth_bytes_per_s
+    expected = flow.expected_bandwidth_bytes_per_s
+    meaning = f"{expected / 1e9:.4g} GB/s and {flow.latency_s * 1e6:.3g} us by its links"
+    if not flow.passes():
+        meaning += f"; its time is off by {flow.relative_error:.1e} of what they say"
+    return Check(
+        _FABRIC,
+        f"{cluster}: {_FLOW_NAMES[flow.kind]}",
+        f"{measured / 1e9:.4g} GB/s",
+        "ok" if flow.passes() else "failed",
+        meaning,
+        measured,
+    )

@@ -1,0 +1,62 @@
+"""What is prepared beforehand: a scheme's package, a cluster's certificates, completion."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from faultline.experiments.commands.arguments import parser
+from faultline.experiments.commands.output import print_files, print_json
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.plugins.skeleton import write_scheme_package
+from faultline.experiments.runs.certificates import (
+    AUTHORITY,
+    CERTIFICATE,
+    KEY,
+    make_certificates,
+)
+
+_SHELLS = ("bash", "zsh", "tcsh")
+
+
+def execute_scheme(arguments: argparse.Namespace) -> None:
+    """Write a package with a scheme."""
+    folder: Path = arguments.output or Path(arguments.name)
+    written = write_scheme_package(arguments.name, folder)
+    print_files(arguments, {path: str(path) for path in written})
+    if arguments.json:
+        return
+    print(f"next:   pip install -e {shlex.quote(str(folder))}")
+    print(f"        faultline run spare-sound --set strategy.name={arguments.name} \\")
+    print("            --set job.groups=24 --set job.steps=200")
+
+
+def execute_certificates(arguments: argparse.Namespace) -> None:
+    """Make the certificates of a cluster."""
+    folder = arguments.dir
+    make_certificates(folder)
+    if arguments.json:
+        print_json({"files": [str(folder / name) for name in (AUTHORITY, CERTIFICATE, KEY)]})
+        return
+    files = (
+        f"--tls-ca-file {folder / AUTHORITY} --tls-cert {folder / CERTIFICATE} "
+        f"--tls-key {folder / KEY}"
+    )
+    print(f"{folder}: copy it to every machine of the cluster, and to nobody else")
+    print(f"scheduler: dask scheduler --protocol tls --host ADDRESS --no-dashboard {files}")
+    print(f"worker:    dask worker tls://ADDRESS:8786 --nthreads 1 --no-dashboard {files}")
+    print(f"sweep:     faultline sweep ... --scheduler tls://ADDRESS:8786 --certificates {folder}")
+
+
+def execute_completion(arguments: argparse.Namespace) -> None:
+    """Print the script of a shell."""
+    if arguments.shell not in _SHELLS:
+        raise UserError(f"completion {arguments.shell}: use one of {', '.join(_SHELLS)}")
+    try:
+        import shtab
+    except ImportError as error:
+        raise UserError(
+            "completion: needs shtab, which is not installed; pip install 'faultline[completion]'"
+        ) from error
+    print(shtab.complete(parser(), arguments.shell))

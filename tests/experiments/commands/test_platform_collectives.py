@@ -1,0 +1,134 @@
+"""``faultline platform probe`` and ``break``: a collective, whole or struck by a failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faultline.platforms import load_preset, write_xml
+
+from tests.experiments.asking import Ask
+
+COMMAND = ("platform",)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four servers of eight GPUs."""
+    path = tmp_path_factory.mktemp("platform") / "hgx.xml"
+    write_xml(load_preset("hgx-h100", domains=4), path)
+    return path
+
+
+def test_json_has_time_bandwidths_and_limit(servers: Path, ask: Ask) -> None:
+    """Ring among four servers on one rail: 1.5 GB at 50 GB/s and six rounds of 1.7 us."""
+    words = ("--collective", "all-reduce", "--algorithm", "ring", "--bytes", "1GB", "--ranks", 4)
+    told = ask.json("probe", servers, *words, "--placement", "spread")
+    assert told["time_s"] == pytest.approx(0.03 + 6 * 1.7e-6, rel=1e-6)
+    assert told["alpha_beta_s"] == pytest.approx(told["time_s"], rel=1e-6)
+    assert told["bus_bandwidth"] == pytest.approx(50e9, rel=1e-3)
+    assert told["algorithm_bandwidth"] == pytest.approx(50e9 / 1.5, rel=1e-3)
+    assert told["limited_by"] == "nic"
+
+
+def test_a_person_reads_units(servers: Path, ask: Ask) -> None:
+    """14 rounds of 600 ns and 1/8 GB at 450 GB/s, 6 of 1.7 us and 1/32 GB at 50 GB/s."""
+    told = ask("probe", servers, "--algorithm", "hierarchical", "--fidelity", "chunk")
+    for words in ("all-reduce hierarchical, 1GB, chunk", "7.657 ms", "253 GB/s", "limited by"):
+        assert words in told
+
+
+def test_a_shipped_rail_plane_is_made_for_the_ranks(ask: Ask) -> None:
+    assert ask.json("probe", "spare-600k", "--ranks", 24)["limited_by"] == "up_leaf"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--ranks", 33], "has 32 GPUs: 33 ranks are too many"),
+        (["--ranks", 1], "at least 2 ranks"),
+        (["--ranks", -3], "at least 2 ranks"),
+        (["--bytes", "0B"], "write a size from 1B to 1EB"),
+        (["--bytes", "2EB"], "write a size from 1B to 1EB"),
+        (["--bytes", "1000"], "has no unit"),
+        (["--bytes", "1Gb"], "is in bits"),
+        (["--collective", "all-reduse"], "no collective is called 'all-reduse'"),
+        (["--collective", "broadcast", "--algorithm", "ring"], "use one of binomial, chain"),
+        (["--collective", "point-to-point"], "point-to-point has 2 ranks, not 32"),
+        (["--algorithm", "hierarchical", "--ranks", 12], "equally many ranks"),
+        (["--placement", "spread", "--ranks", 5], "has 4 scale-up domains"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+)
+def test_wrong_requests_are_told_in_one_line(
+    words: list[object], message: str, servers: Path, ask: Ask
+) -> None:
+    assert message in ask.refused("probe", servers, *words)
+
+
+def test_a_file_that_is_missing_or_broken_is_named(tmp_path: Path, ask: Ask) -> None:
+    told = ask.refused("probe", "nowhere.xml")
+    assert "nowhere.xml: no such file" in told
+    assert "hgx-h100" in told
+    broken = tmp_path / "broken.xml"
+    broken.write_text("<platform version='4.1'><zone", encoding="utf-8")
+    assert "is no well-formed XML" in ask.refused("probe", broken)
+
+
+def broken(ask: Ask, servers: Path, component: str, *more: str) -> Any:
+    """Return what becomes of a ring of the first two servers."""
+    words = ("--component", component, "--watchdog", "30s", "--ranks", 16, "--algorithm", "ring")
+    return ask.json("break", servers, *words, *more)
+
+
+@pytest.mark.parametrize("fidelity", ["flow", "chunk"])
+@pytest.mark.parametrize(
+    ("component", "died"), [("gpu-000003", 1), ("host-00001", 8), ("domain-00000", 8)]
+)
+def test_ranks_that_lose_a_peer_hang_until_the_watchdog(
+    ask: Ask, servers: Path, component: str, died: int, fidelity: str
+) -> None:
+    aftermath = broken(ask, servers, component, "--fidelity", fidelity)
+    assert len(aftermath["died"]) == died
+    assert len(aftermath["hung"]) == 16 - died
+    assert aftermath["end_s"] == pytest.approx(30.0)
+
+
+def test_a_leaf_switch_cuts_ranks_off_and_kills_none(ask: Ask, servers: Path) -> None:
+    """The ring leaves a server from its last GPU, for the first one of the other server."""
+    aftermath = broken(ask, servers, "leaf-00000-07")
+    assert aftermath["died"] == []
+    assert len(aftermath["hung"]) == 16
+
+
+def test_what_the_ring_does_not_use_may_fail(ask: Ask, servers: Path) -> None:
+    aftermath = broken(ask, servers, "leaf-00000-03")
+    assert aftermath["hung"] == []
+    assert len(aftermath["through"]) == 16
+    assert aftermath["end_s"] < 1.0
+
+
+def test_a_failure_after_the_end_hurts_nobody(ask: Ask, servers: Path) -> None:
+    assert broken(ask, servers, "gpu-000003", "--at", "20s")["hung"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--component", "gpu-3"], "no such component"),
+        (["--component", "gpu-000003", "--at", "5"], "--at"),
+        (["--component", "gpu-000003", "--at", "40s", "--watchdog", "30s"], "--watchdog"),
+        (["--component", "gpu-000003", "--algorithm", "star"], "no algorithm 'star'"),
+    ],
+)
+def test_bad_failures_are_told_in_one_line(
+    ask: Ask, servers: Path, words: list[str], said: str
+) -> None:
+    assert said in ask.refused("break", servers, *words)
+
+
+def test_people_get_a_table(ask: Ask, servers: Path) -> None:
+    printed = ask("break", servers, "--component", "gpu-000003")
+    assert "gpu gpu-000003 fails" in printed
+    assert "hung until the watchdog" in printed
