@@ -18,22 +18,13 @@ Where = Literal["nowhere", "one rank", "every rank"]
 
 @dataclass(frozen=True, slots=True)
 class NormCell:
-    """A training with plain gradient descent; its rate grows with the root of ranks over steps.
+    """A training with plain gradient descent; its rate grows with the root of ranks over steps."""
 
-    Attributes
-    ----------
-    ranks, steps : int
-        n and T.
-    where : {"nowhere", "one rank", "every rank"}
-        Who is approximate; of every rank another node, so that each stage is exact somewhere.
-    seed : int
-        Of weights and text.
-    """
-
+    # n and T.
     ranks: int
     steps: int
-    where: Where
-    seed: int
+    where: Where  # Who is approximate; of every rank another node: each stage is exact somewhere.
+    seed: int  # Of weights and text.
 
 
 _RATE = 0.4

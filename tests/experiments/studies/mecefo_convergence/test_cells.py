@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.mecefo_convergence import cells, convergence, measures
-from faultline.experiments.studies.mecefo_convergence.task_maps import LOSSES, plans
+from faultline.experiments.studies.mecefo_convergence import cells, convergence, study
+from faultline.experiments.studies.mecefo_convergence.cells import LOSSES, plans
 from faultline.simulator.timeline import Event, EventKind
 
 
@@ -85,13 +85,13 @@ def test_steps_to_a_loss_and_what_is_taken() -> None:
     both = pd.concat([exact.assign(rate="none", approximate=0.0), slow]).assign(
         loss="mecefo", seed=0, missing=0.0, failures=3
     )
-    table = measures.run_table(both).set_index("rate")
+    table = study.run_table(both).set_index("rate")
     # 3.0 after half of 40 steps; the slow one has it after 25.
     assert table.loc["mid", "inflation"] == pytest.approx(1.25)
     assert table.loc["mid", "taken"] == pytest.approx(0.2)
     assert table.loc["mid", "change"] == pytest.approx(0.8)
-    assert measures.factor_by_seed(table, "taken", "share") == pytest.approx([0.8])
-    assert pd.isna(measures.steps_to(0.5, steps, slow.held_out))
+    assert study.factor_by_seed(table, "taken", "share") == pytest.approx([0.8])
+    assert pd.isna(study.steps_to(0.5, steps, slow.held_out))
 
 
 def test_slope_and_floor_of_a_known_law() -> None:
