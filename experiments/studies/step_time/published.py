@@ -116,10 +116,8 @@ class Case:
 
     def job(self, efficiency: float, virtual_stages: int | None = None) -> ParallelJob:
         """Return the job, at an efficiency of its computations."""
-        stack = self.software
-        layout = self.layout
-        if virtual_stages is not None:
-            layout = replace(layout, virtual_stages=virtual_stages)
+        stack, virtual = self.software, virtual_stages or self.layout.virtual_stages
+        layout = replace(self.layout, virtual_stages=virtual)
         overlaps = layout.pipeline == 1 or stack.overlaps_gradients_of_pipelines
         return ParallelJob(
             self.model,

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators import loop, scale
-from faultline.experiments.studies.operators.figures import draw_agreement
 from faultline.experiments.studies.operators.jobs import calibrated_step_s
 from faultline.experiments.studies.operators.loop import (
     HOUR_S,
@@ -20,11 +19,15 @@ from faultline.experiments.studies.operators.loop import (
     LoopJob,
     scattered,
 )
-from faultline.experiments.studies.operators.quorum import QuorumRules, play_stress
-from faultline.experiments.studies.operators.server_pool import Pool, play_pool
-from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
-from faultline.experiments.studies.operators.study import OperatorsStudy
-from faultline.experiments.studies.operators.verdicts import Output, outputs, verdicts
+from faultline.experiments.studies.operators.quorum import QuorumRules, StressTest
+from faultline.experiments.studies.operators.server_pool import Cluster, Pool, PoolRun, incidents
+from faultline.experiments.studies.operators.study import (
+    OperatorsStudy,
+    Output,
+    draw_agreement,
+    outputs,
+    verdicts,
+)
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
@@ -45,7 +48,7 @@ def test_a_pool_without_bad_servers_fails_at_the_rate_of_its_job() -> None:
         good_failures_per_day=0.05,
         bad_share=0.0,
     )
-    runs = [play_pool(pool, np.random.default_rng(seed)) for seed in range(40)]
+    runs = [PoolRun(pool, np.random.default_rng(seed)).play() for seed in range(40)]
     for run in runs:
         assert run.elapsed_s == pytest.approx(20 * DAY_S + 180.0 + 1200.0 * run.failures)
         assert (run.selections, run.spares_pulled) == (1, 0)
@@ -71,7 +74,7 @@ def test_bad_servers_are_fixed_after_a_geometric_number_of_repairs() -> None:
         fixed_by_automatic=0.5,
     )
     good, bad = 1e-3 * 200 * 200, 20 * 2 * 99 / 100
-    runs = [play_pool(pool, np.random.default_rng(seed)).failures for seed in range(60)]
+    runs = [PoolRun(pool, np.random.default_rng(seed)).play().failures for seed in range(60)]
     assert np.mean(runs) == pytest.approx(good + bad, rel=0.06)
 
 
@@ -90,7 +93,7 @@ def test_a_pool_without_spares_waits_for_its_repairs() -> None:
         automatic_s=DAY_S,
         manual_share=0.0,
     )
-    run = play_pool(pool, np.random.default_rng(1))
+    run = PoolRun(pool, np.random.default_rng(1)).play()
     assert run.training_ratio == pytest.approx(0.5, abs=0.05)
 
 
@@ -109,7 +112,7 @@ def test_a_pool_pulls_spares_up_to_its_standbys() -> None:
     )
     pulled = set()
     for seed in range(40):
-        run = play_pool(replace(pool, compute_days=1.0), np.random.default_rng(seed))
+        run = PoolRun(replace(pool, compute_days=1.0), np.random.default_rng(seed)).play()
         assert run.spares_pulled == (2 if run.failures >= 2 else 0) or run.failures > 3
         pulled.add(run.spares_pulled)
     assert {0, 2} <= pulled
@@ -124,7 +127,7 @@ def test_a_kill_voids_a_step_and_the_group_counts_again_after_it_has_copied() ->
     The third begins at 21 s without the group, which asks from 21 s on: it is there at once, copies
     in the third step, counts in the fourth. Process groups are made anew once, under the step.
     """
-    run = play_stress(RULES, [10.0, 48.0], np.random.default_rng(0), most_steps=4)
+    run = StressTest(RULES, [10.0, 48.0], np.random.default_rng(0)).play(4)
     assert (run.steps, run.committed, run.kills) == (4, 3, 1)
     assert run.elapsed_s == pytest.approx(21.0 + 2 * 9.0)
     assert run.taking_part == 30 + 29 + 30
@@ -134,9 +137,9 @@ def test_all_wait_for_a_group_that_is_heard_but_no_longer_than_the_join_timeout(
     """The group is heard from its launch: asked at 21 s, it could join at 60 s."""
     slow = replace(RULES, start_s=50.0, beats_s=50.0)
     waited = [
-        play_stress(
-            replace(slow, join_timeout_s=most_s), [10.0, 500.0], np.random.default_rng(0), 3
-        )
+        StressTest(
+            replace(slow, join_timeout_s=most_s), [10.0, 500.0], np.random.default_rng(0)
+        ).play(3)
         for most_s in (10.0, 60.0)
     ]
     for run, given_s, groups in zip(waited, (31.0, 60.0), (29, 29), strict=True):
@@ -147,10 +150,11 @@ def test_all_wait_for_a_group_that_is_heard_but_no_longer_than_the_join_timeout(
 
 def test_the_first_group_is_never_killed_and_the_same_seed_gives_the_same_run() -> None:
     alone = replace(RULES, groups=2, start_s=1e6)
-    run = play_stress(alone, [10.0, 1e5], np.random.default_rng(0), 20)
+    run = StressTest(alone, [10.0, 1e5], np.random.default_rng(0)).play(20)
     assert (run.kills, run.committed) == (1, 19)
     kills = np.cumsum(np.random.default_rng(3).uniform(0, 30, 200)).tolist()
-    first, again = (play_stress(QuorumRules(), kills, np.random.default_rng(7)) for _ in range(2))
+    runs = [StressTest(QuorumRules(), kills, np.random.default_rng(7)) for _ in range(2)]
+    first, again = (one.play() for one in runs)
     assert first == again
     assert first.commits < 1.0 < first.mean_groups < 30.0
 
@@ -260,14 +264,14 @@ def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
 def test_verdicts(
     output: Output, values: dict[str, list[float]], expected: tuple[str, float | None]
 ) -> None:
-    (found,) = verdicts((output,), _samples(values))
-    assert found.verdict == expected[0]
-    assert found.off == (None if expected[1] is None else pytest.approx(expected[1]))
-    assert found.row.published == output.published
+    ((row, said),) = verdicts((output,), _samples(values))
+    assert said["verdict"] == expected[0]
+    assert said["off"] == (None if expected[1] is None else pytest.approx(expected[1]))
+    assert row.published == output.published
     if len(values) > 1:
         means = [float(np.mean(each)) for each in values.values()]
-        assert (found.row.low, found.row.high) == pytest.approx((min(means), max(means)))
-        assert found.hits in values
+        assert (row.low, row.high) == pytest.approx((min(means), max(means)))
+        assert said["hits"] in values
 
 
 def test_an_output_that_nothing_plays_is_told() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.studies import all_studies
-from faultline.experiments.studies.step_time import tables
-from faultline.experiments.studies.step_time.collectives import GPUS, bus_bandwidths
-from faultline.experiments.studies.step_time.figures import draw_agreement, draw_parts
+from faultline.experiments.studies.step_time import study
 from faultline.experiments.studies.step_time.predicting import (
+    GPUS,
     Group,
     Window,
+    bus_bandwidths,
     expected_step,
     fit,
     play,
@@ -34,7 +34,7 @@ SMALL = ("A1 1.7B", "A1 3.6B", "A1 7.5B", "A1 18.4B")
 def small() -> pd.DataFrame:
     """The rows of one table that have no pipeline."""
     mine = tuple(CASES[label] for label in SMALL)
-    return tables.predictions(mine, play(Group(mine, CASES["A1 7.5B"])).rows)
+    return study.predictions(mine, play(Group(mine, CASES["A1 7.5B"])).rows)
 
 
 def test_step_time_is_registered() -> None:
@@ -50,7 +50,7 @@ def test_rows_are_named_once_and_every_fit_is_published() -> None:
 
 @pytest.mark.parametrize("label", CASES)
 def test_jobs_use_the_gpus_that_are_published(label: str) -> None:
-    """The first number of most labels, or of their tables."""
+    """The first number of most labels, or of their study."""
     case = CASES[label]
     job = case.job(0.8)
     assert job.micro_batches >= 1
@@ -149,7 +149,7 @@ def test_rows_without_a_pipeline_are_predicted(small: pd.DataFrame) -> None:
 
 
 def test_rows_say_what_they_were_fitted_on(small: pd.DataFrame) -> None:
-    rows = list(tables.prediction_rows(small))
+    rows = list(study.prediction_rows(small))
     assert [row.setting for row in rows] == list(SMALL)
     assert {row.scheme for row in rows} == {"Megatron-LM 2021, A100, fitted on A1 7.5B"}
     assert [row.published is None for row in rows] == [False, True, False, False]
@@ -157,7 +157,7 @@ def test_rows_say_what_they_were_fitted_on(small: pd.DataFrame) -> None:
 
 
 def test_errors_leave_out_the_fitted_row(small: pd.DataFrame) -> None:
-    (row,) = tables.errors(small).to_dict("records")
+    (row,) = study.errors(small).to_dict("records")
     assert row["rows"] == 2
     errors = small.set_index("case").error.abs()[["A1 1.7B", "A1 18.4B"]]
     assert row["mean"] == pytest.approx(100 * errors.mean())
@@ -165,7 +165,7 @@ def test_errors_leave_out_the_fitted_row(small: pd.DataFrame) -> None:
 
 
 def test_figures_of_a_few_rows(small: pd.DataFrame, tmp_path: Path) -> None:
-    for draw in (draw_agreement, draw_parts):
+    for draw in (study.draw_agreement, study.draw_parts):
         draw(small).savefig(tmp_path / "figure.png")
         assert (tmp_path / "figure.png").stat().st_size > 10_000
 
