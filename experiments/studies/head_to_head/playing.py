@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import inf, isclose, isfinite, nan
 from typing import Any
 
@@ -14,18 +15,20 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy, choices_at
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
-from faultline.experiments.studies.head_to_head.candidates import (
+from faultline.experiments.studies.head_to_head.failures import EnteredTraining
+from faultline.experiments.studies.head_to_head.setting import (
     APPROXIMATE,
+    GPUS_PER_GROUP,
     Candidate,
+    Cell,
+    Ground,
     fits,
     held_bytes,
 )
-from faultline.experiments.studies.head_to_head.failures import play_entered
-from faultline.experiments.studies.head_to_head.setting import GPUS_PER_GROUP, Cell, Ground
 from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.failure import Failure
-from faultline.simulator.progress import Progress
-from faultline.strategies.base import Strategy
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
 from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
 from faultline.strategies.closed_forms.prediction import StepCosts, predict
@@ -44,6 +47,9 @@ NEVER_RATIO = 40.0
 
 NTP_ALONE = "ntp-alone"
 """What a combination comes to where nothing ever wipes out: NTP without a restart."""
+
+CELL = ["plane", "x", "y"]
+METRICS = {"ratio": "time", "gpu_ratio": "gpu_hours"}
 
 Row = dict[str, Any]
 """What came of one candidate and seed, by column."""
@@ -127,30 +133,6 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
     return prediction.ratio_of_job(job.steps)
 
 
-@dataclass(slots=True)
-class _Standing:
-    """The best so far of those that train on exact gradients, with the first seed."""
-
-    ratio: float = NEVER_RATIO
-    gpu_ratio: float = NEVER_RATIO
-
-    def limit(self) -> float:
-        """Return the ratio beyond which a run can win neither in time nor in GPU-hours.
-
-        The GPUs are at least those of the job, so GPU-hours are at least in proportion to the time.
-        """
-        return min(NEVER_RATIO, HOPELESS * max(self.ratio, self.gpu_ratio))
-
-    def take(self, row: Row) -> None:
-        self.ratio = min(self.ratio, row["ratio"])
-        self.gpu_ratio = min(self.gpu_ratio, row["gpu_ratio"])
-
-    def contests(self, row: Row) -> bool:
-        """Whether a run is near the best in time or in GPU-hours."""
-        in_time = row["ratio"] <= CONTESTED * self.ratio
-        return bool(in_time or row["gpu_ratio"] <= CONTESTED * self.gpu_ratio)
-
-
 def play_match(match: Match) -> list[Row]:
     """Play all candidates of a cell.
 
@@ -172,27 +154,40 @@ def play_match(match: Match) -> list[Row]:
         if isinstance(made, Entry):
             entries.append(made)
     field = _Field(match)
-    standing = _Standing()
-    for entry in sorted(entries, key=_slowness):
-        limit = standing.limit() if match.races else NEVER_RATIO
-        row = field.play(entry, match.seeds[0], limit)
+    # The best so far of those that train on exact gradients, with the first seed.
+    best = dict.fromkeys(METRICS, NEVER_RATIO)
+
+    def limit() -> float:
+        """Return the ratio beyond which a run can win neither in time nor in GPU-hours."""
+        # The GPUs are at least those of the job: GPU-hours are at least in proportion to the time.
+        return min(NEVER_RATIO, HOPELESS * max(best.values())) if match.races else NEVER_RATIO
+
+    def slowness(entry: Entry) -> tuple[bool, float]:
+        return strategy_class(entry.candidate.scheme).tracks_components, entry.predicted
+
+    for entry in sorted(entries, key=slowness):
+        row = field.play(entry, match.seeds[0], limit())
         if entry.candidate.scheme not in APPROXIMATE:
-            standing.take(row)
+            best = {metric: min(known, row[metric]) for metric, known in best.items()}
         rows[entry.candidate.name].append(row)
     for entry in entries:
         played = rows[entry.candidate.name]
-        if match.races and not standing.contests(played[0]):
-            continue
-        for seed in match.seeds[1:]:
-            limit = HOPELESS * standing.limit() if match.races else NEVER_RATIO
-            played.append(field.play(entry, seed, min(limit, NEVER_RATIO)))
+        contested = any(played[0][metric] <= CONTESTED * best[metric] for metric in METRICS)
+        for seed in match.seeds[1:] if contested or not match.races else ():
+            played.append(field.play(entry, seed, min(HOPELESS * limit(), NEVER_RATIO)))
     named_for_what_they_are(match.candidates, rows)
-    common = _of_cell(match.cell, field.steps)
+    cell = match.cell
+    common = {
+        "plane": cell.plane,
+        "x": cell.x,
+        "y": cell.y,
+        "mtbf_s": cell.mtbf_s,
+        "restart_s": cell.restart_s,
+        "gpus": cell.groups * GPUS_PER_GROUP,
+        "domain_share": cell.domain_share,
+        "steps": field.steps,
+    }
     return [{**common, **row} for one in match.candidates for row in rows[one.name]]
-
-
-def _slowness(entry: Entry) -> tuple[bool, float]:
-    return strategy_class(entry.candidate.scheme).tracks_components, entry.predicted
 
 
 class _Field:
@@ -215,13 +210,10 @@ class _Field:
         # The clock starts with the start-up of what is left.
         limit_s = entry.question.restart_s + limit * self._ideal_s
         job = replace(job, work=replace(job.work, time_limit_s=limit_s))
-        progress, begun_s = play_entered(job, strategy, self._pasts[seed])
-        return self._row(entry, strategy, seed, progress, begun_s)
-
-    def _row(
-        self, entry: Entry, strategy: Strategy, seed: int, progress: Progress, begun_s: float
-    ) -> Row:
-        time_s = progress.now_s - begun_s
+        training = EnteredTraining(job, strategy, self._pasts[seed])
+        play(training, ReplayEngine(job))
+        progress = training.progress
+        time_s = progress.now_s - training.begun_s
         finished = progress.completed_batches >= self.steps - 1e-9
         ratio = time_s / self._ideal_s if finished else inf
         # What is repaired and handed back in time is never replaced.
@@ -253,19 +245,6 @@ def _names_of(one: Candidate) -> Row:
     return {"candidate": one.name, "scheme": one.scheme, "protection": one.protection}
 
 
-def _of_cell(cell: Cell, steps: int) -> Row:
-    return {
-        "plane": cell.plane,
-        "x": cell.x,
-        "y": cell.y,
-        "mtbf_s": cell.mtbf_s,
-        "restart_s": cell.restart_s,
-        "gpus": cell.groups * GPUS_PER_GROUP,
-        "domain_share": cell.domain_share,
-        "steps": steps,
-    }
-
-
 def named_for_what_they_are(candidates: Sequence[Candidate], rows: Mapping[str, list[Row]]) -> None:
     """Give controls, and combinations that do not differ from them, the scheme that they are.
 
@@ -273,14 +252,12 @@ def named_for_what_they_are(candidates: Sequence[Candidate], rows: Mapping[str, 
 
     Runs come by name; their ``scheme`` is changed in place.
     """
-    for control in candidates:
-        if not control.is_control:
-            continue
-        for other in candidates:
-            same_kind = other.scheme == control.scheme and other.protection == control.protection
-            if same_kind and (other is control or _alike(rows[other.name], rows[control.name])):
-                for row in rows[other.name]:
-                    row["scheme"] = NTP_ALONE
+    controls = [one for one in candidates if one.is_control]
+    for control, other in product(controls, candidates):
+        same_kind = other.scheme == control.scheme and other.protection == control.protection
+        if same_kind and (other is control or _alike(rows[other.name], rows[control.name])):
+            for row in rows[other.name]:
+                row["scheme"] = NTP_ALONE
 
 
 def _alike(one: Sequence[Row], other: Sequence[Row]) -> bool:
@@ -293,10 +270,6 @@ def _alike(one: Sequence[Row], other: Sequence[Row]) -> bool:
         for seed in seeds
     )
 
-
-CELL = ["plane", "x", "y"]
-TIME, GPU_HOURS = "ratio", "gpu_ratio"
-METRICS = {TIME: "time", GPU_HOURS: "gpu_hours"}
 
 _CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps"]
 
@@ -419,6 +392,6 @@ def paired_to_best(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         if best.empty:
             continue
         for index, row in mine[mine["seeds"] > 0].iterrows():
-            lead = _lead(of_cell[cell], best.iloc[0], row["candidate"], TIME)
+            lead = _lead(of_cell[cell], best.iloc[0], row["candidate"], "ratio")
             wider.loc[index, ["above_best", "above_best_half"]] = lead
     return wider

@@ -16,11 +16,11 @@ from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
 from faultline.experiments.studies.base import Draw, Results, Row, Study
 from faultline.experiments.studies.mecefo import ablation, runs
-from faultline.experiments.studies.mecefo.runs import Course
-from faultline.experiments.studies.mecefo.setting import (
+from faultline.experiments.studies.mecefo.runs import (
     MODELS,
     SCENARIOS,
     SYSTEMS,
+    Course,
     Failures,
     doubled_cost,
 )
@@ -103,9 +103,7 @@ def shown_drops(rows: Sequence[Row]) -> Printed:
     """Show drops by model and system; published ones in brackets."""
     found = {(row.quantity, row.scheme, row.setting): _told(row) for row in rows}
     lines = [(model, system, title_of(system), "drop") for model in MODELS for system in SYSTEMS]
-    lines += [
-        ("7B", "mecefo", "MeCeFO, counting FLOP", f"drop, {runs.FLOP}"),
-    ]
+    lines.append(("7B", "mecefo", "MeCeFO, counting FLOP", f"drop, {runs.FLOP}"))
     frame = pd.DataFrame(
         {"model": model, "system": title}
         | {name: found.get((quantity, system, f"{model} {name}"), "") for name in SCENARIOS}

@@ -9,7 +9,7 @@ from typing import Any
 
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.studies.mecefo.setting import GROUPS, MODELS, SCENARIOS, STAGES
+from faultline.experiments.studies.mecefo.runs import GROUPS, MODELS, SCENARIOS, STAGES
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
 from faultline.simulator.timeline import Event, EventKind

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from faultline.experiments.studies.mecefo.setting import GROUPS, STAGES
+from faultline.experiments.studies.mecefo.runs import GROUPS, STAGES
 from faultline.strategies.base import StepPlan, Task
 from faultline.strategies.takeover.techniques import LowRank, Techniques
 

@@ -21,9 +21,8 @@ from faultline.experiments.figures.palette import LineLook, looks_of_schemes
 from faultline.experiments.figures.style import draw_band, write_title
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Results, Row, Study, row_of, rows_by
+from faultline.experiments.studies.mecefo.runs import MODELS, SCENARIOS, scenario_of
 from faultline.experiments.studies.mecefo.runs import Cell as LoopCell
-from faultline.experiments.studies.mecefo.runs import scenario_of
-from faultline.experiments.studies.mecefo.setting import MODELS, SCENARIOS
 from faultline.experiments.studies.mecefo_convergence import convergence
 from faultline.experiments.studies.mecefo_convergence.cells import (
     LOSSES,

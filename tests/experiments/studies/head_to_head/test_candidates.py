@@ -9,11 +9,12 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.job_shape import job_shape
-from faultline.experiments.studies.head_to_head.candidates import (
-    all_candidates,
-)
 from faultline.experiments.studies.head_to_head.playing import Entry, enter
-from faultline.experiments.studies.head_to_head.setting import Cell, measured_ground
+from faultline.experiments.studies.head_to_head.setting import (
+    Cell,
+    all_candidates,
+    measured_ground,
+)
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.registry import all_strategies

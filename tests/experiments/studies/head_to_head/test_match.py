@@ -15,11 +15,6 @@ from faultline.experiments.job.choices import loss_in_restart, with_intervals
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Call
-from faultline.experiments.studies.head_to_head.candidates import (
-    all_candidates,
-    fits,
-    held_bytes,
-)
 from faultline.experiments.studies.head_to_head.comparison import closing_sentence
 from faultline.experiments.studies.head_to_head.figures import draw_phase_diagram, draw_settings
 from faultline.experiments.studies.head_to_head.playing import (
@@ -35,7 +30,10 @@ from faultline.experiments.studies.head_to_head.playing import (
 from faultline.experiments.studies.head_to_head.setting import (
     Cell,
     Ground,
+    all_candidates,
     domain_plane,
+    fits,
+    held_bytes,
     layer_cells,
     measured_ground,
     restart_plane,

@@ -14,26 +14,24 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.mecefo import ablation, study
 from faultline.experiments.studies.mecefo.runs import (
-    Cell,
-    cells,
-    course_of,
-    drop_rows,
-    hours_of,
-    plateau_rows,
-    resilience_rows,
-    scenario_of,
-    step_s,
-    throughput_rows,
-)
-from faultline.experiments.studies.mecefo.setting import (
     DROPS_PERCENT,
     MODELS,
     SCENARIOS,
     SYSTEMS,
     THOUSAND_TOKENS_PER_S,
+    Cell,
     all_reduce_s,
+    cells,
+    course_of,
     doubled_cost,
+    drop_rows,
+    hours_of,
+    plateau_rows,
     published,
+    resilience_rows,
+    scenario_of,
+    step_s,
+    throughput_rows,
 )
 from faultline.strategies.takeover.node_costs import measured_costs
 from matplotlib.figure import Figure
