@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -286,7 +287,7 @@ def _outline(
     axes: Axes, place: NDArray[np.int_], x: NDArray[np.float64], y: NDArray[np.float64]
 ) -> None:
     """Draw white lines between regions."""
-    look = {"color": "white", "linewidth": 1.8}
+    look: dict[str, Any] = {"color": "white", "linewidth": 1.8}
     for row, column in np.argwhere(place[:, 1:] != place[:, :-1]):
         axes.plot([x[column + 1]] * 2, y[row : row + 2], **look)
     for row, column in np.argwhere(place[1:] != place[:-1]):
