@@ -151,7 +151,8 @@ def _counted(
     if any(not any(fnmatchcase(name, one) for name in found) for one in here):
         return NO_ROW
     if claim.get("test") == SWEPT and mine:
-        claim, mine = {**claim, "test": "band"}, [_band_of(mine)]
+        ends = min(row.low for row in mine), max(row.high for row in mine)
+        claim, mine = {**claim, "test": "band"}, [replace(mine[0], low=ends[0], high=ends[1])]
     verdicts = [_judged_row(row, claim, stated, within) for row in mine]
     told = ", ".join(f"{number} {verdict}" for verdict, number in Counter(verdicts).most_common())
     errors = [
@@ -160,11 +161,6 @@ def _counted(
         if verdict == "outside" and row.published
     ]
     return f"{told} (worst {max(errors, key=abs):+.0%})" if errors else told
-
-
-def _band_of(rows: Sequence[Row]) -> Row:
-    ends = min(row.low for row in rows), max(row.high for row in rows)
-    return replace(rows[0], low=ends[0], high=ends[1])
 
 
 def _judged_row(row: Row, claim: Mapping[str, Any], stated: Verdicts, within: float) -> str:

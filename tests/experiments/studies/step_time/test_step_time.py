@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.studies import all_studies
 from faultline.experiments.studies.step_time import study
 from faultline.experiments.studies.step_time.predicting import (
     GPUS,
@@ -35,10 +34,6 @@ def small() -> pd.DataFrame:
     """The rows of one table that have no pipeline."""
     mine = tuple(CASES[label] for label in SMALL)
     return study.predictions(mine, play(Group(mine, CASES["A1 7.5B"])).rows)
-
-
-def test_step_time_is_registered() -> None:
-    assert "step-time" in all_studies()
 
 
 def test_rows_are_named_once_and_every_fit_is_published() -> None:
