@@ -161,12 +161,9 @@ def with_spares(runs: pd.DataFrame) -> pd.DataFrame:
 def changes_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Compare every variant with the plain scheme at the same redundancy, seed by seed.
 
-    Returns
-    -------
-    DataFrame
-        A row a metric, variant, scheme, N and r: ``mean``, ``baseline_mean``, and ``change``,
-        ``change_low``, ``change_high``: the mean difference and its 95 % interval by paired t, as
-        fractions of the plain scheme's mean.
+    A row a metric, variant, scheme, N and r: ``mean``, ``baseline_mean``, and ``change``,
+    ``change_low``, ``change_high``: the mean difference and its 95 % interval by paired t, as
+    fractions of the plain scheme's mean.
     """
     tables = [
         changes_against(runs, "variant", BASELINE, _CELL, metric).assign(metric=metric)

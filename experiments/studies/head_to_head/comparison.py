@@ -118,8 +118,11 @@ class HeadToHead(Study):
         """Return the tables of lists, and who could not take part."""
         planes = results["planes"]
         yield from (_shown_places(table, name) for name, table in planes.items() if name in PLACES)
-        for line in left_out(results["table"]):
-            yield Text(line, style="yellow")
+        table = results["table"]
+        # Who could not take part, in how many cells, and why.
+        for name, mine in table[table["seeds"] == 0].groupby("candidate", sort=False):
+            told = f"{name}: left out of {len(mine)} cells; {mine['note'].iloc[0]}"
+            yield Text(told, style="yellow")
         yield f"{len(results['runs']):,} runs"
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
@@ -160,14 +163,6 @@ def _with_half(value: float, half: float) -> str:
     if not isfinite(value):
         return ""
     return f"{value:.3f}" if isnan(half) else f"{value:.3f} ± {half:.3f}"
-
-
-def left_out(table: pd.DataFrame) -> list[str]:
-    """Return who could not take part, in how many cells, and why."""
-    return [
-        f"{name}: left out of {len(mine)} cells; {mine['note'].iloc[0]}"
-        for name, mine in table[table["seeds"] == 0].groupby("candidate", sort=False)
-    ]
 
 
 def closing_sentence(table: pd.DataFrame) -> str:

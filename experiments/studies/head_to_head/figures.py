@@ -182,15 +182,11 @@ def _dots(panel: Axes, ranked: pd.DataFrame) -> None:
     panel.grid(axis="y", visible=False)
     # Where ratios go far the small ones would run into each other.
     far = ranked["gpu_ratio"].max() > 4.0
-    ticks = [tick for tick in (1, *(() if far else (1.1, 1.2)), 1.5, 2, 3, 5, 10, 20)
-             if _within(tick, ranked)]  # fmt: skip
-    panel.set_xticks(ticks)
+    ticks = np.array([1, *(() if far else (1.1, 1.2)), 1.5, 2, 3, 5, 10, 20])
+    low, high = 0.9 * ranked["ratio"].min(), 1.1 * ranked["gpu_ratio"].max()
+    panel.set_xticks(ticks[(low <= ticks) & (ticks <= high)])
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     panel.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _within(tick: float, ranked: pd.DataFrame) -> bool:
-    return bool(0.9 * ranked["ratio"].min() <= tick <= 1.1 * ranked["gpu_ratio"].max())
 
 
 def _time(seconds: float) -> str:
@@ -202,31 +198,36 @@ class Region:
 
     def __init__(self, table: pd.DataFrame, plane: str, name: str) -> None:
         mine = table[table["plane"] == plane]
-        won = winners(table, plane, name).set_index(["y", "x"])
+        won = winners(table, plane, name)
         metric = "ratio" if name == "time" else "gpu_ratio"
         self.xs = np.array(sorted(mine["x"].unique()))
         self.ys = np.array(sorted(mine["y"].unique()))
         self.schemes = sorted(won["scheme"].unique(), key=order_of)
         shape = (len(self.ys), len(self.xs))
-        self.place = np.full(shape, -1)
+        self.place, self.ratio = np.full(shape, -1), np.full(shape, np.nan)
         self.sure = np.zeros(shape, dtype=bool)
-        self.ratio = np.full(shape, np.nan)
-        for (y, x), row in won.iterrows():
-            at = (np.searchsorted(self.ys, y), np.searchsorted(self.xs, x))
-            self.place[at] = self.schemes.index(row["scheme"])
-            self.sure[at] = row[f"sure_{name}"]
-            self.ratio[at] = row[metric]
+        at = np.searchsorted(self.ys, won["y"]), np.searchsorted(self.xs, won["x"])
+        self.place[at] = won["scheme"].map(self.schemes.index)
+        self.sure[at], self.ratio[at] = won[f"sure_{name}"], won[metric]
 
 
 def draw_phase(axes: Axes, region: Region, axis: Axis2D) -> None:
     """Draw a plane: regions in colour, paler where seeds do not decide, with their names inside."""
-    colours, places = _cell_colours(region)
+    colours = ["#FFFFFF"]
+    for scheme in region.schemes:
+        colours += [pale(colour_of(scheme), _PALE), pale(colour_of(scheme), _SOLID)]
+    places = np.where(region.place < 0, 0, 1 + 2 * region.place + region.sure)
     x_edges, y_edges = _edges(region.xs, True), _edges(region.ys, axis.log_y)
     axes.pcolormesh(
         x_edges, y_edges, places, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
         rasterized=True,
     )  # fmt: skip
-    _outline(axes, region.place, x_edges, y_edges)
+    # White lines between regions.
+    look: dict[str, Any] = {"color": "white", "linewidth": 1.8}
+    for row, column in np.argwhere(region.place[:, 1:] != region.place[:, :-1]):
+        axes.plot([x_edges[column + 1]] * 2, y_edges[row : row + 2], **look)
+    for row, column in np.argwhere(region.place[1:] != region.place[:-1]):
+        axes.plot(x_edges[column : column + 2], [y_edges[row + 1]] * 2, **look)
     axes.set_xscale("log")
     axes.set_yscale("log" if axis.log_y else "linear")
     axes.set_xlim(x_edges[0], x_edges[-1])
@@ -264,34 +265,12 @@ def draw_levels(axes: Axes, region: Region) -> None:
         text.set_path_effects([patheffects.withStroke(linewidth=2.0, foreground="white")])
 
 
-def _cell_colours(region: Region) -> tuple[list[str], NDArray[np.int_]]:
-    colours = ["#FFFFFF"]
-    for scheme in region.schemes:
-        colours += [pale(colour_of(scheme), _PALE), pale(colour_of(scheme), _SOLID)]
-    numbers = np.where(region.place < 0, 0, 1 + 2 * region.place + region.sure)
-    return colours, numbers
-
-
 def _edges(centres: NDArray[np.float64], log: bool) -> NDArray[np.float64]:
     values = np.log(centres) if log else centres
-    if len(values) == 1:
-        edges = np.array([values[0] - 0.5, values[0] + 0.5])
-    else:
-        inner = (values[1:] + values[:-1]) / 2
-        first, last = 1.5 * values[0] - 0.5 * values[1], 1.5 * values[-1] - 0.5 * values[-2]
-        edges = np.concatenate([[first], inner, [last]])
+    halves = np.diff(values) / 2 if len(values) > 1 else np.array([0.5])
+    inner = values[:-1] + halves[: len(values) - 1]
+    edges = np.concatenate([[values[0] - halves[0]], inner, [values[-1] + halves[-1]]])
     return np.exp(edges) if log else edges
-
-
-def _outline(
-    axes: Axes, place: NDArray[np.int_], x: NDArray[np.float64], y: NDArray[np.float64]
-) -> None:
-    """Draw white lines between regions."""
-    look: dict[str, Any] = {"color": "white", "linewidth": 1.8}
-    for row, column in np.argwhere(place[:, 1:] != place[:, :-1]):
-        axes.plot([x[column + 1]] * 2, y[row : row + 2], **look)
-    for row, column in np.argwhere(place[1:] != place[:-1]):
-        axes.plot(x[column : column + 2], [y[row + 1]] * 2, **look)
 
 
 def _taken(region: Region, axis: Axis2D) -> NDArray[np.bool_]:
@@ -317,7 +296,10 @@ def _name_regions(axes: Axes, region: Region, taken: NDArray[np.bool_]) -> None:
                 continue
             # Wide rather than high: names are.
             depth = distance_transform_edt(np.pad(free, 1), sampling=(1.0, 0.45))[1:-1, 1:-1]
-            depth -= 1e-3 * _off_centre(free)
+            # The distance from the middle of a region decides between equals.
+            places = np.indices(free.shape)
+            apart = places - places[:, free].mean(axis=1)[:, None, None]
+            depth -= 1e-3 * np.hypot(*apart)
             row, column = np.unravel_index(int(depth.argmax()), depth.shape)
             room = mask[row].sum() / mask.shape[1]
             size = np.clip(room / (_LETTER * len(name_of(scheme))), _LEAST_SIZE, _LARGEST_SIZE)
@@ -326,10 +308,3 @@ def _name_regions(axes: Axes, region: Region, taken: NDArray[np.bool_]) -> None:
                 fontsize=float(size), fontweight="bold", color="#111111", path_effects=_HALO,
                 zorder=6,
             )  # fmt: skip
-
-
-def _off_centre(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return each cell's distance from the middle of a region, which decides between equals."""
-    places = np.indices(mask.shape)
-    apart = places - places[:, mask].mean(axis=1)[:, None, None]
-    return np.asarray(np.hypot(*apart), dtype=float)

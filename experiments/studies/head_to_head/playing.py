@@ -139,11 +139,8 @@ def play_match(match: Match) -> list[Row]:
     In a race everybody is played with the first seed, those that keep no track of components first
     as they are the fastest to play; then those that were near the best with the other seeds.
 
-    Returns
-    -------
-    list of dict
-        A row a candidate and seed, in the order of the candidates; those that cannot take part
-        have one row with the reason under ``absent``.
+    A row a candidate and seed, in the order of the candidates; those that cannot take part have one
+    row with the reason under ``absent``.
     """
     entries: list[Entry] = []
     rows: dict[str, list[Row]] = {}
@@ -277,17 +274,14 @@ _CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps"]
 def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return means over seeds, a row a cell and candidate.
 
-    Returns
-    -------
-    DataFrame
-        Cell and its circumstances, candidate, ``seeds`` played, ``ratio`` (time to train over that
-        without failures) and ``gpu_ratio`` (GPU-hours, spares included, over those without
-        failures) with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of
-        ``availability``, ``restarts``, ``rejoined``, ``spare_gpus``; ``closed_form_ratio``; the
-        most that a GPU had to hold in any run, and whether its memory does (``fits_memory``);
-        ``best_time`` and ``best_gpu_hours`` mark the winners, ``sure_time`` and ``sure_gpu_hours``
-        tell whether a winner's lead over the best of the other schemes is beyond the seeds' noise;
-        ``note`` says why one was stopped or left out.
+    Cell and its circumstances, candidate, ``seeds`` played, ``ratio`` (time to train over that
+    without failures) and ``gpu_ratio`` (GPU-hours, spares included, over those without failures)
+    with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of ``availability``,
+    ``restarts``, ``rejoined``, ``spare_gpus``; ``closed_form_ratio``; the most that a GPU had to
+    hold in any run, and whether its memory does (``fits_memory``); ``best_time`` and
+    ``best_gpu_hours`` mark the winners, ``sure_time`` and ``sure_gpu_hours`` tell whether a
+    winner's lead over the best of the other schemes is beyond the seeds' noise; ``note`` says why
+    one was stopped or left out.
     """
     runs = pd.DataFrame(rows)
     runs["place"] = range(len(runs))
@@ -380,10 +374,7 @@ def _mark_winners(table: pd.DataFrame, played: pd.DataFrame, metric: str, name: 
 def paired_to_best(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Return a table with each candidate's ratio above the best of its cell, paired by seed.
 
-    Returns
-    -------
-    DataFrame
-        With ``above_best`` and ``above_best_half``, half the 95 % interval; zero for the best.
+    With ``above_best`` and ``above_best_half``, half the 95 % interval; zero for the best.
     """
     wider = table.assign(above_best=np.nan, above_best_half=np.nan)
     of_cell = dict(list(runs[runs["absent"] == ""].groupby(CELL, sort=False)))

@@ -176,11 +176,11 @@ class Ground:
     scenario: Scenario  # The job, with protection times stated as they were measured.
     durations: Durations  # As measured on the platform.
     # The scenario under each protection, its times as measured.
-    protections: tuple[tuple[str, Scenario], ...]
+    protections: Mapping[str, Scenario]
 
     def scenario_of(self, candidate: Candidate, cell: Cell) -> Scenario:
         """Return the scenario of a candidate in a cell; redundancy 1 where it states none."""
-        base, scheme = dict(self.protections)[candidate.protection], candidate.scheme
+        base, scheme = self.protections[candidate.protection], candidate.scheme
         changes: dict[str, dict[str, Any]] = {
             "job": {
                 "groups": cell.groups,
@@ -247,9 +247,8 @@ def measured_ground(protections: Iterable[str]) -> Ground:
     )
     of_state = durations_of(scenario.model_copy(update={"job": whole_state}))
     durations = replace(durations_of(scenario), save_s=of_state.save_s, load_s=of_state.load_s)
-    beneath = tuple(
-        (name, _with_times(scenario, name, durations)) for name in sorted(set(protections))
-    )
+    names = sorted(set(protections))
+    beneath = {name: _with_times(scenario, name, durations) for name in names}
     return Ground(scenario, durations, beneath)
 
 
@@ -280,10 +279,8 @@ SETTINGS = {"calm": 6 * 3600.0, "today": GPU_MTBF_S / (GROUPS * GPUS_PER_GROUP),
 def setting_cells() -> list[Cell]:
     """Return the settings of the table, numbered in `x`."""
     restart_s = modelled_restart_s(GROUPS * GPUS_PER_GROUP)
-    return [
-        Cell("settings", place, 0.0, mtbf_s, restart_s)
-        for place, mtbf_s in enumerate(SETTINGS.values())
-    ]
+    mtbfs_s = enumerate(SETTINGS.values())
+    return [Cell("settings", place, 0.0, mtbf_s, restart_s) for place, mtbf_s in mtbfs_s]
 
 
 STALLS_S = (60.0, 180.0, 300.0)
@@ -292,10 +289,8 @@ LAYERS = (120, 128, 130, 136)
 
 def stall_cells() -> list[Cell]:
     """Return today's setting with every event costing everybody the same, in seconds in `x`."""
-    return [
-        Cell("stalls", stall_s, 0.0, SETTINGS["today"], stall_s, stall_s=stall_s)
-        for stall_s in STALLS_S
-    ]
+    mtbf_s = SETTINGS["today"]
+    return [Cell("stalls", each_s, 0.0, mtbf_s, each_s, stall_s=each_s) for each_s in STALLS_S]
 
 
 def layer_cells() -> list[Cell]:

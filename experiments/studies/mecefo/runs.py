@@ -214,11 +214,8 @@ def cells(*, full: bool) -> Iterator[Cell]:
 def drop_table(stage: Stage) -> pd.DataFrame:
     """Run every cell once a seed.
 
-    Returns
-    -------
-    DataFrame
-        The records, with `system`, `model`, `scenario`, `variant`, `step_s` (seconds of a step
-        without failures) and `drop` (share of the throughput that is lost).
+    The records, with `system`, `model`, `scenario`, `variant`, `step_s` (seconds of a step without
+    failures) and `drop` (share of the throughput that is lost).
     """
     points = []
     for cell in cells(full=stage.full):

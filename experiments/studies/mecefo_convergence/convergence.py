@@ -73,12 +73,9 @@ class ErrorCell:
 def gradient_errors(cell: ErrorCell) -> list[dict[str, Any]]:
     """Return relative errors of the gradient when a node of the first rank does two stages.
 
-    Returns
-    -------
-    list of dict
-        A row for the directions' age in steps and how much was kept (``rank_share`` of the width):
-        ``one_rank``, the error of the first rank's gradient for one batch, and ``all_ranks``, that
-        of the mean over all ranks; each over the norm of the exact one.
+    A row for the directions' age in steps and how much was kept (``rank_share`` of the width):
+    ``one_rank``, the error of the first rank's gradient for one batch, and ``all_ranks``, that of
+    the mean over all ranks; each over the norm of the exact one.
     """
     import jax
     from faultline.experiments.studies.mecefo_convergence.language_model import (

@@ -99,16 +99,8 @@ def losses(
 ) -> Array:
     """Return the mean loss of each sequence in nats a token, shape (ranks, sequences).
 
-    Parameters
-    ----------
-    weights : dict of str to array
-        The model.
-    tokens : array of int, shape (ranks, sequences, sequence_tokens + 1)
-        Text; the last token is only predicted.
-    heads : int
-        Heads of attention.
-    take_over : TakeOver, optional
-        What goes backward approximately; it changes no loss.
+    Text are integers, shape (ranks, sequences, sequence_tokens + 1); the last token is only
+    predicted. What goes backward approximately changes no loss.
     """
     read, wanted = tokens[..., :-1].astype(int), tokens[..., 1:].astype(int)
     layers = {name: weights[name] for name in _LAYER_WEIGHTS}
@@ -142,12 +134,8 @@ def gradients(
 ) -> tuple[Array, Weights]:
     """Return the mean loss over sequences, and its gradients as they come from an all-reduce.
 
-    Parameters
-    ----------
-    weights, tokens, heads, take_over
-        As in `losses`.
-    counts : array of float, shape (ranks, sequences)
-        1 for a sequence that is trained, 0 for one of an idle or dropped rank.
+    Arguments are those of `losses`; `counts`, shape (ranks, sequences), is 1 for a sequence that is
+    trained, 0 for one of an idle or dropped rank.
     """
 
     def mean_loss(weights: Weights) -> Array:

@@ -134,13 +134,10 @@ def curve_table(cells: Sequence[Cell], results: Iterable[dict[str, Any]]) -> pd.
 def run_table(curves: pd.DataFrame) -> pd.DataFrame:
     """Return what each run comes to beside the one without faults of the same seed.
 
-    Returns
-    -------
-    DataFrame
-        A row a run: ``share``, the share of its gradients that was approximate or missing until it
-        reached the loss, ``inflation``, the steps that took over those without faults (missing
-        where it did not), ``taken``, 1 - 1 / inflation, ``final_share`` and ``change``: the share
-        and the difference of the held-out loss at the end, in nats a byte.
+    A row a run: ``share``, the share of its gradients that was approximate or missing until it
+    reached the loss, ``inflation``, the steps that took over those without faults (missing where it
+    did not), ``taken``, 1 - 1 / inflation, ``final_share`` and ``change``: the share and the
+    difference of the held-out loss at the end, in nats a byte.
     """
     rows = []
     for _, of_seed in curves.groupby("seed", sort=False):

@@ -193,10 +193,19 @@ def train(settings: Settings, plans: Sequence[StepPlan], seed: int) -> Course:
             return adamw(weights, moments, found, rate)
         return {name: one - rate[0] * found[name] for name, one in weights.items()}, moments
 
-    compiled, look = jax.jit(step_of), jax.jit(_looking(settings.shape, with_gradient=not adam))
+    def look_at(weights: Weights, text: Array, counts: Array) -> tuple[Array, Array]:
+        if adam:
+            return losses(weights, text, heads).mean(), jnp.zeros(())
+        loss, found = gradients(weights, text, heads, counts)
+        return loss, sum((one**2).sum() for one in found.values())
+
+    compiled, look = jax.jit(step_of), jax.jit(look_at)
     batches, projections = Batches(settings, seed), Projections(settings)
     course, approximate, missing = Course(weights), 0.0, 0.0
-    held_out = held_out_text(settings.shape.sequence_tokens)
+    # Text that is not trained on, the same for all seeds, as one rank's.
+    tokens, rng = settings.shape.sequence_tokens, stream(0, Purpose.HELD_OUT_TEXT)
+    text = sequences(library_text()[1], _HELD_OUT_SEQUENCES, tokens, rng)
+    held_out = text[None], np.ones((1, _HELD_OUT_SEQUENCES), np.float32)
     looks = set(np.linspace(0, settings.steps, _EVALUATIONS + 1).astype(int))
     for step in range(len(plans) + 1):
         if step in looks:
@@ -251,22 +260,3 @@ def adamw(
         return weights[name] - rate[0] * (step + _WEIGHT_DECAY * weights[name])
 
     return {name: moved(name) for name in weights}, (first, second)
-
-
-def _looking(shape: Dimensions, *, with_gradient: bool) -> Any:
-    """Return a function of weights and text: loss, and the squared norm of its gradient."""
-
-    def look(weights: Weights, text: Array, counts: Array) -> tuple[Array, Array]:
-        if not with_gradient:
-            return losses(weights, text, shape.heads).mean(), jnp.zeros(())
-        loss, found = gradients(weights, text, shape.heads, counts)
-        return loss, sum((one**2).sum() for one in found.values())
-
-    return look
-
-
-def held_out_text(tokens: int) -> tuple[Bytes, NDArray[np.float32]]:
-    """Return sequences of text that is not trained on, the same for all seeds, as one rank's."""
-    rng = stream(0, Purpose.HELD_OUT_TEXT)
-    text = sequences(library_text()[1], _HELD_OUT_SEQUENCES, tokens, rng)
-    return text[None], np.ones((1, _HELD_OUT_SEQUENCES), np.float32)

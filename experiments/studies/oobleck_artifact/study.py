@@ -180,12 +180,9 @@ def _samples_per_s(booked: Booked, model: str) -> float:
 def cells_of(row: tuple[System, str]) -> pd.DataFrame:
     """Play a system and a model at all rates.
 
-    Returns
-    -------
-    DataFrame
-        A row a rate: `effective` and `goodput` in per cent, `samples_per_s`, the same if a restart
-        took nothing back (`samples_per_s_if_kept`), `steps`, and what is printed
-        (`published_effective`, `published_samples_per_s`).
+    A row a rate: `effective` and `goodput` in per cent, `samples_per_s`, the same if a restart took
+    nothing back (`samples_per_s_if_kept`), `steps`, and what is printed (`published_effective`,
+    `published_samples_per_s`).
     """
     system, model = row
     steps_s = steps_of(system, model)

@@ -94,23 +94,19 @@ class PoolRun:
             failed = _BAD if rng.random() * sum(rates) < rates[_BAD] else _GOOD
             self.failures += 1
             self._job[failed] -= 1
-            self._send_to_repair(failed)
+            fixed, is_manual = pool.fixed_by_automatic, rng.random() < pool.manual_share
+            repair_s = rng.exponential(pool.automatic_s)
+            if is_manual:
+                fixed = pool.fixed_by_manual
+                repair_s += rng.exponential(pool.manual_s)
+            back = _GOOD if rng.random() < fixed else failed
+            heappush(self._repairs, (self.elapsed_s + repair_s, back))
             self.elapsed_s += pool.recovery_s
             self._take_back_repaired()
             if sum(self._standing_by):
                 self._move(self._standing_by, self._job, 1)
             else:
                 self._select()
-
-    def _send_to_repair(self, server: int) -> None:
-        pool, rng = self._pool, self._rng
-        fixed, is_manual = pool.fixed_by_automatic, rng.random() < pool.manual_share
-        duration_s = rng.exponential(pool.automatic_s)
-        if is_manual:
-            fixed = pool.fixed_by_manual
-            duration_s += rng.exponential(pool.manual_s)
-        back = _GOOD if rng.random() < fixed else server
-        heappush(self._repairs, (self.elapsed_s + duration_s, back))
 
     def _take_back_repaired(self) -> None:
         while self._repairs and self._repairs[0][0] <= self.elapsed_s:

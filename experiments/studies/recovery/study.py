@@ -114,13 +114,6 @@ def _standby_table() -> pd.DataFrame:
     )
 
 
-def _oobleck_s() -> dict[str, float]:
-    """Return what Oobleck needs to lose a machine, and to gain one, of 6.7B on 32 GPUs."""
-    scenario = load_scenario("mecefo-7b", {"recovery.detect_s": _DETECTED_S})
-    found = explained_recoveries(scenario, ["oobleck"])
-    return {one.event: one.duration_s for one in found if isinstance(one, ExplainedRecovery)}
-
-
 def draw_agreement(table: pd.DataFrame) -> Figure:
     """Draw every recovery's modelled time over its published one; bands as lines."""
     figure, axis = plt.subplots(figsize=(7.2, 5.2))
@@ -153,7 +146,11 @@ class RecoveryStudy(Study):
 
     def play(self, stage: Stage) -> Results:
         """Add up the phases of every measured recovery."""
-        oobleck_s = _oobleck_s()
+        # What Oobleck needs to lose a machine, and to gain one, of 6.7B on 32 GPUs.
+        scenario = load_scenario("mecefo-7b", {"recovery.detect_s": _DETECTED_S})
+        found = explained_recoveries(scenario, ["oobleck"])
+        known = (one for one in found if isinstance(one, ExplainedRecovery))
+        oobleck_s = {one.event: one.duration_s for one in known}
         rows = [_compared(oobleck_s, **row) for row in read_rows("recovery", "measured")]
         return {"recoveries": pd.DataFrame(rows), "standbys": _standby_table()}
 
