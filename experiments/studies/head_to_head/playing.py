@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from math import inf, isclose, isfinite, nan
 from typing import Any
@@ -150,7 +151,7 @@ def play_match(match: Match) -> list[Row]:
         rows[candidate.name] = [] if isinstance(made, Entry) else [{**named, "absent": made}]
         if isinstance(made, Entry):
             entries.append(made)
-    field = _Field(match)
+    cell, past = match.cell, cache(match.ground.process(match.cell).past)
     # The best so far of those that train on exact gradients, with the first seed.
     best = dict.fromkeys(METRICS, NEVER_RATIO)
 
@@ -163,7 +164,7 @@ def play_match(match: Match) -> list[Row]:
         return strategy_class(entry.candidate.scheme).tracks_components, entry.predicted
 
     for entry in sorted(entries, key=slowness):
-        row = field.play(entry, match.seeds[0], limit())
+        row = _played(match, entry, past(match.seeds[0]), match.seeds[0], limit())
         if entry.candidate.scheme not in APPROXIMATE:
             best = {metric: min(known, row[metric]) for metric, known in best.items()}
         rows[entry.candidate.name].append(row)
@@ -171,9 +172,9 @@ def play_match(match: Match) -> list[Row]:
         played = rows[entry.candidate.name]
         contested = any(played[0][metric] <= CONTESTED * best[metric] for metric in METRICS)
         for seed in match.seeds[1:] if contested or not match.races else ():
-            played.append(field.play(entry, seed, min(HOPELESS * limit(), NEVER_RATIO)))
+            most_ratio = min(HOPELESS * limit(), NEVER_RATIO)
+            played.append(_played(match, entry, past(seed), seed, most_ratio))
     named_for_what_they_are(match.candidates, rows)
-    cell = match.cell
     common = {
         "plane": cell.plane,
         "x": cell.x,
@@ -182,60 +183,49 @@ def play_match(match: Match) -> list[Row]:
         "restart_s": cell.restart_s,
         "gpus": cell.groups * GPUS_PER_GROUP,
         "domain_share": cell.domain_share,
-        "steps": field.steps,
+        "steps": match.ground.steps_in(cell),
     }
     return [{**common, **row} for one in match.candidates for row in rows[one.name]]
 
 
-class _Field:
-    """Where the candidates of a cell are played."""
-
-    def __init__(self, match: Match) -> None:
-        cell, ground = match.cell, match.ground
-        self.steps = ground.steps_in(cell)
-        self._process = ground.process(cell)
-        self._gpus = cell.groups * GPUS_PER_GROUP
-        all_reduce_s = ground.durations.all_reduce_s(cell.groups)
-        self._ideal_s = self.steps * (ground.scenario.compute_s + all_reduce_s)
-        self._pasts: dict[int, list[Failure]] = {}
-
-    def play(self, entry: Entry, seed: int, limit: float) -> Row:
-        """Play a candidate with a seed, until it is done or past the limit of the ratio."""
-        if seed not in self._pasts:
-            self._pasts[seed] = self._process.past(seed)
-        strategy, job = entry.question.strategy(), entry.question.job(seed)
-        # The clock starts with the start-up of what is left.
-        limit_s = entry.question.restart_s + limit * self._ideal_s
-        job = replace(job, work=replace(job.work, time_limit_s=limit_s))
-        training = EnteredTraining(job, strategy, self._pasts[seed])
-        play(training, ReplayEngine(job))
-        progress = training.progress
-        time_s = progress.now_s - training.begun_s
-        finished = progress.completed_batches >= self.steps - 1e-9
-        ratio = time_s / self._ideal_s if finished else inf
-        # What is repaired and handed back in time is never replaced.
-        replaced = progress.restarts + progress.rejoined
-        has_spares = strategy.restart_replaces and (replaced or not strategy.tracks_components)
-        spares = self._process.spare_gpus() if has_spares else 0
-        memory_bytes = held_bytes(strategy.stages_held)
-        return {
-            **_names_of(entry.candidate),
-            "redundancy": entry.question.redundancy,
-            "seed": seed,
-            "ratio": ratio,
-            "gpu_ratio": ratio * (self._gpus + spares) / self._gpus,
-            "gpu_hours": (self._gpus + spares) * time_s / 3600.0 if finished else inf,
-            "spare_gpus": spares,
-            "availability": 1.0 - progress.downtime_s / time_s if time_s else 1.0,
-            "restarts": progress.restarts,
-            "rejoined": progress.rejoined,
-            "gpu_memory_bytes": memory_bytes,
-            "fits_memory": fits(memory_bytes),
-            "failures": progress.failures,
-            "played_ratio": time_s / self._ideal_s,
-            "closed_form_ratio": entry.closed_form,
-            "absent": "",
-        }
+def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limit: float) -> Row:
+    """Play a candidate with a seed, until it is done or past the limit of the ratio."""
+    cell, ground = match.cell, match.ground
+    steps, gpus = ground.steps_in(cell), cell.groups * GPUS_PER_GROUP
+    ideal_s = steps * (ground.scenario.compute_s + ground.durations.all_reduce_s(cell.groups))
+    strategy, job = entry.question.strategy(), entry.question.job(seed)
+    # The clock starts with the start-up of what is left.
+    limit_s = entry.question.restart_s + limit * ideal_s
+    job = replace(job, work=replace(job.work, time_limit_s=limit_s))
+    training = EnteredTraining(job, strategy, past)
+    play(training, ReplayEngine(job))
+    progress = training.progress
+    time_s = progress.now_s - training.begun_s
+    finished = progress.completed_batches >= steps - 1e-9
+    ratio = time_s / ideal_s if finished else inf
+    # What is repaired and handed back in time is never replaced.
+    replaced = progress.restarts + progress.rejoined
+    has_spares = strategy.restart_replaces and (replaced or not strategy.tracks_components)
+    spares = ground.process(cell).spare_gpus() if has_spares else 0
+    memory_bytes = held_bytes(strategy.stages_held)
+    return {
+        **_names_of(entry.candidate),
+        "redundancy": entry.question.redundancy,
+        "seed": seed,
+        "ratio": ratio,
+        "gpu_ratio": ratio * (gpus + spares) / gpus,
+        "gpu_hours": (gpus + spares) * time_s / 3600.0 if finished else inf,
+        "spare_gpus": spares,
+        "availability": 1.0 - progress.downtime_s / time_s if time_s else 1.0,
+        "restarts": progress.restarts,
+        "rejoined": progress.rejoined,
+        "gpu_memory_bytes": memory_bytes,
+        "fits_memory": fits(memory_bytes),
+        "failures": progress.failures,
+        "played_ratio": time_s / ideal_s,
+        "closed_form_ratio": entry.closed_form,
+        "absent": "",
+    }
 
 
 def _names_of(one: Candidate) -> Row:
