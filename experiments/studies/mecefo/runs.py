@@ -72,7 +72,6 @@ def published(table: _Published, system: str, model: str, scenario: str) -> floa
 class Model:
     """A model and how it is trained."""
 
-    name: str  # What tables call it.
     shape: LayerShape  # A layer.
     layers: int
     sequences: int  # Sequences of a global batch.
@@ -107,7 +106,7 @@ class Model:
 
 MODELS = {
     name: Model(
-        name, LayerShape(*widths, SEQUENCE_TOKENS), layers, sequences,
+        LayerShape(*widths, SEQUENCE_TOKENS), layers, sequences,
         dict(zip(SYSTEMS, no_fault, strict=True)), oobleck_least_nodes,
     )
     for name, widths, layers, sequences, no_fault, oobleck_least_nodes in (
@@ -122,20 +121,16 @@ MODELS = {
 class Failures:
     """A failure scenario."""
 
-    name: str  # What tables call it.
     mtbf_s: float  # Seconds from one failure of any GPU to the next, on average.
     repair_s: float  # Seconds until a failed GPU is back.
     hours: float  # Hours that a run is long.
 
 
 SCENARIOS = {
-    failures.name: failures
-    for failures in (
-        Failures("low", 7200.0, 14_400.0, 600.0),
-        Failures("mid", 3600.0, 10_800.0, 450.0),
-        Failures("high", 1800.0, 7200.0, 300.0),
-        Failures("higher", 600.0, 2400.0, 100.0),
-    )
+    "low": Failures(7200.0, 14_400.0, 600.0),
+    "mid": Failures(3600.0, 10_800.0, 450.0),
+    "high": Failures(1800.0, 7200.0, 300.0),
+    "higher": Failures(600.0, 2400.0, 100.0),
 }
 
 
@@ -298,10 +293,9 @@ def drop_rows(runs: pd.DataFrame) -> Iterator[Row]:
 def throughput_rows(runs: pd.DataFrame) -> Iterator[Row]:
     """Return throughputs in thousand tokens a second; those without failures are input."""
     unit = "thousand tokens/s"
-    for model in MODELS.values():
-        for system in SYSTEMS:
-            no_fault = model.no_fault_tokens_per_s[system] / 1000
-            yield row_of("throughput", system, f"{model.name} no fault", None, [no_fault], unit)
+    for name, system in product(MODELS, SYSTEMS):
+        no_fault = MODELS[name].no_fault_tokens_per_s[system] / 1000
+        yield row_of("throughput", system, f"{name} no fault", None, [no_fault], unit)
     known = runs[(runs.variant == CALIBRATED) & runs.system.isin(SYSTEMS)]
     for (system, _, name, scenario), mine in known.groupby(_KEYS, sort=False):
         no_fault = MODELS[name].no_fault_tokens_per_s[system] / 1000

@@ -23,7 +23,7 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Results, Row, Study, row_of, rows_by
 from faultline.experiments.studies.mecefo.runs import MODELS, SCENARIOS, scenario_of
 from faultline.experiments.studies.mecefo.runs import Cell as LoopCell
-from faultline.experiments.studies.mecefo_convergence import convergence
+from faultline.experiments.studies.mecefo_convergence import cells as trainings
 from faultline.experiments.studies.mecefo_convergence.cells import (
     LOSSES,
     NO_FAULTS,
@@ -31,10 +31,11 @@ from faultline.experiments.studies.mecefo_convergence.cells import (
     RATES,
     STEADY,
     Cell,
+    ErrorCell,
+    NormCell,
+    Where,
     plans,
-    trained,
 )
-from faultline.experiments.studies.mecefo_convergence.convergence import ErrorCell, NormCell
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ _DROPPED_AT = "low"
 _RANKS = (1, 2, 4, 8, 16)
 _ERRORS_BELOW = {"one_rank": 0.6, "all_ranks": 0.30}
 """Published for 1B: relative error of the gradient on one batch, and on full batches."""
-_WHERE: tuple[convergence.Where, ...] = ("nowhere", "one rank", "every rank")
+_WHERE: tuple[Where, ...] = ("nowhere", "one rank", "every rank")
 _ALL = "and under steady take-overs"
 _LOSS = "1 - exact steps / steps to a loss, over share"
 _PERPLEXITY = "perplexity change"
@@ -290,7 +291,7 @@ class MecefoConvergenceStudy(Study):
     def play(self, stage: Stage) -> Results:
         """Train all cells, then play 7B with what approximation was found to take."""
         cells = [cell for seed in range(stage.seeds) for cell in cells_of(seed, stage)]
-        curves = curve_table(cells, stage.calls("training", trained, cells, "courses"))
+        curves = curve_table(cells, stage.calls("training", trainings.trained, cells, "courses"))
         runs = run_table(curves)
         steps, ranks = stage.pick((80, _RANKS[::2]), (1000, _RANKS))
         norm_cells = [
@@ -299,12 +300,12 @@ class MecefoConvergenceStudy(Study):
             for where in _WHERE
             for n in ranks
         ]
-        squares = stage.calls("norms", convergence.mean_square_norm, norm_cells, "norms")
+        squares = stage.calls("norms", trainings.mean_square_norm, norm_cells, "norms")
         error_cells = [
             ErrorCell(seed, *stage.pick((60, False), (100, True)))
             for seed in range(min(stage.seeds, 2))
         ]
-        errors = stage.calls("errors", convergence.gradient_errors, error_cells, "errors")
+        errors = stage.calls("errors", trainings.gradient_errors, error_cells, "errors")
         losses = factor_by_seed(approximate(runs), "taken", "share")
         return {
             "curves": curves,
@@ -361,10 +362,9 @@ class MecefoConvergenceStudy(Study):
         for (model, rate), mine in results["predictions"].groupby(["model", "rate"], sort=False):
             values = list(mine.perplexity_change)
             yield row_of(_PERPLEXITY, "mecefo", f"{model} {rate}", None, values, "%")
-        norms = results["norms"]
-        for where, mine in norms.groupby("where", sort=False):
+        for where, mine in results["norms"].groupby("where", sort=False):
             by_seed = [one for _, one in mine.groupby("seed", sort=False)]
-            for name, of in (("slope", convergence.slope_of), ("floor", convergence.floor_of)):
+            for name, of in (("slope", trainings.slope_of), ("floor", trainings.floor_of)):
                 values = [of(one.n_t, one.square) for one in by_seed]
                 setting = f"gradient norm, approximate {where}"
                 yield row_of(f"{name} against nT", "mecefo", setting, None, values, "1")

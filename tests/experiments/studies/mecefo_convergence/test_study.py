@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.mecefo_convergence import cells, convergence, study
+from faultline.experiments.studies.mecefo_convergence import cells, study
 from faultline.experiments.studies.mecefo_convergence.cells import LOSSES, plans
 from faultline.simulator.timeline import Event, EventKind
 
@@ -141,12 +141,12 @@ def test_steps_to_a_loss_and_what_is_taken() -> None:
 def test_slope_and_floor_of_a_known_law() -> None:
     n_t = [100.0, 400.0, 1600.0]
     squares = [3.0 / x**0.5 for x in n_t]
-    assert convergence.slope_of(n_t, squares) == pytest.approx(-0.5)
-    assert convergence.floor_of(n_t, [one + 0.7 for one in squares]) == pytest.approx(0.7)
+    assert cells.slope_of(n_t, squares) == pytest.approx(-0.5)
+    assert cells.floor_of(n_t, [one + 0.7 for one in squares]) == pytest.approx(0.7)
 
 
 def test_of_every_rank_another_node_does_two_stages() -> None:
-    assert convergence.doubled(16, "every rank").approximate_share == 1 / 4
-    assert convergence.doubled(16, "one rank").approximate_share == 2 / 128
-    stages = {task.stage for task in convergence.doubled(4, "every rank").approximate}
+    assert cells.doubled(16, "every rank").approximate_share == 1 / 4
+    assert cells.doubled(16, "one rank").approximate_share == 2 / 128
+    stages = {task.stage for task in cells.doubled(4, "every rank").approximate}
     assert stages == set(range(8))
