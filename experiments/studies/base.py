@@ -29,7 +29,7 @@ from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.analysis.quantities import quantity as known_quantity
-from faultline.experiments.studies.data import has_rows, read_rows
+from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
@@ -170,7 +170,10 @@ class Study(ABC):
     def claims(cls) -> tuple[dict[str, Any], ...]:
         """Return all that is claimed: ``data/claims.csv`` of the study (`studies.claims`)."""
         folder = cls.__module__.split(".")[-2]
-        return read_rows(folder, "claims") if has_rows(folder, "claims") else ()
+        try:
+            return read_rows(folder, "claims")
+        except FileNotFoundError:
+            return ()
 
     def verdicts(self, results: Results) -> Verdicts:
         """Return the verdicts of rows that the study judges itself; claims judge all others."""

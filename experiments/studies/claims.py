@@ -54,20 +54,11 @@ _COLUMNS = ("system", "claim", "source", "published", "test", "beside", "scheme"
 def verdict_of(row: Row, test: Test, within: float) -> tuple[str, float]:
     """Return what is to be said of a row whose value is published.
 
-    Parameters
-    ----------
-    row : Row
-        Its ends are those of what is swept, or of the interval over seeds.
-    test : Test
-        How it is judged.
-    within : float
-        How far off a value may be, in the row's unit; bounds are taken as they are.
+    That is "inside", "outside", "partly" (a bound that holds for part of what is between the ends)
+    or "calibrated"; and by how much the nearest allowed value is missed, in the row's unit.
 
-    Returns
-    -------
-    tuple of str and float
-        "inside", "outside", "partly" (a bound that holds for part of what is between the ends) or
-        "calibrated"; by how much the nearest allowed value is missed, in the row's unit.
+    The row's ends are those of what is swept, or of the interval over seeds. A value may be off by
+    `within`, in the row's unit; bounds are taken as they are.
     """
     published = row.published
     if published is None:
@@ -105,25 +96,11 @@ def judged(
     stated: Verdicts,
     within: float,
 ) -> pd.DataFrame:
-    """Return claims with their verdicts.
+    """Return the claims of a study with their verdicts.
 
-    Parameters
-    ----------
-    claims : sequence of mappings
-        The list of a study.
-    rows : sequence of Row
-        What was played.
-    tables : collection of str
-        Tables of the study, by name.
-    stated : Verdicts
-        Rows that the study judges itself.
-    within : float
-        How far off a value may be, as a share of the published one.
-
-    Returns
-    -------
-    DataFrame
-        ``verdict`` counts the rows by their verdict, with the largest error of those outside.
+    ``verdict`` counts the played rows by their verdict, with the largest error of those outside.
+    The study has tables of some names, and has stated the verdicts of some rows itself; other
+    values may be off by `within`, as a share of the published one.
     """
     frame = pd.DataFrame({**claim, "verdict": _counted(claim, rows, tables, stated, within)}
                          for claim in claims)  # fmt: skip
@@ -151,7 +128,8 @@ def _counted(
     if any(not any(fnmatchcase(name, one) for name in found) for one in here):
         return NO_ROW
     if claim.get("test") == SWEPT and mine:
-        claim, mine = {**claim, "test": "band"}, [_band_of(mine)]
+        ends = min(row.low for row in mine), max(row.high for row in mine)
+        claim, mine = {**claim, "test": "band"}, [replace(mine[0], low=ends[0], high=ends[1])]
     verdicts = [_judged_row(row, claim, stated, within) for row in mine]
     told = ", ".join(f"{number} {verdict}" for verdict, number in Counter(verdicts).most_common())
     errors = [
@@ -160,11 +138,6 @@ def _counted(
         if verdict == "outside" and row.published
     ]
     return f"{told} (worst {max(errors, key=abs):+.0%})" if errors else told
-
-
-def _band_of(rows: Sequence[Row]) -> Row:
-    ends = min(row.low for row in rows), max(row.high for row in rows)
-    return replace(rows[0], low=ends[0], high=ends[1])
 
 
 def _judged_row(row: Row, claim: Mapping[str, Any], stated: Verdicts, within: float) -> str:

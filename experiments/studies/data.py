@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any
 
 
@@ -16,20 +15,12 @@ def read_rows(study: str, table: str) -> tuple[dict[str, Any], ...]:
     Numbers are numbers, ``yes`` is true, ``no`` is false, and an empty cell is left out: a row is
     keywords of a call, and what it does not say is left to the default.
     """
-    text = _path(study, table).read_text("utf-8")
+    path = files("faultline.experiments.studies").joinpath(study, "data", f"{table}.csv")
+    text = path.read_text("utf-8")
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     return tuple(
         {name: _value(text) for name, text in row.items() if text} for row in csv.DictReader(lines)
     )
-
-
-def has_rows(study: str, table: str) -> bool:
-    """Return whether a study has such a table."""
-    return _path(study, table).is_file()
-
-
-def _path(study: str, table: str) -> Traversable:
-    return files("faultline.experiments.studies").joinpath(study, "data", f"{table}.csv")
 
 
 def _value(text: str) -> Any:

@@ -16,10 +16,7 @@ from faultline.platforms.files import write_file
 def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
     """Play a study: tables and figures into the stage's directory, the rest on its console.
 
-    Returns
-    -------
-    list of dict
-        What programs read: every result beside its published value.
+    Returned is what programs read: every result beside its published value.
     """
     with stage:
         results = study.play(stage)

@@ -159,11 +159,6 @@ def swept(speeds: pd.DataFrame) -> pd.DataFrame:
     return speeds.iloc[len(REACTIONS) :]
 
 
-def _left(left: pd.DataFrame, reaction: str, replicas: int) -> pd.Series:
-    mine = left[(left.reaction == reaction) & (left.replicas == replicas)]
-    return mine["left"]
-
-
 def _band(
     quantity: str,
     reaction: str,
@@ -196,13 +191,9 @@ def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
     usual, mine = speeds.head(len(REACTIONS)), swept(speeds)
     other.plot(range(len(usual)), usual.speed, "o", color=OKABE_ITO[0], label="the usual setting")
     other.plot(
-        [len(usual)] * len(mine),
-        mine.speed,
-        "_",
-        color=OKABE_ITO[1],
-        ms=14,
+        [len(usual)] * len(mine), mine.speed, "_", color=OKABE_ITO[1], ms=14,
         label=f"each of {len(mine)} settings",
-    )
+    )  # fmt: skip
     published = [(0, WITHOUT), (len(usual), WITH)]
     other.plot(*zip(*published, strict=True), "k*", ms=11, label="published")
     other.axhline(SOUND, color="#999999", ls=":")
@@ -232,21 +223,20 @@ class GreyhoundStudy(Study):
 
     def rows(self, results: Results) -> Iterator[Row]:
         """Return what is left, and speeds; of what is swept the mean and the whole range."""
+        left = results["left"]
         for replicas, known in LEFT.items():
-            for reaction in ("ignore", "redeal"):
-                left = _left(results["left"], reaction, replicas)
-                where = f"one of {replicas} replicas {SLOW:g} times as slow"
-                published = known if reaction == "redeal" else SLOW
-                yield _band("step over a sound one", reaction, where, published, left, "1")
+            where = f"one of {replicas} replicas {SLOW:g} times as slow"
+            for reaction, published in (("ignore", SLOW), ("redeal", known)):
+                mine = left[(left.reaction == reaction) & (left.replicas == replicas)].left
+                yield _band("step over a sound one", reaction, where, published, mine, "1")
         speeds = results["speeds"]
         where = f"{INJECTIONS} injections, {GPUS} GPUs"
         usual = speeds.head(len(REACTIONS))
         for one in usual.itertuples():
             beside = WITHOUT if one.reaction == "ignore" else None
             yield _band("steps a minute", one.reaction, f"{where}, usual", beside, [one.speed], "1")
-        yield _band(
-            "steps a minute", "ski-rental", f"{where}, swept", WITH, swept(speeds).speed, "1"
-        )
+        of_swept = (f"{where}, swept", WITH, swept(speeds).speed, "1")
+        yield _band("steps a minute", "ski-rental", *of_swept)
         low, high = (1.0 / (1.0 - share) for share in LINK_SLOWS)
         where = "a slow link that only pipelines use, at most"
         yield Row("gain by a swap", "swap", where, LINK_GAIN, low, low, high, "1")
@@ -258,13 +248,9 @@ class GreyhoundStudy(Study):
         yield wide_table("Left of 1.7, by micro-batches of all", cells, ["replicas"], "total")
         mine = swept(results["speeds"])
         by = mine.groupby(["at_once", "links", "replicas"], sort=False).speed
-        range_ = by.agg(["min", "max"]).reset_index()
-        texts = [f"{one.min_:.1f} to {one.max_:.1f}" for one in range_.rename(
-            columns={"min": "min_", "max": "max_"}).itertuples()]  # fmt: skip
-        yield wide_table(
-            "Steps a minute by ski rental; 37.4 sound, 18.9 without",
-            range_.assign(text=texts), ["at_once", "links"], "replicas",
-        )  # fmt: skip
+        texts = by.agg(text=lambda speeds: f"{speeds.min():.1f} to {speeds.max():.1f}")
+        title = "Steps a minute by ski rental; 37.4 sound, 18.9 without"
+        yield wide_table(title, texts.reset_index(), ["at_once", "links"], "replicas")
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Set the swept speed beside the published one."""

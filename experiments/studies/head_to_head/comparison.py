@@ -13,11 +13,6 @@ from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables
 from faultline.experiments.studies.head_to_head import setting
-from faultline.experiments.studies.head_to_head.candidates import (
-    APPROXIMATE,
-    DEPEND_ON_LAYERS,
-    all_candidates,
-)
 from faultline.experiments.studies.head_to_head.figures import (
     draw_phase_diagram,
     draw_settings,
@@ -69,9 +64,9 @@ class HeadToHead(Study):
         return {"table": table, "runs": runs, "planes": planes}
 
     def _matches(self, seeds: int) -> list[Match]:
-        candidates = tuple(all_candidates(self.schemes))
+        candidates = tuple(setting.all_candidates(self.schemes))
         ground = setting.measured_ground(one.protection for one in candidates)
-        layered = tuple(one for one in candidates if one.scheme in DEPEND_ON_LAYERS)
+        layered = tuple(one for one in candidates if one.scheme in setting.DEPEND_ON_LAYERS)
         lists = {
             "settings": (setting.setting_cells(), candidates),
             "stalls": (setting.stall_cells(), candidates),
@@ -113,7 +108,7 @@ class HeadToHead(Study):
         if "settings" in results["planes"]:
             drawn["head-to-head-settings.png"] = partial(draw_settings, table)
         if {"restart", "domains"} <= results["planes"].keys():
-            exact = [name for name in table["scheme"].unique() if name not in APPROXIMATE]
+            exact = [name for name in table["scheme"].unique() if name not in setting.APPROXIMATE]
             fewer = restricted(table, results["runs"], exact)
             drawn["head-to-head-phases.png"] = partial(draw_phase_diagram, table)
             drawn["head-to-head-phases-exact.png"] = partial(draw_phase_diagram, fewer)
@@ -123,8 +118,11 @@ class HeadToHead(Study):
         """Return the tables of lists, and who could not take part."""
         planes = results["planes"]
         yield from (_shown_places(table, name) for name, table in planes.items() if name in PLACES)
-        for line in left_out(results["table"]):
-            yield Text(line, style="yellow")
+        table = results["table"]
+        # Who could not take part, in how many cells, and why.
+        for name, mine in table[table["seeds"] == 0].groupby("candidate", sort=False):
+            told = f"{name}: left out of {len(mine)} cells; {mine['note'].iloc[0]}"
+            yield Text(told, style="yellow")
         yield f"{len(results['runs']):,} runs"
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
@@ -165,14 +163,6 @@ def _with_half(value: float, half: float) -> str:
     if not isfinite(value):
         return ""
     return f"{value:.3f}" if isnan(half) else f"{value:.3f} ± {half:.3f}"
-
-
-def left_out(table: pd.DataFrame) -> list[str]:
-    """Return who could not take part, in how many cells, and why."""
-    return [
-        f"{name}: left out of {len(mine)} cells; {mine['note'].iloc[0]}"
-        for name, mine in table[table["seeds"] == 0].groupby("candidate", sort=False)
-    ]
 
 
 def closing_sentence(table: pd.DataFrame) -> str:

@@ -8,7 +8,7 @@ of the past, without a clock, and the piece is played from the state this leaves
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import ceil, sqrt
@@ -19,9 +19,6 @@ from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import SharedFailures
 from faultline.simulator.job import Job
 from faultline.simulator.phases import Restart
-from faultline.simulator.progress import Progress
-from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
 from faultline.simulator.training import Training, TrainingLoop
 from faultline.strategies.base import Hit, Strategy, WipeOut
 
@@ -115,7 +112,8 @@ class Inheritance:
 class EnteredTraining(Training):
     """A training that finds its scheme as the past has left it.
 
-    The past are failures before the start, at negative times.
+    The past are failures before the start, at negative times. `begun_s` are the seconds of
+    `Progress.now_s` that were over when it began.
     """
 
     def __init__(self, job: Job, strategy: Strategy, past: Sequence[Failure]) -> None:
@@ -146,19 +144,6 @@ class EnteredTraining(Training):
         yield from super().loop()
 
 
-def play_entered(job: Job, strategy: Strategy, past: Sequence[Failure]) -> tuple[Progress, float]:
-    """Play a job that is under way; arguments are those of `EnteredTraining`.
-
-    Returns
-    -------
-    Progress, float
-        What came of it, and the seconds of `Progress.now_s` that were over when it began.
-    """
-    training = EnteredTraining(job, strategy, past)
-    play(training, ReplayEngine(job))
-    return training.progress, training.begun_s
-
-
 def lived_through(
     strategy: Strategy, past: Sequence[Failure], layout: JobLayout, replaces_s: float | None = None
 ) -> Inheritance:
@@ -173,28 +158,32 @@ def lived_through(
     """
     if not strategy.restart_replaces:
         broken = [_damage(one, layout) for one in still_broken(past)]
-        _restart(strategy, broken)
+        strategy.restart()
+        for _, hit in broken:
+            strategy.on_hit(hit)
         return Inheritance(broken)
     state = Inheritance()
     for failure in past[-_MOST_PAST_FAILURES:]:
-        _repair(strategy, state.damage, failure.time_s)
-        _replace(strategy, state.dropped, failure.time_s, replaces_s)
+        _bring_back(strategy, state, failure.time_s, replaces_s)
         _strike(strategy, state, failure, layout)
-    _repair(strategy, state.damage, 0.0)
-    _replace(strategy, state.dropped, 0.0, replaces_s)
+    _bring_back(strategy, state, 0.0, replaces_s)
     return state
 
 
-def _replace(
-    strategy: Strategy, dropped: dict[int, float], until_s: float, replaces_s: float | None
+def _bring_back(
+    strategy: Strategy, state: Inheritance, until_s: float, replaces_s: float | None
 ) -> None:
+    """Bring back what is repaired by then, and dropped groups whose spares have started."""
+    while state.damage and state.damage[0][0] <= until_s:
+        strategy.on_repair(heappop(state.damage)[1])
     if replaces_s is None:
         return
-    back = sorted(group for group, since_s in dropped.items() if since_s + replaces_s <= until_s)
+    since = state.dropped.items()
+    back = sorted(group for group, since_s in since if since_s + replaces_s <= until_s)
     if back:
         strategy.on_return(back)
         for group in back:
-            del dropped[group]
+            del state.dropped[group]
 
 
 def _strike(strategy: Strategy, state: Inheritance, failure: Failure, layout: JobLayout) -> None:
@@ -203,8 +192,8 @@ def _strike(strategy: Strategy, state: Inheritance, failure: Failure, layout: Jo
         if group not in members:
             continue
         if strategy.tracks_components:
-            heappush(state.damage, _damage(failure, layout))
-            strategy.on_hit(damage_hit(failure, layout))
+            heappush(state.damage, damage := _damage(failure, layout))
+            strategy.on_hit(damage[1])
         verdict = strategy.on_failures((group,))
         if isinstance(verdict, WipeOut):
             state.damage.clear()
@@ -214,23 +203,9 @@ def _strike(strategy: Strategy, state: Inheritance, failure: Failure, layout: Jo
         state.dropped.update(dict.fromkeys(verdict.dropped, failure.time_s))
 
 
-def _repair(strategy: Strategy, damage: Damage, until_s: float) -> None:
-    while damage and damage[0][0] <= until_s:
-        strategy.on_repair(heappop(damage)[1])
-
-
-def _restart(strategy: Strategy, broken: Iterable[tuple[float, Hit]]) -> None:
-    strategy.restart()
-    for _, hit in broken:
-        strategy.on_hit(hit)
-
-
 def _damage(failure: Failure, layout: JobLayout) -> tuple[float, Hit]:
-    return failure.time_s + (failure.repair_s or 0.0), damage_hit(failure, layout)
-
-
-def damage_hit(failure: Failure, layout: JobLayout) -> Hit:
-    """Return what a failure breaks of the group that it strikes."""
+    """Return what a failure breaks of the group that it strikes, and when it is repaired."""
     gpus, group = layout.gpus_of(failure.level, failure.number), failure.groups[0]
     first = group * layout.gpus_per_group
-    return Hit(group, gpus[0] - first, gpus[-1] - first, layout.gpus_per_group)
+    hit = Hit(group, gpus[0] - first, gpus[-1] - first, layout.gpus_per_group)
+    return failure.time_s + (failure.repair_s or 0.0), hit

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import legend_below, mark, pale, write_notes
-from faultline.experiments.studies.head_to_head.candidates import APPROXIMATE
 from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
-from faultline.experiments.studies.head_to_head.setting import SETTINGS
+from faultline.experiments.studies.head_to_head.setting import APPROXIMATE, SETTINGS
 from matplotlib import patheffects
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -32,15 +32,6 @@ _LETTER = 0.0019
 
 
 @dataclass(frozen=True, slots=True)
-class Landmark:
-    """A place in the plane that readers know."""
-
-    x: float
-    y: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Axis2D:
     """What the axes of a plane are."""
 
@@ -51,7 +42,8 @@ class Axis2D:
     x_ticks: Mapping[float, str]
     y_ticks: Mapping[float, str]
     log_y: bool  # Whether y is on a logarithmic scale, as x always is.
-    landmarks: tuple[Landmark, ...] = ()  # Places to be named.
+    # Places that readers know, to be named: where, and what.
+    landmarks: tuple[tuple[float, float, str], ...] = ()
 
 
 _RESTART = Axis2D(
@@ -61,8 +53,8 @@ _RESTART = Axis2D(
     {10: "10 s", 60: "1 min", 300: "5 min", 900: "15 min", 3600: "1 h", 7200: "2 h"},
     True,
     (
-        Landmark(5556, 908, "today: failures as of Llama 3,\nrestart as of ByteRobust"),
-        Landmark(300, 3600, "600,000 GPUs as\nforeseen by SPARe"),
+        (5556, 908, "today: failures as of Llama 3,\nrestart as of ByteRobust"),
+        (300, 3600, "600,000 GPUs as\nforeseen by SPARe"),
     ),
 )
 _DOMAINS = Axis2D(
@@ -116,10 +108,16 @@ def draw_phase_diagram(table: pd.DataFrame) -> Figure:
         for panel, name in zip(panels[row], _TITLES, strict=True):
             region = Region(table, plane, name)
             draw_phase(panel, region, axis)
-            draw_levels(panel, region, _LEVELS)
+            draw_levels(panel, region)
     for panel, title in zip(panels[0], _TITLES.values(), strict=True):
         panel.set_title(f"Which scheme {title}?", fontsize=14)
-    figure.legend(handles=legend_handles(), loc="outside upper center", ncols=4, fontsize=10)
+    # What explains the map; the regions are named on it.
+    handles: list[Patch | Line2D] = [
+        Patch(facecolor=pale("#0072B2", _SOLID), label="surely the best"),
+        Patch(facecolor=pale("#0072B2", _PALE), label="the next is within the seeds' noise"),
+        mark("the best's ratio", "#222222", linestyle=":", linewidth=1.0),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=10)
     approximate = set(APPROXIMATE) & set(table["scheme"])
     notes = [*_ABOUT, *([_APPROXIMATE] if approximate else []), *_too_large(table)]
     write_notes(figure, notes)
@@ -184,15 +182,11 @@ def _dots(panel: Axes, ranked: pd.DataFrame) -> None:
     panel.grid(axis="y", visible=False)
     # Where ratios go far the small ones would run into each other.
     far = ranked["gpu_ratio"].max() > 4.0
-    ticks = [tick for tick in (1, *(() if far else (1.1, 1.2)), 1.5, 2, 3, 5, 10, 20)
-             if _within(tick, ranked)]  # fmt: skip
-    panel.set_xticks(ticks)
+    ticks = np.array([1, *(() if far else (1.1, 1.2)), 1.5, 2, 3, 5, 10, 20])
+    low, high = 0.9 * ranked["ratio"].min(), 1.1 * ranked["gpu_ratio"].max()
+    panel.set_xticks(ticks[(low <= ticks) & (ticks <= high)])
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     panel.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _within(tick: float, ranked: pd.DataFrame) -> bool:
-    return bool(0.9 * ranked["ratio"].min() <= tick <= 1.1 * ranked["gpu_ratio"].max())
 
 
 def _time(seconds: float) -> str:
@@ -204,104 +198,88 @@ class Region:
 
     def __init__(self, table: pd.DataFrame, plane: str, name: str) -> None:
         mine = table[table["plane"] == plane]
-        won = winners(table, plane, name).set_index(["y", "x"])
+        won = winners(table, plane, name)
         metric = "ratio" if name == "time" else "gpu_ratio"
         self.xs = np.array(sorted(mine["x"].unique()))
         self.ys = np.array(sorted(mine["y"].unique()))
         self.schemes = sorted(won["scheme"].unique(), key=order_of)
         shape = (len(self.ys), len(self.xs))
-        self.place = np.full(shape, -1)
+        self.place, self.ratio = np.full(shape, -1), np.full(shape, np.nan)
         self.sure = np.zeros(shape, dtype=bool)
-        self.ratio = np.full(shape, np.nan)
-        for (y, x), row in won.iterrows():
-            at = (np.searchsorted(self.ys, y), np.searchsorted(self.xs, x))
-            self.place[at] = self.schemes.index(row["scheme"])
-            self.sure[at] = row[f"sure_{name}"]
-            self.ratio[at] = row[metric]
+        at = np.searchsorted(self.ys, won["y"]), np.searchsorted(self.xs, won["x"])
+        self.place[at] = won["scheme"].map(self.schemes.index)
+        self.sure[at], self.ratio[at] = won[f"sure_{name}"], won[metric]
 
 
 def draw_phase(axes: Axes, region: Region, axis: Axis2D) -> None:
     """Draw a plane: regions in colour, paler where seeds do not decide, with their names inside."""
-    colours, places = _cell_colours(region)
+    colours = ["#FFFFFF"]
+    for scheme in region.schemes:
+        colours += [pale(colour_of(scheme), _PALE), pale(colour_of(scheme), _SOLID)]
+    places = np.where(region.place < 0, 0, 1 + 2 * region.place + region.sure)
     x_edges, y_edges = _edges(region.xs, True), _edges(region.ys, axis.log_y)
     axes.pcolormesh(
         x_edges, y_edges, places, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
         rasterized=True,
     )  # fmt: skip
-    _outline(axes, region.place, x_edges, y_edges)
+    # White lines between regions.
+    look: dict[str, Any] = {"color": "white", "linewidth": 1.8}
+    for row, column in np.argwhere(region.place[:, 1:] != region.place[:, :-1]):
+        axes.plot([x_edges[column + 1]] * 2, y_edges[row : row + 2], **look)
+    for row, column in np.argwhere(region.place[1:] != region.place[:-1]):
+        axes.plot(x_edges[column : column + 2], [y_edges[row + 1]] * 2, **look)
     axes.set_xscale("log")
     axes.set_yscale("log" if axis.log_y else "linear")
     axes.set_xlim(x_edges[0], x_edges[-1])
     axes.set_ylim(y_edges[0], y_edges[-1])
-    _ticks(axes, axis)
+    axes.grid(visible=False)
+    axes.minorticks_off()
+    axes.set_xticks(list(axis.x_ticks), list(axis.x_ticks.values()))
+    axes.set_yticks(list(axis.y_ticks), list(axis.y_ticks.values()))
+    axes.set_xlabel(axis.x)
+    axes.set_ylabel(axis.y)
     _name_regions(axes, region, _taken(region, axis))
-    for landmark in axis.landmarks:
-        _landmark(axes, landmark)
+    for x, y, text in axis.landmarks:
+        axes.plot(
+            x, y, marker="*", markersize=13, color="#111111", markeredgecolor="white",
+            markeredgewidth=1.0, zorder=7,
+        )  # fmt: skip
+        axes.annotate(
+            text, (x, y), xytext=(8, -3), textcoords="offset points", ha="left", va="top",
+            fontsize=8, path_effects=_HALO, zorder=7,
+        )  # fmt: skip
 
 
-def draw_levels(axes: Axes, region: Region, levels: Sequence[float]) -> None:
+def draw_levels(axes: Axes, region: Region) -> None:
     """Draw lines of equal best ratio, with the ratio on them."""
     if min(region.ratio.shape) < 2:
         return
     filled = np.where(np.isfinite(region.ratio), region.ratio, np.nanmax(region.ratio))
     lines = axes.contour(
-        region.xs, region.ys, np.log(filled), levels=np.log(levels), colors="#222222",
+        region.xs, region.ys, np.log(filled), levels=np.log(_LEVELS), colors="#222222",
         linewidths=0.7, linestyles=":", negative_linestyles=":",
     )  # fmt: skip
-    written = {np.log(level): f"{level:g}×" for level in levels}
+    written = {np.log(level): f"{level:g}×" for level in _LEVELS}
     texts = axes.clabel(lines, fmt=written, fontsize=7, inline_spacing=2)
     for text in texts or ():
         text.set_path_effects([patheffects.withStroke(linewidth=2.0, foreground="white")])
 
 
-def legend_handles() -> list[Patch | Line2D]:
-    """Return what explains the map; the regions are named on it."""
-    return [
-        Patch(facecolor=pale("#0072B2", _SOLID), label="surely the best"),
-        Patch(facecolor=pale("#0072B2", _PALE), label="the next is within the seeds' noise"),
-        mark("the best's ratio", "#222222", linestyle=":", linewidth=1.0),
-    ]
-
-
-def _cell_colours(region: Region) -> tuple[list[str], NDArray[np.int_]]:
-    colours = ["#FFFFFF"]
-    for scheme in region.schemes:
-        colours += [pale(colour_of(scheme), _PALE), pale(colour_of(scheme), _SOLID)]
-    numbers = np.where(region.place < 0, 0, 1 + 2 * region.place + region.sure)
-    return colours, numbers
-
-
 def _edges(centres: NDArray[np.float64], log: bool) -> NDArray[np.float64]:
     values = np.log(centres) if log else centres
-    if len(values) == 1:
-        edges = np.array([values[0] - 0.5, values[0] + 0.5])
-    else:
-        inner = (values[1:] + values[:-1]) / 2
-        first, last = 1.5 * values[0] - 0.5 * values[1], 1.5 * values[-1] - 0.5 * values[-2]
-        edges = np.concatenate([[first], inner, [last]])
+    halves = np.diff(values) / 2 if len(values) > 1 else np.array([0.5])
+    inner = values[:-1] + halves[: len(values) - 1]
+    edges = np.concatenate([[values[0] - halves[0]], inner, [values[-1] + halves[-1]]])
     return np.exp(edges) if log else edges
-
-
-def _outline(
-    axes: Axes, place: NDArray[np.int_], x: NDArray[np.float64], y: NDArray[np.float64]
-) -> None:
-    """Draw white lines between regions."""
-    rows, columns = place.shape
-    for row in range(rows):
-        for column in range(columns):
-            if column + 1 < columns and place[row, column] != place[row, column + 1]:
-                axes.plot([x[column + 1]] * 2, y[row : row + 2], color="white", linewidth=1.8)
-            if row + 1 < rows and place[row, column] != place[row + 1, column]:
-                axes.plot(x[column : column + 2], [y[row + 1]] * 2, color="white", linewidth=1.8)
 
 
 def _taken(region: Region, axis: Axis2D) -> NDArray[np.bool_]:
     """Return the cells where landmarks and their texts are."""
     taken = np.zeros(region.place.shape, dtype=bool)
     columns, rows = len(region.xs), len(region.ys)
-    for landmark in axis.landmarks:
-        column = int(np.abs(np.log(region.xs) - np.log(landmark.x)).argmin())
-        distances = region.ys - landmark.y if not axis.log_y else np.log(region.ys / landmark.y)
+    for x, y, _ in axis.landmarks:
+        column = int(np.abs(np.log(region.xs) - np.log(x)).argmin())
+        distances = region.ys - y if not axis.log_y else np.log(region.ys / y)
         row = int(np.abs(distances).argmin())
         low, last = row - max(1, round(0.08 * rows)), column + round(0.25 * columns)
         taken[max(0, low) : row + 1, column : last + 1] = True
@@ -318,7 +296,10 @@ def _name_regions(axes: Axes, region: Region, taken: NDArray[np.bool_]) -> None:
                 continue
             # Wide rather than high: names are.
             depth = distance_transform_edt(np.pad(free, 1), sampling=(1.0, 0.45))[1:-1, 1:-1]
-            depth -= 1e-3 * _off_centre(free)
+            # The distance from the middle of a region decides between equals.
+            places = np.indices(free.shape)
+            apart = places - places[:, free].mean(axis=1)[:, None, None]
+            depth -= 1e-3 * np.hypot(*apart)
             row, column = np.unravel_index(int(depth.argmax()), depth.shape)
             room = mask[row].sum() / mask.shape[1]
             size = np.clip(room / (_LETTER * len(name_of(scheme))), _LEAST_SIZE, _LARGEST_SIZE)
@@ -327,31 +308,3 @@ def _name_regions(axes: Axes, region: Region, taken: NDArray[np.bool_]) -> None:
                 fontsize=float(size), fontweight="bold", color="#111111", path_effects=_HALO,
                 zorder=6,
             )  # fmt: skip
-
-
-def _off_centre(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return each cell's distance from the middle of a region, which decides between equals."""
-    places = np.indices(mask.shape)
-    middle = places[:, mask].mean(axis=1)
-    apart = np.hypot(places[0] - middle[0], places[1] - middle[1])
-    return np.asarray(apart, dtype=float)
-
-
-def _landmark(axes: Axes, landmark: Landmark) -> None:
-    axes.plot(
-        landmark.x, landmark.y, marker="*", markersize=13, color="#111111", markeredgecolor="white",
-        markeredgewidth=1.0, zorder=7,
-    )  # fmt: skip
-    axes.annotate(
-        landmark.text, (landmark.x, landmark.y), xytext=(8, -3), textcoords="offset points",
-        ha="left", va="top", fontsize=8, path_effects=_HALO, zorder=7,
-    )  # fmt: skip
-
-
-def _ticks(axes: Axes, axis: Axis2D) -> None:
-    axes.grid(visible=False)
-    axes.minorticks_off()
-    axes.set_xticks(list(axis.x_ticks), list(axis.x_ticks.values()))
-    axes.set_yticks(list(axis.y_ticks), list(axis.y_ticks.values()))
-    axes.set_xlabel(axis.x)
-    axes.set_ylabel(axis.y)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
 from math import inf, isclose, isfinite, nan
 from typing import Any
 
@@ -14,18 +16,20 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy, choices_at
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
-from faultline.experiments.studies.head_to_head.candidates import (
+from faultline.experiments.studies.head_to_head.failures import EnteredTraining
+from faultline.experiments.studies.head_to_head.setting import (
     APPROXIMATE,
+    GPUS_PER_GROUP,
     Candidate,
+    Cell,
+    Ground,
     fits,
     held_bytes,
 )
-from faultline.experiments.studies.head_to_head.failures import play_entered
-from faultline.experiments.studies.head_to_head.setting import GPUS_PER_GROUP, Cell, Ground
 from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.failure import Failure
-from faultline.simulator.progress import Progress
-from faultline.strategies.base import Strategy
+from faultline.simulator.replay import ReplayEngine
+from faultline.simulator.run import play
 from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
 from faultline.strategies.closed_forms.prediction import StepCosts, predict
 from faultline.strategies.closed_forms.wipe_out import Predictable
@@ -44,6 +48,9 @@ NEVER_RATIO = 40.0
 
 NTP_ALONE = "ntp-alone"
 """What a combination comes to where nothing ever wipes out: NTP without a restart."""
+
+CELL = ["plane", "x", "y"]
+METRICS = {"ratio": "time", "gpu_ratio": "gpu_hours"}
 
 Row = dict[str, Any]
 """What came of one candidate and seed, by column."""
@@ -127,41 +134,14 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
     return prediction.ratio_of_job(job.steps)
 
 
-@dataclass(slots=True)
-class _Standing:
-    """The best so far of those that train on exact gradients, with the first seed."""
-
-    ratio: float = NEVER_RATIO
-    gpu_ratio: float = NEVER_RATIO
-
-    def limit(self) -> float:
-        """Return the ratio beyond which a run can win neither in time nor in GPU-hours.
-
-        The GPUs are at least those of the job, so GPU-hours are at least in proportion to the time.
-        """
-        return min(NEVER_RATIO, HOPELESS * max(self.ratio, self.gpu_ratio))
-
-    def take(self, row: Row) -> None:
-        self.ratio = min(self.ratio, row["ratio"])
-        self.gpu_ratio = min(self.gpu_ratio, row["gpu_ratio"])
-
-    def contests(self, row: Row) -> bool:
-        """Whether a run is near the best in time or in GPU-hours."""
-        in_time = row["ratio"] <= CONTESTED * self.ratio
-        return bool(in_time or row["gpu_ratio"] <= CONTESTED * self.gpu_ratio)
-
-
 def play_match(match: Match) -> list[Row]:
     """Play all candidates of a cell.
 
     In a race everybody is played with the first seed, those that keep no track of components first
     as they are the fastest to play; then those that were near the best with the other seeds.
 
-    Returns
-    -------
-    list of dict
-        A row a candidate and seed, in the order of the candidates; those that cannot take part
-        have one row with the reason under ``absent``.
+    A row a candidate and seed, in the order of the candidates; those that cannot take part have one
+    row with the reason under ``absent``.
     """
     entries: list[Entry] = []
     rows: dict[str, list[Row]] = {}
@@ -171,90 +151,31 @@ def play_match(match: Match) -> list[Row]:
         rows[candidate.name] = [] if isinstance(made, Entry) else [{**named, "absent": made}]
         if isinstance(made, Entry):
             entries.append(made)
-    field = _Field(match)
-    standing = _Standing()
-    for entry in sorted(entries, key=_slowness):
-        limit = standing.limit() if match.races else NEVER_RATIO
-        row = field.play(entry, match.seeds[0], limit)
+    cell, past = match.cell, cache(match.ground.process(match.cell).past)
+    # The best so far of those that train on exact gradients, with the first seed.
+    best = dict.fromkeys(METRICS, NEVER_RATIO)
+
+    def limit() -> float:
+        """Return the ratio beyond which a run can win neither in time nor in GPU-hours."""
+        # The GPUs are at least those of the job: GPU-hours are at least in proportion to the time.
+        return min(NEVER_RATIO, HOPELESS * max(best.values())) if match.races else NEVER_RATIO
+
+    def slowness(entry: Entry) -> tuple[bool, float]:
+        return strategy_class(entry.candidate.scheme).tracks_components, entry.predicted
+
+    for entry in sorted(entries, key=slowness):
+        row = _played(match, entry, past(match.seeds[0]), match.seeds[0], limit())
         if entry.candidate.scheme not in APPROXIMATE:
-            standing.take(row)
+            best = {metric: min(known, row[metric]) for metric, known in best.items()}
         rows[entry.candidate.name].append(row)
     for entry in entries:
         played = rows[entry.candidate.name]
-        if match.races and not standing.contests(played[0]):
-            continue
-        for seed in match.seeds[1:]:
-            limit = HOPELESS * standing.limit() if match.races else NEVER_RATIO
-            played.append(field.play(entry, seed, min(limit, NEVER_RATIO)))
+        contested = any(played[0][metric] <= CONTESTED * best[metric] for metric in METRICS)
+        for seed in match.seeds[1:] if contested or not match.races else ():
+            most_ratio = min(HOPELESS * limit(), NEVER_RATIO)
+            played.append(_played(match, entry, past(seed), seed, most_ratio))
     named_for_what_they_are(match.candidates, rows)
-    common = _of_cell(match.cell, field.steps)
-    return [{**common, **row} for one in match.candidates for row in rows[one.name]]
-
-
-def _slowness(entry: Entry) -> tuple[bool, float]:
-    return strategy_class(entry.candidate.scheme).tracks_components, entry.predicted
-
-
-class _Field:
-    """Where the candidates of a cell are played."""
-
-    def __init__(self, match: Match) -> None:
-        cell, ground = match.cell, match.ground
-        self.steps = ground.steps_in(cell)
-        self._process = ground.process(cell)
-        self._gpus = cell.groups * GPUS_PER_GROUP
-        all_reduce_s = ground.durations.all_reduce_s(cell.groups)
-        self._ideal_s = self.steps * (ground.scenario.compute_s + all_reduce_s)
-        self._pasts: dict[int, list[Failure]] = {}
-
-    def play(self, entry: Entry, seed: int, limit: float) -> Row:
-        """Play a candidate with a seed, until it is done or past the limit of the ratio."""
-        if seed not in self._pasts:
-            self._pasts[seed] = self._process.past(seed)
-        strategy, job = entry.question.strategy(), entry.question.job(seed)
-        # The clock starts with the start-up of what is left.
-        limit_s = entry.question.restart_s + limit * self._ideal_s
-        job = replace(job, work=replace(job.work, time_limit_s=limit_s))
-        progress, begun_s = play_entered(job, strategy, self._pasts[seed])
-        return self._row(entry, strategy, seed, progress, begun_s)
-
-    def _row(
-        self, entry: Entry, strategy: Strategy, seed: int, progress: Progress, begun_s: float
-    ) -> Row:
-        time_s = progress.now_s - begun_s
-        finished = progress.completed_batches >= self.steps - 1e-9
-        ratio = time_s / self._ideal_s if finished else inf
-        # What is repaired and handed back in time is never replaced.
-        replaced = progress.restarts + progress.rejoined
-        has_spares = strategy.restart_replaces and (replaced or not strategy.tracks_components)
-        spares = self._process.spare_gpus() if has_spares else 0
-        memory_bytes = held_bytes(strategy.stages_held)
-        return {
-            **_names_of(entry.candidate),
-            "redundancy": entry.question.redundancy,
-            "seed": seed,
-            "ratio": ratio,
-            "gpu_ratio": ratio * (self._gpus + spares) / self._gpus,
-            "gpu_hours": (self._gpus + spares) * time_s / 3600.0 if finished else inf,
-            "spare_gpus": spares,
-            "availability": 1.0 - progress.downtime_s / time_s if time_s else 1.0,
-            "restarts": progress.restarts,
-            "rejoined": progress.rejoined,
-            "gpu_memory_bytes": memory_bytes,
-            "fits_memory": fits(memory_bytes),
-            "failures": progress.failures,
-            "played_ratio": time_s / self._ideal_s,
-            "closed_form_ratio": entry.closed_form,
-            "absent": "",
-        }
-
-
-def _names_of(one: Candidate) -> Row:
-    return {"candidate": one.name, "scheme": one.scheme, "protection": one.protection}
-
-
-def _of_cell(cell: Cell, steps: int) -> Row:
-    return {
+    common = {
         "plane": cell.plane,
         "x": cell.x,
         "y": cell.y,
@@ -262,8 +183,53 @@ def _of_cell(cell: Cell, steps: int) -> Row:
         "restart_s": cell.restart_s,
         "gpus": cell.groups * GPUS_PER_GROUP,
         "domain_share": cell.domain_share,
-        "steps": steps,
+        "steps": match.ground.steps_in(cell),
     }
+    return [{**common, **row} for one in match.candidates for row in rows[one.name]]
+
+
+def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limit: float) -> Row:
+    """Play a candidate with a seed, until it is done or past the limit of the ratio."""
+    cell, ground = match.cell, match.ground
+    steps, gpus = ground.steps_in(cell), cell.groups * GPUS_PER_GROUP
+    ideal_s = steps * (ground.scenario.compute_s + ground.durations.all_reduce_s(cell.groups))
+    strategy, job = entry.question.strategy(), entry.question.job(seed)
+    # The clock starts with the start-up of what is left.
+    limit_s = entry.question.restart_s + limit * ideal_s
+    job = replace(job, work=replace(job.work, time_limit_s=limit_s))
+    training = EnteredTraining(job, strategy, past)
+    play(training, ReplayEngine(job))
+    progress = training.progress
+    time_s = progress.now_s - training.begun_s
+    finished = progress.completed_batches >= steps - 1e-9
+    ratio = time_s / ideal_s if finished else inf
+    # What is repaired and handed back in time is never replaced.
+    replaced = progress.restarts + progress.rejoined
+    has_spares = strategy.restart_replaces and (replaced or not strategy.tracks_components)
+    spares = ground.process(cell).spare_gpus() if has_spares else 0
+    memory_bytes = held_bytes(strategy.stages_held)
+    return {
+        **_names_of(entry.candidate),
+        "redundancy": entry.question.redundancy,
+        "seed": seed,
+        "ratio": ratio,
+        "gpu_ratio": ratio * (gpus + spares) / gpus,
+        "gpu_hours": (gpus + spares) * time_s / 3600.0 if finished else inf,
+        "spare_gpus": spares,
+        "availability": 1.0 - progress.downtime_s / time_s if time_s else 1.0,
+        "restarts": progress.restarts,
+        "rejoined": progress.rejoined,
+        "gpu_memory_bytes": memory_bytes,
+        "fits_memory": fits(memory_bytes),
+        "failures": progress.failures,
+        "played_ratio": time_s / ideal_s,
+        "closed_form_ratio": entry.closed_form,
+        "absent": "",
+    }
+
+
+def _names_of(one: Candidate) -> Row:
+    return {"candidate": one.name, "scheme": one.scheme, "protection": one.protection}
 
 
 def named_for_what_they_are(candidates: Sequence[Candidate], rows: Mapping[str, list[Row]]) -> None:
@@ -273,14 +239,12 @@ def named_for_what_they_are(candidates: Sequence[Candidate], rows: Mapping[str, 
 
     Runs come by name; their ``scheme`` is changed in place.
     """
-    for control in candidates:
-        if not control.is_control:
-            continue
-        for other in candidates:
-            same_kind = other.scheme == control.scheme and other.protection == control.protection
-            if same_kind and (other is control or _alike(rows[other.name], rows[control.name])):
-                for row in rows[other.name]:
-                    row["scheme"] = NTP_ALONE
+    controls = [one for one in candidates if one.is_control]
+    for control, other in product(controls, candidates):
+        same_kind = other.scheme == control.scheme and other.protection == control.protection
+        if same_kind and (other is control or _alike(rows[other.name], rows[control.name])):
+            for row in rows[other.name]:
+                row["scheme"] = NTP_ALONE
 
 
 def _alike(one: Sequence[Row], other: Sequence[Row]) -> bool:
@@ -294,27 +258,20 @@ def _alike(one: Sequence[Row], other: Sequence[Row]) -> bool:
     )
 
 
-CELL = ["plane", "x", "y"]
-TIME, GPU_HOURS = "ratio", "gpu_ratio"
-METRICS = {TIME: "time", GPU_HOURS: "gpu_hours"}
-
 _CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps"]
 
 
 def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return means over seeds, a row a cell and candidate.
 
-    Returns
-    -------
-    DataFrame
-        Cell and its circumstances, candidate, ``seeds`` played, ``ratio`` (time to train over that
-        without failures) and ``gpu_ratio`` (GPU-hours, spares included, over those without
-        failures) with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of
-        ``availability``, ``restarts``, ``rejoined``, ``spare_gpus``; ``closed_form_ratio``; the
-        most that a GPU had to hold in any run, and whether its memory does (``fits_memory``);
-        ``best_time`` and ``best_gpu_hours`` mark the winners, ``sure_time`` and ``sure_gpu_hours``
-        tell whether a winner's lead over the best of the other schemes is beyond the seeds' noise;
-        ``note`` says why one was stopped or left out.
+    Cell and its circumstances, candidate, ``seeds`` played, ``ratio`` (time to train over that
+    without failures) and ``gpu_ratio`` (GPU-hours, spares included, over those without failures)
+    with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of ``availability``,
+    ``restarts``, ``rejoined``, ``spare_gpus``; ``closed_form_ratio``; the most that a GPU had to
+    hold in any run, and whether its memory does (``fits_memory``); ``best_time`` and
+    ``best_gpu_hours`` mark the winners, ``sure_time`` and ``sure_gpu_hours`` tell whether a
+    winner's lead over the best of the other schemes is beyond the seeds' noise; ``note`` says why
+    one was stopped or left out.
     """
     runs = pd.DataFrame(rows)
     runs["place"] = range(len(runs))
@@ -407,10 +364,7 @@ def _mark_winners(table: pd.DataFrame, played: pd.DataFrame, metric: str, name: 
 def paired_to_best(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Return a table with each candidate's ratio above the best of its cell, paired by seed.
 
-    Returns
-    -------
-    DataFrame
-        With ``above_best`` and ``above_best_half``, half the 95 % interval; zero for the best.
+    With ``above_best`` and ``above_best_half``, half the 95 % interval; zero for the best.
     """
     wider = table.assign(above_best=np.nan, above_best_half=np.nan)
     of_cell = dict(list(runs[runs["absent"] == ""].groupby(CELL, sort=False)))
@@ -419,6 +373,6 @@ def paired_to_best(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         if best.empty:
             continue
         for index, row in mine[mine["seeds"] > 0].iterrows():
-            lead = _lead(of_cell[cell], best.iloc[0], row["candidate"], TIME)
+            lead = _lead(of_cell[cell], best.iloc[0], row["candidate"], "ratio")
             wider.loc[index, ["above_best", "above_best_half"]] = lead
     return wider

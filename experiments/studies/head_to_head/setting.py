@@ -1,25 +1,33 @@
-"""The platform, the model and the rules of the head-to-head; and its cells."""
+"""Who takes part in the head-to-head; its platform, model and rules; and its cells.
+
+Every registered scheme takes part, with protections beneath it that make sense for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import ceil
 from typing import Any, Literal, get_args
 
 import numpy as np
+from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.config.model_numbers import transformer_of
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.durations import durations_of, recovery_prices
-from faultline.experiments.job.platform_files import platform_file
+from faultline.experiments.job.platform_files import platform_file, spec_of
 from faultline.experiments.job.protected import protect
-from faultline.experiments.studies.head_to_head.candidates import Candidate
 from faultline.experiments.studies.head_to_head.failures import Process
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
+from faultline.simulator.workload.layout import Layout
+from faultline.simulator.workload.memory import GpuMemory, gpu_memory
+from faultline.strategies.ntp_within import NonuniformWithin
 from faultline.strategies.recovery import RESTART, RecoveryKind
-from faultline.strategies.registry import strategy_class
+from faultline.strategies.registry import all_strategies, strategy_class
 
 PlaneName = Literal["restart", "domains", "settings", "stalls", "layers"]
 
@@ -31,6 +39,115 @@ GPU_MTBF_S = 54 * 86_400.0 / 419 * 16_384
 _FAILURES_WANTED = 120
 _LEAST_STEPS, _MOST_STEPS = 120, 5000
 _NO_LIMIT_OF_RESTARTS = 10**9
+
+
+# Beneath schemes that were published with checkpoints on storage, both are played; just-in-time
+# checkpoints exist for plain checkpointing (Gupta et al. 2024). Everybody else gets the best.
+_PROTECTIONS: Mapping[str, tuple[str, ...]] = {
+    "checkpoint": ("storage", "reft", "just-in-time"),
+    "replication": ("storage", "reft"),
+    "spare": ("storage", "reft"),
+    "varuna": ("storage",),
+}
+_DEFAULT_PROTECTION = ("reft",)
+
+# What a scheme takes longer without failures, where it does not say so itself. Bamboo computes the
+# forward pass of the next stage as well: a third of the work of its 64 micro-batches, as far as
+# this does not fit into the bubbles of 15 slots of 3 thirds each: (64 - 45) / (3 * 79) of a step.
+_PRICE: Mapping[str, float] = {"bamboo": 19 / 237}
+
+DEPEND_ON_LAYERS = ("oobleck",)
+"""Schemes whose pipelines are cut anew by whole layers."""
+
+APPROXIMATE = tuple(name for name, scheme in all_strategies().items() if scheme.approximate)
+"""Schemes whose gradients differ from those of a run without failures: they set no standards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A scheme with a way to keep its state."""
+
+    # Registered names.
+    scheme: str
+    protection: str
+    # Stated redundancy; None for the best by the scheme's closed forms.
+    redundancy: int | None = None
+    price: float = 0.0  # By how much a step computes longer without failures.
+
+    @property
+    def name(self) -> str:
+        """One word for tables: ``spare/reft``, or ``spare-ntp/reft/r=1`` for a control."""
+        name = f"{self.scheme}/{self.protection}"
+        return name if self.redundancy is None else f"{name}/r={self.redundancy}"
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is a combination of two schemes without one of them: nothing is masked."""
+        return self.redundancy == 1 and is_combination(self.scheme)
+
+
+def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
+    """Return the candidates in the order of the registry.
+
+    Names are schemes, or candidates such as ``spare/reft``; all by default.
+
+    Raises
+    ------
+    UserError
+        If there is none of that name.
+    """
+    everybody = [
+        Candidate(scheme, protection, redundancy, _PRICE.get(scheme, 0.0))
+        for scheme in all_strategies()
+        for protection in _PROTECTIONS.get(scheme, _DEFAULT_PROTECTION)
+        for redundancy in ((None, 1) if is_combination(scheme) else (None,))
+    ]
+    if not names:
+        return everybody
+    known = [name for one in everybody for name in (one.name, one.scheme)]
+    for name in names:
+        if name not in known:
+            raise UserError(f"--schemes {name}: no such candidate; {did_you_mean(name, known)}")
+    return [one for one in everybody if one.name in names or one.scheme in names]
+
+
+def is_combination(scheme: str) -> bool:
+    """Return whether a scheme is nonuniform tensor parallelism inside another scheme."""
+    return issubclass(strategy_class(scheme), NonuniformWithin)
+
+
+def held_bytes(stages: float) -> float:
+    """Return the bytes on a GPU that holds the state of so many stages.
+
+    16-bit weights, 32-bit gradients and Adam's 12 bytes a parameter on every replica, and
+    activations under selective recomputation (`simulator.workload.memory`): the time of a step
+    counts no FLOP for more. Activations are those of one stage: a pipeline of fewer, longer stages
+    has as many micro-batches fewer in flight.
+
+    It is one stage where nothing has failed.
+    """
+    whole = _stage()
+    return stages * (whole.parameters + whole.gradients + whole.optimizer) + whole.activations
+
+
+def fits(memory_bytes: float) -> bool:
+    """Return whether a GPU of the platform has that much memory."""
+    return memory_bytes <= _capacity_bytes()
+
+
+@cache
+def _stage() -> GpuMemory:
+    table = load_scenario(SCENARIO).model
+    layout = Layout(data=1, pipeline=table.pipeline, tensor=table.tensor)
+    model, whole = transformer_of(table), table.micro_batch_sequences
+    return gpu_memory(model, layout, whole, table.micro_batches, recompute="selective")
+
+
+@cache
+def _capacity_bytes() -> float:
+    spec = spec_of(load_scenario(SCENARIO))
+    assert spec is not None
+    return float(spec.gpu.memory_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +176,18 @@ class Ground:
     scenario: Scenario  # The job, with protection times stated as they were measured.
     durations: Durations  # As measured on the platform.
     # The scenario under each protection, its times as measured.
-    protections: tuple[tuple[str, Scenario], ...]
+    protections: Mapping[str, Scenario]
 
     def scenario_of(self, candidate: Candidate, cell: Cell) -> Scenario:
         """Return the scenario of a candidate in a cell; redundancy 1 where it states none."""
-        base, scheme = dict(self.protections)[candidate.protection], candidate.scheme
+        base, scheme = self.protections[candidate.protection], candidate.scheme
         changes: dict[str, dict[str, Any]] = {
             "job": {
                 "groups": cell.groups,
                 "gpus": cell.groups * GPUS_PER_GROUP,
                 "steps": self.steps_in(cell),
             },
-            "strategy": {
-                "name": scheme,
-                "redundancy": candidate.redundancy or 1,
-            },
+            "strategy": {"name": scheme, "redundancy": candidate.redundancy or 1},
             "failures": {"mtbf_s": cell.mtbf_s},
             "model": {} if cell.layers is None else {"layers": cell.layers},
             "times": {"restart_s": cell.restart_s},
@@ -113,13 +227,8 @@ class Ground:
     def process(self, cell: Cell) -> Process:
         """Return the failures of a cell."""
         table = self.scenario.failures
-        layout = JobLayout(
-            cell.groups,
-            GPUS_PER_GROUP,
-            table.gpus_per_host or 8,
-            table.gpus_per_domain or 32,
-            GPUS_PER_GROUP,
-        )
+        host, domain = table.gpus_per_host or 8, table.gpus_per_domain or 32
+        layout = JobLayout(cell.groups, GPUS_PER_GROUP, host, domain, GPUS_PER_GROUP)
         return Process(layout, cell.mtbf_s, cell.domain_share)
 
 
@@ -138,9 +247,8 @@ def measured_ground(protections: Iterable[str]) -> Ground:
     )
     of_state = durations_of(scenario.model_copy(update={"job": whole_state}))
     durations = replace(durations_of(scenario), save_s=of_state.save_s, load_s=of_state.load_s)
-    beneath = tuple(
-        (name, _with_times(scenario, name, durations)) for name in sorted(set(protections))
-    )
+    names = sorted(set(protections))
+    beneath = {name: _with_times(scenario, name, durations) for name in names}
     return Ground(scenario, durations, beneath)
 
 
@@ -171,10 +279,8 @@ SETTINGS = {"calm": 6 * 3600.0, "today": GPU_MTBF_S / (GROUPS * GPUS_PER_GROUP),
 def setting_cells() -> list[Cell]:
     """Return the settings of the table, numbered in `x`."""
     restart_s = modelled_restart_s(GROUPS * GPUS_PER_GROUP)
-    return [
-        Cell("settings", place, 0.0, mtbf_s, restart_s)
-        for place, mtbf_s in enumerate(SETTINGS.values())
-    ]
+    mtbfs_s = enumerate(SETTINGS.values())
+    return [Cell("settings", place, 0.0, mtbf_s, restart_s) for place, mtbf_s in mtbfs_s]
 
 
 STALLS_S = (60.0, 180.0, 300.0)
@@ -183,10 +289,8 @@ LAYERS = (120, 128, 130, 136)
 
 def stall_cells() -> list[Cell]:
     """Return today's setting with every event costing everybody the same, in seconds in `x`."""
-    return [
-        Cell("stalls", stall_s, 0.0, SETTINGS["today"], stall_s, stall_s=stall_s)
-        for stall_s in STALLS_S
-    ]
+    mtbf_s = SETTINGS["today"]
+    return [Cell("stalls", each_s, 0.0, mtbf_s, each_s, stall_s=each_s) for each_s in STALLS_S]
 
 
 def layer_cells() -> list[Cell]:

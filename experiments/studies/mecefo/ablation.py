@@ -93,14 +93,11 @@ def _pace_with_one_lost(options: MecefoOptions) -> float:
 def cost_table() -> pd.DataFrame:
     """Return what a node with two tasks costs over one with one, by technique.
 
-    Returns
-    -------
-    DataFrame
-        A row a set of techniques: ``flop``; ``measured`` and ``measured_512``, from the measured
-        throughput and the closed form of a pipeline at 256 and 512 sequences (None where it ran
-        out of memory); ``slowdown_by_flop`` and ``slowdown_measured``, the iteration of the
-        pipeline over one without a fault; ``measured_first`` and ``measured_last``, from the
-        measured throughput and an exact 1F1B pipeline, the node its first or its last.
+    A row a set of techniques: ``flop``; ``measured`` and ``measured_512``, from the measured
+    throughput and the closed form of a pipeline at 256 and 512 sequences (None where it ran out of
+    memory); ``slowdown_by_flop`` and ``slowdown_measured``, the iteration of the pipeline over one
+    without a fault; ``measured_first`` and ``measured_last``, from the measured throughput and an
+    exact 1F1B pipeline, the node its first or its last.
     """
     rows = []
     for _, techniques, measured in ABLATION:
@@ -142,13 +139,10 @@ def _cost_at_place(slowdown: float, place: int) -> float:
 def memory_table(batch: Batch) -> pd.DataFrame:
     """Return the memory of a node by technique, in bytes.
 
-    Returns
-    -------
-    DataFrame
-        ``technique`` ("no fault": a node with one task), ``batch`` (sequences of the pipeline),
-        ``predicted``, ``least`` and ``most`` (mean and range over the places of the node in its
-        pipeline), ``measured`` (None where it is not published, or ran out of memory) and
-        ``ran_out`` (whether it did).
+    ``technique`` ("no fault": a node with one task), ``batch`` (sequences of the pipeline),
+    ``predicted``, ``least`` and ``most`` (mean and range over the places of the node in its
+    pipeline), ``measured`` (None where it is not published, or ran out of memory) and ``ran_out``
+    (whether it did).
     """
     in_flight = fmean(_in_flight(STAGES))
     overhead = overhead_from(NO_FAULT.memory_bytes_256, ablation_stage(256), in_flight)

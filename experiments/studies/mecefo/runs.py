@@ -1,4 +1,7 @@
-"""Runs of the training loop: a system, a model, a failure scenario, and a seed.
+"""The published setting, and its runs: a system, a model, a failure scenario, and a seed.
+
+MeCeFO (NeurIPS 2025): 4 nodes of 8 A100, four pipelines of eight stages, a GPU a stage. Throughput
+without failures is input, and so is the ablation of one pipeline; drops are not.
 
 Drops come from runs of a set time: the share of the batches that would have been trained without
 failures and was not.
@@ -7,7 +10,7 @@ failures and was not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import product
 from math import comb, prod
 from statistics import fmean
@@ -20,33 +23,150 @@ from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.base import Row, row_of
-from faultline.experiments.studies.mecefo.setting import (
-    DROPS_PERCENT,
-    GPUS,
-    GROUPS,
-    MODELS,
-    SCENARIOS,
-    STAGES,
-    SYSTEMS,
-    THOUSAND_TOKENS_PER_S,
-    Model,
-    all_reduce_s,
-    doubled_cost,
-    published,
-    state_bytes,
-)
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Hit
 from faultline.strategies.oobleck import Oobleck, OobleckOptions
-from faultline.strategies.takeover.node_costs import MICRO_BATCHES
+from faultline.strategies.takeover.node_costs import (
+    MICRO_BATCHES,
+    NO_FAULT,
+    cost_of_other_model,
+    measured_costs,
+)
+from faultline.strategies.takeover.stage_work import LayerShape
 from numpy.typing import NDArray
+
+GROUPS, STAGES = 4, 8
+GPUS = GROUPS * STAGES
+SEQUENCE_TOKENS = 256
+SYSTEMS = ("bamboo", "oobleck", "mecefo")
+
+_PUBLISHED_SCENARIOS = ("low", "mid", "high")
+
+_Published = dict[tuple[str, str], tuple[float, float, float]]
+
+DROPS_PERCENT: _Published = {
+    ("bamboo", "350M"): (2.09, 3.79, 7.04),
+    ("oobleck", "350M"): (4.20, 5.80, 10.14),
+    ("mecefo", "350M"): (0.15, 0.50, 1.07),
+    ("bamboo", "7B"): (7.73, 13.42, 20.84),
+    ("oobleck", "7B"): (14.78, 22.87, 28.09),
+    ("mecefo", "7B"): (2.67, 3.08, 4.18),
+}
+"""Published drops of the throughput by system and model: low, mid, high."""
+
+THOUSAND_TOKENS_PER_S: _Published = {
+    ("bamboo", "350M"): (428.90, 421.45, 407.22),
+    ("oobleck", "350M"): (674.15, 662.93, 632.40),
+    ("mecefo", "350M"): (1197.39, 1193.25, 1186.35),
+    ("bamboo", "7B"): (11.45, 10.74, 9.82),
+    ("oobleck", "7B"): (57.05, 51.63, 48.14),
+    ("mecefo", "7B"): (108.15, 107.70, 106.47),
+}
+"""Published throughputs, likewise."""
+
+
+def published(table: _Published, system: str, model: str, scenario: str) -> float | None:
+    """Return a published value; None where there is none."""
+    known = dict(zip(_PUBLISHED_SCENARIOS, table.get((system, model), ()), strict=False))
+    return known.get(scenario)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model and how it is trained."""
+
+    shape: LayerShape  # A layer.
+    layers: int
+    sequences: int  # Sequences of a global batch.
+    no_fault_tokens_per_s: dict[str, float]  # Published throughput without failures, by system.
+    # Nodes of the shortest pipeline: 8 for 6.7B (published: 16 nodes, two pipelines), and for
+    # smaller models as many as their parameters are to those, at least one.
+    oobleck_least_nodes: int
+
+    @property
+    def parameters(self) -> float:
+        """Weights of the layers."""
+        hidden, ffn = self.shape.hidden, self.shape.ffn_hidden
+        return self.layers * (4.0 * hidden * hidden + 3.0 * hidden * ffn)
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens of a global batch."""
+        return self.sequences * SEQUENCE_TOKENS
+
+    @property
+    def bamboo_work_share(self) -> float:
+        """Share of Bamboo's step that is as long as MeCeFO's, of the same work on the same GPUs.
+
+        What its step has beyond that is not work that nodes share.
+        """
+        return self.no_fault_tokens_per_s["bamboo"] / self.no_fault_tokens_per_s["mecefo"]
+
+    def step_s(self, system: str) -> float:
+        """Return the seconds of a step without failures."""
+        return self.batch_tokens / self.no_fault_tokens_per_s[system]
+
+
+MODELS = {
+    name: Model(
+        LayerShape(*widths, SEQUENCE_TOKENS), layers, sequences,
+        dict(zip(SYSTEMS, no_fault, strict=True)), oobleck_least_nodes,
+    )
+    for name, widths, layers, sequences, no_fault, oobleck_least_nodes in (
+        ("350M", (1024, 2736), 24, 8192, (438_060.0, 703_730.0, 1_199_230.0), 1),
+        ("1B", (2048, 5461), 24, 4096, (153_750.0, 291_050.0, 471_190.0), 2),
+        ("7B", (4096, 11_008), 32, 1024, (12_410.0, 66_950.0, 111_120.0), 8),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """A failure scenario."""
+
+    mtbf_s: float  # Seconds from one failure of any GPU to the next, on average.
+    repair_s: float  # Seconds until a failed GPU is back.
+    hours: float  # Hours that a run is long.
+
+
+SCENARIOS = {
+    "low": Failures(7200.0, 14_400.0, 600.0),
+    "mid": Failures(3600.0, 10_800.0, 450.0),
+    "high": Failures(1800.0, 7200.0, 300.0),
+    "higher": Failures(600.0, 2400.0, 100.0),
+}
+
+
+def all_reduce_s(model: Model) -> float:
+    """Return the seconds by which four pipelines' step is longer than one pipeline's.
+
+    For 7B: of a quarter of the batch on one pipeline (ablation) against the batch on four. For
+    others in proportion to their weights.
+    """
+    known = MODELS["7B"]
+    one_pipeline_s = known.batch_tokens / GROUPS / NO_FAULT.tokens_per_s_256
+    return (known.step_s("mecefo") - one_pipeline_s) * model.parameters / known.parameters
+
+
+def doubled_cost(model: Model) -> float:
+    """Return what a node with two stages costs, over one with one.
+
+    Measured for 7B. The feed-forward network's share of another model's time follows from its FLOP
+    at the same speed and from that model's throughput without failures.
+    """
+    known = MODELS["7B"]
+
+    def ffn_over_time(of: Model) -> float:
+        return of.shape.forward_flop.ffn * of.layers * of.no_fault_tokens_per_s["mecefo"]
+
+    return cost_of_other_model(
+        measured_costs().doubled, ffn_over_time(model) / ffn_over_time(known)
+    )
+
 
 CALIBRATED = "calibrated"
 FLOP = "FLOP model"
-BEFORE = "always the node before"
-SPLIT = "both neighbours"
-REBALANCED = "rebalanced with hindsight"
 
 OVER_MECEFO = "drop over MeCeFO's"
 """How many times MeCeFO's drop another system's is: the published headline."""
@@ -63,9 +183,9 @@ _VARIANT_LENGTH = 0.2
 _VARIANTS: dict[str, dict[str, object]] = {
     CALIBRATED: {},
     FLOP: {"strategy.mecefo.cost_model": "flop"},
-    BEFORE: {"strategy.mecefo.takes_over": "before"},
-    SPLIT: {"strategy.mecefo.takes_over": "split"},
-    REBALANCED: {"strategy.mecefo.takes_over": "rebalanced"},
+    "always the node before": {"strategy.mecefo.takes_over": "before"},
+    "both neighbours": {"strategy.mecefo.takes_over": "split"},
+    "rebalanced with hindsight": {"strategy.mecefo.takes_over": "rebalanced"},
 }
 
 
@@ -82,33 +202,24 @@ class Cell:
 
 def cells(*, full: bool) -> Iterator[Cell]:
     """Return what is run; all variants of MeCeFO's rule if `full`."""
-    for scenario in SCENARIOS:
-        for model in MODELS:
-            for system in SYSTEMS:
-                yield Cell(system, model, scenario)
+    for scenario, model, system in product(SCENARIOS, MODELS, SYSTEMS):
+        yield Cell(system, model, scenario)
     for scenario in ("low", "mid", "high"):
         yield Cell("varuna", "7B", scenario)
-        for variant in (FLOP, BEFORE, SPLIT, REBALANCED) if full else (FLOP,):
+        for variant in list(_VARIANTS)[1:] if full else [FLOP]:
             yield Cell("mecefo", "7B", scenario, variant)
 
 
 def drop_table(stage: Stage) -> pd.DataFrame:
     """Run every cell once a seed.
 
-    Returns
-    -------
-    DataFrame
-        The records, with `system`, `model`, `scenario`, `variant`, `step_s` (seconds of a step
-        without failures) and `drop` (share of the throughput that is lost).
+    The records, with `system`, `model`, `scenario`, `variant`, `step_s` (seconds of a step without
+    failures) and `drop` (share of the throughput that is lost).
     """
     points = []
     for cell in cells(full=stage.full):
-        labels = (
-            ("system", cell.system),
-            ("model", cell.model),
-            ("scenario_name", cell.scenario),
-            ("variant", cell.variant),
-        )
+        names = ("system", "model", "scenario_name", "variant")
+        labels = tuple(zip(names, astuple(cell), strict=True))
         scenario = scenario_of(cell)
         points += [Point(scenario, seed, labels=labels) for seed in range(stage.seeds)]
     runs = stage.runs("runs", points)
@@ -127,12 +238,6 @@ def step_s(system: str, model: Model) -> float:
     return model.step_s("oobleck" if system == "varuna" else system)
 
 
-_STATED_TIMES: dict[str, dict[str, object]] = {
-    "bamboo": {"times.local_rendezvous_s": 12.5, "times.re_form_s": 30.0},
-}
-"""Constants of Bamboo's public simulator: 5 to 20 s by model, their middle, and 30 s."""
-
-
 def hours_of(cell: Cell) -> float:
     """Return the simulated hours of a run."""
     length = _LENGTHS[cell.model] * _LENGTHS_OF_SYSTEMS[cell.system]
@@ -145,10 +250,6 @@ def scenario_of(cell: Cell) -> Scenario:
     """Return the scenario that a cell is."""
     model, failures = MODELS[cell.model], SCENARIOS[cell.scenario]
     reduce_s = all_reduce_s(model)
-    own = {
-        f"strategy.{cell.system}.{key}": value
-        for key, value in _own_options(cell.system, model).items()
-    }
     changes = {
         "name": f"{cell.system}-{cell.model}-{cell.scenario}",
         "job.groups": GROUPS,
@@ -157,7 +258,8 @@ def scenario_of(cell: Cell) -> Scenario:
         "job.time_limit_s": hours_of(cell) * 3600,
         "times.compute_s": step_s(cell.system, model) - reduce_s,
         "job.parameter_bytes": 2 * model.parameters,
-        "protection.state_bytes": state_bytes(model),
+        # 16-bit weights, 32-bit weights and moments.
+        "protection.state_bytes": 14.0 * model.parameters,
         "model.layers": model.layers,
         "model.hidden": model.shape.hidden,
         "model.ffn_hidden": model.shape.ffn_hidden,
@@ -167,22 +269,21 @@ def scenario_of(cell: Cell) -> Scenario:
         "failures.mtbf_s": failures.mtbf_s,
         "rejoin.repair_s": failures.repair_s,
         "strategy.name": cell.system,
-        **own,
-        **_STATED_TIMES.get(cell.system, {}),
+        **_own_keys(cell.system, model),
         **_VARIANTS[cell.variant],
     }
-    if cell.system == "varuna":
-        changes["checkpoint.interval_steps"] = 10
     return load_scenario("mecefo-7b", changes)
 
 
-def _own_options(system: str, model: Model) -> dict[str, float]:
-    """Return the options of a system that depend on the model."""
+def _own_keys(system: str, model: Model) -> dict[str, object]:
     if system == "mecefo":
-        return {"doubled_cost": doubled_cost(model), "rank": model.shape.hidden // 4}
+        rank = model.shape.hidden // 4
+        return {"strategy.mecefo.doubled_cost": doubled_cost(model), "strategy.mecefo.rank": rank}
     if system == "bamboo":
-        return {"spread_share": model.bamboo_work_share}
-    return {}
+        # Constants of Bamboo's public simulator: 5 to 20 s by model, their middle, and 30 s.
+        stated = {"times.local_rendezvous_s": 12.5, "times.re_form_s": 30.0}
+        return {"strategy.bamboo.spread_share": model.bamboo_work_share, **stated}
+    return {"checkpoint.interval_steps": 10} if system == "varuna" else {}
 
 
 def drop_rows(runs: pd.DataFrame) -> Iterator[Row]:
@@ -196,10 +297,9 @@ def drop_rows(runs: pd.DataFrame) -> Iterator[Row]:
 def throughput_rows(runs: pd.DataFrame) -> Iterator[Row]:
     """Return throughputs in thousand tokens a second; those without failures are input."""
     unit = "thousand tokens/s"
-    for model in MODELS.values():
-        for system in SYSTEMS:
-            no_fault = model.no_fault_tokens_per_s[system] / 1000
-            yield row_of("throughput", system, f"{model.name} no fault", None, [no_fault], unit)
+    for name, system in product(MODELS, SYSTEMS):
+        no_fault = MODELS[name].no_fault_tokens_per_s[system] / 1000
+        yield row_of("throughput", system, f"{name} no fault", None, [no_fault], unit)
     known = runs[(runs.variant == CALIBRATED) & runs.system.isin(SYSTEMS)]
     for (system, _, name, scenario), mine in known.groupby(_KEYS, sort=False):
         no_fault = MODELS[name].no_fault_tokens_per_s[system] / 1000

@@ -8,19 +8,19 @@ approximate gradients do to training is a study of its own (`studies.mecefo_conv
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
-from faultline.experiments.studies.base import Draw, Results, Row, Study
+from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.mecefo import ablation, runs
-from faultline.experiments.studies.mecefo.runs import Course
-from faultline.experiments.studies.mecefo.setting import (
+from faultline.experiments.studies.mecefo.runs import (
     MODELS,
     SCENARIOS,
     SYSTEMS,
+    Course,
     Failures,
     doubled_cost,
 )
@@ -35,66 +35,6 @@ from matplotlib.ticker import MultipleLocator, PercentFormatter
 _SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS = "high", 2, 36.0
 
 
-class MecefoStudy(Study):
-    """Drops of the throughput, and the ablation of one pipeline."""
-
-    def play(self, stage: Stage) -> Results:
-        """Play all systems, and one course of each over time."""
-        drops = runs.drop_table(stage)
-        courses = stage.calls("courses", _course_of, SYSTEMS)
-        return {
-            "runs": drops,
-            "costs": ablation.cost_table(),
-            "courses": dict(zip(SYSTEMS, courses, strict=True)),
-        }
-
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return drops, throughputs and the headline, then the ablation."""
-        yield from runs.drop_rows(results["runs"])
-        yield from runs.throughput_rows(results["runs"])
-        yield from runs.resilience_rows(results["runs"])
-        yield from runs.plateau_rows()
-        yield from ablation.slowdown_rows()
-        yield from ablation.memory_rows(ablation.memory_table(256))
-        yield from ablation.memory_rows(ablation.memory_table(512))
-
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the figures of drops and courses."""
-        drops = list(runs.drop_rows(results["runs"]))
-        return {
-            "drops.png": partial(draw_drops, drops),
-            "courses.png": partial(draw_courses, results["courses"], _SHOWN_SCENARIO),
-        }
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
-        """Return drops, Oobleck's plateau, and the ablation."""
-        yield shown_drops(rows)
-        down = [row for row in rows if row.setting.endswith("GPUs down")]
-        plateau = {row.setting.split()[1]: f"{row.simulated:.1f}" for row in down}
-        yield Printed(
-            "Oobleck's 7B while GPUs are down: throughput lost, %",
-            pd.DataFrame([plateau]),
-            dict.fromkeys(plateau, "{}"),
-        )
-        pipeline = [row for row in rows if row.quantity.startswith(("slowdown", "memory"))]
-        yield Printed(
-            "One failed stage of a 7B pipeline, simulated (published)",
-            pd.DataFrame(
-                {
-                    "quantity": row.quantity,
-                    "techniques": row.setting.removeprefix("7B "),
-                    "value": _told(row, 3),
-                }
-                for row in pipeline
-            ),
-            {"value": "{}"},
-        )
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how far drops are off, and what becomes of the published headline."""
-        return [account(rows), times_over_mecefo(rows)]
-
-
 def _course_of(system: str) -> runs.Course:
     return runs.course_of(runs.Cell(system, "7B", _SHOWN_SCENARIO), _SHOWN_SEED, _SHOWN_HOURS)
 
@@ -103,9 +43,7 @@ def shown_drops(rows: Sequence[Row]) -> Printed:
     """Show drops by model and system; published ones in brackets."""
     found = {(row.quantity, row.scheme, row.setting): _told(row) for row in rows}
     lines = [(model, system, title_of(system), "drop") for model in MODELS for system in SYSTEMS]
-    lines += [
-        ("7B", "mecefo", "MeCeFO, counting FLOP", f"drop, {runs.FLOP}"),
-    ]
+    lines.append(("7B", "mecefo", "MeCeFO, counting FLOP", f"drop, {runs.FLOP}"))
     frame = pd.DataFrame(
         {"model": model, "system": title}
         | {name: found.get((quantity, system, f"{model} {name}"), "") for name in SCENARIOS}
@@ -152,11 +90,14 @@ def _told(row: Row, digits: int = 2) -> str:
     return f"{row.simulated:.{digits}f}{published}"
 
 
-def draw_drops(rows: Sequence[Row]) -> Figure:
+def draw_drops(played: pd.DataFrame) -> Figure:
     """Draw drops by model, scenario and system, published ones beside those simulated."""
     figure, axes = plt.subplots(1, len(MODELS), figsize=(11.5, 4.4), sharey=True)
+    drops = {
+        (row.scheme, row.setting): row for row in runs.drop_rows(played) if row.quantity == "drop"
+    }
     for axis, model in zip(axes, MODELS, strict=True):
-        _draw_model(axis, rows, model)
+        _draw_model(axis, drops, model)
     axes[0].set_ylabel("throughput lost to failures")
     axes[0].set_ylim(0, None)
     handles: list[Patch | Line2D] = [
@@ -171,9 +112,8 @@ def draw_drops(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _draw_model(axis: Axes, rows: Sequence[Row], model: str) -> None:
+def _draw_model(axis: Axes, drops: Mapping[tuple[str, str], Row], model: str) -> None:
     width = 0.26
-    drops = {(row.scheme, row.setting): row for row in rows if row.quantity == "drop"}
     known = False
     for offset, system in zip((-width, 0.0, width), SYSTEMS, strict=True):
         for place, scenario in enumerate(SCENARIOS):
@@ -197,7 +137,7 @@ def _interval(failures: Failures) -> str:
     return f"{minutes / 60:g} h" if minutes >= 60 else f"{minutes:g} min"
 
 
-def draw_courses(courses: Mapping[str, Course], scenario: str) -> Figure:
+def draw_courses(courses: Mapping[str, Course]) -> Figure:
     """Draw throughput over time, a panel a system; failures are marked above."""
     figure, axes = plt.subplots(
         len(courses), 1, figsize=(10.5, 1.9 * len(courses) + 0.8), sharex=True, sharey=True
@@ -218,10 +158,55 @@ def draw_courses(courses: Mapping[str, Course], scenario: str) -> Figure:
     axes[0].set_xlim(0, courses["mecefo"].hours.max())
     axes[-1].set_xlabel("hours of training")
     figure.supylabel("throughput, share of that without failures", fontsize=9)
-    failures = SCENARIOS[scenario]
+    failures = SCENARIOS[_SHOWN_SCENARIO]
     title = (
         f"7B, a failure (▾) every {_interval(failures)}, "
         f"a GPU back after {failures.repair_s / 3600:g} h"
     )
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     return figure
+
+
+class MecefoStudy(Study):
+    """Drops of the throughput, and the ablation of one pipeline."""
+
+    charts: ClassVar = {"drops.png": (draw_drops, "runs"), "courses.png": (draw_courses, "courses")}
+
+    def play(self, stage: Stage) -> Results:
+        """Play all systems, and one course of each over time."""
+        played = runs.drop_table(stage)
+        courses = dict(zip(SYSTEMS, stage.calls("courses", _course_of, SYSTEMS), strict=True))
+        return {"runs": played, "costs": ablation.cost_table(), "courses": courses}
+
+    def rows(self, results: Results) -> Iterator[Row]:
+        """Return drops, throughputs and the headline, then the ablation."""
+        yield from runs.drop_rows(results["runs"])
+        yield from runs.throughput_rows(results["runs"])
+        yield from runs.resilience_rows(results["runs"])
+        yield from runs.plateau_rows()
+        yield from ablation.slowdown_rows()
+        yield from ablation.memory_rows(ablation.memory_table(256))
+        yield from ablation.memory_rows(ablation.memory_table(512))
+
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
+        """Return drops, Oobleck's plateau, and the ablation."""
+        yield shown_drops(rows)
+        down = [row for row in rows if row.setting.endswith("GPUs down")]
+        plateau = {row.setting.split()[1]: f"{row.simulated:.1f}" for row in down}
+        yield Printed(
+            "Oobleck's 7B while GPUs are down: throughput lost, %",
+            pd.DataFrame([plateau]),
+            dict.fromkeys(plateau, "{}"),
+        )
+        pipeline = [
+            (row.quantity, row.setting.removeprefix("7B "), _told(row, 3))
+            for row in rows
+            if row.quantity.startswith(("slowdown", "memory"))
+        ]
+        frame = pd.DataFrame(pipeline, columns=["quantity", "techniques", "value"])
+        title = "One failed stage of a 7B pipeline, simulated (published)"
+        yield Printed(title, frame, {"value": "{}"})
+
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Say how far drops are off, and what becomes of the published headline."""
+        return [account(rows), times_over_mecefo(rows)]

@@ -58,12 +58,6 @@ class Dimensions:
     sequence_tokens: int
     vocabulary: int = 256
 
-    @property
-    def parameters(self) -> int:
-        """All weights."""
-        layer = 4 * self.hidden**2 + 3 * self.hidden * self.ffn_hidden + 2 * self.hidden
-        return self.layers * layer + (2 * self.vocabulary + 1) * self.hidden
-
 
 SMALL = Dimensions(hidden=112, ffn_hidden=304, heads=4, layers=8, sequence_tokens=64)
 """1.3 million parameters: a layer for each stage of the published pipelines."""
@@ -71,21 +65,13 @@ TINY = Dimensions(hidden=32, ffn_hidden=88, heads=2, layers=8, sequence_tokens=3
 
 
 class TakeOver(NamedTuple):
-    """What is approximate.
+    """What is approximate."""
 
-    Attributes
-    ----------
-    approximate : array of float, shape (layers, ranks)
-        1 where a rank's layer goes backward approximately, 0 elsewhere.
-    skip_attention : bool
-        Whether that goes past attention.
-    directions : dict of str to array, shape (layers, ranks, inputs, rank)
-        For each feed-forward matrix, orthonormal directions of its inputs on which its gradient is
-        projected; empty for exact gradients.
-    """
-
+    # 1 where a rank's layer goes backward approximately, 0 elsewhere, shape (layers, ranks).
     approximate: Array
-    skip_attention: bool
+    skip_attention: bool  # Whether that goes past attention.
+    # For each feed-forward matrix, orthonormal directions of its inputs on which its gradient is
+    # projected, shape (layers, ranks, inputs, rank); empty for exact gradients.
     directions: dict[str, Array]
 
 
@@ -109,33 +95,17 @@ def initial_weights(shape: Dimensions, rng: np.random.Generator) -> Weights:
 
 
 def losses(
-    weights: Weights,
-    tokens: NDArray[Any] | Array,
-    heads: int,
-    take_over: TakeOver | None = None,
-    *,
-    recompute: bool = False,
+    weights: Weights, tokens: NDArray[Any] | Array, heads: int, take_over: TakeOver | None = None
 ) -> Array:
     """Return the mean loss of each sequence in nats a token, shape (ranks, sequences).
 
-    Parameters
-    ----------
-    weights : dict of str to array
-        The model.
-    tokens : array of int, shape (ranks, sequences, sequence_tokens + 1)
-        Text; the last token is only predicted.
-    heads : int
-        Heads of attention.
-    take_over : TakeOver, optional
-        What goes backward approximately; it changes no loss.
-    recompute : bool
-        Whether the backward pass computes feed-forward activations again; it changes no gradient.
+    Text are integers, shape (ranks, sequences, sequence_tokens + 1); the last token is only
+    predicted. What goes backward approximately changes no loss.
     """
     read, wanted = tokens[..., :-1].astype(int), tokens[..., 1:].astype(int)
     layers = {name: weights[name] for name in _LAYER_WEIGHTS}
     if take_over is None:
         take_over = TakeOver(np.zeros((len(layers["gate"]), len(read))), False, {})
-    feed_forward = jax.checkpoint(_feed_forward) if recompute else _feed_forward
 
     def layer(stream: Array, of: tuple[Weights, Array, dict[str, Array]]) -> tuple[Array, None]:
         mine, approximate, directions = of
@@ -145,7 +115,7 @@ def losses(
             mixed = jnp.where(skipped, jax.lax.stop_gradient(mixed), mixed)
         stream = stream + mixed
         normed = _norm(stream, mine["ffn_norm"])
-        return stream + feed_forward(normed, mine, approximate, directions), None
+        return stream + _feed_forward(normed, mine, approximate, directions), None
 
     stream = weights["embedding"][read]
     over = (layers, take_over.approximate, take_over.directions)
@@ -161,21 +131,15 @@ def gradients(
     heads: int,
     counts: Array,
     take_over: TakeOver | None = None,
-    *,
-    recompute: bool = False,
 ) -> tuple[Array, Weights]:
     """Return the mean loss over sequences, and its gradients as they come from an all-reduce.
 
-    Parameters
-    ----------
-    weights, tokens, heads, take_over, recompute
-        As in `losses`.
-    counts : array of float, shape (ranks, sequences)
-        1 for a sequence that is trained, 0 for one of an idle or dropped rank.
+    Arguments are those of `losses`; `counts`, shape (ranks, sequences), is 1 for a sequence that is
+    trained, 0 for one of an idle or dropped rank.
     """
 
     def mean_loss(weights: Weights) -> Array:
-        each = losses(weights, tokens, heads, take_over, recompute=recompute)
+        each = losses(weights, tokens, heads, take_over)
         return (each * counts).sum() / counts.sum()
 
     loss, found = jax.value_and_grad(mean_loss)(weights)
@@ -192,17 +156,7 @@ def gradients(
 def directions_of(matrix: Array, rank: int) -> Array:
     """Return the strongest directions of a matrix's inputs: its first left singular vectors.
 
-    Parameters
-    ----------
-    matrix : array, shape (inputs, outputs)
-        A weight.
-    rank : int
-        How many; at most all there are.
-
-    Returns
-    -------
-    array, shape (inputs, rank)
-        Orthonormal.
+    `matrix` has the shape (inputs, outputs), and they have the shape (inputs, rank).
     """
     return jnp.linalg.svd(matrix, full_matrices=False)[0][:, :rank]
 

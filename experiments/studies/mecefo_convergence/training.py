@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import sysconfig
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from math import cos, pi, sqrt
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -21,81 +25,72 @@ from faultline.experiments.studies.mecefo_convergence.language_model import (
     initial_weights,
     losses,
 )
-from faultline.experiments.studies.mecefo_convergence.text import library_text, sequences
 from faultline.simulator.random_streams import Purpose, stream
 from faultline.strategies.base import StepPlan, Task
 from faultline.strategies.takeover.stage_work import Techniques
 from numpy.typing import NDArray
 
 _DECAYS, _WEIGHT_DECAY, _TINY = (0.9, 0.999), 0.01, 1e-8
-_HELD_OUT_SEQUENCES = 32
+_HELD_OUT_SEQUENCES, _HELD_OUT_ONE_IN = 32, 10
+_EVALUATIONS = 20
+"""How often the model is looked at."""
+
+Bytes = NDArray[np.uint8]
+
+
+@cache
+def library_text() -> tuple[Bytes, Bytes]:
+    """Return text that every machine with a Python has: to train on, and of other files, held out.
+
+    The sources of all modules at the top of the standard library, as bytes, in the order of their
+    digests, which also say what is held out: one file in ten. The same Python has the same text.
+    """
+    folder = Path(sysconfig.get_paths()["stdlib"])
+    sources = (path.read_bytes() for path in folder.glob("*.py"))
+    by_digest = sorted((hashlib.sha256(source).digest(), source) for source in sources)
+    parts: tuple[list[bytes], list[bytes]] = ([], [])
+    for digest, source in by_digest:
+        parts[digest[0] % _HELD_OUT_ONE_IN == 0].append(source)
+    train, held_out = (np.frombuffer(b"".join(part), np.uint8) for part in parts)
+    return train, held_out
+
+
+def sequences(text: Bytes, count: int, tokens: int, rng: np.random.Generator) -> Bytes:
+    """Return random pieces of a text, shape (count, tokens + 1): the last is only predicted."""
+    starts = rng.integers(len(text) - tokens, size=count)
+    pieces: Bytes = text[starts[:, None] + np.arange(tokens + 1)]
+    return pieces
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a model is trained.
+    """How a model is trained."""
 
-    Attributes
-    ----------
-    shape : Dimensions
-        The model; its layers are dealt out evenly to the stages of the plans.
-    ranks, sequences_per_rank : int
-        Data-parallel ranks, and what each trains of a whole batch.
-    steps : int
-        Steps of training.
-    techniques : Techniques
-        What a node with several tasks does.
-    rate : float
-        Peak learning rate of AdamW, after 10 % of warm-up and before a cosine to 10 %, as published
-        for MeCeFO; of "sgd" the rate c of a constant ``c sqrt(ranks / steps)``.
-    optimizer : {"adamw", "sgd"}
-        The optimizer.
-    at_move : {"anew", "stale"}
-        Directions of a stage that has been taken over: computed there and then (published), or of
-        the weights at the last refresh.
-    evaluations : int
-        How often the model is looked at.
-    """
-
-    shape: Dimensions
-    ranks: int
-    sequences_per_rank: int
+    shape: Dimensions  # The model; its layers are dealt out evenly to the stages of the plans.
+    ranks: int  # Data-parallel ranks.
+    sequences_per_rank: int  # What each trains of a whole batch.
     steps: int
-    techniques: Techniques
+    techniques: Techniques  # What a node with several tasks does.
+    # Peak learning rate of AdamW, after 10 % of warm-up and before a cosine to 10 %, as published
+    # for MeCeFO; of "sgd" the rate c of a constant ``c sqrt(ranks / steps)``.
     rate: float = 3e-3
     optimizer: Literal["adamw", "sgd"] = "adamw"
-    at_move: Literal["anew", "stale"] = "anew"
-    evaluations: int = 20
 
 
 @dataclass(slots=True)
 class Course:
-    """What came of a training; a value an evaluation, before the first step and up to the last.
+    """What came of a training; a value an evaluation, before the first step and up to the last."""
 
-    Attributes
-    ----------
-    samples : list of int
-        Sequences trained.
-    steps : list of int
-        Steps done.
-    held_out : list of float
-        Loss on text of other files, in nats a byte.
-    gradient : list of float
-        Squared norm of the exact gradient on that text.
-    approximate, missing : list of float
-        Shares of the gradients of stages that were approximate, and of batches that were not
-        trained, on average so far.
-    weights : dict of str to array
-        The model at the end.
-    """
-
-    samples: list[int]
-    steps: list[int]
-    held_out: list[float]
-    gradient: list[float]
-    approximate: list[float]
-    missing: list[float]
-    weights: Weights
+    weights: Weights  # The model at the end.
+    samples: list[int] = field(default_factory=list)  # Sequences trained.
+    steps: list[int] = field(default_factory=list)
+    held_out: list[float] = field(default_factory=list)  # Loss on text of other files, nats a byte.
+    # Squared norm of the exact gradient on that text; 0 but for "sgd".
+    gradient: list[float] = field(default_factory=list)
+    # Shares of the gradients of stages that were approximate, and of batches that were not trained,
+    # on average so far.
+    approximate: list[float] = field(default_factory=list)
+    missing: list[float] = field(default_factory=list)
 
 
 class Projections:
@@ -105,9 +100,8 @@ class Projections:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._low_rank, self._stale = settings.techniques.low_rank, settings.at_move == "stale"
+        self._low_rank = settings.techniques.low_rank
         self._since: dict[Task, int] = {}
-        self._refreshed: Weights = {}
         self._directions: dict[str, NDArray[np.float32]] = {}
         self._arrays: dict[str, Array] = {}
         if self._low_rank is not None:
@@ -124,14 +118,11 @@ class Projections:
         if self._low_rank is None:
             return {}
         every = self._low_rank.refresh_steps
-        if step % every == 0:
-            self._refreshed = weights
         since = {task: self._since.get(task, step) for task in plan.approximate}
         due = [task for task, begun in since.items() if (step - begun) % every == 0]
-        source = self._refreshed if self._stale else weights
         for layer, ranks in _layers(due, plan.stages, len(self._directions["gate"])).items():
             for name in FFN_MATRICES:
-                self._directions[name][layer, ranks] = self._find(source[name][layer])
+                self._directions[name][layer, ranks] = self._find(weights[name][layer])
         if due or not self._arrays:
             self._arrays = {name: jnp.array(one) for name, one in self._directions.items()}
         self._since = since
@@ -168,7 +159,7 @@ class Batches:
         self._text = library_text()[0]
         self.given = 0
 
-    def of(self, step: int, plan: StepPlan) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    def of(self, step: int, plan: StepPlan) -> tuple[Bytes, NDArray[np.float32]]:
         """Return the text of all ranks, and 1 for each sequence that is trained."""
         ranks, each = self._settings.ranks, self._settings.sequences_per_rank
         tokens = self._settings.shape.sequence_tokens
@@ -202,11 +193,20 @@ def train(settings: Settings, plans: Sequence[StepPlan], seed: int) -> Course:
             return adamw(weights, moments, found, rate)
         return {name: one - rate[0] * found[name] for name, one in weights.items()}, moments
 
-    compiled, look = jax.jit(step_of), jax.jit(_looking(settings.shape, with_gradient=not adam))
+    def look_at(weights: Weights, text: Array, counts: Array) -> tuple[Array, Array]:
+        if adam:
+            return losses(weights, text, heads).mean(), jnp.zeros(())
+        loss, found = gradients(weights, text, heads, counts)
+        return loss, sum((one**2).sum() for one in found.values())
+
+    compiled, look = jax.jit(step_of), jax.jit(look_at)
     batches, projections = Batches(settings, seed), Projections(settings)
-    course, approximate, missing = Course([], [], [], [], [], [], weights), 0.0, 0.0
-    held_out = held_out_text(settings.shape.sequence_tokens)
-    looks = set(np.linspace(0, settings.steps, settings.evaluations + 1).astype(int))
+    course, approximate, missing = Course(weights), 0.0, 0.0
+    # Text that is not trained on, the same for all seeds, as one rank's.
+    tokens, rng = settings.shape.sequence_tokens, stream(0, Purpose.HELD_OUT_TEXT)
+    text = sequences(library_text()[1], _HELD_OUT_SEQUENCES, tokens, rng)
+    held_out = text[None], np.ones((1, _HELD_OUT_SEQUENCES), np.float32)
+    looks = set(np.linspace(0, settings.steps, _EVALUATIONS + 1).astype(int))
     for step in range(len(plans) + 1):
         if step in looks:
             loss, norm = look(weights, *held_out)
@@ -260,22 +260,3 @@ def adamw(
         return weights[name] - rate[0] * (step + _WEIGHT_DECAY * weights[name])
 
     return {name: moved(name) for name in weights}, (first, second)
-
-
-def _looking(shape: Dimensions, *, with_gradient: bool) -> Any:
-    """Return a function of weights and text: loss, and the squared norm of its gradient."""
-
-    def look(weights: Weights, text: Array, counts: Array) -> tuple[Array, Array]:
-        if not with_gradient:
-            return losses(weights, text, shape.heads).mean(), jnp.zeros(())
-        loss, found = gradients(weights, text, shape.heads, counts)
-        return loss, sum((one**2).sum() for one in found.values())
-
-    return look
-
-
-def held_out_text(tokens: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Return sequences of text that is not trained on, the same for all seeds, as one rank's."""
-    rng = stream(0, Purpose.HELD_OUT_TEXT)
-    text = sequences(library_text()[1], _HELD_OUT_SEQUENCES, tokens, rng)
-    return text[None], np.ones((1, _HELD_OUT_SEQUENCES), np.float32)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from faultline.strategies.takeover.published_oobleck import (
     BAMBOO_GLOBAL_S,
@@ -28,11 +28,6 @@ from faultline.strategies.takeover.published_oobleck import (
 )
 
 System = Literal["oobleck", "varuna", "bamboo"]
-
-_TIMES_BOOKED: dict[System, int] = {"oobleck": 1, "varuna": 2, "bamboo": 1}
-"""How often the artifact books a step that is lost. Once explains all that is printed of Oobleck's
-6.7B, the model whose speeds are printed too; twice explains Varuna's BERT-large. Why it is twice is
-not known. Other models are predicted."""
 
 
 @dataclass(slots=True)
@@ -78,24 +73,24 @@ def play(
     checkpoint is a switch of the artifact.
     """
     rules = {"oobleck": _Oobleck, "varuna": _Varuna, "bamboo": _Bamboo}[system]
-    run = rules(costs)
-    run.takes_back = takes_back
-    booked = run.play(steps_s, interval_s)
-    booked.times_booked = _TIMES_BOOKED[system]
-    return booked
+    return rules(costs, takes_back).play(steps_s, interval_s)
 
 
 class _Run:
     """A run: what all systems have in common."""
 
-    def __init__(self, costs: ArtifactCosts) -> None:
-        self.costs = costs
-        self.booked = Booked()
+    times_booked: ClassVar[int] = 1
+    """How often the artifact books a step that is lost. Once explains all that is printed of
+    Oobleck's 6.7B, the model whose speeds are printed too; twice explains Varuna's BERT-large. Why
+    it is twice is not known. Other models are predicted."""
+
+    def __init__(self, costs: ArtifactCosts, takes_back: bool) -> None:
+        self.costs, self.takes_back = costs, takes_back
+        self.booked = Booked(times_booked=self.times_booked)
         self.unsaved_s: list[float] = []
         """Steps that a loss may take back."""
         self.broken_s = self.left_s = 0.0
         """The step that a loss has broken, and what was left of it."""
-        self.takes_back = True
 
     def play(self, steps_s: Sequence[float], interval_s: float) -> Booked:
         booked, now_s, end_s = self.booked, START_S, 0.0
@@ -144,6 +139,8 @@ class _Oobleck(_Run):
 
 
 class _Varuna(_Run):
+    times_booked = 2
+
     def step(self, now_s: float, step_s: float, end_s: float) -> float:
         now_s = super().step(now_s, step_s, end_s)
         if len(self.unsaved_s) < VARUNA_INTERVAL_STEPS:

@@ -7,17 +7,19 @@ to what is worst.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from faultline.experiments.studies.operators.loop import (
     DAY_S,
     EVERY_STEP_KEPT,
     HOUR_S,
     MINUTE_S,
+    SAMPLE,
     DrawIncidents,
     Incident,
     IncidentKind,
@@ -25,7 +27,7 @@ from faultline.experiments.studies.operators.loop import (
     even,
     scattered,
 )
-from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
+from faultline.experiments.studies.operators.server_pool import Cluster, incidents
 from faultline.strategies.closed_forms.ettr import job_failures_per_s
 
 RSC_1, RSC_2 = 6.50e-3, 2.34e-3
@@ -37,7 +39,7 @@ _NEVER_S = 1e12
 def loop_jobs() -> list[LoopJob]:
     """Return all of them."""
     sections = (_rsc, _torchft, _ft_hsdp, _byterobust, _blocking, _llama, _megascale, _gemini)
-    others = (_opt, _olmo, _planned_moves, _spare_nodes)
+    others = (_opt, _olmo, _planned_moves, _spare_nodes, _bloom)
     return [job for section in (*sections, *others) for job in section()]
 
 
@@ -285,3 +287,124 @@ def _spare_nodes() -> Iterator[LoopJob]:
             # The fewer checkpoints, the less is played, and the more chance there is in it.
             seeds=48 if interval_min >= 60 else 16,
         )  # fmt: skip
+
+
+# BLOOM's training, 18 March to 4 July 2022 (bigscience, tr11-176B-ml chronicles), in stretches. The
+# share of the time that steps of 105.2 s make up. Planned restarts, hangs in an evaluation and the
+# conversion at the end come after a save: they only take time. What a dying GPU undoes is played.
+_BLOOM_STEP_S, _BLOOM_WRITE_S = 105.2, 40.0
+_EVALUATION_S = 12 * MINUTE_S / 1000
+"""12 min in every 1,000 steps, dealt out to each."""
+_SLOW_STEP_S = 111.0
+_WEEK_S = 7 * DAY_S
+_FIRST_INTERVAL, _INTERVAL = 250, 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Unstated:
+    """What the chronicles leave open."""
+
+    name: str  # How it is called.
+    restart_s: float  # A restart.
+    deaths_a_week: float  # GPUs that die from April on.
+    # How long a hang after such a death goes unseen, and after which share of them.
+    unseen_s: float
+    unseen_share: float
+    maintenance_s: float  # The emergency maintenance of 22 March.
+    slow_days: float  # Days with a slow GPU, after 28 April.
+
+
+_BLOOM_SWEEP = (
+    _Unstated("restart 10 min, 1 death a week, seen at once", 600, 1.0, 0, 0.0, HOUR_S, 2),
+    _Unstated("restart 30 min, 1.5 deaths a week, a quarter unseen for 4 h", 1800, 1.5, 4 * HOUR_S,
+              0.25, 4 * HOUR_S, 7),
+    _Unstated("restart 60 min, 2 deaths a week, half unseen for 8 h", 3600, 2.0, 8 * HOUR_S,
+              0.5, 12 * HOUR_S, 20),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A part of the run."""
+
+    days: float  # Its length, in days.
+    interval: int  # Steps between checkpoints.
+    saved_stops: int = 0  # Stops right after a save, that take a restart each.
+    stopped_h: float = 0.0  # Hours that such stops were noticed late.
+    # From when on GPUs die about weekly, in days; None where they do not.
+    deaths_from_days: float | None = None
+    # Steps, evaluations and writes included, after which the first GPU dies; in the first stretch
+    # only.
+    first_death_steps: int | None = None
+    # Whether the site's maintenance, and the days with a slow GPU, fall into it.
+    has_maintenance: bool = False
+    may_be_slow: bool = False
+
+
+_BLOOM_STRETCHES: Mapping[str, _Stretch] = {
+    # On 21 March a GPU died 2 steps before a checkpoint.
+    "18 Mar": _Stretch(4.0, _FIRST_INTERVAL, first_death_steps=11 * _FIRST_INTERVAL - 2),
+    "22 Mar": _Stretch(20.9, _INTERVAL, 7, deaths_from_days=10.0, has_maintenance=True),
+    "12 Apr": _Stretch(18.2, _INTERVAL, deaths_from_days=0.0),
+    "30 Apr": _Stretch(
+        65.0, _INTERVAL, 4, 18 + 6 + 11 + 0.8, deaths_from_days=0.0, may_be_slow=True
+    ),
+}
+
+_BLOOM_ROWS: Mapping[str, tuple[str, ...]] = {
+    "E4": ("18 Mar", "22 Mar", "12 Apr", "30 Apr"),
+    "E5": ("18 Mar", "22 Mar"),
+    "E6": ("18 Mar", "22 Mar", "12 Apr"),
+    "E7": ("30 Apr",),
+}
+
+
+def _deaths(
+    stretch: _Stretch, unstated: _Unstated, span_s: float, rng: np.random.Generator
+) -> list[Incident]:
+    found = []
+    if stretch.first_death_steps is not None:
+        writes_s = stretch.first_death_steps // stretch.interval * _BLOOM_WRITE_S
+        at_s = stretch.first_death_steps * (_BLOOM_STEP_S + _EVALUATION_S) + writes_s
+        found.append(Incident(at_s, "gpu", 0.0))
+    if stretch.deaths_from_days is not None:
+        at_s = stretch.deaths_from_days * DAY_S
+        while (at_s := at_s + rng.exponential(_WEEK_S / unstated.deaths_a_week)) < span_s:
+            unseen = rng.random() < unstated.unseen_share
+            found.append(Incident(at_s, "gpu", unstated.unseen_s if unseen else 0.0))
+    return found
+
+
+def _bloom() -> Iterator[LoopJob]:
+    """E4 to E7: each stretch of BLOOM's run, at each end of what is not stated."""
+    for unstated in _BLOOM_SWEEP:
+        for start, stretch in _BLOOM_STRETCHES.items():
+            stopped_s = stretch.saved_stops * unstated.restart_s + stretch.stopped_h * HOUR_S
+            stopped_s += unstated.maintenance_s * stretch.has_maintenance
+            days = stretch.days - stopped_s / DAY_S
+            slow_share = unstated.slow_days / stretch.days * stretch.may_be_slow
+            step_s = _BLOOM_STEP_S + slow_share * (_SLOW_STEP_S - _BLOOM_STEP_S) + _EVALUATION_S
+            yield LoopJob(
+                f"BLOOM {start}", "share", days, step_s, stretch.interval * step_s,
+                unstated.restart_s, _BLOOM_WRITE_S,
+                draw=partial(_deaths, stretch, unstated, days * DAY_S),
+                factor=_BLOOM_STEP_S / step_s * days / stretch.days,
+                sweep=unstated.name,
+            )  # fmt: skip
+
+
+def bloom_rows(samples: pd.DataFrame) -> pd.DataFrame:
+    """Return the samples of BLOOM's rows, which are made of stretches, beside all others."""
+    of_bloom = samples.setting.str.startswith("BLOOM ")
+    stretches = samples[of_bloom]
+    wide = stretches.assign(start=stretches.setting.str.removeprefix("BLOOM ")).pivot_table(
+        index=["scheme", "quantity", "sweep", "seed"], columns="start", values="value", sort=False
+    )
+    # A stretch in which nothing is drawn was played once.
+    wide = wide.groupby("sweep", sort=False).transform(lambda values: values.ffill())
+    rows = [samples[~of_bloom]]
+    for setting, starts in _BLOOM_ROWS.items():
+        days = np.array([_BLOOM_STRETCHES[start].days for start in starts])
+        value = (wide[list(starts)] * days).sum(axis=1) / days.sum()
+        rows.append(value.rename("value").reset_index().assign(setting=setting)[list(SAMPLE)])
+    return pd.concat(rows, ignore_index=True)

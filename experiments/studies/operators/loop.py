@@ -156,13 +156,8 @@ class LoopJob:
         drawn = self.draw(np.random.default_rng([seed, number])) if self.draw else ()
         if drawn:
             trace = write_incidents(drawn, folder / f"{number}-{seed}.csv", self.components)
-        labels = (
-            ("setting", self.setting),
-            ("quantity", self.quantity),
-            ("sweep", self.sweep),
-            ("measure", self.measure),
-            ("factor", self.factor),
-        )
+        told = ("setting", "quantity", "sweep", "measure", "factor")
+        labels = tuple((name, getattr(self, name)) for name in told)
         scenario = load_scenario("spare-sound", self.scenario_keys(trace))
         return Point(scenario, seed, labels=labels)
 

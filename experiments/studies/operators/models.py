@@ -15,10 +15,10 @@ from faultline.experiments.studies.operators.jobs import RSC_1, RSC_2
 from faultline.experiments.studies.operators.loop import HOUR_S, MINUTE_S, SAMPLE
 from faultline.experiments.studies.operators.quorum import (
     QuorumRules,
+    StressTest,
     gain_of_rare_averaging,
-    play_stress,
 )
-from faultline.experiments.studies.operators.server_pool import Pool, play_pool
+from faultline.experiments.studies.operators.server_pool import Pool, PoolRun
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.closed_forms.ettr import (
     expected_ettr,
@@ -49,7 +49,11 @@ def play(stage: Stage) -> pd.DataFrame:
     ]
     for found in stage.calls("quorums", play_quorum, stress):
         rows += found
-    pools = [(row, seed) for row in POOLS for seed in range(_runs(row, stage.full))]
+    pools = [
+        (row, seed)
+        for row in POOLS
+        for seed in range(stage.pick(10 if row.startswith("G2") else 5, 30))
+    ]
     for found in stage.calls("server pools", play_servers, pools):
         rows += found
     return pd.DataFrame(rows, columns=list(SAMPLE))
@@ -130,7 +134,7 @@ def play_quorum(asked: tuple[str, QuorumRules, int]) -> list[SampleRow]:
     rng = np.random.default_rng([seed, len(row)])
     kills = _KILLS[row]
     gaps_s = np.full(kills, 60.0) if row == "B1" else rng.uniform(0.0, 30.0, kills)
-    run = play_stress(rules, np.cumsum(gaps_s).tolist(), rng, _STEPS[row])
+    run = StressTest(rules, np.cumsum(gaps_s).tolist(), rng).play(_STEPS[row])
     if run.steps < _STEPS[row] < 10**9:
         return []
     measures = {
@@ -173,18 +177,13 @@ POOLS: Mapping[str, Pool] = {
 """AIReSim's jobs by row."""
 
 
-def _runs(row: str, full: bool) -> int:
-    return 30 if full else (10 if row.startswith("G2") else 5)
-
-
 def play_servers(asked: tuple[str, int]) -> list[SampleRow]:
     """Play a server pool of AIReSim's with one seed."""
     row, seed = asked
-    run = play_pool(POOLS[row], np.random.default_rng(seed))
+    run = PoolRun(POOLS[row], np.random.default_rng(seed)).play()
+    measures: dict[str, float] = {"ETR": run.training_ratio}
     if row.startswith("G2"):
-        measures: dict[str, float] = {"hours": run.elapsed_s / HOUR_S}
-    else:
-        measures = {"ETR": run.training_ratio}
+        measures = {"hours": run.elapsed_s / HOUR_S}
     if row == "G1":
         counts = {"failures": run.failures, "selections": run.selections}
         measures |= {**counts, "spares pulled": run.spares_pulled}

@@ -8,8 +8,8 @@ who takes part has died, the averaging fails and the step is discarded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from math import exp, inf
 
 import numpy as np
@@ -78,21 +78,20 @@ class _Group:
     has_weights: bool = True
 
 
-@dataclass(slots=True)
-class _Play:
-    rules: QuorumRules
-    kills: Iterator[float]
-    rng: np.random.Generator
-    groups: list[_Group] = field(init=False)
-    silent_from_s: list[float] = field(default_factory=list)
-    next_kill_s: float = field(init=False)
-    killed: int = 0
+class StressTest:
+    """A job whose groups are killed: kills are ascending times, chance decides who."""
 
-    def __post_init__(self) -> None:
-        self.groups = [_Group() for _ in range(self.rules.groups)]
+    def __init__(
+        self, rules: QuorumRules, kills_s: Iterable[float], rng: np.random.Generator
+    ) -> None:
+        self.rules, self.rng, self.kills = rules, rng, iter(kills_s)
+        self.groups = [_Group() for _ in range(rules.groups)]
+        self.silent_from_s: list[float] = []
         self.next_kill_s = next(self.kills, inf)
+        self.killed = 0
 
-    def run(self, most_steps: int) -> StressRun:
+    def play(self, most_steps: int = 10**9) -> StressRun:
+        """Play until there is nothing left to kill, or so many steps."""
         now_s, steps, committed, taking_part = 0.0, 0, 0, 0
         members: set[int] = set()
         while steps < most_steps and self.next_kill_s < inf:
@@ -103,9 +102,8 @@ class _Play:
             }
             trained = [number for number in present if self.groups[number].has_weights]
             regroups = present != members or len(trained) < len(present)
-            end_s, broken = self._step(now_s, given_s, present, regroups)
+            now_s, broken = self._step(now_s, given_s, present, regroups)
             members = present
-            now_s = end_s
             for number in present:
                 # A step in vain leaves the weights as they were copied.
                 one = self.groups[number]
@@ -167,16 +165,6 @@ class _Play:
         self.killed += 1
         self.next_kill_s = next(self.kills, inf)
         return number
-
-
-def play_stress(
-    rules: QuorumRules, kills_s: Iterable[float], rng: np.random.Generator, most_steps: int = 10**9
-) -> StressRun:
-    """Play until there is nothing left to kill, or so many steps.
-
-    Kills are ascending times; chance decides who.
-    """
-    return _Play(rules, iter(kills_s), rng).run(most_steps)
 
 
 def gain_of_rare_averaging(

@@ -33,6 +33,7 @@ DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 1.5}
 """How long a first look is, by GPUs, in days."""
 _LEAST_SEEDS = 5
 _GROUP = 512
+_LABELS = ("rate", "excess", "failing", "label", "prices", "variant")
 RATES = {"Llama 3": 419 / 54 / (16_384 / 8), "RSC-1": 6.50e-3}
 """Unexpected interruptions a node of 8 GPUs and day: stops, hangs and corruption."""
 MIXES = {"Llama 3": "llama3-kinds", "RSC-1": "rsc-1-kinds"}
@@ -113,8 +114,11 @@ VARIANTS: Mapping[str, Variant] = {
 """What decides: other constants of the kinds, one at a time."""
 
 
-def _keys_of_job(gpus: int, label: str, prices: str, days: float) -> dict[str, Any]:
-    return {
+def scenario_keys(
+    gpus: int, rate: str, has_excess: bool, failing: str, label: str, prices: str, days: float
+) -> dict[str, Any]:
+    """Return what a cell says beyond the job of the head-to-head."""
+    job = {
         "job.groups": gpus // _GROUP,
         "job.gpus": gpus,
         "job.steps": 10**9,
@@ -129,13 +133,10 @@ def _keys_of_job(gpus: int, label: str, prices: str, days: float) -> dict[str, A
         "protection.state_bytes": None,
         **SCHEMES[label],
     }
-
-
-def _keys_of_failures(gpus: int, rate: str, has_excess: bool, failing: str) -> dict[str, Any]:
     excess = EXCESS if has_excess else 1.0
     if failing == FAIL_STOP:
-        return {"failures.mtbf_s": DAY_S / (RATES[rate] * gpus / 8 * excess)}
-    return {
+        return job | {"failures.mtbf_s": DAY_S / (RATES[rate] * gpus / 8 * excess)}
+    return job | {
         "failures.model": "mix",
         "failures.mix": MIXES[rate],
         # Llama 3 counts interruptions by switches: two hosts each.
@@ -144,43 +145,24 @@ def _keys_of_failures(gpus: int, rate: str, has_excess: bool, failing: str) -> d
     }
 
 
-def scenario_keys(
-    gpus: int, rate: str, has_excess: bool, failing: str, label: str, prices: str, days: float
-) -> dict[str, Any]:
-    """Return what a cell says beyond the job of the head-to-head."""
-    job = _keys_of_job(gpus, label, prices, days)
-    return job | _keys_of_failures(gpus, rate, has_excess, failing)
-
-
 def points(seeds: int, longer: int, folder: Path) -> Iterator[Point]:
     """Yield every run, so many times longer than needed for a first look; mixes go to a folder."""
+    excess, shipped = (False, True), ("",)
     cells = [
-        (*cell, KINDS, label, prices, "")
-        for cell in product(DAYS, RATES, (False, True))
-        for label, prices in product(SCHEMES, PRICES)
-    ]
-    cells += [
-        (*cell, FAIL_STOP, label, "scalable", "")
-        for cell in product(DAYS, RATES, (False, True))
-        for label in SCHEMES
+        *product(DAYS, RATES, excess, (KINDS,), SCHEMES, PRICES, shipped),
+        *product(DAYS, RATES, excess, (FAIL_STOP,), SCHEMES, ("scalable",), shipped),
     ]
     cells += [
         (VARIED_GPUS, VARIED_RATE, True, KINDS, label, "scalable", name)
         for name, label in product(VARIANTS, VARIED_SCHEMES)
     ]
-    for gpus, rate, has_excess, failing, label, prices, variant in cells:
+    for cell in cells:
+        gpus, rate, has_excess, failing, label, prices, variant = cell
         keys = scenario_keys(gpus, rate, has_excess, failing, label, prices, DAYS[gpus] * longer)
         if variant:
             keys |= _varied(VARIANTS[variant], folder / f"{variant.replace(' ', '-')}.toml")
         scenario = load_scenario("head-to-head", keys)
-        labels = (
-            ("rate", rate),
-            ("excess", has_excess),
-            ("failing", failing),
-            ("label", label),
-            ("prices", prices),
-            ("variant", variant),
-        )
+        labels = tuple(zip(_LABELS, cell[1:], strict=True))
         for seed in range(seeds):
             yield Point(scenario, seed, labels=labels)
 
@@ -205,8 +187,8 @@ def play(stage: Stage) -> pd.DataFrame:
     folder.mkdir(parents=True, exist_ok=True)
     seeds = max(_LEAST_SEEDS, stage.seeds)
     runs = stage.runs("scale", points(seeds, stage.pick(1, 10), folder))
-    kept = ["rate", "excess", "failing", "label", "prices", "variant", "seed", "goodput"]
-    return runs.assign(gpus=runs.groups * _GROUP)[["gpus", *kept, "failures"]]
+    kept = ["gpus", *_LABELS, "seed", "goodput", "failures"]
+    return runs.assign(gpus=runs.groups * _GROUP)[kept]
 
 
 def bands(table: pd.DataFrame) -> pd.DataFrame:
@@ -243,14 +225,7 @@ def printed(table: pd.DataFrame) -> Iterator[Printed]:
         text=[f"{low:.0%} to {high:.0%}" for low, high in zip(grid.low, grid.high, strict=True)],
     )
     yield wide_table("Goodput at scale, by GPUs", cells, by[:4], "gpus", {"label": "scheme"})
-    varied = decisive(table).reset_index().melt("variant", var_name="scheme", value_name="goodput")
-    text = varied.goodput.map("{:.0%}".format)
-    title = f"Other constants at {VARIED_GPUS:,} GPUs, {VARIED_RATE}, correlated excess"
-    yield wide_table(title, varied.assign(text=text), ["variant"], "scheme", {})
-
-
-def decisive(table: pd.DataFrame) -> pd.DataFrame:
-    """Return goodput by variant and scheme in the cell that is varied, the shipped mix first."""
+    # By variant and scheme in the cell that is varied, the shipped mix first.
     mine = table[
         table.gpus.eq(VARIED_GPUS)
         & table.rate.eq(VARIED_RATE)
@@ -261,4 +236,8 @@ def decisive(table: pd.DataFrame) -> pd.DataFrame:
     ]
     named = mine.assign(variant=mine.variant.replace("", "as shipped"))
     means = named.groupby(["variant", "label"], sort=False).goodput.mean().unstack()
-    return means.reindex(["as shipped", *VARIANTS])
+    means = means.reindex(["as shipped", *VARIANTS]).reset_index()
+    varied = means.melt("variant", var_name="scheme", value_name="goodput")
+    text = varied.goodput.map("{:.0%}".format)
+    title = f"Other constants at {VARIED_GPUS:,} GPUs, {VARIED_RATE}, correlated excess"
+    yield wide_table(title, varied.assign(text=text), ["variant"], "scheme")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
@@ -15,7 +15,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import OKABE_ITO
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
-from faultline.experiments.studies.base import Draw, Results, Row, Study, Verdicts, row_of
+from faultline.experiments.studies.base import Results, Row, Study, Verdicts, row_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.closed_forms.standbys import excess_of_few, standbys_for
@@ -34,78 +34,6 @@ _NEEDED = {
 
 _DETECTED_S = 5.6
 """Until a lost node is noticed (Unicron, arXiv 2401.00134)."""
-
-
-class RecoveryStudy(Study):
-    """Recoveries that operators have measured, from the phases of one model."""
-
-    default_seeds = 1
-    within = 0.15
-
-    def play(self, stage: Stage) -> Results:
-        """Add up the phases of every measured recovery."""
-        oobleck_s = _oobleck_s()
-        rows = [_compared(oobleck_s, **row) for row in read_rows("recovery", "measured")]
-        return {"recoveries": pd.DataFrame(rows), "standbys": _standby_table()}
-
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return each recovery's seconds; a published band has no single value."""
-        for one in results["recoveries"].itertuples():
-            low, high = one.published_low_s, one.published_high_s
-            known = low if low == high else None
-            yield row_of("recovery", one.system, _setting(one), known, [one.modelled_s], "s")
-        for one in results["standbys"].itertuples():
-            setting = f"ByteRobust {one.machines} machines"
-            known = one.published_standbys
-            yield row_of("standbys", "warm-standby", setting, known, [one.standbys], "1")
-            known = _PUBLISHED_EXCESS if one.machines == _MACHINES[-1] else None
-            for times, found in (("measured", one.excess), ("modelled", one.modelled_excess)):
-                told = f"{setting}, {times} times"
-                yield row_of("over unlimited standbys", "warm-standby", told, known, [found], "1")
-
-    def verdicts(self, results: Results) -> Verdicts:
-        """Return which recoveries prices were fitted on, and which of the others are met."""
-        return {
-            ("recovery", one.system, _setting(one)): "calibrated"
-            if one.role == "fitted"
-            else ("inside" if abs(one.off) <= self.within else "outside")
-            for one in results["recoveries"].itertuples()
-        }
-
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return modelled against published times."""
-        return {"recoveries.png": lambda: draw_agreement(results["recoveries"])}
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
-        """Show every recovery."""
-        table = results["recoveries"]
-        published = [
-            f"{low:,.4g}" if low == high else f"{low:,.4g} to {high:,.4g}"
-            for low, high in zip(table.published_low_s, table.published_high_s, strict=True)
-        ]
-        columns: Columns = {
-            "system": "system",
-            "event": "event",
-            "gpus": ("GPUs", "{:,}"),
-            "published": "published",
-            "modelled_s": ("modelled", "{:,.1f}"),
-            "off": ("off", "{:+.0%}"),
-            "role": "role",
-        }
-        note = "fitted: a price was derived from it; off: beyond the published value or band"
-        yield columns_of("Recoveries, s", table.assign(published=published), columns, note)
-
-    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how many predictions are within 15 %, and which are not."""
-        table = results["recoveries"]
-        predicted = table[table.role == "predicted"]
-        off = predicted[predicted.off.abs() > self.within]
-        missed = "; ".join(
-            f"{one.system}, {one.event} on {one.gpus:,} GPUs by {one.off:+.0%}"
-            for one in off.itertuples()
-        )
-        met = f"{len(predicted) - len(off)} of {len(predicted)} predictions"
-        return [f"{met} are within {100 * self.within:g} %. Off are: {missed}."]
 
 
 def _setting(one: Any) -> str:
@@ -186,13 +114,6 @@ def _standby_table() -> pd.DataFrame:
     )
 
 
-def _oobleck_s() -> dict[str, float]:
-    """Return what Oobleck needs to lose a machine, and to gain one, of 6.7B on 32 GPUs."""
-    scenario = load_scenario("mecefo-7b", {"recovery.detect_s": _DETECTED_S})
-    found = explained_recoveries(scenario, ["oobleck"])
-    return {one.event: one.duration_s for one in found if isinstance(one, ExplainedRecovery)}
-
-
 def draw_agreement(table: pd.DataFrame) -> Figure:
     """Draw every recovery's modelled time over its published one; bands as lines."""
     figure, axis = plt.subplots(figsize=(7.2, 5.2))
@@ -214,3 +135,76 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
     axis.yaxis.set_major_formatter(ScalarFormatter())
     figure.legend(loc="outside lower center", ncols=4)
     return figure
+
+
+class RecoveryStudy(Study):
+    """Recoveries that operators have measured, from the phases of one model."""
+
+    default_seeds = 1
+    within = 0.15
+    charts: ClassVar = {"recoveries.png": (draw_agreement, "recoveries")}
+
+    def play(self, stage: Stage) -> Results:
+        """Add up the phases of every measured recovery."""
+        # What Oobleck needs to lose a machine, and to gain one, of 6.7B on 32 GPUs.
+        scenario = load_scenario("mecefo-7b", {"recovery.detect_s": _DETECTED_S})
+        found = explained_recoveries(scenario, ["oobleck"])
+        known = (one for one in found if isinstance(one, ExplainedRecovery))
+        oobleck_s = {one.event: one.duration_s for one in known}
+        rows = [_compared(oobleck_s, **row) for row in read_rows("recovery", "measured")]
+        return {"recoveries": pd.DataFrame(rows), "standbys": _standby_table()}
+
+    def rows(self, results: Results) -> Iterator[Row]:
+        """Return each recovery's seconds; a published band has no single value."""
+        for one in results["recoveries"].itertuples():
+            low, high = one.published_low_s, one.published_high_s
+            known = low if low == high else None
+            yield row_of("recovery", one.system, _setting(one), known, [one.modelled_s], "s")
+        for one in results["standbys"].itertuples():
+            setting = f"ByteRobust {one.machines} machines"
+            known = one.published_standbys
+            yield row_of("standbys", "warm-standby", setting, known, [one.standbys], "1")
+            known = _PUBLISHED_EXCESS if one.machines == _MACHINES[-1] else None
+            for times, found in (("measured", one.excess), ("modelled", one.modelled_excess)):
+                told = f"{setting}, {times} times"
+                yield row_of("over unlimited standbys", "warm-standby", told, known, [found], "1")
+
+    def verdicts(self, results: Results) -> Verdicts:
+        """Return which recoveries prices were fitted on, and which of the others are met."""
+        return {
+            ("recovery", one.system, _setting(one)): "calibrated"
+            if one.role == "fitted"
+            else ("inside" if abs(one.off) <= self.within else "outside")
+            for one in results["recoveries"].itertuples()
+        }
+
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
+        """Show every recovery."""
+        table = results["recoveries"]
+        published = [
+            f"{low:,.4g}" if low == high else f"{low:,.4g} to {high:,.4g}"
+            for low, high in zip(table.published_low_s, table.published_high_s, strict=True)
+        ]
+        columns: Columns = {
+            "system": "system",
+            "event": "event",
+            "gpus": ("GPUs", "{:,}"),
+            "published": "published",
+            "modelled_s": ("modelled", "{:,.1f}"),
+            "off": ("off", "{:+.0%}"),
+            "role": "role",
+        }
+        note = "fitted: a price was derived from it; off: beyond the published value or band"
+        yield columns_of("Recoveries, s", table.assign(published=published), columns, note)
+
+    def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
+        """Say how many predictions are within 15 %, and which are not."""
+        table = results["recoveries"]
+        predicted = table[table.role == "predicted"]
+        off = predicted[predicted.off.abs() > self.within]
+        missed = "; ".join(
+            f"{one.system}, {one.event} on {one.gpus:,} GPUs by {one.off:+.0%}"
+            for one in off.itertuples()
+        )
+        met = f"{len(predicted) - len(off)} of {len(predicted)} predictions"
+        return [f"{met} are within {100 * self.within:g} %. Off are: {missed}."]

@@ -3,6 +3,10 @@
 What is played is a part of the cluster, by a part of the job. Replicas are equal, and the published
 fabrics have full bandwidth between them, so the replicas of two servers stand for all: each ring
 between replicas enters and leaves a server as it does everywhere. Bytes are those of all replicas.
+
+Collectives inside a scale-up domain are played as a step plays them. They are given bytes that
+follow from the published curves, so their bus bandwidth checks that the player gives back what it
+was given, latencies included; it predicts nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +19,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
+from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.step_time.published import Case
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_reader import read_platform
 from faultline.platforms.xml_writer import write_xml
-from faultline.simulator.pattern.step_pattern import StepPattern
+from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer
+from faultline.simulator.workload.kernels import A100, GB200, H100, Kernels
 from faultline.simulator.workload.layout import Layout, place_on_platform
 from faultline.simulator.workload.parallel_job import ParallelJob
 
@@ -37,10 +43,7 @@ _A100 = {
 def cluster(name: str, domains: int) -> ClusterSpec:
     """Return so many scale-up domains of a kind on one leaf switch a rail."""
     preset, changes = ("hgx-a800", _A100) if name == "hgx-a100" else (name, {})
-    size: dict[str, object] = {
-        "scale_up.domains": domains,
-        "scale_out.domains_per_leaf": domains,
-    }
+    size: dict[str, object] = {"scale_up.domains": domains, "scale_out.domains_per_leaf": domains}
     return load_preset(preset, **changes, **size).model_copy(update={"name": name})
 
 
@@ -175,10 +178,9 @@ def play(group: Group) -> Predicted:
 def _play(group: Group, platform: Path, timer: Timer) -> Predicted:
     time_job = WindowTimer(platform, timer)
     fitted = group.fitted
-    efficiencies = dict(group.efficiencies)
-    if not efficiencies:
-        for parts in group.parts(fitted):
-            efficiencies[parts] = fit(fitted, parts, time_job)
+    efficiencies = dict(group.efficiencies) or {
+        parts: fit(fitted, parts, time_job) for parts in group.parts(fitted)
+    }
     usual = efficiencies[fitted.layout.virtual_stages]
     rows: list[dict[str, Any]] = []
     for case in group.cases:
@@ -242,3 +244,40 @@ def fit(case: Case, parts: int, time_job: TimeJob) -> float:
         inverse -= missed / slope
         missed = missed_s(inverse)
     raise RuntimeError(f"no efficiency explains {case.label}")
+
+
+_MIB = 2**20
+_PLATFORMS: Mapping[str, tuple[str, Kernels]] = {
+    "A100": ("hgx-a100", A100),
+    "H100": ("hgx-h100", H100),
+    "NVL72": ("gb200-nvl72", GB200),
+}
+GPUS = tuple(_PLATFORMS)
+"""Kinds of scale-up domain, by GPU."""
+
+
+def bus_bandwidths(gpu: str) -> pd.DataFrame:
+    """Return a row a collective and size: what is published and what is played, in GB/s."""
+    cluster, kernels = _PLATFORMS[gpu]
+    measured = pd.DataFrame(
+        one for one in read_rows("step_time", "collectives") if one["gpu"] == gpu
+    )
+    with TemporaryDirectory() as directory:
+        platform = write_platform(cluster, 2, Path(directory))
+        rates = with_timer(platform, partial(_rates, platform, kernels, measured))
+    return measured.assign(simulated=rates)
+
+
+def _rates(platform: Path, kernels: Kernels, measured: pd.DataFrame, timer: Timer) -> list[float]:
+    rates = []
+    for one in measured.itertuples():
+        hosts = place_on_platform(Layout(1, 1, one.ranks), read_platform(platform))
+        size_bytes, passes = float(one.mib * _MIB), 1 if one.collective == "all-gather" else 2
+        sent = passes * (one.ranks - 1) / one.ranks * size_bytes
+        on_link = kernels.ring_bytes(size_bytes, one.ranks, passes)
+        if one.collective == "all-reduce":
+            on_link = kernels.all_reduce_bytes(size_bytes, one.ranks)
+        part = PartWork(0.0, 0.0, on_link)
+        step = StepPattern(1, 1, one.ranks, 1, 1, (part,), 0.0, 1.0, (0.0,), (0.0,), (0.0,))
+        rates.append(sent / timer(hosts, step).step_s / 1e9)
+    return rates

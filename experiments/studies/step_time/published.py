@@ -116,10 +116,8 @@ class Case:
 
     def job(self, efficiency: float, virtual_stages: int | None = None) -> ParallelJob:
         """Return the job, at an efficiency of its computations."""
-        stack = self.software
-        layout = self.layout
-        if virtual_stages is not None:
-            layout = replace(layout, virtual_stages=virtual_stages)
+        stack, virtual = self.software, virtual_stages or self.layout.virtual_stages
+        layout = replace(self.layout, virtual_stages=virtual)
         overlaps = layout.pipeline == 1 or stack.overlaps_gradients_of_pipelines
         return ParallelJob(
             self.model,
@@ -156,22 +154,17 @@ class Case:
         return amount / self.gpus / step_s
 
 
-def _with_recompute(model: Transformer) -> float:
-    """Return FLOP a token of Narayanan et al. 2021: masked scores count, and the second forward."""
-    layers, hidden = model.layers, model.hidden
-    scores, logits = _scores(model), model.vocabulary / (16 * layers * hidden)
-    return 96.0 * layers * hidden**2 * (1 + scores + logits)
-
-
-def _without_recompute(model: Transformer) -> float:
+def _without_recompute(model: Transformer, passes: int = 3) -> float:
     """Return FLOP a token of Korthikanti et al. 2022: masked scores count, nothing twice."""
     layers, hidden = model.layers, model.hidden
-    scores, logits = _scores(model), model.vocabulary / (12 * layers * hidden)
-    return 72.0 * layers * hidden**2 * (1 + scores + logits)
+    scores = model.sequence_tokens / (6 * hidden)
+    logits = model.vocabulary / (4 * passes * layers * hidden)
+    return 24.0 * passes * layers * hidden**2 * (1 + scores + logits)
 
 
-def _scores(model: Transformer) -> float:
-    return model.sequence_tokens / (6 * model.hidden)
+def _with_recompute(model: Transformer) -> float:
+    """Return FLOP a token of Narayanan et al. 2021: masked scores count, and the second forward."""
+    return _without_recompute(model, passes=4)
 
 
 def _causal(model: Transformer) -> float:

@@ -11,16 +11,258 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.studies.base import Results, Row, Study, Verdicts
+from faultline.experiments.analysis.printing import Printed, columns_of
+from faultline.experiments.figures.style import BarLook, legend_below, stack_bars
+from faultline.experiments.studies.base import Results, Row, Study, Verdicts, rows_by
+from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
-from faultline.experiments.studies.step_time import collectives, figures, tables
-from faultline.experiments.studies.step_time.predicting import Group, Predicted, play
+from faultline.experiments.studies.step_time.predicting import (
+    GPUS,
+    Group,
+    Predicted,
+    bus_bandwidths,
+    play,
+)
 from faultline.experiments.studies.step_time.published import Case, cases
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+PARTS = {
+    "compute_s": "compute",
+    "tensor_s": "tensor parallel",
+    "context_s": "context parallel",
+    "pipeline_s": "sends of stages",
+    "bubble_s": "bubble",
+    "data_parallel_s": "data parallel",
+    "optimizer_s": "optimizer",
+}
+"""Columns of a step's time, and what they are called."""
+
+QUANTITIES = {
+    "s": "step time",
+    "TFLOP/s": "model FLOP rate a GPU",
+    "%": "MFU",
+    "tokens/s": "training rate a GPU",
+}
+
+SECTIONS = {row["section"]: row for row in read_rows("step_time", "sections")}
+"""Tables of the rows: title, short name, and what errors were to be at most, mean and worst."""
 
 _DEEP = 16
 """Stages of a pipeline above which a row is played for itself: it takes as long as many others."""
+
+# What is useful in blue, communication in green and warm colours, waiting in grey.
+_LOOKS = {
+    "compute_s": BarLook("#0072B2"),
+    "tensor_s": BarLook("#4DB993"),
+    "context_s": BarLook("#B5E6D6", "////"),
+    "pipeline_s": BarLook("#F0E442"),
+    "bubble_s": BarLook("#CFCFCF"),
+    "data_parallel_s": BarLook("#B04E00"),
+    "optimizer_s": BarLook("#CC79A7", "...."),
+}
+_COLOURS = {"A100": "#0072B2", "H100": "#D55E00", "GB200": "#009E73"}
+
+
+def predictions(cases: Sequence[Case], played: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a case and unit: what was published, what is predicted, and of what parts.
+
+    `low` and `high` are the extremes over the numbers of parts that a stage may have, where nobody
+    says.
+    """
+    rows = []
+    for case in cases:
+        mine = played[played["case"] == case.label]
+        (stated,) = mine[mine.stated].to_dict("records")
+        for unit, published in case.outputs:
+            values = [case.in_unit(step_s, unit) for step_s in mine.step_s]
+            simulated = case.in_unit(stated["step_s"], unit)
+            rows.append(
+                {
+                    "section": case.section,
+                    "case": case.label,
+                    "software": case.software.title,
+                    "fitted_on": case.software.fitted_on,
+                    "fitted": case.is_fitted,
+                    "gpus": case.gpus,
+                    "unit": unit,
+                    "published": published,
+                    "simulated": simulated,
+                    "low": min(values),
+                    "high": max(values),
+                    "error": None if published is None else simulated / published - 1.0,
+                    "efficiency": stated["efficiency"],
+                    "parts_per_stage": stated["parts"],
+                    "step_s": stated["step_s"],
+                    **{part: stated[part] for part in PARTS},
+                }
+            )
+    table = pd.DataFrame(rows)
+    return table.astype({"published": float, "error": float})
+
+
+def errors(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean and the worst error of each section, in percent of what was published."""
+    rows = []
+    for section, mine in judged(table).groupby("section", sort=False):
+        goal, worst = SECTIONS[str(section)].get, mine.loc[mine.error.abs().idxmax()]
+        mean, most = 100.0 * mine.error.abs().mean(), 100.0 * abs(worst.error)
+        ends = (mean, goal("mean_goal"), most, goal("worst_goal"), worst.case)
+        rows.append((section, len(mine), *ends))
+    columns = ["section", "rows", "mean", "mean_goal", "worst", "worst_goal", "worst_case"]
+    return pd.DataFrame(rows, columns=columns).astype({"mean_goal": float, "worst_goal": float})
+
+
+def judged(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what counts: rows that are published and not fitted, each in its first unit."""
+    return table[~table.fitted & table.error.notna()].drop_duplicates("case")
+
+
+def prediction_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return a row an output."""
+    for cell in table.itertuples():
+        published = None if pd.isna(cell.published) else float(cell.published)
+        scheme = f"{cell.software}, fitted on {cell.fitted_on}"
+        found = (cell.simulated, cell.low, cell.high, cell.unit)
+        yield Row(QUANTITIES[cell.unit], scheme, cell.case, published, *found)
+
+
+def error_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return the mean and the worst error of each section."""
+    for cell in table.itertuples():
+        setting = f"{cell.rows} predicted rows of {cell.section}"
+        for name, value in (("mean error", cell.mean), ("worst error", cell.worst)):
+            yield Row(name, cell.section, setting, None, value, value, value, "%")
+
+
+def printed_section(section: str, mine: pd.DataFrame) -> Printed:
+    """Return the rows of a section."""
+    label = mine["case"].str.removeprefix(f"{section} ")
+    frame = mine.assign(
+        row=label,
+        range=["" if low == high else f"{low:.4g} to {high:.4g}"
+               for low, high in zip(mine.low, mine.high, strict=True)],
+        error=mine.error.map("{:+.1%}".format, na_action="ignore").mask(
+            mine.fitted & mine.error.notna(), "fitted"
+        ),
+    )  # fmt: skip
+    columns: dict[str, str | tuple[str, str]] = {
+        "row": "row",
+        "gpus": "GPUs",
+        "published": ("published", "{:.4g}"),
+        "simulated": ("predicted", "{:.4g}"),
+        "unit": "unit",
+        "range": ("range", "{}"),
+        "error": ("error", "{}"),
+        "step_s": ("step, s", "{:.3g}"),
+    }
+    if (mine.unit == "s").any():
+        del columns["step_s"]
+    if (frame.range == "").all():
+        del columns["range"]
+    note = "; ".join(
+        f"{cell.software}: efficiency {cell.efficiency:.3f}, fitted on {cell.fitted_on}"
+        for cell in mine.drop_duplicates("software").itertuples()
+    )
+    return columns_of(SECTIONS[section]["title"], frame, columns, note)
+
+
+def printed_errors(table: pd.DataFrame) -> Printed:
+    """Return the errors beside their goals."""
+    return Printed(
+        "Errors of the predicted rows, in %",
+        table,
+        dict.fromkeys(("mean", "mean_goal", "worst", "worst_goal"), "{:.1f}"),
+        {"mean_goal": "goal", "worst_goal": "goal ", "worst_case": "worst row"},
+    )
+
+
+def closing_sentence(table: pd.DataFrame) -> str:
+    """Say how far predictions are off, over all sections."""
+    first = judged(table)
+    worst = first.loc[first.error.abs().idxmax()]
+    fits = table["case"][table.fitted].nunique()
+    return (
+        f"{len(first)} published steps are predicted with a mean error of "
+        f"{first.error.abs().mean():.1%}; {(first.error.abs() <= 0.1).sum()} are within 10 %, the "
+        f"worst is {worst.case} ({worst.error:+.1%}). {fits} more were fitted on."
+    )
+
+
+def collective_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return every bandwidth."""
+    known = table.rename(columns={"simulated": "bus bandwidth"})
+    return rows_by(
+        known,
+        ["collective", "ranks", "gpu", "mib", "published"],
+        {"bus bandwidth": "GB/s"},
+        "D {gpu} {mib} MiB",
+        "{collective} of {ranks}",
+        lambda _, published, **__: published,
+    )
+
+
+def printed_collectives(table: pd.DataFrame) -> Printed:
+    """Return the bandwidths."""
+    return Printed(
+        "Bus bandwidth of collectives inside a scale-up domain, GB/s",
+        table,
+        {"published": "{:.0f}", "simulated": "{:.0f}"},
+        {"gpu": "GPU", "ranks": "GPUs", "mib": "MiB", "simulated": "played"},
+        "A check of the player, not a prediction: it is given the published curves.",
+    )
+
+
+def draw_agreement(table: pd.DataFrame) -> Figure:
+    """Draw the error of every published row, by section."""
+    known = table[table.error.notna()].drop_duplicates("case")
+    # Seconds: a rate that is too high is a step that is too short.
+    too_long = np.where(known.unit == "s", known.error, 1.0 / (1.0 + known.error) - 1.0)
+    known = known.assign(too_long=too_long)
+    sections = list(known.section.unique())
+    figure, axis = plt.subplots(figsize=(9.5, 4.6))
+    axis.axhspan(-0.1, 0.1, color="#EFEFEF", zorder=0)
+    axis.axhline(0.0, color="#555555", linewidth=1.0, zorder=1)
+    for place, section in enumerate(sections):
+        mine = known[known.section == section]
+        spread = np.linspace(-0.3, 0.3, len(mine)) if len(mine) > 1 else np.zeros(1)
+        for offset, cell in zip(spread, mine.itertuples(), strict=True):
+            gpu = next(name for name in _COLOURS if name in cell.software)
+            marker, fill = ("D", "white") if cell.fitted else ("o", _COLOURS[gpu])
+            axis.plot(
+                place + offset, cell.too_long, marker, markersize=7, color=_COLOURS[gpu],
+                markerfacecolor=fill,
+            )  # fmt: skip
+    names = [f"{section}\n{SECTIONS[section]['name']}".replace("|", "\n") for section in sections]
+    axis.set_xticks(range(len(sections)), names)
+    axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axis.set_ylabel("predicted step time against published")
+    for gpu, colour in _COLOURS.items():
+        axis.plot([], [], "o", color=colour, label=gpu)
+    axis.plot([], [], "D", color="#555555", markerfacecolor="white", label="fitted on")
+    figure.legend(loc="outside lower center", ncols=4)
+    return figure
+
+
+def draw_parts(table: pd.DataFrame) -> Figure:
+    """Draw what the step of every row is made of."""
+    mine = table.drop_duplicates("case").reset_index(drop=True)
+    half = -(-len(mine) // 2)
+    figure, axes = plt.subplots(1, 2, figsize=(12, 0.2 * half + 1.4))
+    for axis, rows in zip(axes, (mine[:half], mine[half:]), strict=True):
+        places = np.arange(len(rows))
+        shares = rows[list(PARTS)].div(rows.step_s, axis=0).rename(columns=PARTS)
+        stack_bars(axis, places, shares, (_LOOKS[part] for part in PARTS))
+        axis.set_yticks(places, list(rows["case"]), fontsize=7)
+        axis.invert_yaxis()
+        axis.set_xlim(0, 1)
+        axis.xaxis.set_major_formatter(PercentFormatter(1))
+        axis.set_ylim(len(rows) - 0.4, -0.6)
+    legend_below(figure, axes[0], 7)
+    return figure
 
 
 def _by_size(case: Case) -> tuple[str, int]:
@@ -33,21 +275,18 @@ class StepTimeStudy(Study):
     default_seeds = 1
     within = 0.1
     charts: ClassVar = {
-        "step-time.png": (figures.draw_agreement, "predictions"),
-        "step-time-parts.png": (figures.draw_parts, "predictions"),
+        "step-time.png": (draw_agreement, "predictions"),
+        "step-time-parts.png": (draw_parts, "predictions"),
     }
 
     def play(self, stage: Stage) -> Results:
         """Fit every software on its row, and play all others."""
         every = cases()
         fitted = {case.label: case for case in every if case.is_fitted}
+        shallow = [case for case in every if case.layout.pipeline <= _DEEP]
         groups = [
             Group(
-                tuple(
-                    case
-                    for case in every
-                    if case.software.fitted_on == label and case.layout.pipeline <= _DEEP
-                ),
+                tuple(one for one in shallow if one.software.fitted_on == label),
                 case,
                 sweeps=stage.full,
             )
@@ -56,41 +295,38 @@ class StepTimeStudy(Study):
         known: dict[str, Predicted] = dict(
             zip(fitted, stage.calls("rows of a software", play, groups), strict=True)
         )
+        by_size = sorted((case for case in every if case.layout.pipeline > _DEEP), key=_by_size)
         deep = [
             Group(tuple(alike), fitted[label], known[label].efficiencies)
-            for (label, _), alike in groupby(
-                sorted((case for case in every if case.layout.pipeline > _DEEP), key=_by_size),
-                key=_by_size,
-            )
+            for (label, _), alike in groupby(by_size, key=_by_size)
         ]
         found = [*known.values(), *stage.calls("deep pipelines", play, deep)]
-        rings = stage.calls("collectives", collectives.bus_bandwidths, collectives.GPUS)
-        rows = tables.predictions(every, pd.concat([one.rows for one in found]))
-        return {"predictions": rows, "errors": tables.errors(rows), "collectives": pd.concat(rings)}
+        rings = stage.calls("collectives", bus_bandwidths, GPUS)
+        rows = predictions(every, pd.concat([one.rows for one in found]))
+        return {"predictions": rows, "errors": errors(rows), "collectives": pd.concat(rings)}
 
     def rows(self, results: Results) -> Iterator[Row]:
         """Return every output of every row, the errors of each section, and the collectives."""
-        yield from tables.prediction_rows(results["predictions"])
-        yield from tables.error_rows(results["errors"])
-        yield from collectives.rows(results["collectives"])
+        yield from prediction_rows(results["predictions"])
+        yield from error_rows(results["errors"])
+        yield from collective_rows(results["collectives"])
 
     def verdicts(self, results: Results) -> Verdicts:
         """Return which rows an efficiency was fitted on."""
         table = results["predictions"]
         fitted = table[table.fitted & table.published.notna()]
         return {
-            (row.quantity, row.scheme, row.setting): "calibrated"
-            for row in tables.prediction_rows(fitted)
+            (row.quantity, row.scheme, row.setting): "calibrated" for row in prediction_rows(fitted)
         }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
         """Return a table a section, the errors, and the collectives."""
         table = results["predictions"]
         for section, mine in table.groupby("section", sort=False):
-            yield tables.printed_section(str(section), mine)
-        yield tables.printed_errors(results["errors"])
-        yield collectives.printed(results["collectives"])
+            yield printed_section(str(section), mine)
+        yield printed_errors(results["errors"])
+        yield printed_collectives(results["collectives"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how far predictions are off."""
-        return [tables.closing_sentence(results["predictions"])]
+        return [closing_sentence(results["predictions"])]

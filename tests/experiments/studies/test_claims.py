@@ -20,9 +20,9 @@ from faultline.experiments.studies.claims import (
     verdict_of,
 )
 from faultline.experiments.studies.data import read_rows
-from faultline.experiments.studies.operators.verdicts import outputs
+from faultline.experiments.studies.operators.study import outputs
 from faultline.experiments.studies.step_time.published import cases
-from faultline.experiments.studies.step_time.tables import QUANTITIES
+from faultline.experiments.studies.step_time.study import QUANTITIES
 
 from tests.experiments.asking import Ask
 

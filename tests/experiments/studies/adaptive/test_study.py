@@ -14,12 +14,12 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies import load_study
-from faultline.experiments.studies.adaptive import study, variants
-from faultline.experiments.studies.adaptive.study import AdaptiveStudy
-from faultline.experiments.studies.adaptive.variants import (
+from faultline.experiments.studies.adaptive import study
+from faultline.experiments.studies.adaptive.study import (
     REDUNDANCIES,
     SCHEMES,
     VARIANTS,
+    AdaptiveStudy,
     best_redundancies,
     changes_of,
     points,
@@ -37,7 +37,7 @@ SEEDS = 3
 @pytest.fixture(scope="module")
 def runs() -> pd.DataFrame:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(variants, "REDUNDANCIES", {"spare": (2, 3, 9), "replication": (3,)})
+        patch.setattr(study, "REDUNDANCIES", {"spare": (2, 3, 9), "replication": (3,)})
         asked = list(points([200], 200, SEEDS))
     return with_spares(pd.DataFrame(play(asked, workers=1)))
 
@@ -65,7 +65,7 @@ def test_names_are_unique_and_spares_scale_with_the_job() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_every_variant_keeps_the_books(scheme: str, variant: variants.Variant) -> None:
+def test_every_variant_keeps_the_books(scheme: str, variant: study.Variant) -> None:
     """Every second has a cause, all steps are done, and the last of them is saved."""
     checkpoints: list[int] = []
     asked = load_scenario("spare-sound", settings_of(variant, scheme, 60, 3, 200))

@@ -1,25 +1,24 @@
-"""Cells of the head-to-head: played, kept, tabulated, and the winners marked."""
+"""Who takes part in the head-to-head; its cells: played, kept, tabulated, the winners marked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf, isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import pytest
 from faultline.experiments.cli import main
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import loss_in_restart, with_intervals
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Call
-from faultline.experiments.studies.head_to_head.candidates import (
-    all_candidates,
-    fits,
-    held_bytes,
-)
 from faultline.experiments.studies.head_to_head.comparison import closing_sentence
 from faultline.experiments.studies.head_to_head.figures import draw_phase_diagram, draw_settings
 from faultline.experiments.studies.head_to_head.playing import (
@@ -35,7 +34,10 @@ from faultline.experiments.studies.head_to_head.playing import (
 from faultline.experiments.studies.head_to_head.setting import (
     Cell,
     Ground,
+    all_candidates,
     domain_plane,
+    fits,
+    held_bytes,
     layer_cells,
     measured_ground,
     restart_plane,
@@ -44,6 +46,9 @@ from faultline.experiments.studies.head_to_head.setting import (
 )
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.protection.registry import all_protections
+from faultline.strategies.recovery import Move, Recovery, RecoveryKind
+from faultline.strategies.registry import all_strategies
 from matplotlib.figure import Figure
 
 _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
@@ -54,14 +59,72 @@ def ground() -> Ground:
     return measured_ground({one.protection for one in all_candidates(_NAMES)})
 
 
-def _match(ground: Ground, mtbf_s: float, restart_s: float, **changes: Any) -> Match:
+def test_every_registered_scheme_takes_part_with_known_protections() -> None:
+    candidates = all_candidates()
+    assert {one.scheme for one in candidates} == set(all_strategies())
+    assert {one.protection for one in candidates} <= set(all_protections())
+    assert len({one.name for one in candidates}) == len(candidates)
+
+
+def test_a_scheme_or_one_candidate_can_be_chosen() -> None:
+    assert [one.name for one in all_candidates(["spare/reft"])] == ["spare/reft"]
+    assert {one.scheme for one in all_candidates(["checkpoint"])} == {"checkpoint"}
+    with pytest.raises(UserError, match="no such candidate"):
+        all_candidates(["spear"])
+
+
+def test_every_scheme_is_told_the_same_job() -> None:
+    shape = job_shape(load_scenario("head-to-head"))
+    assert (shape.stages, shape.tensor, shape.sequences) == (16, 32, 64)
+    assert shape.stages_that_fit == 2
+
+
+def test_combinations_have_their_controls() -> None:
+    names = [one.name for one in all_candidates(["spare-ntp", "replication-ntp", "spare"])]
+    assert names == [
+        "replication-ntp/reft",
+        "replication-ntp/reft/r=1",
+        "spare/storage",
+        "spare/reft",
+        "spare-ntp/reft",
+        "spare-ntp/reft/r=1",
+    ]
+
+
+def test_where_all_recoveries_cost_the_same_they_do(ground: Ground) -> None:
+    (mecefo,) = all_candidates(["mecefo/reft"])
+    cell = Cell("stalls", 0.0, 0.0, 1e5, 300.0, stall_s=77.0)
+    entry = enter(mecefo, cell, ground)
+    assert isinstance(entry, Entry)
+    prices = entry.question.durations.recovery
+    # A migration is part of a restart.
+    others_s = {"restart": 300.0, "migrate": 0.0}
+    for known in get_args(RecoveryKind):
+        stated_s = others_s.get(known, 77.0)
+        assert prices.duration_s(Recovery(known, moves=(Move(0, 0, 0, 1),)), 60) == stated_s
+
+
+def test_who_cannot_be_built_says_why(ground: Ground) -> None:
+    (replication,) = all_candidates(["replication/reft"])
+    cell = Cell("domains", 4 * 512, 0.0, 1e5, 300.0, groups=4)
+    assert isinstance(enter(replication, cell, ground), Entry)
+    assert "does not fit" in str(enter(replace(replication, redundancy=9), cell, ground))
+
+
+def _match(
+    ground: Ground,
+    mtbf_s: float,
+    restart_s: float,
+    names: Sequence[str] = _NAMES,
+    seeds: int = 2,
+    **changes: Any,
+) -> Match:
     cell = Cell("restart", mtbf_s, restart_s, mtbf_s, restart_s)
-    return Match(cell, tuple(all_candidates(_NAMES)), (0, 1), ground, **changes)
+    return Match(cell, tuple(all_candidates(names)), tuple(range(seeds)), ground, **changes)
 
 
 def test_without_failures_a_job_takes_its_time(ground: Ground) -> None:
-    cell = Cell("restart", 1e9, 100.0, 1e9, 100.0)
-    (row,) = play_match(Match(cell, tuple(all_candidates(["checkpoint/reft"])), (0,), ground))
+    (row,) = play_match(_match(ground, 1e9, 100.0, ["checkpoint/reft"], 1))
     # Jitter of 1 %: the slowest of 64 groups is 2.4 deviations above the mean.
     assert 1.02 < row["ratio"] < 1.03
     assert row["restarts"] == 0
@@ -84,9 +147,7 @@ def test_a_race_finds_the_winner_of_a_full_match(ground: Ground) -> None:
 
 
 def test_nobody_goes_on_with_hardware_that_nobody_gives(ground: Ground) -> None:
-    cell = Cell("restart", 60.0, 10.0, 60.0, 10.0)
-    candidates = tuple(all_candidates(["mecefo", "bamboo"]))
-    rows = play_match(Match(cell, candidates, (0,), ground))
+    rows = play_match(_match(ground, 60.0, 10.0, ["mecefo", "bamboo"], 1))
     # 4,500 GPUs are broken, and 990 of 1,000 nodes with them.
     assert [row["ratio"] for row in rows] == [inf, inf]
 
@@ -101,9 +162,8 @@ def test_closed_forms_are_near_the_simulation_where_there_are_some(ground: Groun
 
 def test_a_combination_that_equals_its_control_is_called_what_it_is(ground: Ground) -> None:
     """Nothing wipes out: SPARe on NTP is NTP without a restart; replication computes all twice."""
-    cell = Cell("settings", 0.0, 0.0, 5567.5, 908.0)
-    candidates = tuple(all_candidates(["spare-ntp", "replication-ntp"]))
-    rows = play_match(Match(cell, candidates, (0,), ground, races=False))
+    names = ["spare-ntp", "replication-ntp"]
+    rows = play_match(_match(ground, 5567.5, 908.0, names, 1, races=False))
     scheme_of = {row["candidate"]: row["scheme"] for row in rows}
     assert scheme_of == {
         "replication-ntp/reft": "replication-ntp",
@@ -117,8 +177,7 @@ def test_a_combination_that_equals_its_control_is_called_what_it_is(ground: Grou
 
 def test_spares_that_are_paid_for_are_used(ground: Ground) -> None:
     """SPARe's groups are back after a restart's time: without that it is 2.05."""
-    cell = Cell("settings", 0.0, 0.0, 5567.5, 908.0)
-    (row,) = play_match(Match(cell, tuple(all_candidates(["spare/reft"])), (0,), ground))
+    (row,) = play_match(_match(ground, 5567.5, 908.0, ["spare/reft"], 1))
     assert row["spare_gpus"] > 0
     assert row["rejoined"] > 0.9 * row["failures"]
     assert row["ratio"] < 1.5
@@ -174,13 +233,10 @@ def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu() -> None:
 def test_closed_forms_say_nothing_where_they_do_not_hold(ground: Ground) -> None:
     """Just-in-time checkpoints had ratios up to 1.5e105: their interval was that to storage."""
     beneath = measured_ground({"just-in-time"})
-    cell = Cell("restart", 900.0, 300.0, 900.0, 300.0)
-    one = tuple(all_candidates(["checkpoint/just-in-time"]))
-    (row,) = play_match(Match(cell, one, (0,), beneath))
+    (row,) = play_match(_match(beneath, 900.0, 300.0, ["checkpoint/just-in-time"], 1))
     assert row["restarts"] > 10
     assert isnan(row["closed_form_ratio"])
-    calm = Cell("restart", 1e9, 100.0, 1e9, 100.0)
-    (row,) = play_match(Match(calm, tuple(all_candidates(_NAMES[:1])), (0,), ground))
+    (row,) = play_match(_match(ground, 1e9, 100.0, _NAMES[:1], 1))
     assert isnan(row["closed_form_ratio"])
 
 

@@ -12,17 +12,13 @@ jax = pytest.importorskip("jax")
 
 from faultline.experiments.studies.mecefo_convergence import language_model as lm  # noqa: E402
 from faultline.experiments.studies.mecefo_convergence import training  # noqa: E402
-from faultline.experiments.studies.mecefo_convergence.text import (  # noqa: E402
-    library_text,
-    sequences,
-)
 from faultline.simulator.random_streams import Purpose, stream  # noqa: E402
 from faultline.strategies.base import StepPlan, Task  # noqa: E402
 from faultline.strategies.takeover.stage_work import LowRank, Techniques  # noqa: E402
 
 SHAPE = lm.Dimensions(hidden=8, ffn_hidden=12, heads=2, layers=2, sequence_tokens=6)
 TECHNIQUES = Techniques(True, False, LowRank(2, 3))
-SETTINGS = training.Settings(SHAPE, 2, 2, 2, TECHNIQUES, evaluations=2)
+SETTINGS = training.Settings(SHAPE, 2, 2, 2, TECHNIQUES)
 EXACT = StepPlan((0, 1), 1, stages=2)
 TAKEN_OVER = replace(EXACT, approximate=(Task(1, 0, 0), Task(1, 1, 0)))
 
@@ -36,7 +32,7 @@ def test_two_steps_by_hand() -> None:
     of = jax.jit(lambda weights, text: lm.gradients(weights, text, 2, np.ones((2, 2)))[1])
     for step in (1, 2):
         rng = stream(5, Purpose.TRAINING_TEXT, step - 1)
-        text = sequences(library_text()[0], 4, 6, rng).reshape(2, 2, 7)
+        text = training.sequences(training.library_text()[0], 4, 6, rng).reshape(2, 2, 7)
         found = of({name: one.astype(np.float32) for name, one in numbers.items()}, text)
         rate = 3e-3 * (1.0, 0.55 + 0.45 * np.cos(np.pi * 0.0))[step - 1]
         for name, one in found.items():
@@ -61,16 +57,15 @@ def test_a_take_over_changes_what_is_learnt_and_nothing_before() -> None:
     assert found.approximate == [0.0, 0.0, 0.25]
 
 
-@pytest.mark.parametrize("at_move", ["anew", "stale"])
-def test_projections_are_computed_when_a_stage_moves_and_every_so_often(at_move: Any) -> None:
-    projections = training.Projections(replace(SETTINGS, at_move=at_move))
+def test_projections_are_computed_when_a_stage_moves_and_every_so_often() -> None:
+    projections = training.Projections(SETTINGS)
     random = [lm.initial_weights(SHAPE, np.random.default_rng(seed)) for seed in range(9)]
 
     def of_weights(step: int) -> Any:
         return np.linalg.svd(random[step]["gate"][0])[0][:, :2]
 
     # Taken over in step 1 by node 0, then by node 1 in step 5; refreshed every three steps.
-    expected = {"anew": [0, 1, 1, 1, 4, 5, 5, 5, 8], "stale": [0, 0, 0, 0, 3, 3, 3, 3, 6]}[at_move]
+    expected = [0, 1, 1, 1, 4, 5, 5, 5, 8]
     for step in range(1, 9):
         task = Task(1, 0, 0 if step < 5 else 1)
         plan = replace(EXACT, approximate=(task,))
@@ -96,7 +91,7 @@ def test_smaller_batches_leave_out_idle_ranks_and_owe_shares_of_sequences() -> N
 
 
 def test_text_is_the_library_s_and_held_out_text_is_of_other_files() -> None:
-    train, held_out = library_text()
+    train, held_out = training.library_text()
     assert len(train) > 4 * len(held_out) > 10**5
     pieces = {held_out[start : start + 200].tobytes() for start in range(0, 20_000, 997)}
     whole = train.tobytes()

@@ -10,12 +10,12 @@ import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.studies.oobleck_artifact import study
 from faultline.experiments.studies.oobleck_artifact.losses import System, play
-from faultline.experiments.studies.oobleck_artifact.models import (
+from faultline.experiments.studies.oobleck_artifact.study import (
+    INTERVALS,
     MODELS,
     least_nodes_by_memory,
     oobleck_times,
 )
-from faultline.experiments.studies.oobleck_artifact.study import INTERVALS
 from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S, ArtifactCosts
 
 COSTS = ArtifactCosts(10.0, 20.0, 100.0, 30.0, 5.0)

@@ -1,34 +1,45 @@
-"""What operators report: the small models by hand, the verdicts, and the whole study."""
+"""What operators report: the small models by hand, the verdicts, goodput at scale, and all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from faultline.experiments.config.mix_file import load_mix
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators import loop, scale
-from faultline.experiments.studies.operators.figures import draw_agreement
 from faultline.experiments.studies.operators.jobs import calibrated_step_s
 from faultline.experiments.studies.operators.loop import (
+    DAY_S,
     HOUR_S,
     Incident,
     IncidentKind,
     LoopJob,
     scattered,
 )
-from faultline.experiments.studies.operators.quorum import QuorumRules, play_stress
-from faultline.experiments.studies.operators.server_pool import Pool, play_pool
-from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
-from faultline.experiments.studies.operators.study import OperatorsStudy
-from faultline.experiments.studies.operators.verdicts import Output, outputs, verdicts
+from faultline.experiments.studies.operators.quorum import QuorumRules, StressTest
+from faultline.experiments.studies.operators.scale import FAIL_STOP, KINDS
+from faultline.experiments.studies.operators.server_pool import Cluster, Pool, PoolRun, incidents
+from faultline.experiments.studies.operators.study import (
+    OperatorsStudy,
+    Output,
+    draw_agreement,
+    outputs,
+    verdicts,
+)
 from faultline.experiments.studies.stage import Stage
+from faultline.simulator.failures.failure import STOPPING, Failure
 from matplotlib.figure import Figure
 
-DAY_S = 86_400.0
+SPAN_S = 30 * DAY_S
 
 
 def test_a_pool_without_bad_servers_fails_at_the_rate_of_its_job() -> None:
@@ -37,15 +48,10 @@ def test_a_pool_without_bad_servers_fails_at_the_rate_of_its_job() -> None:
     With standbys enough for all that is under repair there is one selection, at the start.
     """
     pool = Pool(
-        compute_days=20.0,
-        job_servers=100,
-        standbys=60,
-        working_pool=160,
-        spares=0,
-        good_failures_per_day=0.05,
-        bad_share=0.0,
-    )
-    runs = [play_pool(pool, np.random.default_rng(seed)) for seed in range(40)]
+        compute_days=20.0, job_servers=100, standbys=60, working_pool=160, spares=0,
+        good_failures_per_day=0.05, bad_share=0.0,
+    )  # fmt: skip
+    runs = [PoolRun(pool, np.random.default_rng(seed)).play() for seed in range(40)]
     for run in runs:
         assert run.elapsed_s == pytest.approx(20 * DAY_S + 180.0 + 1200.0 * run.failures)
         assert (run.selections, run.spares_pulled) == (1, 0)
@@ -57,59 +63,35 @@ def test_a_pool_without_bad_servers_fails_at_the_rate_of_its_job() -> None:
 def test_bad_servers_are_fixed_after_a_geometric_number_of_repairs() -> None:
     """A tenth of 200 servers fail 100 times as often; each repair fixes every second one."""
     pool = Pool(
-        compute_days=200.0,
-        job_servers=200,
-        standbys=0,
-        working_pool=200,
-        spares=50,
-        good_failures_per_day=1e-3,
-        bad_share=0.1,
-        bad_factor=99.0,
-        recovery_s=3600.0,
-        automatic_s=1.0,
-        manual_share=0.0,
-        fixed_by_automatic=0.5,
-    )
+        compute_days=200.0, job_servers=200, standbys=0, working_pool=200, spares=50,
+        good_failures_per_day=1e-3, bad_share=0.1, bad_factor=99.0, recovery_s=3600.0,
+        automatic_s=1.0, manual_share=0.0, fixed_by_automatic=0.5,
+    )  # fmt: skip
     good, bad = 1e-3 * 200 * 200, 20 * 2 * 99 / 100
-    runs = [play_pool(pool, np.random.default_rng(seed)).failures for seed in range(60)]
+    runs = [PoolRun(pool, np.random.default_rng(seed)).play().failures for seed in range(60)]
     assert np.mean(runs) == pytest.approx(good + bad, rel=0.06)
 
 
 def test_a_pool_without_spares_waits_for_its_repairs() -> None:
     """One server, no other: computing and being repaired take turns."""
     pool = Pool(
-        compute_days=1000.0,
-        job_servers=1,
-        standbys=0,
-        working_pool=1,
-        spares=0,
-        good_failures_per_day=1.0,
-        bad_share=0.0,
-        recovery_s=0.0,
-        selection_s=0.0,
-        automatic_s=DAY_S,
-        manual_share=0.0,
-    )
-    run = play_pool(pool, np.random.default_rng(1))
+        compute_days=1000.0, job_servers=1, standbys=0, working_pool=1, spares=0,
+        good_failures_per_day=1.0, bad_share=0.0, recovery_s=0.0, selection_s=0.0,
+        automatic_s=DAY_S, manual_share=0.0,
+    )  # fmt: skip
+    run = PoolRun(pool, np.random.default_rng(1)).play()
     assert run.training_ratio == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_pool_pulls_spares_up_to_its_standbys() -> None:
     """Repairs never end: with 2 + 1 servers, the third failure pulls 3 spares, 20 min each."""
     pool = Pool(
-        compute_days=5.0,
-        job_servers=2,
-        standbys=1,
-        working_pool=3,
-        spares=3,
-        good_failures_per_day=0.4,
-        bad_share=0.0,
-        manual_share=0.0,
-        automatic_s=1e12,
-    )
+        compute_days=1.0, job_servers=2, standbys=1, working_pool=3, spares=3,
+        good_failures_per_day=0.4, bad_share=0.0, manual_share=0.0, automatic_s=1e12,
+    )  # fmt: skip
     pulled = set()
     for seed in range(40):
-        run = play_pool(replace(pool, compute_days=1.0), np.random.default_rng(seed))
+        run = PoolRun(pool, np.random.default_rng(seed)).play()
         assert run.spares_pulled == (2 if run.failures >= 2 else 0) or run.failures > 3
         pulled.add(run.spares_pulled)
     assert {0, 2} <= pulled
@@ -124,7 +106,7 @@ def test_a_kill_voids_a_step_and_the_group_counts_again_after_it_has_copied() ->
     The third begins at 21 s without the group, which asks from 21 s on: it is there at once, copies
     in the third step, counts in the fourth. Process groups are made anew once, under the step.
     """
-    run = play_stress(RULES, [10.0, 48.0], np.random.default_rng(0), most_steps=4)
+    run = StressTest(RULES, [10.0, 48.0], np.random.default_rng(0)).play(4)
     assert (run.steps, run.committed, run.kills) == (4, 3, 1)
     assert run.elapsed_s == pytest.approx(21.0 + 2 * 9.0)
     assert run.taking_part == 30 + 29 + 30
@@ -134,9 +116,9 @@ def test_all_wait_for_a_group_that_is_heard_but_no_longer_than_the_join_timeout(
     """The group is heard from its launch: asked at 21 s, it could join at 60 s."""
     slow = replace(RULES, start_s=50.0, beats_s=50.0)
     waited = [
-        play_stress(
-            replace(slow, join_timeout_s=most_s), [10.0, 500.0], np.random.default_rng(0), 3
-        )
+        StressTest(
+            replace(slow, join_timeout_s=most_s), [10.0, 500.0], np.random.default_rng(0)
+        ).play(3)
         for most_s in (10.0, 60.0)
     ]
     for run, given_s, groups in zip(waited, (31.0, 60.0), (29, 29), strict=True):
@@ -147,10 +129,11 @@ def test_all_wait_for_a_group_that_is_heard_but_no_longer_than_the_join_timeout(
 
 def test_the_first_group_is_never_killed_and_the_same_seed_gives_the_same_run() -> None:
     alone = replace(RULES, groups=2, start_s=1e6)
-    run = play_stress(alone, [10.0, 1e5], np.random.default_rng(0), 20)
+    run = StressTest(alone, [10.0, 1e5], np.random.default_rng(0)).play(20)
     assert (run.kills, run.committed) == (1, 19)
     kills = np.cumsum(np.random.default_rng(3).uniform(0, 30, 200)).tolist()
-    first, again = (play_stress(QuorumRules(), kills, np.random.default_rng(7)) for _ in range(2))
+    runs = [StressTest(QuorumRules(), kills, np.random.default_rng(7)) for _ in range(2)]
+    first, again = (one.play() for one in runs)
     assert first == again
     assert first.commits < 1.0 < first.mean_groups < 30.0
 
@@ -203,19 +186,15 @@ def test_the_loop_pays_what_an_incident_says(stage: Stage) -> None:
     job = LoopJob(
         "X", "goodput", 10 / 24, 10.0, 1800.0, 1800.0, draw=lambda rng: stops, sweep="by hand"
     )
+    stage.seeds = 1
     with stage:
-        found = loop.play(replace_seeds(stage, 1), [job])
+        found = loop.play(stage, [job])
     # The second: up again at 9,600 s from 3,600 s on, it is 10,200 s and 1,200 s past a checkpoint.
     up_again_s = 4200.0 + 3600.0 + 1800.0
     lost_s = 600.0 + (6 * 3600.0 + 1200.0 - up_again_s) % 1800.0
     left_s = 10 * 3600.0 - 3 * 3600.0 - 3600.0 - lost_s
     assert found.value.item() == pytest.approx(left_s / (10 * 3600.0), abs=12 / 36_000)
     assert list(found.columns) == list(loop.SAMPLE)
-
-
-def replace_seeds(stage: Stage, seeds: int) -> Stage:
-    stage.seeds = seeds
-    return stage
 
 
 def test_a_step_that_explains_one_cell_of_blocking() -> None:
@@ -234,40 +213,33 @@ def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("output", "values", "expected"),
+    ("published", "test", "values", "told", "off"),
     [
-        (Output("X1", "goodput", 0.80), {"": [0.81, 0.83]}, ("inside", 0.0)),
-        (Output("X1", "goodput", 0.80), {"": [0.84, 0.86]}, ("outside", 0.05)),
-        (Output("X1", "goodput", 0.80, test="band"), {"a": [0.7], "b": [0.9]}, ("inside", 0)),
-        (
-            Output("X1", "goodput", 0.80, test="band"),
-            {"a": [0.7], "b": [0.78]},
-            ("outside", -0.02),
-        ),
-        (
-            Output("X1", "goodput", 0.80, test="at least"),
-            {"a": [0.7], "b": [0.9]},
-            ("partly", 0),
-        ),
-        (Output("X1", "goodput", 0.80, test="at least"), {"a": [0.8]}, ("inside", 0)),
-        (Output("X1", "goodput", 0.80, test="at least"), {"a": [0.7]}, ("outside", -0.1)),
-        (Output("X1", "goodput", 0.80, test="calibrated"), {"": [0.8]}, ("calibrated", 0)),
-        (Output("X1", "goodput", 0.80, test="unknown"), {"": [0.8]}, ("unknown", None)),
-        (Output("X1", "goodput", None), {"": [0.8]}, ("withheld", None)),
-        (Output("X1", "goodput", None, test="ours"), {"": [0.8]}, ("not published", None)),
+        (0.80, "point", {"": [0.81, 0.83]}, "inside", 0.0),
+        (0.80, "point", {"": [0.84, 0.86]}, "outside", 0.05),
+        (0.80, "band", {"a": [0.7], "b": [0.9]}, "inside", 0.0),
+        (0.80, "band", {"a": [0.7], "b": [0.78]}, "outside", -0.02),
+        (0.80, "at least", {"a": [0.7], "b": [0.9]}, "partly", 0.0),
+        (0.80, "at least", {"a": [0.8]}, "inside", 0.0),
+        (0.80, "at least", {"a": [0.7]}, "outside", -0.1),
+        (0.80, "calibrated", {"": [0.8]}, "calibrated", 0.0),
+        (0.80, "unknown", {"": [0.8]}, "unknown", None),
+        (None, "point", {"": [0.8]}, "withheld", None),
+        (None, "ours", {"": [0.8]}, "not published", None),
     ],
 )
 def test_verdicts(
-    output: Output, values: dict[str, list[float]], expected: tuple[str, float | None]
+    published: float | None, test: Any, values: dict[str, list[float]], told: str, off: float | None
 ) -> None:
-    (found,) = verdicts((output,), _samples(values))
-    assert found.verdict == expected[0]
-    assert found.off == (None if expected[1] is None else pytest.approx(expected[1]))
-    assert found.row.published == output.published
+    output = Output("X1", "goodput", published, test=test)
+    ((row, said),) = verdicts((output,), _samples(values))
+    assert said["verdict"] == told
+    assert said["off"] == (None if off is None else pytest.approx(off))
+    assert row.published == published
     if len(values) > 1:
         means = [float(np.mean(each)) for each in values.values()]
-        assert (found.row.low, found.row.high) == pytest.approx((min(means), max(means)))
-        assert found.hits in values
+        assert (row.low, row.high) == pytest.approx((min(means), max(means)))
+        assert said["hits"] in values
 
 
 def test_an_output_that_nothing_plays_is_told() -> None:
@@ -282,6 +254,77 @@ def test_outputs_are_named_once_and_withheld_ones_have_no_value() -> None:
     for one in known:
         if one.setting.startswith(withheld):
             assert one.published is None
+
+
+def _failures(has_excess: bool, label: str = "checkpoint", failing: str = KINDS) -> list[Failure]:
+    keys = scale.scenario_keys(16_384, "Llama 3", has_excess, failing, label, "scalable", 30.0)
+    return failure_model(load_scenario("head-to-head", keys)).failures_until(SPAN_S, seed=1)
+
+
+def test_every_scheme_meets_the_same_failures() -> None:
+    first, *others = (_failures(True, label) for label in scale.SCHEMES)
+    assert len({one.kind for one in first}) > 5
+    assert all(other == first for other in others)
+
+
+def test_excess_comes_in_bursts() -> None:
+    """As often as 2.8 times the rate, but most failures have another close behind."""
+    stops = {
+        excess: [one.time_s for one in _failures(excess) if one.kind in STOPPING]
+        for excess in (False, True)
+    }
+    assert len(stops[True]) / len(stops[False]) == pytest.approx(scale.EXCESS, rel=0.2)
+    mean_s = SPAN_S / len(stops[True])
+    spread_out = 1.0 - np.exp(-600.0 / mean_s)
+    assert np.mean(np.diff(stops[True]) < 600.0) > 2.0 * spread_out
+
+
+@pytest.mark.parametrize("rate", scale.RATES)
+def test_the_mixes_have_the_published_rate_of_interruptions(rate: str) -> None:
+    """Stops, hangs and corruption; healthy machines and machines that are taken away are none."""
+    unexpected = sum(
+        cause.rate_per_gpu_s
+        for cause in load_mix(scale.MIXES[rate]).causes()
+        if cause.name not in ("false-alarm", "preemption")
+        and cause.kind in {*STOPPING, "hang", "corrupt"}
+    )
+    assert unexpected * 8 * DAY_S == pytest.approx(scale.RATES[rate], rel=1e-9)
+
+
+@pytest.mark.parametrize(("excess", "times"), [(False, 1.0), (True, 2.8)])
+def test_the_control_only_stops_at_the_same_rate(excess: bool, times: float) -> None:
+    keys = scale.scenario_keys(16_384, "Llama 3", excess, FAIL_STOP, "spare", "stock", 1.0)
+    model = failure_model(load_scenario("head-to-head", keys))
+    assert model.mtbf_s == pytest.approx(54 * DAY_S / 419 / times)
+    assert {one.kind for one in _failures(excess, failing=FAIL_STOP)} <= STOPPING
+
+
+def test_every_variant_is_another_scenario(tmp_path: Path) -> None:
+    found = list(scale.points(1, 1, tmp_path))
+    varied = {dict(one.labels)["variant"] for one in found}
+    assert varied == {"", *scale.VARIANTS}
+    assert {one.scenario.job.gpus for one in found} == set(scale.DAYS)
+    texts = {file.read_text() for file in tmp_path.iterdir()}
+    assert len(texts) == sum(bool(one.edits) for one in scale.VARIANTS.values())
+
+
+def test_a_band_holds_recoveries_and_the_intervals_over_seeds() -> None:
+    """Of five seeds, 2.776 standard errors; ends as they are where seeds do not differ."""
+    cell = {"gpus": 1, "rate": "", "excess": False, "failing": KINDS, "variant": "", "label": ""}
+    by_prices = {
+        "standby": [0.6] * 5,
+        "scalable": [0.48, 0.49, 0.5, 0.51, 0.52],
+        "stock": [0.5] * 5,
+    }
+    table = pd.DataFrame(
+        {**cell, "prices": prices, "goodput": goodput}
+        for prices, values in by_prices.items()
+        for goodput in values
+    )
+    band = scale.bands(table).iloc[0]
+    assert band.goodput == pytest.approx(0.5)
+    assert band.high == pytest.approx(0.6)
+    assert band.low == pytest.approx(0.5 - 2.776 * 0.0158114 / 5**0.5, abs=1e-4)
 
 
 @pytest.mark.slow
