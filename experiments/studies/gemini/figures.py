@@ -53,14 +53,12 @@ def draw_recovery(table: pd.DataFrame) -> Figure:
         ticks = [lost for lost in LOST_MACHINES if lost & (lost - 1) == 0]
         axis.set_xticks(ticks, [str(lost) for lost in ticks])
         axis.minorticks_off()
-        axis.set_xlabel("machines lost at once")
-        axis.set_title(title)
+        axis.set(xlabel="machines lost at once", title=title)
         axis.legend(loc="lower left")
     for (_, _, lost), percent in PUBLISHED_RECOVERY.items():
         axes[0].plot(lost, percent / 100.0, **PUBLISHED)
     axes[0].yaxis.set_major_formatter(PercentFormatter(1))
-    axes[0].set_ylim(0, 1.02)
-    axes[0].set_ylabel("recovery from memory")
+    axes[0].set(ylim=(0, 1.02), ylabel="recovery from memory")
     handles = [
         mark("exact", _GREY),
         mark("GEMINI's lower bound", _GREY, ls=":", lw=1.2),
@@ -89,9 +87,7 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     by_share.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     by_share.set_xlabel("failures that take a whole scale-up domain")
     by_share.set_title(f"Failures of {SHOWN_MIX} on 16,384 GPUs, 24 hours")
-    by_window.set_xlim(0, 24)
-    by_window.set_xticks(WINDOWS_H)
-    by_window.set_xlabel("hours in which nothing is rebuilt")
+    by_window.set(xlim=(0, 24), xticks=WINDOWS_H, xlabel="hours in which nothing is rebuilt")
     by_window.set_title("10% of the failures take a domain")
     by_share.set_ylim(0, 1.02)
     by_share.yaxis.set_major_formatter(PercentFormatter(1))

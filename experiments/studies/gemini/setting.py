@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix
 from faultline.simulator.failures.failure import JobLayout
-from faultline.simulator.failures.mix import Cause, CauseMix
+from faultline.simulator.failures.mix import CauseMix
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 from faultline.strategies.in_memory.wasted_time import wasted_time_s
 
@@ -60,28 +59,21 @@ def memory_losing_mix(mix: str, domain_share: float) -> CauseMix:
     """Return the causes of a shipped mix that take memory away, some failures taking a domain.
 
     Those are the causes of kind hardware: software and networks that fail leave memory as it is.
-    The shipped mixes know no failures of scale-up domains. Here a share of each cause's failures
-    strikes the whole domain instead; the number of failures stays the same.
-
-    The share goes from 0 to 1.
+    The shipped mixes know no failures of scale-up domains. Here a share of each cause's failures,
+    from 0 to 1, strikes the whole domain instead; the number of failures stays the same.
     """
     causes = []
     for cause in load_mix(mix).causes():
-        if cause.kind == "hardware":
-            causes += list(_divided(cause, domain_share))
+        if cause.kind != "hardware":
+            continue
+        alone = cause.rate_per_gpu_s * (1.0 - domain_share)
+        whole = cause.rate_per_gpu_s * domain_share
+        of_domain = replace(cause, name=f"{cause.name}-of-domain", level="domain")
+        if domain_share < 1.0:
+            causes.append(replace(cause, rate_per_gpu_s=alone))
+        if domain_share > 0.0:
+            causes.append(replace(of_domain, rate_per_gpu_s=whole))
     return CauseMix(tuple(causes), LAYOUT)
-
-
-def _divided(cause: Cause, domain_share: float) -> Iterable[Cause]:
-    if domain_share < 1.0:
-        yield replace(cause, rate_per_gpu_s=cause.rate_per_gpu_s * (1.0 - domain_share))
-    if domain_share > 0.0:
-        yield replace(
-            cause,
-            name=f"{cause.name}-of-domain",
-            level="domain",
-            rate_per_gpu_s=cause.rate_per_gpu_s * domain_share,
-        )
 
 
 def failure_rates_per_s(mix: CauseMix) -> tuple[float, float]:
@@ -90,17 +82,14 @@ def failure_rates_per_s(mix: CauseMix) -> tuple[float, float]:
     Raises
     ------
     UserError
-        If hardware of another level fails: the closed forms know hosts and domains.
+        If something of another level fails: the closed forms know hosts and domains.
     """
-    layout = mix.layout
     by_domain = by_host = 0.0
     for cause in mix.mixed:
-        if cause.kind != "hardware":
-            continue
         if cause.level == "domain":
-            by_domain += cause.rate_per_gpu_s * layout.gpus_per_domain
+            by_domain += cause.rate_per_gpu_s * LAYOUT.gpus_per_domain
         elif cause.level in ("gpu", "host"):
-            by_host += cause.rate_per_gpu_s * layout.gpus_per_host
+            by_host += cause.rate_per_gpu_s * LAYOUT.gpus_per_host
         else:
             raise UserError(
                 f"cause {cause.name}: hardware of level {cause.level}; use gpu, host or domain"
@@ -108,45 +97,25 @@ def failure_rates_per_s(mix: CauseMix) -> tuple[float, float]:
     return by_host, by_domain
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointCosts:
-    """A job and the links that its checkpoints go over: inputs of the study, not measurements."""
+# A job and the links that its checkpoints go over: inputs of the study, not measurements.
+PARAMETERS = 100e9
+MACHINES = 16
+"""Machines, each with its share of the state."""
+ITERATION_S = 60.0
+STORAGE_INTERVAL_S = 3 * 3600.0
+"""Time between checkpoints on storage where they are not taken as often as can be."""
+_STATE_BYTES = PARAMETERS * 12.0
+"""Single-precision weights and two Adam moments take 12 bytes a parameter."""
+STORAGE_S = _STATE_BYTES / (20e9 / 8)
+"""Time to write or read the whole state on storage, at 20 Gb/s."""
+_PEER_S = _STATE_BYTES / MACHINES / (400e9 / 8)
+"""Time to bring one machine's share from a peer, at 400 Gb/s."""
 
-    # Size of the model; single-precision weights and two Adam moments take 12 bytes.
-    parameters: float = 100e9
-    bytes_per_parameter: float = 12.0
-    machines: int = 16  # Machines, each with its share of the state.
-    # Bandwidth of one machine's network, and of the storage as a whole.
-    machine_bytes_per_s: float = 400e9 / 8
-    storage_bytes_per_s: float = 20e9 / 8
-    iteration_s: float = 60.0  # Time of an iteration, in seconds.
-    # Time between checkpoints on storage where they are not taken as often as can be.
-    storage_interval_s: float = 3 * 3600.0
+IN_MEMORY_S = wasted_time_s(ITERATION_S, ITERATION_S, _PEER_S)
+"""Time that a failure wastes if memory holds all state. The copies are spread over the idle times
+of the network in an iteration, and complete at its end: ``t_ckpt = 1/f = T_iter``."""
 
-    @property
-    def storage_s(self) -> float:
-        """Time to write or read the whole state on storage, in seconds."""
-        return self.parameters * self.bytes_per_parameter / self.storage_bytes_per_s
 
-    @property
-    def peer_s(self) -> float:
-        """Time to bring one machine's share from a peer, in seconds."""
-        share = self.parameters * self.bytes_per_parameter / self.machines
-        return share / self.machine_bytes_per_s
-
-    def in_memory_s(self) -> float:
-        """Return the time that a failure wastes if memory holds all state, in seconds.
-
-        The copies are spread over the idle times of the network in an iteration, and complete at
-        its end: ``t_ckpt = 1/f = T_iter``.
-        """
-        if self.peer_s > self.iteration_s:
-            raise ValueError("a checkpoint does not fit into an iteration")
-        return wasted_time_s(self.iteration_s, self.iteration_s, self.peer_s)
-
-    def on_storage_s(self, interval_s: float | None = None) -> float:
-        """Return the time that a failure wastes with checkpoints on storage, in seconds.
-
-        One follows the other where no interval is given.
-        """
-        return wasted_time_s(self.storage_s, interval_s or self.storage_s, self.storage_s)
+def on_storage_s(interval_s: float) -> float:
+    """Return the time that a failure wastes with checkpoints on storage, in seconds."""
+    return wasted_time_s(STORAGE_S, interval_s, STORAGE_S)

@@ -16,7 +16,10 @@ from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.gemini import tables
 from faultline.experiments.studies.gemini.figures import draw_recovery, draw_survival
 from faultline.experiments.studies.gemini.setting import (
+    ITERATION_S,
+    MACHINES,
     MIXES,
+    PARAMETERS,
     PLACEMENTS,
     PUBLISHED_RECOVERY,
     SCHEMES,
@@ -41,22 +44,18 @@ class GeminiStudy(Study):
         """Draw lost machines, lost domains and failures, and compute the closed forms."""
         seeds = range(stage.seeds)
         sets, days = stage.pick(20_000, 200_000), stage.pick(2_000, 20_000)
+        results: Results = {}
         with stage.step("lost machines"):
-            recovery = tables.recovery_table(seeds, sets)
+            results["recovery"] = tables.recovery_table(seeds, sets)
         with stage.step("lost domains"):
-            domains = tables.domain_table(seeds, sets)
+            results["domains"] = tables.domain_table(seeds, sets)
         mixes = [(mix, seeds, days) for mix in MIXES]
         windows = stage.calls("failures of mixes", _windows_of, mixes)
+        results["windows"] = pd.concat(windows, ignore_index=True)
         with stage.step("closed forms"):
-            curves = tables.curve_table(SHOWN_MIX)
-        return {
-            "recovery": recovery,
-            "domains": domains,
-            "windows": pd.concat(windows, ignore_index=True),
-            "curves": curves,
-            "wasted": tables.wasted_table(),
-            "placement": tables.placement_table(),
-        }
+            results["curves"] = tables.curve_table(SHOWN_MIX)
+        wasted = {"wasted": tables.wasted_table(), "placement": tables.placement_table()}
+        return results | wasted
 
     def rows(self, results: Results) -> Iterator[Row]:
         """Return every probability, exact and drawn, and every wasted time."""
@@ -152,11 +151,7 @@ def _probabilities(
 
 def wasted_rows(wasted: pd.DataFrame, placed: pd.DataFrame) -> Iterator[Row]:
     """Return what a failure wastes by where checkpoints are, and what placement does to it."""
-    costs = tables.COSTS
-    setting = (
-        f"{costs.parameters / 1e9:g}B parameters, {costs.machines} machines, iteration "
-        f"{costs.iteration_s:g} s"
-    )
+    setting = f"{PARAMETERS / 1e9:g}B parameters, {MACHINES} machines, iteration {ITERATION_S:g} s"
     seconds = dict(zip(wasted.checkpoints, wasted.wasted_s, strict=True))
     memory, *storage = seconds
     for way, wasted_s in seconds.items():

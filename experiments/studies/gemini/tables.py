@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import interval_of_proportion
-from faultline.experiments.config.errors import UserError
 from faultline.experiments.studies.gemini.setting import (
     DOMAIN_SHARES,
     HOSTS,
     HOSTS_PER_DOMAIN,
+    IN_MEMORY_S,
+    MACHINES,
     PLACEMENTS,
     SCHEMES,
+    STORAGE_INTERVAL_S,
+    STORAGE_S,
     WINDOWS_H,
-    CheckpointCosts,
     failure_rates_per_s,
     memory_losing_mix,
+    on_storage_s,
 )
 from faultline.simulator.failures.mix import CauseMix
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
@@ -38,7 +42,6 @@ JOBS = ((16, 2), (64, 2), (256, 2), (1024, 2), (960, 2), (960, 3), (960, 4))
 LOST_MACHINES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 NUMBERS_OF_LOST_DOMAINS = (1, 2, 3, 4)
 
-COSTS = CheckpointCosts()
 REPLICAS = 2
 MACHINES_PER_DOMAIN = 8
 
@@ -56,8 +59,8 @@ _SECONDS_PER_HOUR = 3600.0
 
 def stream(seed: int, purpose: int, index: int) -> np.random.Generator:
     """Return a random stream of the study, apart from those of runs and of other studies."""
-    sequence = np.random.SeedSequence(seed, spawn_key=(_STUDY, purpose, index))
-    return np.random.Generator(np.random.PCG64(sequence))
+    key = (_STUDY, purpose, index)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +79,7 @@ class LossSets:
         return cls(sets, *np.divmod(np.unique(set_index * stride + node), stride))
 
     def lost(self, groups: NodeGroups) -> NDArray[np.bool_]:
-        """Return for each set whether some group loses more nodes than it tolerates.
-
-        Returns
-        -------
-        array of bool, shape (sets,)
-        """
+        """Return for each set, shape (sets,), whether a group loses more than it tolerates."""
         group_of = np.array([groups.group_of(node) for node in range(groups.nodes)])
         keys = self.set_index * groups.groups + group_of[self.node]
         hit, losses = np.unique(keys, return_counts=True)
@@ -91,13 +89,7 @@ class LossSets:
 
 
 def uniform_sets(rng: np.random.Generator, sets: int, nodes: int, lost: int) -> LossSets:
-    """Draw sets of `lost` nodes each, all sets of that size equally likely.
-
-    Raises
-    ------
-    UserError
-        If there are not that many nodes.
-    """
+    """Draw sets of `lost` nodes each, all sets of that size equally likely."""
     chosen = _distinct(rng, sets, nodes, lost)
     return LossSets(sets, np.repeat(np.arange(sets), lost), chosen.ravel())
 
@@ -105,13 +97,7 @@ def uniform_sets(rng: np.random.Generator, sets: int, nodes: int, lost: int) -> 
 def uniform_domain_sets(
     rng: np.random.Generator, sets: int, nodes: int, domain_nodes: int, lost: int
 ) -> LossSets:
-    """Draw sets of `lost` whole domains each, all sets of that size equally likely.
-
-    Raises
-    ------
-    UserError
-        If there are not that many domains.
-    """
+    """Draw sets of `lost` whole domains each, all sets of that size equally likely."""
     chosen = _distinct(rng, sets, -(-nodes // domain_nodes), lost)
     node = (chosen.reshape(-1, 1) * domain_nodes + np.arange(domain_nodes)).ravel()
     exists = node < nodes
@@ -124,8 +110,6 @@ def _distinct(rng: np.random.Generator, sets: int, things: int, chosen: int) -> 
     Bentley and Floyd 1987, "A sample of brilliance": step j draws one of the first j + 1 things,
     or takes thing j itself if that one is taken already.
     """
-    if not 0 <= chosen <= things:
-        raise UserError(f"{chosen} lost of {things}: use 0 to {things}")
     drawn = np.empty((sets, chosen), dtype=np.int64)
     for column, newest in enumerate(range(things - chosen, things)):
         candidate = rng.integers(newest + 1, size=sets)
@@ -144,20 +128,15 @@ class DrawnLosses:
         self._hours = hours
         end_s = hours * _SECONDS_PER_HOUR
         times_s: list[float] = []
-        first: list[int] = []
-        count: list[int] = []
+        lost: list[int] = []
         for batch in mix.batches(seed):
             for failure in batch:
                 hosts = mix.layout.hosts_losing_memory(failure)
-                times_s.append(failure.time_s)
-                first.append(hosts.start)
-                count.append(len(hosts))
+                times_s += [failure.time_s] * len(hosts)
+                lost += hosts
             if times_s and times_s[-1] > end_s:
                 break
-        counts = np.array(count)
-        offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        self._time_s = np.repeat(np.array(times_s), counts)
-        self._host = np.repeat(np.array(first), counts) + offsets
+        self._time_s, self._host = np.array(times_s), np.array(lost)
 
     def windows(self, hours: int) -> LossSets:
         """Return the hosts lost in each window of so many hours; a rest at the end is left out."""
@@ -179,20 +158,15 @@ def recovery_table(seeds: Sequence[int], sets: int) -> pd.DataFrame:
         for place, lost in enumerate(LOST_MACHINES):
             if 2 * lost > machines:
                 break
-            streams = (
-                stream(seed, LOST_NODES, len(LOST_MACHINES) * index + place) for seed in seeds
-            )
+            number = len(LOST_MACHINES) * index + place
+            streams = (stream(seed, LOST_NODES, number) for seed in seeds)
             drawn = [uniform_sets(rng, sets, machines, lost) for rng in streams]
-            rows.append(
-                {
-                    "machines": machines,
-                    "replicas": replicas,
-                    "lost": lost,
-                    "bound": gemini_recovery_bound(machines, replicas, lost),
-                    "exact": 1.0 - loss_given_nodes(groups, lost),
-                    **_survived(drawn, groups, "sets"),
-                }
-            )
+            closed = {
+                "bound": gemini_recovery_bound(machines, replicas, lost),
+                "exact": 1.0 - loss_given_nodes(groups, lost),
+            }
+            cell = {"machines": machines, "replicas": replicas, "lost": lost}
+            rows.append({**cell, **closed, **_survived(drawn, groups, "sets")})
     return pd.DataFrame(rows)
 
 
@@ -205,18 +179,11 @@ def domain_table(seeds: Sequence[int], sets: int) -> pd.DataFrame:
     for place, lost in enumerate(NUMBERS_OF_LOST_DOMAINS):
         streams = (stream(seed, LOST_DOMAINS, place) for seed in seeds)
         drawn = [uniform_domain_sets(rng, sets, HOSTS, HOSTS_PER_DOMAIN, lost) for rng in streams]
-        for name, scheme in SCHEMES.items():
-            for placement in PLACEMENTS:
-                groups = scheme.groups(HOSTS, placement)
-                rows.append(
-                    {
-                        "scheme": name,
-                        "placement": placement,
-                        "lost_domains": lost,
-                        "exact": 1.0 - loss_given_domains(groups, HOSTS_PER_DOMAIN, lost),
-                        **_survived(drawn, groups, "sets"),
-                    }
-                )
+        for (name, scheme), placement in product(SCHEMES.items(), PLACEMENTS):
+            groups = scheme.groups(HOSTS, placement)
+            exact = 1.0 - loss_given_domains(groups, HOSTS_PER_DOMAIN, lost)
+            cell = {"scheme": name, "placement": placement, "lost_domains": lost, "exact": exact}
+            rows.append({**cell, **_survived(drawn, groups, "sets")})
     return pd.DataFrame(rows)
 
 
@@ -251,8 +218,7 @@ def window_table(
                     "exact": survival(name, placement, rates, hours),
                     **_survived(windows, scheme.groups(HOSTS, placement), "windows"),
                 }
-                for name, scheme in SCHEMES.items()
-                for placement in PLACEMENTS
+                for (name, scheme), placement in product(SCHEMES.items(), PLACEMENTS)
             ]
     return pd.DataFrame(rows)
 
@@ -272,9 +238,8 @@ def curve_table(mix: str) -> pd.DataFrame:
     curves = [
         (mix, share, hours, name, placement, survival(name, placement, rates[share], hours))
         for share, hours in sorted(set(cells))
-        for name in SCHEMES
+        for name, placement in product(SCHEMES, PLACEMENTS)
         if name != "unprotected"
-        for placement in PLACEMENTS
     ]
     columns = ["mix", "domain_share", "window_h", "scheme", "placement", "exact"]
     return pd.DataFrame(curves, columns=columns)
@@ -295,11 +260,10 @@ def survival(
 
 def wasted_table() -> pd.DataFrame:
     """Return a row a way of checkpointing: seconds that a failure wastes."""
-    interval_s = COSTS.storage_interval_s
     ways = {
-        "memory, every iteration": COSTS.in_memory_s(),
-        "storage, one after the other": COSTS.on_storage_s(),
-        f"storage, every {interval_s / 3600:g} h": COSTS.on_storage_s(interval_s),
+        "memory, every iteration": IN_MEMORY_S,
+        "storage, one after the other": on_storage_s(STORAGE_S),
+        f"storage, every {STORAGE_INTERVAL_S / 3600:g} h": on_storage_s(STORAGE_INTERVAL_S),
     }
     return pd.DataFrame({"checkpoints": list(ways), "wasted_s": list(ways.values())})
 
@@ -311,13 +275,13 @@ def placement_table() -> pd.DataFrame:
     all its machines. What memory does not survive goes back to storage.
     """
     rows: list[tuple[str, float, float, float]] = []
-    kept_s, lost_s = COSTS.in_memory_s(), COSTS.on_storage_s(COSTS.storage_interval_s)
+    lost_s = on_storage_s(STORAGE_INTERVAL_S)
     for placement in PLACEMENTS:
-        groups = NodeGroups(COSTS.machines, REPLICAS, REPLICAS - 1, placement)
+        groups = NodeGroups(MACHINES, REPLICAS, REPLICAS - 1, placement)
         by_machine = loss_given_nodes(groups, 1)
         by_domain = loss_given_domains(groups, MACHINES_PER_DOMAIN, 1)
         for share in DOMAIN_SHARES:
             recovered = 1.0 - (1.0 - share) * by_machine - share * by_domain
-            wasted_s = expected_wasted_time_s(recovered, kept_s, lost_s)
+            wasted_s = expected_wasted_time_s(recovered, IN_MEMORY_S, lost_s)
             rows.append((placement, share, recovered, wasted_s))
     return pd.DataFrame(rows, columns=["placement", "domain_share", "recovered", "wasted_s"])

@@ -108,11 +108,6 @@ def test_windows_against_the_closed_form(placement: Placement, size: int, tolera
     check(drawn.lost(groups), loss_in_window(groups, 8, 20.0 / 1024, 0.5 / 128, 1.0))
 
 
-def test_more_nodes_than_there_are_cannot_be_lost() -> None:
-    with pytest.raises(UserError, match="5 lost of 4"):
-        uniform_sets(np.random.default_rng(0), 1, 4, 5)
-
-
 def test_shipped_mixes_know_no_failures_of_domains() -> None:
     """Why a share of such failures is an axis of its own."""
     for mix in MIXES:
