@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.studies.ntp.resharding import step_slowdowns
 from faultline.experiments.studies.ntp.setting import (
     GPUS,
     PACES,
@@ -33,11 +33,6 @@ BLAST_FAILURES = 33
 """0.1 % of the GPUs, if each failure takes one."""
 
 
-def failed_gpus(gpus: int, fraction: float) -> int:
-    """Return the whole number of GPUs nearest to a failed fraction."""
-    return round(gpus * fraction)
-
-
 def random_counts(
     rng: np.random.Generator,
     sets: int,
@@ -48,29 +43,15 @@ def random_counts(
 ) -> NDArray[np.int16]:
     """Draw sets of failures, uniform over the cluster, and count failed GPUs by domain.
 
-    A failure takes a blast radius of GPUs: neighbours in one domain, no GPU twice.
+    A failure takes a blast radius of GPUs, which divides a domain: neighbours in one domain, no GPU
+    twice.
 
     Returns
     -------
     array of int, shape (sets, domains)
-
-    Raises
-    ------
-    UserError
-        The radius does not divide a domain, or there are more failures than the cluster can have.
     """
-    if blast_radius < 1 or domain_gpus % blast_radius:
-        raise UserError(
-            f"blast radius {blast_radius}: it does not divide a domain of {domain_gpus} GPUs; "
-            "use a divisor"
-        )
     blocks_per_domain = domain_gpus // blast_radius
     blocks = domains * blocks_per_domain
-    if failures > blocks:
-        raise UserError(
-            f"{failures} failures: the cluster can have {blocks} at a blast radius of "
-            f"{blast_radius}; use fewer"
-        )
     drawn = [rng.choice(blocks, failures, replace=False, shuffle=False) for _ in range(sets)]
     domain = np.array(drawn, dtype=np.int64).reshape(sets, failures) // blocks_per_domain
     cells = domain + domains * np.arange(sets)[:, np.newaxis]
@@ -102,46 +83,45 @@ def lost_shares(
         worst = unpacked(failed, stages)
     kept = batch_sequences(worst, job.replicas, job.plans(scheme)) / job.batch
     if resharded:
-        kept = kept / (1.0 + job.resharding(scheme)[worst].max(axis=1, initial=0.0))
+        kept = kept / (1.0 + step_slowdowns(job, scheme)[worst].max(axis=1, initial=0.0))
     return 1.0 - kept
 
 
+def _drawn_counts(
+    job: StudyJob, purpose: Purpose, fractions: Iterable[float], seeds: Sequence[int], sets: int
+) -> Iterator[tuple[dict[str, Any], Counts]]:
+    """Yield the sets of each seed and failed fraction, with what they are."""
+    gpus = job.domains * job.domain_gpus
+    for seed, (index, fraction) in product(seeds, enumerate(fractions)):
+        failures = round(gpus * fraction)
+        rng = stream(seed, purpose, index)
+        counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus)
+        yield {"seed": seed, "failed_fraction": fraction, "failed_gpus": failures}, counts
+
+
 def pod_table(
-    job: StudyJob, fractions: Iterable[float], seeds: Sequence[int], sets: int
+    job: StudyJob, fractions: Sequence[float], seeds: Sequence[int], sets: int
 ) -> pd.DataFrame:
     """Return a row a seed, failed fraction, pod size and scheme: mean loss, packed within pods."""
     rows = []
-    for seed in seeds:
-        for index, fraction in enumerate(fractions):
-            rng = stream(seed, Purpose.PODS, index)
-            failures = failed_gpus(job.domains * job.domain_gpus, fraction)
-            counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus)
-            for replicas, scheme in product(POD_REPLICAS, Scheme):
-                lost = lost_shares(counts, job, scheme, packing=True, pod_replicas=replicas)
-                rows.append((seed, fraction, replicas, scheme.value, lost.mean()))
-    columns = ["seed", "failed_fraction", "pod_replicas", "scheme", "loss"]
-    return pd.DataFrame(rows, columns=columns)
+    for drawn, counts in _drawn_counts(job, Purpose.PODS, fractions, seeds, sets):
+        for replicas, scheme in product(POD_REPLICAS, Scheme):
+            lost = lost_shares(counts, job, scheme, packing=True, pod_replicas=replicas)
+            cell = {"pod_replicas": replicas, "scheme": scheme.value, "loss": lost.mean()}
+            rows.append(drawn | cell)
+    return pd.DataFrame(rows).drop(columns="failed_gpus")
 
 
 def loss_table(
-    job: StudyJob, fractions: Iterable[float], seeds: Sequence[int], sets: int
+    job: StudyJob, fractions: Sequence[float], seeds: Sequence[int], sets: int
 ) -> pd.DataFrame:
     """Return a row a seed, failed fraction, scheme and packing: loss over random sets.
 
     Columns `loss`, `low` and `high` are the mean and the 5th and 95th percentile over the sets,
     `resharded` the mean with all resharding charged. All schemes see the same sets.
     """
-    rows: list[dict[str, Any]] = []
-    for seed in seeds:
-        for index, fraction in enumerate(fractions):
-            rng = stream(seed, Purpose.PLACEMENTS, index)
-            failures = failed_gpus(job.domains * job.domain_gpus, fraction)
-            counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus)
-            rows += [
-                {"seed": seed, "failed_fraction": fraction, "failed_gpus": failures, **row}
-                for row in _all_schemes(counts, job)
-            ]
-    return pd.DataFrame(rows)
+    found = _drawn_counts(job, Purpose.PLACEMENTS, fractions, seeds, sets)
+    return pd.DataFrame(drawn | row for drawn, counts in found for row in _losses(counts, job))
 
 
 def pace_table(fraction: float, seeds: Sequence[int], sets: int) -> pd.DataFrame:
@@ -155,14 +135,11 @@ def pace_table(fraction: float, seeds: Sequence[int], sets: int) -> pd.DataFrame
 
 def blast_table(job: StudyJob, seeds: Sequence[int], sets: int) -> pd.DataFrame:
     """Return a row a seed, blast radius, scheme and packing: loss at a number of failures."""
-    rows: list[dict[str, Any]] = []
-    for seed in seeds:
-        for index, radius in enumerate(BLAST_RADII):
-            rng = stream(seed, Purpose.BLASTS, index)
-            counts = random_counts(rng, sets, BLAST_FAILURES, job.domains, job.domain_gpus, radius)
-            rows += [
-                {"seed": seed, "blast_radius": radius, **row} for row in _all_schemes(counts, job)
-            ]
+    rows = []
+    for seed, (index, radius) in product(seeds, enumerate(BLAST_RADII)):
+        rng = stream(seed, Purpose.BLASTS, index)
+        counts = random_counts(rng, sets, BLAST_FAILURES, job.domains, job.domain_gpus, radius)
+        rows += [{"seed": seed, "blast_radius": radius, **row} for row in _losses(counts, job)]
     return pd.DataFrame(rows)
 
 
@@ -172,30 +149,24 @@ def availability_table(fractions: Iterable[float], seeds: Sequence[int], sets: i
     `share` is the mean over the sets, `standard_error` that of the mean.
     """
     rows = []
-    cells = [(size, fraction) for size in DOMAIN_SIZES for fraction in fractions]
-    for seed in seeds:
-        for index, (size, fraction) in enumerate(cells):
-            domains = GPUS // size
-            failures = failed_gpus(GPUS, fraction)
-            rng = stream(seed, Purpose.AVAILABILITY, index)
-            share = (random_counts(rng, sets, failures, domains, size) == 0).mean(axis=1)
-            formula = available_fraction(domains * size, size, failures)
-            error = share.std(ddof=1) / np.sqrt(sets)
-            rows.append((seed, size, fraction, formula, share.mean(), error))
+    cells = list(enumerate(product(DOMAIN_SIZES, fractions)))
+    for seed, (index, (size, fraction)) in product(seeds, cells):
+        domains, failures = GPUS // size, round(GPUS * fraction)
+        rng = stream(seed, Purpose.AVAILABILITY, index)
+        share = (random_counts(rng, sets, failures, domains, size) == 0).mean(axis=1)
+        formula = available_fraction(domains * size, size, failures)
+        error = share.std(ddof=1) / np.sqrt(sets)
+        rows.append((seed, size, fraction, formula, share.mean(), error))
     columns = ["seed", "domain_gpus", "failed_fraction", "formula", "share", "standard_error"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _all_schemes(counts: Counts, job: StudyJob) -> list[dict[str, Any]]:
-    rows = []
-    for scheme in Scheme:
-        for packing in (True, False):
-            shares, resharded = (
-                lost_shares(counts, job, scheme, packing=packing, resharded=all_of_it)
-                for all_of_it in (False, True)
-            )
-            low, high = np.percentile(shares, (5, 95))
-            losses = {"loss": shares.mean(), "low": low, "high": high}
-            losses["resharded"] = resharded.mean()
-            rows.append({"scheme": scheme.value, "packed": packing, **losses})
-    return rows
+def _losses(counts: Counts, job: StudyJob) -> Iterator[dict[str, Any]]:
+    for scheme, packing in product(Scheme, (True, False)):
+        shares, resharded = (
+            lost_shares(counts, job, scheme, packing=packing, resharded=all_of_it)
+            for all_of_it in (False, True)
+        )
+        low, high = np.percentile(shares, (5, 95))
+        losses = {"loss": shares.mean(), "low": low, "high": high, "resharded": resharded.mean()}
+        yield {"scheme": scheme.value, "packed": packing, **losses}

@@ -14,16 +14,8 @@ from typing import ClassVar
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Results, Row, Study, Tables
-from faultline.experiments.studies.ntp import (
-    figures,
-    gradient_sync,
-    loop,
-    placements,
-    tables,
-    traces,
-    within,
-)
-from faultline.experiments.studies.ntp.setting import resharding_table, study_job, utilisation_table
+from faultline.experiments.studies.ntp import figures, loop, placements, resharding, tables, traces
+from faultline.experiments.studies.ntp.setting import study_job, utilisation_table
 from faultline.experiments.studies.stage import Stage
 
 _COURSES = (("5 days", 1), ("3 days", 1), ("5 days", 3))
@@ -70,11 +62,11 @@ class NtpStudy(Study):
             advance()
             courses = {course: traces.course_table(*course, 0, count) for course in _COURSES}
         with stage.step("gradient sync"):
-            checks = [gradient_sync.check_sync(seed) for seed in seeds]
+            checks = [resharding.check_sync(seed) for seed in seeds]
         kept = stage.directory / "failures"
         of_loop = loop.loop_points(kept, stage.seeds, stage.pick(1, 10))
         of_domains = loop.domain_points(kept, stage.seeds, stage.pick(1, 10))
-        combined = within.within_points(stage.seeds, stage.pick(5_000, 10_000))
+        combined = loop.within_points(stage.seeds, stage.pick(5_000, 10_000))
         return {
             "plans": tables.plan_table(),
             "losses": losses,
@@ -86,12 +78,12 @@ class NtpStudy(Study):
             "failing_spares": failing,
             "courses": pd.concat(courses, names=["repair", "rate_factor"]).reset_index((0, 1)),
             "blasts": blasts,
-            "resharding": resharding_table(),
+            "resharding": resharding.resharding_table(),
             "utilisation": utilisation_table(),
             "checks": pd.DataFrame(checks),
             "loop": loop.loop_table(stage.runs("training loop", of_loop)),
             "domains": loop.domain_table(stage.runs("domain sizes", of_domains)),
-            "within": within.within_table(stage.runs("inside other schemes", combined)),
+            "within": loop.within_table(stage.runs("inside other schemes", combined)),
         }
 
     def tables(self, results: Results) -> Tables:
@@ -105,14 +97,16 @@ class NtpStudy(Study):
         yield from tables.course_rows(results["traces"])
         yield from tables.spare_rows(results["traces"], results["failing_spares"])
         packed = results["blasts"][results["blasts"].packed]
-        setting = "33 failures of {blast_radius} GPUs, packed"
-        yield from tables.lost_rows(packed, ["blast_radius", "scheme"], setting=setting)
+        text = "33 failures of {blast_radius} GPUs, packed"
+        yield from tables.lost_rows(packed, ["blast_radius", "scheme"], setting=text)
         yield from tables.power_rows()
         yield from tables.utilisation_rows(results["utilisation"])
         yield from tables.charged_rows(results["losses"])
         yield from tables.sync_rows(results["resharding"], results["checks"])
         yield from tables.goodput_rows(results["loop"])
-        yield from tables.pod_rows(results["pods"])
+        keys = ["failed_fraction", "pod_replicas", "scheme"]
+        text = "{failed_fraction:.3%} failed, packed within pods of {pod_replicas} replicas"
+        yield from tables.lost_rows(results["pods"], keys, setting=text)
         yield from tables.domain_rows(results["domains"])
         yield from tables.within_rows(results["within"])
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.studies.ntp.published import INTERRUPTIONS, OBSERVED_DAYS, OBSERVED_GPUS
 from faultline.experiments.studies.ntp.setting import (
     GPUS,
     PIPELINE_STAGES,
@@ -25,9 +23,11 @@ from faultline.strategies.nonuniform.throughput import batch_sequences, spare_do
 from numpy.typing import NDArray
 
 DAY_S = 86_400.0
-HOUR_S = 3_600.0
-LLAMA3_FAILURES_PER_GPU_S = INTERRUPTIONS / (OBSERVED_DAYS * DAY_S * OBSERVED_GPUS)
-"""Llama 3's rate: 419 interruptions in 54 days on 16,384 GPUs, each taken for one GPU."""
+SOFTWARE_REPAIR_S = 3 * 3_600.0
+"""How long a GPU is gone whose hardware is whole."""
+LLAMA3_FAILURES_PER_GPU_S = 419 / (54 * DAY_S * 16_384)
+"""Llama 3's rate (Grattafiori et al. 2024, table 5): 419 unexpected interruptions in 54 days of
+pretraining on 16,384 GPUs, each taken for one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,8 @@ class TraceRules:
     # Rate at which a healthy GPU fails; times between failures are exponential.
     failures_per_gpu_s: float = LLAMA3_FAILURES_PER_GPU_S
     hardware_share: float = 0.78  # Share of failures that need a repair of the hardware.
-    # How long that takes; each of the values is as likely as the others.
+    # How long that takes, each value as likely as the others; else it is `SOFTWARE_REPAIR_S`.
     hardware_repair_s: tuple[float, ...] = (5 * DAY_S,)
-    software_repair_s: float = 3 * HOUR_S  # How long a GPU is gone else.
-
-    def __post_init__(self) -> None:
-        durations = (self.duration_s, self.software_repair_s, *self.hardware_repair_s)
-        if not self.hardware_repair_s or min(*durations, self.failures_per_gpu_s) <= 0.0:
-            raise UserError("trace: durations and rates must be above 0")
-        if not 0.0 <= self.hardware_share <= 1.0:
-            raise UserError(
-                f"trace: hardware_share is {self.hardware_share}; use a share from 0 to 1"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +72,6 @@ class Trace:
         """How long the state after each event lasts, shape (events,)."""
         return np.diff(self.times_s, append=self.duration_s)
 
-    def share_of_time(self, chosen: NDArray[np.bool_]) -> float:
-        """Return the share of the trace that is spent in chosen states."""
-        return float(self.lengths_s[chosen].sum() / self.duration_s)
-
     def mean_over_time(self, values: NDArray[np.float64]) -> float:
         """Return the mean over time of a value of each state that is 0 before any event."""
         return float(float(values @ self.lengths_s) / self.duration_s)
@@ -108,10 +94,10 @@ def simulate_trace(rules: TraceRules, rng: np.random.Generator) -> Trace:
     Failures of the whole cluster come at the summed rate of all GPUs; one that would hit a GPU
     which is being repaired does not happen, so every healthy GPU fails at its own rate.
     """
-    rate_per_s = rules.gpus * rules.failures_per_gpu_s
+    mean_s = 1 / (rules.gpus * rules.failures_per_gpu_s)
     back_s: dict[int, float] = {}
     events: list[tuple[float, int, int]] = []
-    now_s = rng.exponential(1 / rate_per_s)
+    now_s = rng.exponential(mean_s)
     while now_s < rules.duration_s:
         gpu = int(rng.integers(rules.gpus))
         if back_s.get(gpu, 0.0) <= now_s:
@@ -119,7 +105,7 @@ def simulate_trace(rules: TraceRules, rng: np.random.Generator) -> Trace:
             events.append((now_s, gpu, 1))
             if back_s[gpu] < rules.duration_s:
                 events.append((back_s[gpu], gpu, -1))
-        now_s += rng.exponential(1 / rate_per_s)
+        now_s += rng.exponential(mean_s)
     events.sort()
     times_s, gpus, changes = zip(*events, strict=True) if events else ((), (), ())
     return Trace(
@@ -132,7 +118,7 @@ def simulate_trace(rules: TraceRules, rng: np.random.Generator) -> Trace:
 
 def _repair_s(rules: TraceRules, rng: np.random.Generator) -> float:
     if rng.random() >= rules.hardware_share:
-        return rules.software_repair_s
+        return SOFTWARE_REPAIR_S
     return rules.hardware_repair_s[int(rng.integers(len(rules.hardware_repair_s)))]
 
 
@@ -146,9 +132,6 @@ RATE_FACTORS = (1, 3)
 """Failure rates over Llama 3's."""
 THRESHOLD = 0.001
 """Failed fraction that the paper counts the time above."""
-GRID_STEPS = 180
-"""Points of a trace in the figure: two hours apart."""
-AVAILABILITY_DOMAINS = (32, 64)
 
 
 def trace_rules(repair: str, rate_factor: int) -> TraceRules:
@@ -189,7 +172,8 @@ def course_table(repair: str, rate_factor: int, seed: int, count: int) -> pd.Dat
 
     Columns `day`, `median`, `low`, `high`, `one`.
     """
-    grid_s = np.linspace(0.0, trace_rules(repair, rate_factor).duration_s, GRID_STEPS + 1)
+    # Points two hours apart.
+    grid_s = np.linspace(0.0, trace_rules(repair, rate_factor).duration_s, 180 + 1)
     courses = []
     for trace in traces(repair, rate_factor, seed, count):
         failed = np.concatenate(([0], trace.failed))
@@ -202,12 +186,13 @@ def course_table(repair: str, rate_factor: int, seed: int, count: int) -> pd.Dat
 
 def _failed(trace: Trace) -> dict[str, float]:
     failed = trace.failed
+    above_s = trace.lengths_s[failed > THRESHOLD * GPUS].sum()
     result = {
-        "share_above": trace.share_of_time(failed > THRESHOLD * GPUS),
+        "share_above": float(above_s / trace.duration_s),
         "peak_gpus": float(failed.max(initial=0)),
         "mean_fraction": trace.mean_over_time(failed / GPUS),
     }
-    for size in AVAILABILITY_DOMAINS:
+    for size in (32, 64):
         whole = trace.domain_counts(GPUS // size, size) == 0
         result[f"least_availability_tp{size}"] = float(whole.mean(axis=1).min(initial=1.0))
     return result
@@ -242,27 +227,19 @@ def failing_spares_table(repair: str, seeds: Sequence[int], count: int) -> pd.Da
     gpus = (job.domains + MOST_SPARES) * job.domain_gpus
     rules = replace(trace_rules(repair, 1), gpus=gpus)
     rows: list[tuple[Any, ...]] = []
-    for seed in seeds:
-        for index in range(count):
-            trace = simulate_trace(rules, stream(seed, Purpose.FAILING_SPARES, index))
-            counts = trace.domain_counts(job.domains + MOST_SPARES, job.domain_gpus)
-            peaks = counts[trace.local_peaks]
-            rows += [
-                (seed, index, scheme.value, spares_needed(peaks, job, scheme)) for scheme in Scheme
-            ]
+    for seed, index in product(seeds, range(count)):
+        trace = simulate_trace(rules, stream(seed, Purpose.FAILING_SPARES, index))
+        counts = trace.domain_counts(job.domains + MOST_SPARES, job.domain_gpus)
+        peaks = counts[trace.local_peaks]
+        rows += [(seed, index, each.value, spares_needed(peaks, job, each)) for each in Scheme]
     return pd.DataFrame(rows, columns=["seed", "trace", "scheme", "spares"])
 
 
 def spares_needed(counts: Counts, job: StudyJob, scheme: Scheme) -> int:
     """Return the fewest spare domains, in whole replicas, with which every state keeps the batch.
 
-    States are rows of failed GPUs by domain; spares come last, and only as many as there are take
-    part.
-
-    Raises
-    ------
-    ValueError
-        All spares together are not enough.
+    States are rows of failed GPUs by domain, spares last; it is a ValueError if all spares together
+    are not enough.
     """
     plans = job.plans(scheme)
     for domains in range(job.domains, counts.shape[1] + 1, PIPELINE_STAGES):

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.studies.ntp import figures, tables
-from faultline.experiments.studies.ntp.gradient_sync import check_sync
 from faultline.experiments.studies.ntp.placements import (
     availability_table,
     blast_table,
@@ -23,7 +22,8 @@ from faultline.experiments.studies.ntp.placements import (
     pace_table,
     pod_table,
 )
-from faultline.experiments.studies.ntp.setting import resharding_table, study_job
+from faultline.experiments.studies.ntp.resharding import check_sync, resharding_table
+from faultline.experiments.studies.ntp.setting import study_job
 from faultline.experiments.studies.ntp.traces import course_table, failing_spares_table, trace_table
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib.figure import Figure
@@ -185,8 +185,8 @@ def test_resharding_slows_backward_by_less_than_was_published() -> None:
 
 def test_the_sync_of_three_degrees_adds_up() -> None:
     check = check_sync(0)
-    assert check.wrong == 0
-    assert check.time_s == pytest.approx(check.alpha_beta_s, rel=0.02)
+    assert check["wrong"] == 0
+    assert check["time_s"] == pytest.approx(check["alpha_beta_s"], rel=0.02)
 
 
 def test_the_same_seed_gives_the_same_tables(losses: pd.DataFrame) -> None:
