@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
-from faultline.experiments.config.errors import UserError
 from faultline.experiments.studies.base import Row, row_of
 from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
 from numpy.typing import NDArray
@@ -79,25 +78,9 @@ def drawn_time(
     estimate, low, high : float
         The quantile of the times of loss, and its 95 % interval, in the unit of `SCALE`. The
         interval is that of the order statistics: exact, whatever the distribution.
-
-    Raises
-    ------
-    UserError
-        Groups do not divide the nodes, or tolerate all losses; or trials are too few for the
-        interval.
     """
-    if nodes % group or not 0 <= tolerated < group:
-        raise UserError(
-            f"{nodes} nodes in groups of {group} that tolerate {tolerated} losses: use a divisor "
-            "of the nodes, and fewer losses than a group has nodes"
-        )
     below = int(binom.ppf(0.025, trials, probability))
     above = int(binom.ppf(0.975, trials, probability)) + 1
-    if below < 1 or above > trials:
-        raise UserError(
-            f"{trials} trials are too few for the interval at a probability of {probability:g}; "
-            "use more"
-        )
     hazards = np.sort(_hazards_at_loss(nodes, group, tolerated, trials, seed))
     # A Weibull time is a power of an exponential one, so ranks may be taken before.
     low, middle, high = (

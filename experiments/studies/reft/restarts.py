@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import exp, expm1
 
 import pandas as pd
@@ -44,10 +45,11 @@ EFFECTIVE_TIME = {600.0: 0.44, 180.0: 0.80}
 FAILURES_PER_1000_NODE_DAYS = 6.50
 """RSC-1 (Kokolis et al. 2025, arXiv 2410.21680); nodes of eight GPUs."""
 
-GPUS, GPUS_PER_NODE = 100_000, 8
-STALL_GAP_S = 86_400.0 * 1000 / (FAILURES_PER_1000_NODE_DAYS * (GPUS // GPUS_PER_NODE))
+GPUS = 100_000
+STALL_GAP_S = 86_400.0 * 1000 / (FAILURES_PER_1000_NODE_DAYS * (GPUS // 8))
 """Mean seconds between failures: 1,063, which is 17.7 minutes."""
 
+ALONE = "one after the other"
 TREATMENTS = ("begins-anew", "absorbed")
 
 NODES = 64
@@ -70,16 +72,11 @@ _COMMON = {
 }
 
 
-def one_after_the_other(stall_s: float) -> float:
-    """Return the effective time if each failure costs a stall of its own."""
-    return 1.0 - stall_s / STALL_GAP_S
-
-
-def of_treatment(treatment: str, stall_s: float) -> float:
+def effective_time(treatment: str, stall_s: float) -> float:
     """Return the effective time in closed form, by what becomes of a failure during a stall."""
-    if treatment == "begins-anew":
-        return exp(-stall_s / STALL_GAP_S)
-    return 1.0 / (1.0 + stall_s / STALL_GAP_S)
+    share = stall_s / STALL_GAP_S
+    forms = {ALONE: 1.0 - share, "begins-anew": exp(-share), "absorbed": 1.0 / (1.0 + share)}
+    return forms[treatment]
 
 
 def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
@@ -88,20 +85,34 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
     Just-in-time checkpoints and 100 groups of 1,000 GPUs: a failure loses the step under way, of
     10 s, and nothing else.
 
-    Returns
-    -------
-    DataFrame
-        A row a run: ``stall_s``, ``treatment``, ``seed``, ``effective_time`` (useful time over
-        all time), ``availability`` (time in which the job was not in a restart), ``lost`` (the
-        share of time for steps done twice and for failures to show).
+    A row a run: ``stall_s``, ``treatment``, ``seed``, ``effective_time`` (useful time over all
+    time), ``availability`` (time in which the job was not in a restart), ``lost`` (the share of
+    time for steps done twice and for failures to show).
     """
     points = []
-    for stall_s in EFFECTIVE_TIME:
-        for treatment in TREATMENTS:
-            changes = _stall_changes(stall_s, treatment, steps)
-            question = resolve(load_scenario("spare-sound", changes))
-            labels = (("stall_s", stall_s), ("treatment", treatment))
-            points += [Point.of(question, seed, labels) for seed in range(stage.seeds)]
+    for stall_s, treatment in product(EFFECTIVE_TIME, TREATMENTS):
+        # What fails anew while others are restarted is waited for, or repaired in passing.
+        waiting = "surfaces" if treatment == "begins-anew" else "absorbed"
+        changes = {
+            **_COMMON,
+            "job.groups": 100,
+            "job.gpus": GPUS,
+            "job.steps": steps,
+            "times.compute_s": 10.0,
+            "failures.mtbf_s": STALL_GAP_S,
+            "times.all_reduce_s": 0.1,
+            "times.checkpoint_write_s": 1.0,
+            "times.restart_s": stall_s,
+            "restart.failure_during": treatment,
+            "restart.failure_while_waiting": waiting,
+            "protection.name": "just-in-time",
+            "times.snapshot_copy_s": 1.0,
+            "times.snapshot_load_s": 1.0,
+            "times.snapshot_fetch_s": 2.0,
+        }
+        question = resolve(load_scenario("spare-sound", changes))
+        labels = (("stall_s", stall_s), ("treatment", treatment))
+        points += [Point.of(question, seed, labels) for seed in range(stage.seeds)]
     runs = stage.runs("stalls", points)
     table = runs[["stall_s", "treatment", "seed"]].assign(
         effective_time=1.0 / runs.time_to_train_ratio,
@@ -111,57 +122,30 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
     return table.join(runs[["failures", "restarts"]])
 
 
-def _stall_changes(stall_s: float, treatment: str, steps: int) -> dict[str, object]:
-    return {
-        **_COMMON,
-        "job.groups": 100,
-        "job.gpus": GPUS,
-        "job.steps": steps,
-        "times.compute_s": 10.0,
-        "failures.mtbf_s": STALL_GAP_S,
-        "times.all_reduce_s": 0.1,
-        "times.checkpoint_write_s": 1.0,
-        "times.restart_s": stall_s,
-        "restart.failure_during": treatment,
-        # What fails anew while others are restarted is either waited for, or repaired in passing.
-        "restart.failure_while_waiting": ("surfaces" if treatment == "begins-anew" else "absorbed"),
-        "protection.name": "just-in-time",
-        "times.snapshot_copy_s": 1.0,
-        "times.snapshot_load_s": 1.0,
-        "times.snapshot_fetch_s": 2.0,
-    }
-
-
 def stall_rows(table: pd.DataFrame) -> Iterator[Row]:
     """Return effective times by stall: published, three closed forms, and simulated."""
-    for stall_s, published in EFFECTIVE_TIME.items():
-        where = f"100,000 GPUs, stalls of {stall_s / 60:g} min"
-        closed = {"one after the other": one_after_the_other(stall_s)}
-        closed |= {name: of_treatment(name, stall_s) for name in TREATMENTS}
-        for name, exact in closed.items():
-            texts = ("checkpoint", f"{where}, {name}", published)
-            yield row_of("effective time, closed form", *texts, [exact], "1")
-            simulated = list(_cell(table, stall_s, name).effective_time)
-            if simulated:
-                yield row_of("effective time, simulated", *texts, simulated, "1")
+    for (stall_s, published), name in product(EFFECTIVE_TIME.items(), (ALONE, *TREATMENTS)):
+        setting = f"100,000 GPUs, stalls of {stall_s / 60:g} min, {name}"
+        texts = ("checkpoint", setting, published)
+        exact = [effective_time(name, stall_s)]
+        yield row_of("effective time, closed form", *texts, exact, "1")
+        simulated = list(_simulated(table, stall_s, name))
+        if simulated:
+            yield row_of("effective time, simulated", *texts, simulated, "1")
 
 
 def shown_stalls(table: pd.DataFrame) -> Printed:
     """Show effective times by stall."""
-    rows = []
-    for stall_s, published in EFFECTIVE_TIME.items():
-        closed = {"has a stall of its own": one_after_the_other(stall_s)}
-        closed |= {name: of_treatment(name, stall_s) for name in TREATMENTS}
-        rows += [
-            {
-                "a failure during a stall": name,
-                "stall": f"{stall_s / 60:g} min",
-                "published": published,
-                "closed form": exact,
-                "simulated": _cell(table, stall_s, name).effective_time.mean(),
-            }
-            for name, exact in closed.items()
-        ]
+    rows = [
+        {
+            "a failure during a stall": "has a stall of its own" if name == ALONE else name,
+            "stall": f"{stall_s / 60:g} min",
+            "published": published,
+            "closed form": effective_time(name, stall_s),
+            "simulated": _simulated(table, stall_s, name).mean(),
+        }
+        for (stall_s, published), name in product(EFFECTIVE_TIME.items(), (ALONE, *TREATMENTS))
+    ]
     return Printed(
         "Effective time of 100,000 GPUs, a failure every 17.7 minutes",
         pd.DataFrame(rows),
@@ -169,8 +153,9 @@ def shown_stalls(table: pd.DataFrame) -> Printed:
     )
 
 
-def _cell(table: pd.DataFrame, stall_s: float, treatment: str) -> pd.DataFrame:
-    return table[(table.stall_s == stall_s) & (table.treatment == treatment)]
+def _simulated(table: pd.DataFrame, stall_s: float, treatment: str) -> pd.Series:
+    mine = (table.stall_s == stall_s) & (table.treatment == treatment)
+    return table[mine].effective_time
 
 
 @dataclass(slots=True)
@@ -217,21 +202,15 @@ def closed_form(size: int, restart_s: float) -> dict[Recovery, float]:
 def recovery_table(stage: Stage, steps: int) -> pd.DataFrame:
     """Count the ways of recovery, beside their probabilities.
 
-    Returns
-    -------
-    DataFrame
-        A row a sharding group, restart and way: ``restarts``, ``counted`` (a share), its 95 %
-        interval ``low`` and ``high`` (Wilson), and ``exact``.
+    A row a sharding group, restart and way: ``restarts``, ``counted`` (a share), its 95 % interval
+    ``low`` and ``high`` (Wilson), and ``exact``.
     """
     arguments = [(*case, steps, seed) for case in CASES for seed in range(stage.seeds)]
-    counts = {case: Counter[Recovery]() for case in CASES}
     counted = stage.calls("recoveries", _count, arguments)
-    for (size, restart_s, *_), found in zip(arguments, counted, strict=True):
-        counts[size, restart_s] += found
     rows = []
-    for (size, restart_s), count in counts.items():
-        exact = closed_form(size, restart_s)
-        restarts = count.total()
+    for place, (size, restart_s) in enumerate(CASES):
+        count = sum(counted[place * stage.seeds :][: stage.seeds], Counter[Recovery]())
+        exact, restarts = closed_form(size, restart_s), count.total()
         for way in WAYS:
             share = count[way] / restarts, *interval_of_proportion(count[way], restarts)
             rows.append((size, restart_s, way, restarts, *share, exact[way]))
@@ -241,17 +220,7 @@ def recovery_table(stage: Stage, steps: int) -> pd.DataFrame:
 
 def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
     size, restart_s, steps, seed = argument
-    question = resolve(load_scenario("spare-sound", _recovery_changes(size, restart_s, steps)))
-    job = question.job(seed)
-    memory, *others = job.work.tiers
-    counting = Counting(memory.keeper)
-    work = replace(job.work, tiers=(replace(memory, keeper=counting), *others))
-    play(Training(work, job.rules, question.strategy()), ReplayEngine(replace(job, work=work)))
-    return counting.found
-
-
-def _recovery_changes(size: int, restart_s: float, steps: int) -> dict[str, object]:
-    return {
+    changes = {
         **_COMMON,
         "job.groups": NODES,
         "job.gpus": 8 * NODES,
@@ -271,6 +240,13 @@ def _recovery_changes(size: int, restart_s: float, steps: int) -> dict[str, obje
         "protection.reft.sharding_group": size,
         "protection.interval_steps": 1,
     }
+    question = resolve(load_scenario("spare-sound", changes))
+    job = question.job(seed)
+    memory, *others = job.work.tiers
+    counting = Counting(memory.keeper)
+    work = replace(job.work, tiers=(replace(memory, keeper=counting), *others))
+    play(Training(work, job.rules, question.strategy()), ReplayEngine(replace(job, work=work)))
+    return counting.found
 
 
 def recovery_rows(table: pd.DataFrame) -> Iterator[Row]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from math import exp
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.studies.base import changes_against
 from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
@@ -26,22 +26,10 @@ def test_times_to_loss_are_the_published_ones() -> None:
     for row in found:
         assert row.published is not None
         if row.quantity.endswith("Monte Carlo"):
-            assert row.low <= row.simulated <= row.high
+            assert row.low < row.simulated < row.high < 1.1 * row.low
             assert row.simulated == pytest.approx(row.published, rel=0.03)
         else:
-            assert row.simulated == pytest.approx(row.published, rel=0.01)
-
-
-@pytest.mark.parametrize(("tolerated", "expected"), [(0, 2.34), (1, 7.79), (2, 12.37)])
-def test_time_to_a_tenth_of_loss_probability(tolerated: int, expected: float) -> None:
-    """F(t) = 1 - exp(-(t/50)^3), 1,024 nodes in groups of 16 (Wang et al. 2023 (REFT))."""
-    estimate, low, high = lifetimes.drawn_time(tolerated, 4000, 3)
-    exact = time_to_loss(0.1, weibull_failed_by(50.0, 3.0), 1024, 16, tolerated, 100.0)
-    assert exact == pytest.approx(expected, abs=0.02)
-    half = (high - low) / 2
-    assert low - half < exact < high + half
-    assert low < estimate < high
-    assert high - low < 0.1 * exact
+            assert row.simulated == pytest.approx(row.published, abs=0.02)
 
 
 def test_the_interval_of_a_time_holds_it_as_often_as_it_says() -> None:
@@ -51,17 +39,6 @@ def test_the_interval_of_a_time_holds_it_as_often_as_it_says() -> None:
         _, low, high = lifetimes.drawn_time(1, 200, seed, probability=0.3, nodes=32, group=4)
         held += low <= exact <= high
     assert 180 <= held <= 200
-
-
-@pytest.mark.parametrize(
-    ("nodes", "tolerated", "trials", "message"),
-    [(30, 1, 100, "divisor"), (32, 4, 100, "fewer losses"), (32, 1, 10, "too few")],
-)
-def test_lifetimes_that_cannot_be_drawn_are_refused(
-    nodes: int, tolerated: int, trials: int, message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        lifetimes.drawn_time(tolerated, trials, 0, nodes=nodes, group=4)
 
 
 @pytest.fixture
@@ -99,11 +76,11 @@ def test_overheads_by_hand() -> None:
 def test_stalls_in_closed_form() -> None:
     """17.7 minutes between failures: 44 % are published for stalls of 10 minutes."""
     assert pytest.approx(17.72 * 60, rel=1e-3) == restarts.STALL_GAP_S
-    assert restarts.one_after_the_other(600.0) == pytest.approx(0.436, abs=1e-3)
-    assert restarts.one_after_the_other(180.0) == pytest.approx(0.831, abs=1e-3)
-    for stall_s in restarts.EFFECTIVE_TIME:
-        anew, absorbed = (restarts.of_treatment(name, stall_s) for name in restarts.TREATMENTS)
-        assert restarts.one_after_the_other(stall_s) < anew < absorbed
+    ways = (restarts.ALONE, *restarts.TREATMENTS)
+    for stall_s, expected in ((600.0, 0.436), (180.0, 0.831)):
+        alone, anew, absorbed = (restarts.effective_time(name, stall_s) for name in ways)
+        assert alone == pytest.approx(expected, abs=1e-3)
+        assert alone < anew < absorbed
 
 
 @pytest.mark.slow
@@ -112,7 +89,7 @@ def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice(
 ) -> None:
     table = restarts.stall_table(stage, 20_000)
     for (stall_s, treatment), mine in table.groupby(["stall_s", "treatment"]):
-        exact = restarts.of_treatment(treatment, stall_s)
+        exact = restarts.effective_time(treatment, stall_s)
         # About 200 failures a run: 7 % of the time lost, over three runs 4 %.
         off = 0.12 * exact * (1 - exact) + 0.02
         assert mine.effective_time.mean() == pytest.approx(exact - mine.lost.mean(), abs=off)
@@ -154,26 +131,23 @@ def test_the_mix_of_domains_is_one_that_can_be_read() -> None:
 @pytest.fixture(scope="module")
 def runs() -> pd.DataFrame:
     """Return made-up runs: the ratio says which scheme, protection, restart and seed it is of."""
-    made_up = []
-    for restart_s in combinations.RESTARTS_S:
-        for place, scheme in enumerate(combinations.SCHEMES):
-            for better, protection in enumerate(combinations.PROTECTIONS):
-                for seed in range(3):
-                    ratio = (8.0 - 2 * place) * (1 - 0.1 * better) + 0.01 * seed
-                    made_up.append(
-                        {
-                            "restart_of_s": restart_s,
-                            "strategy": scheme,
-                            "protection": protection,
-                            "redundancy": place + 1,
-                            "seed": seed,
-                            "steps": 100,
-                            "completed_steps": 100,
-                            "time_to_train_ratio": ratio,
-                            "status": "ok",
-                        }
-                    )
-    return pd.DataFrame(made_up)
+    schemes, protections = enumerate(combinations.SCHEMES), enumerate(combinations.PROTECTIONS)
+    return pd.DataFrame(
+        {
+            "restart_of_s": restart_s,
+            "strategy": scheme,
+            "protection": protection,
+            "redundancy": place + 1,
+            "seed": seed,
+            "steps": 100,
+            "completed_steps": 100,
+            "time_to_train_ratio": (8.0 - 2 * place) * (1 - 0.1 * better) + 0.01 * seed,
+            "status": "ok",
+        }
+        for restart_s, (place, scheme), (better, protection), seed in product(
+            combinations.RESTARTS_S, schemes, protections, range(3)
+        )
+    )
 
 
 def test_changes_are_against_storage(runs: pd.DataFrame) -> None:
