@@ -17,18 +17,16 @@ from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory.comparisons import (
     PUBLISHED,
     TIMES,
+    all_jobs,
+    by_cell,
     compare_counts,
+    compare_jobs,
+    compare_redundancies,
     compare_times,
     compare_work,
     patch_by_failure,
+    published_jobs,
     with_errors,
-)
-from faultline.experiments.studies.theory.jobs import (
-    all_cells,
-    by_cell,
-    compare_jobs,
-    compare_redundancies,
-    published_cells,
 )
 from faultline.experiments.studies.theory.study import TheoryStudy
 from matplotlib.figure import Figure
@@ -59,9 +57,9 @@ def test_headline_jobs_are_predicted(stage: Stage) -> None:
 def test_every_published_cell_is_predicted(stage: Stage) -> None:
     """The goal of 4 % for mean stacks at every cell, under all rules and both distributions."""
     stage.workers = None
-    rows = by_cell(compare_jobs(stage, all_cells()))
+    rows = by_cell(compare_jobs(stage, all_jobs()))
     assert set(PUBLISHED) == {
-        (cell.groups, cell.redundancy) for cell in published_cells() if cell.scheme == "spare"
+        (cell.groups, cell.redundancy) for cell in published_jobs() if cell.scheme == "spare"
     }
     assert (rows.stacks_error.abs() < 0.04).all()
     sound = rows[(rows.rules == "spare-sound") & (rows.redundancy > 2)]

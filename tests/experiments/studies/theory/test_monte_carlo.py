@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from faultline.experiments.studies.theory.comparisons import (
     FEWER_GROUPS,
+    PATCH_OPTIONS,
     all_cells,
     compare_counts,
     fewer_cells,
@@ -22,13 +23,13 @@ from faultline.experiments.studies.theory.monte_carlo import (
     trials_for,
     work_per_failure,
 )
-from faultline.simulator.failures.distributions import Exponential, Weibull
+from faultline.simulator.failures.distributions import Weibull
 from faultline.strategies.base import WipeOut
 from faultline.strategies.closed_forms.lifetimes import mean_time_to_wipe_out_s
 from faultline.strategies.closed_forms.stacked_work import least_stacks
 from faultline.strategies.golomb import largest_redundancy
 from faultline.strategies.registry import build_strategy
-from faultline.strategies.spare import Spare, SpareOptions
+from faultline.strategies.spare import Spare
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -128,20 +129,6 @@ def test_time_to_a_wipe_out_is_the_quadrature(shape: float) -> None:
         assert abs(times_s.mean() - closed_s) < noise_s + left_out_s
 
 
-def test_counts_do_not_know_the_distribution() -> None:
-    """Order and times are independent: the failures counted are the same, the time is not."""
-    groups, redundancy, trials = 60, 3, 20_000
-    rng = generator(0, Purpose.TIMES, groups, redundancy)
-    draws = [rng.weibull(0.5, (trials, groups)), rng.exponential(1.0, (trials, groups))]
-    counts = []
-    for times in draws:
-        ends = first_loss("spare", times, redundancy)
-        counts.append((times <= ends[:, None]).sum(axis=1))
-    spread = float(np.hypot(counts[0].std(), counts[1].std())) / trials**0.5
-    assert abs(counts[0].mean() - counts[1].mean()) < 4 * spread
-    assert Exponential(1.0).mean_s == 1.0
-
-
 @pytest.mark.parametrize(("groups", "redundancy", "trials"), [(50, 4, 600), (200, 9, 150)])
 def test_stacks_and_patch_compute_are_those_of_the_real_matching(
     groups: int, redundancy: int, trials: int
@@ -153,15 +140,10 @@ def test_stacks_and_patch_compute_are_those_of_the_real_matching(
     assert table.loc[1, ["stacks", "one_stack", "as_needed"]].tolist() == [2.0, 1.0, 1.0]
     assert (table.stacks >= least_stacks(groups, redundancy)[table.failures]).all()
     assert (table.as_needed[1:] >= table.one_stack[1:] - 1e-12).all()
-    options = {"one_stack": "one-stack", "as_needed": "as-needed"}
-    for column, choice in options.items():
+    for column, options in PATCH_OPTIONS.items():
         stacks, patch = work_per_failure(table, column)
-        scheme = build_spare(groups, redundancy, choice)
+        scheme = Spare(groups, redundancy, options)
         closed_stacks, closed_patch = scheme.failure_course().work_per_failure()
         # Lives differ in length: the noise of their mean work is that of a few hundred lives.
         assert closed_stacks == pytest.approx(stacks, rel=0.01)
         assert closed_patch == pytest.approx(patch, rel=0.06)
-
-
-def build_spare(groups: int, redundancy: int, patch_compute: str) -> Spare:
-    return Spare(groups, redundancy, SpareOptions.model_validate({"patch_compute": patch_compute}))
