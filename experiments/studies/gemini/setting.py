@@ -79,10 +79,7 @@ def memory_losing_mix(mix: str, domain_share: float) -> CauseMix:
 def failure_rates_per_s(mix: CauseMix) -> tuple[float, float]:
     """Return the rates, in 1/s, of a host's and of a domain's failures that take memory away.
 
-    Raises
-    ------
-    UserError
-        If something of another level fails: the closed forms know hosts and domains.
+    It is a UserError if something of another level fails: the closed forms know no others.
     """
     by_domain = by_host = 0.0
     for cause in mix.mixed:

@@ -15,18 +15,7 @@ from faultline.experiments.figures.style import (
     mark,
     stack_bars,
 )
-from faultline.experiments.studies.ntp.loop import (
-    CONTROL_REDUNDANCY,
-    DOMAIN_SCHEMES,
-    variant_name,
-)
-from faultline.experiments.studies.ntp.setting import (
-    GPUS,
-    PUBLISHED_AVAILABILITY_TP64,
-    PUBLISHED_MOST_LOSS,
-    PUBLISHED_PEAK_GPUS,
-    PUBLISHED_SPARES,
-)
+from faultline.experiments.studies.ntp import loop, setting
 from faultline.experiments.studies.ntp.traces import THRESHOLD
 from faultline.simulator.badput import MEANINGS
 from faultline.strategies.nonuniform.replica_plan import Scheme
@@ -58,7 +47,7 @@ def draw_availability(table: pd.DataFrame) -> Figure:
             f"{size} GPUs", (last.failed_fraction, last.formula + shift), xytext=(6, 0),
             textcoords="offset points", color=colour, va="center",
         )  # fmt: skip
-    axis.plot(0.001, PUBLISHED_AVAILABILITY_TP64, **PUBLISHED, clip_on=False)
+    axis.plot(0.001, setting.PUBLISHED_AVAILABILITY_TP64, **PUBLISHED, clip_on=False)
     axis.set_xlim(0, 0.00455)
     _failed_axis(axis)
     axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -91,7 +80,7 @@ def draw_losses(table: pd.DataFrame) -> Figure:
         draw_band(near, packed.failed_fraction, packed, look.colour)
         near.plot(packed.failed_fraction, packed.resharded, color=look.colour, ls=":")
         edge = {"marker": "v", "markeredgecolor": look.colour}
-        near.plot(0.004, PUBLISHED_MOST_LOSS[scheme], **{**PUBLISHED, **edge})
+        near.plot(0.004, setting.PUBLISHED_MOST_LOSS[scheme], **{**PUBLISHED, **edge})
     for axis in (whole, near):
         _failed_axis(axis)
         axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -121,7 +110,7 @@ def draw_courses(courses: pd.DataFrame) -> Figure:
         axis.plot(table.day, table.one, color=colour, linewidth=0.8, drawstyle="steps-post")
         rate = f"{factor} times the rate" if factor > 1 else "Llama 3's rate"
         axis.plot(table.day, table["median"], color=colour, label=f"{rate}, repair {repair}")
-    peak = PUBLISHED_PEAK_GPUS / GPUS
+    peak = setting.PUBLISHED_PEAK_GPUS / setting.GPUS
     for height, label, colour in (
         (THRESHOLD, "0.1%", "black"),
         (peak, "published\npeak: 72 GPUs", _COURSE_COLOURS["5 days", 1]),
@@ -153,7 +142,7 @@ def draw_spares(table: pd.DataFrame) -> Figure:
             axis.vlines(place + offset, low, high, color="black", linewidth=1.2)
             axis.text(place + offset - 0.02, mean + 0.8, f"{mean:.0f}", ha="right", va="bottom")
             if repair == "5 days":
-                known = PUBLISHED_SPARES[scheme]
+                known = setting.PUBLISHED_SPARES[scheme]
                 axis.plot(place + offset + 0.07, known, **PUBLISHED, clip_on=False)
     axis.set_xticks(range(len(repairs)), [f"repair in {repair}" for repair in repairs])
     axis.tick_params(axis="x", length=0)
@@ -219,7 +208,7 @@ def draw_loop(table: pd.DataFrame) -> Figure:
         axis.text(
             left[variant] + 0.004, place, f"goodput {goodput[variant]:.1%}", va="center", fontsize=9
         )
-    axis.set_yticks(range(len(means)), [variant_name(str(name)) for name in means.index])
+    axis.set_yticks(range(len(means)), [loop.variant_name(str(name)) for name in means.index])
     axis.tick_params(axis="y", length=0)
     axis.grid(visible=False, axis="y")
     axis.invert_yaxis()
@@ -233,12 +222,12 @@ def draw_loop(table: pd.DataFrame) -> Figure:
 
 def draw_domains(table: pd.DataFrame) -> Figure:
     """Draw what is lost, and what is trained, over the size of domains."""
-    looks = looks_of_schemes(DOMAIN_SCHEMES)
+    looks = looks_of_schemes(loop.DOMAIN_SCHEMES)
     figure, (lost, trained) = plt.subplots(1, 2, figsize=(9.6, 4.2))
     sizes = sorted(table.domain_gpus.unique())
     for scheme, look in looks.items():
         mine = table[table.strategy == scheme].groupby("domain_gpus")
-        line = {**look.line, "label": variant_name(scheme)}
+        line = {**look.line, "label": loop.variant_name(scheme)}
         lost.plot(range(len(sizes)), 1.0 - mine.goodput.mean().loc[sizes], **line)
         trained.plot(range(len(sizes)), mine.batches_per_day.mean().loc[sizes], **line)
     for axis in (lost, trained):
@@ -261,7 +250,7 @@ def draw_within(table: pd.DataFrame) -> Figure:
         redundancy = int(plain.redundancy.iloc[0])
         mine = table[table.scheme.isin([scheme, f"{scheme}-ntp"])]
         mine = mine[mine.redundancy == redundancy]
-        _draw_bars(axis, mine, table[table.redundancy == CONTROL_REDUNDANCY])
+        _draw_bars(axis, mine, table[table.redundancy == loop.CONTROL_REDUNDANCY])
         name = title_of(scheme)
         same = mine.without_a_restart[mine.hit_groups != "die"].all()
         note = ": where hit groups work on,\nno more than NTP without a restart" if same else ""

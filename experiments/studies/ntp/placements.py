@@ -41,14 +41,10 @@ def random_counts(
     domain_gpus: int,
     blast_radius: int = 1,
 ) -> NDArray[np.int16]:
-    """Draw sets of failures, uniform over the cluster, and count failed GPUs by domain.
+    """Draw sets of failures, uniform over the cluster; failed GPUs, shape (sets, domains).
 
     A failure takes a blast radius of GPUs, which divides a domain: neighbours in one domain, no GPU
     twice.
-
-    Returns
-    -------
-    array of int, shape (sets, domains)
     """
     blocks_per_domain = domain_gpus // blast_radius
     blocks = domains * blocks_per_domain

@@ -86,13 +86,8 @@ def check_sync(seed: int) -> dict[str, float]:
     """Let ranks sync random gradients on SimGrid, as messages that carry them, and check the sums.
 
     Three scale-up domains of 32 GPUs have an 800 Gb/s adapter each. Whole numbers are added, so
-    that sums are exact.
-
-    Returns
-    -------
-    dict
-        ``time_s``; ``alpha_beta_s``, that of the formula; ``wrong``, the elements over all ranks
-        that are not the sum over all replicas.
+    that sums are exact. Returned are ``time_s``; ``alpha_beta_s``, that of the formula; ``wrong``,
+    the elements over all ranks that are not the sum over all replicas.
     """
     members = sum(_DEGREES)
     size_bytes = stage_gradient_bytes(study_job())

@@ -73,11 +73,7 @@ def placement_points(steps: int, seeds: int) -> Iterator[Point]:
             f"protection.{protection}.placement": placement,
             "checkpoint.interval_steps": persisted,
         }
-        labels = {
-            "failures_of": failures,
-            "placement": placement,
-            "persist_steps": str(persisted),
-        }
+        labels = {"failures_of": failures, "placement": placement, "persist_steps": str(persisted)}
         cell = "placement", 300.0, "checkpoint", protection, steps, seeds
         yield from _points(*cell, struck | more, tuple(labels.items()))
 

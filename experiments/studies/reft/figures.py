@@ -18,29 +18,7 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.experiments.studies.reft.combinations import (
-    PROTECTIONS,
-    RESTARTS_S,
-    SCANNED,
-    SCHEMES,
-)
-from faultline.experiments.studies.reft.lifetimes import (
-    GROUP,
-    LOSS,
-    NODES,
-    PUBLISHED_TIMES,
-    SCALE,
-    SHAPE,
-    exact_time,
-)
-from faultline.experiments.studies.reft.restarts import (
-    ALONE,
-    EFFECTIVE_TIME,
-    TREATMENTS,
-    effective_time,
-)
-from faultline.experiments.studies.reft.snapshots import SAVING_FACTOR
-from faultline.strategies.in_memory.reliability import loss_probability, weibull_failed_by
+from faultline.experiments.studies.reft import combinations, lifetimes, restarts, snapshots
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -69,18 +47,16 @@ def draw_combinations(runs: pd.DataFrame) -> Figure:
     table = mean_over_seeds(
         runs, ["restart_of_s", "strategy", "protection"], "time_to_train_ratio"
     ).set_index(["restart_of_s", "strategy", "protection"])
-    figure, axes = plt.subplots(1, len(RESTARTS_S), figsize=(11.0, 4.8))
-    for axis, restart_s in zip(axes, RESTARTS_S, strict=True):
-        for scheme in SCHEMES:
-            line = table.loc[(restart_s, scheme)].loc[list(PROTECTIONS)]
+    figure, axes = plt.subplots(1, len(combinations.RESTARTS_S), figsize=(11.0, 4.8))
+    for axis, restart_s in zip(axes, combinations.RESTARTS_S, strict=True):
+        for scheme in combinations.SCHEMES:
+            line = table.loc[(restart_s, scheme)].loc[list(_LABELS)]
             _draw_protections(axis, line, scheme)
         axis.set_yscale("log")
         ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 20, 50, 100])
         axis.margins(y=0.08)
-        axis.set_xticks(
-            range(len(PROTECTIONS)), [_LABELS[name] for name in PROTECTIONS], fontsize=9
-        )
-        axis.set_xlim(-0.4, len(PROTECTIONS) - 0.4)
+        axis.set_xticks(range(len(_LABELS)), list(_LABELS.values()), fontsize=9)
+        axis.set_xlim(-0.4, len(_LABELS) - 0.4)
         axis.set_title(f"Restarts of {restart_s / 60:g} minutes")
         axis.set_ylabel("time-to-train ratio (log)")
     axes[0].legend(loc="upper right")
@@ -116,9 +92,9 @@ def draw_scan(scan: pd.DataFrame) -> Figure:
         scan, ["restart_of_s", "protection", "redundancy"], "time_to_train_ratio"
     )
     looks = {"storage": (_GREY, "^", "--"), "reft": (_BLUE, "o", "-")}
-    figure, axes = plt.subplots(1, len(RESTARTS_S), figsize=(9.5, 3.9), sharey=True)
-    for axis, restart_s in zip(axes, RESTARTS_S, strict=True):
-        for protection in SCANNED:
+    figure, axes = plt.subplots(1, len(combinations.RESTARTS_S), figsize=(9.5, 3.9), sharey=True)
+    for axis, restart_s in zip(axes, combinations.RESTARTS_S, strict=True):
+        for protection in combinations.SCANNED:
             colour, marker, dashes = looks[protection]
             line = table[(table.restart_of_s == restart_s) & (table.protection == protection)]
             label = _LABELS[protection].replace("\n", " ")
@@ -151,18 +127,19 @@ def draw_stalls(table: pd.DataFrame) -> Figure:
     """Draw the effective time over the length of a stall: closed forms, simulated, published."""
     stalls_s = np.linspace(0.0, 780.0, 157)
     figure, axis = plt.subplots(figsize=(7.0, 4.4))
-    for treatment in TREATMENTS:
+    for treatment in restarts.TREATMENTS:
         colour, dashes, marker, label = _TREATMENT_LOOKS[treatment]
-        curve = [effective_time(treatment, stall_s) for stall_s in stalls_s]
+        curve = [restarts.effective_time(treatment, stall_s) for stall_s in stalls_s]
         axis.plot(stalls_s / 60, curve, color=colour, ls=dashes, label=label)
         mine = mean_over_seeds(table[table.treatment == treatment], ["stall_s"], "effective_time")
         look = {"fmt": marker, "color": colour, "label": f"simulated, {treatment}"}
         draw_means(axis, mine.stall_s / 60, mine, **look)
-    alone = [effective_time(ALONE, stall_s) for stall_s in stalls_s]
+    alone = [restarts.effective_time(restarts.ALONE, stall_s) for stall_s in stalls_s]
     label = "each failure waits for a stall of its own"
     axis.plot(stalls_s / 60, alone, color=_GREEN, ls=":", label=label)
-    minutes = [stall_s / 60 for stall_s in EFFECTIVE_TIME]
-    axis.plot(minutes, list(EFFECTIVE_TIME.values()), **PUBLISHED, label="published (FT-HSDP)")
+    minutes = [stall_s / 60 for stall_s in restarts.EFFECTIVE_TIME]
+    published = list(restarts.EFFECTIVE_TIME.values())
+    axis.plot(minutes, published, **PUBLISHED, label="published (FT-HSDP)")
     axis.set(xlim=(0, 13), ylim=(0, 1))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
     axis.set(xlabel="stall of a failure (minutes)", ylabel="effective time")
@@ -181,8 +158,9 @@ def draw_saving(table: pd.DataFrame) -> Figure:
     for size, look in zip(sizes, looks, strict=True):
         line = table[table.sharding_group == size]
         axis.plot(bandwidths, line.factor, **look.line)
-    axis.axhline(SAVING_FACTOR, color=_GREY, ls=":", lw=1.2)
-    axis.annotate("published: more than 14", (1.0, SAVING_FACTOR), (0, 4), **_NOTE, color=_GREY)
+    known = snapshots.SAVING_FACTOR
+    axis.axhline(known, color=_GREY, ls=":", lw=1.2)
+    axis.annotate(f"published: more than {known:g}", (1.0, known), (0, 4), **_NOTE, color=_GREY)
     axis.axhline(1.0, color=_GREY, lw=0.8)
     axis.set(xscale="log", yscale="log")
     axis.set_xticks(bandwidths, [f"{value:g}" for value in bandwidths])
@@ -200,18 +178,18 @@ def draw_loss_over_time() -> Figure:
 
     Wang et al. 2023 (REFT): F(t) = 1 - exp(-(t / 50)^3) of a node, 1,024 nodes in groups of 16.
     """
-    failed_by = weibull_failed_by(SCALE, SHAPE)
     times = np.linspace(0.0, 20.0, 401)
     figure, axis = plt.subplots(figsize=(7.2, 4.2))
-    axis.axhline(LOSS, color=_GREY, linestyle=":", linewidth=1.2)
-    for tolerated, (colour, dashes) in zip(PUBLISHED_TIMES, _TOLERANCE_LOOKS, strict=True):
-        losses = [loss_probability(failed_by(time), NODES, GROUP, tolerated) for time in times]
+    axis.axhline(lifetimes.LOSS, color=_GREY, linestyle=":", linewidth=1.2)
+    looks = zip(lifetimes.PUBLISHED_TIMES, _TOLERANCE_LOOKS, strict=True)
+    for tolerated, (colour, dashes) in looks:
+        losses = [lifetimes.loss_by(time, tolerated) for time in times]
         label = f"{tolerated or 'no'} loss{'es' if tolerated > 1 else ''} a group tolerated"
         axis.plot(times, losses, color=colour, linestyle=dashes, label=label)
-        reached = exact_time(tolerated)
-        axis.plot(reached, LOSS, "o", color=colour, zorder=3)
+        reached = lifetimes.exact_time(tolerated)
+        axis.plot(reached, lifetimes.LOSS, "o", color=colour, zorder=3)
         note = {**_NOTE, "fontsize": None, "color": colour}
-        axis.annotate(f"{reached:.2f}", (reached, LOSS), (6, -12), **note)
+        axis.annotate(f"{reached:.2f}", (reached, lifetimes.LOSS), (6, -12), **note)
     axis.set(xlim=(0, 20), ylim=(0, 1))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
     axis.set_xlabel("time since all nodes were new (scale of a node's lifetime: 50)")

@@ -8,7 +8,11 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Row, row_of
-from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
+from faultline.strategies.in_memory.reliability import (
+    loss_probability,
+    time_to_loss,
+    weibull_failed_by,
+)
 from numpy.typing import NDArray
 from scipy.stats import binom
 
@@ -26,6 +30,11 @@ _STREAM = (0x4D454D, 3, 0)
 
 _NUMBERS_AT_ONCE = 2_000_000
 _QUANTITY = "time to 10 % loss"
+
+
+def loss_by(time: float, tolerated: int) -> float:
+    """Return the probability that state is lost until a time, in closed form."""
+    return loss_probability(weibull_failed_by(SCALE, SHAPE)(time), NODES, GROUP, tolerated)
 
 
 def exact_time(tolerated: int) -> float:
@@ -71,13 +80,9 @@ def drawn_time(
 
     Nodes live for Weibull times, independent of each other; a group is gone with its
     ``tolerated + 1``-th loss, and the state with the first group. All nodes are given lifetimes
-    `trials` times.
-
-    Returns
-    -------
-    estimate, low, high : float
-        The quantile of the times of loss, and its 95 % interval, in the unit of `SCALE`. The
-        interval is that of the order statistics: exact, whatever the distribution.
+    `trials` times. The quantile of the times of loss is returned with the ends of its 95 %
+    interval, in the unit of `SCALE`; that is of the order statistics: exact, whatever the
+    distribution.
     """
     below = int(binom.ppf(0.025, trials, probability))
     above = int(binom.ppf(0.975, trials, probability)) + 1

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from faultline.experiments.studies.ntp.placements import random_counts
-from faultline.experiments.studies.ntp.setting import (
-    PUBLISHED_SPARES,
-    Purpose,
-    stream,
-    study_job,
-)
+from faultline.experiments.studies.ntp.setting import PUBLISHED_SPARES, Purpose, stream, study_job
 from faultline.experiments.studies.ntp.traces import (
     DAY_S,
     LLAMA3_FAILURES_PER_GPU_S,

@@ -84,9 +84,7 @@ def test_stalls_in_closed_form() -> None:
 
 
 @pytest.mark.slow
-def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice(
-    stage: Stage,
-) -> None:
+def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice(stage: Stage) -> None:
     table = restarts.stall_table(stage, 20_000)
     for (stall_s, treatment), mine in table.groupby(["stall_s", "treatment"]):
         exact = restarts.effective_time(treatment, stall_s)
