@@ -10,8 +10,7 @@ from faultline.experiments.figures.style import (
     legend_below,
     mark,
 )
-from faultline.experiments.studies.gemini import setting
-from faultline.experiments.studies.gemini.tables import LOST_MACHINES
+from faultline.experiments.studies.gemini import tables
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -45,12 +44,12 @@ def draw_recovery(table: pd.DataFrame) -> Figure:
                 clip_on=False,
             )  # fmt: skip
         axis.set_xscale("log", base=2)
-        ticks = [lost for lost in LOST_MACHINES if lost & (lost - 1) == 0]
+        ticks = [lost for lost in tables.LOST_MACHINES if lost & (lost - 1) == 0]
         axis.set_xticks(ticks, [str(lost) for lost in ticks])
         axis.minorticks_off()
         axis.set(xlabel="machines lost at once", title=title)
         axis.legend(loc="lower left")
-    for (_, _, lost), percent in setting.PUBLISHED_RECOVERY.items():
+    for (_, _, lost), percent in tables.PUBLISHED_RECOVERY.items():
         axes[0].plot(lost, percent / 100.0, **PUBLISHED)
     axes[0].yaxis.set_major_formatter(PercentFormatter(1))
     axes[0].set(ylim=(0, 1.02), ylabel="recovery from memory")
@@ -69,8 +68,8 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 
     What was drawn as `window_table` returns it, and the closed form on a finer grid.
     """
-    mine = table[(table.mix == setting.SHOWN_MIX) & (table.scheme != "unprotected")]
-    lines = curves[curves.mix == setting.SHOWN_MIX]
+    mine = table[(table.mix == tables.SHOWN_MIX) & (table.scheme != "unprotected")]
+    lines = curves[curves.mix == tables.SHOWN_MIX]
     figure, (by_share, by_window) = plt.subplots(1, 2, figsize=(10.5, 4.6), sharey=True)
     for axis, fixed, value, column in (
         (by_share, "window_h", 24, "domain_share"),
@@ -81,15 +80,15 @@ def draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     by_share.xaxis.set_major_locator(MultipleLocator(0.05))
     by_share.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     by_share.set_xlabel("failures that take a whole scale-up domain")
-    by_share.set_title(f"Failures of {setting.SHOWN_MIX} on 16,384 GPUs, 24 hours")
-    by_window.set(xlim=(0, 24), xticks=setting.WINDOWS_H)
+    by_share.set_title(f"Failures of {tables.SHOWN_MIX} on 16,384 GPUs, 24 hours")
+    by_window.set(xlim=(0, 24), xticks=tables.WINDOWS_H)
     by_window.set_xlabel("hours in which nothing is rebuilt")
     by_window.set_title("10% of the failures take a domain")
     by_share.set_ylim(0, 1.02)
     by_share.yaxis.set_major_formatter(PercentFormatter(1))
     by_share.set_ylabel("all state still in memory")
     handles = [
-        mark(setting.SCHEMES[name].label, colour, marker=marker)
+        mark(tables.SCHEMES[name].label, colour, marker=marker)
         for name, (colour, marker) in _LOOKS.items()
     ]
     handles += [

@@ -15,7 +15,7 @@ from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.gemini import tables
 from faultline.experiments.studies.gemini.figures import draw_recovery, draw_survival
-from faultline.experiments.studies.gemini.setting import (
+from faultline.experiments.studies.gemini.tables import (
     ITERATION_S,
     MACHINES,
     MIXES,

@@ -16,7 +16,7 @@ from faultline.experiments.figures.style import (
     stack_bars,
 )
 from faultline.experiments.studies.ntp import loop, setting
-from faultline.experiments.studies.ntp.traces import THRESHOLD
+from faultline.experiments.studies.ntp.failures import THRESHOLD
 from faultline.simulator.badput import MEANINGS
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib import pyplot as plt

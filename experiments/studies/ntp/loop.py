@@ -25,17 +25,23 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.ntp.placements import lost_shares
-from faultline.experiments.studies.ntp.resharding import resharding
+from faultline.experiments.studies.ntp.failures import (
+    DAY_S,
+    DOMAIN_SIZES,
+    SOFTWARE_REPAIR_S,
+    Trace,
+    lost_shares,
+    traces,
+)
 from faultline.experiments.studies.ntp.setting import (
     B200,
     BATCH_SEQUENCES,
     GPUS,
     StudyJob,
     job_that_fits,
+    resharding,
     study_job,
 )
-from faultline.experiments.studies.ntp.traces import DAY_S, SOFTWARE_REPAIR_S, Trace, traces
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.failures.failure import Failure, Kind
 from faultline.simulator.workload.iteration import iteration_time
@@ -44,7 +50,7 @@ from faultline.strategies.nonuniform.replica_plan import Scheme
 
 SCENARIO = "ntp-32k"
 REPAIR = "3 or 5 days"
-"""How long hardware takes to repair in the loop; one of `traces.REPAIRS_DAYS`."""
+"""How long hardware takes to repair in the loop; one of `failures.REPAIRS_DAYS`."""
 CAUSE_TIMES = [f"{cause}_s" for cause in CAUSES]
 _IN_MEMORY = "protection.name=just-in-time"
 POD = 16
@@ -202,8 +208,6 @@ def placed_loss(trace: Trace, job: StudyJob, variant: str) -> float:
     return trace.mean_over_time(lost)
 
 
-DOMAIN_SIZES = (8, 16, 32, 64, 72)
-"""GPUs of a domain: those that the paper compares."""
 _OF_DOMAINS = ("domain_gpus", "stages", "trace", "placed", "batches_per_day")
 DOMAIN_SCHEMES = ("checkpoint", "dp-drop", "ntp", "ntp-pw")
 """The first has new hardware at once for all that breaks."""

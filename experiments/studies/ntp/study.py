@@ -14,8 +14,7 @@ from typing import ClassVar
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Results, Row, Study, Tables
-from faultline.experiments.studies.ntp import figures, loop, placements, resharding, tables, traces
-from faultline.experiments.studies.ntp.setting import study_job, utilisation_table
+from faultline.experiments.studies.ntp import failures, figures, loop, setting, tables
 from faultline.experiments.studies.stage import Stage
 
 _COURSES = (("5 days", 1), ("3 days", 1), ("5 days", 3))
@@ -37,50 +36,46 @@ class NtpStudy(Study):
 
     def play(self, stage: Stage) -> Results:
         """Place failed GPUs, draw traces, sync gradients, and play the training loop."""
-        seeds, job = range(stage.seeds), study_job()
+        seeds, job = range(stage.seeds), setting.study_job()
         sets, count = stage.pick(1_000, 10_000), stage.pick(40, 400)
-        fractions = placements.FRACTIONS
+        fractions = failures.FRACTIONS
+        results: Results = {
+            "plans": tables.plan_table(),
+            "resharding": setting.resharding_table(),
+            "utilisation": setting.utilisation_table(),
+        }
         with stage.step("placements", 6) as advance:
-            losses = placements.loss_table(job, fractions, seeds, sets)
+            results["losses"] = failures.loss_table(job, fractions, seeds, sets)
             advance()
-            availability = placements.availability_table(fractions, seeds, sets // 10)
+            results["availability"] = failures.availability_table(fractions, seeds, sets // 10)
             advance()
             high_tp = {
-                degree: placements.loss_table(study_job(degree), [0.001], seeds, sets)
+                degree: failures.loss_table(setting.study_job(degree), [0.001], seeds, sets)
                 for degree in (8, 16, 64, 72)
             }
+            results["high_tp"] = pd.concat(high_tp, names=["degree"]).reset_index(level=0)
             advance()
-            paces = placements.pace_table(0.004, seeds, sets)
+            results["paces"] = failures.pace_table(0.004, seeds, sets)
             advance()
-            pods = placements.pod_table(job, (0.001, 0.004), seeds, sets)
+            results["pods"] = failures.pod_table(job, (0.001, 0.004), seeds, sets)
             advance()
-            blasts = placements.blast_table(job, seeds, sets)
+            results["blasts"] = failures.blast_table(job, seeds, sets)
         with stage.step("traces", 3) as advance:
-            drawn = traces.trace_table(seeds, count)
+            results["traces"] = failures.trace_table(seeds, count)
             advance()
-            failing = traces.failing_spares_table(tables.FAILING_REPAIR, seeds, count)
+            repair = tables.FAILING_REPAIR
+            results["failing_spares"] = failures.failing_spares_table(repair, seeds, count)
             advance()
-            courses = {course: traces.course_table(*course, 0, count) for course in _COURSES}
+            courses = {course: failures.course_table(*course, 0, count) for course in _COURSES}
+            of_courses = pd.concat(courses, names=["repair", "rate_factor"])
+            results["courses"] = of_courses.reset_index((0, 1))
         with stage.step("gradient sync"):
-            checks = [resharding.check_sync(seed) for seed in seeds]
-        kept = stage.directory / "failures"
-        of_loop = loop.loop_points(kept, stage.seeds, stage.pick(1, 10))
-        of_domains = loop.domain_points(kept, stage.seeds, stage.pick(1, 10))
+            results["checks"] = pd.DataFrame([setting.check_sync(seed) for seed in seeds])
+        kept, traces = stage.directory / "failures", stage.pick(1, 10)
+        of_loop = loop.loop_points(kept, stage.seeds, traces)
+        of_domains = loop.domain_points(kept, stage.seeds, traces)
         combined = loop.within_points(stage.seeds, stage.pick(5_000, 10_000))
-        return {
-            "plans": tables.plan_table(),
-            "losses": losses,
-            "availability": availability,
-            "high_tp": pd.concat(high_tp, names=["degree"]).reset_index(level=0),
-            "paces": paces,
-            "pods": pods,
-            "traces": drawn,
-            "failing_spares": failing,
-            "courses": pd.concat(courses, names=["repair", "rate_factor"]).reset_index((0, 1)),
-            "blasts": blasts,
-            "resharding": resharding.resharding_table(),
-            "utilisation": utilisation_table(),
-            "checks": pd.DataFrame(checks),
+        return results | {
             "loop": loop.loop_table(stage.runs("training loop", of_loop)),
             "domains": loop.domain_table(stage.runs("domain sizes", of_domains)),
             "within": loop.within_table(stage.runs("inside other schemes", combined)),

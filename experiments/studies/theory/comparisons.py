@@ -255,15 +255,13 @@ _STATED = {
     "restart.readers": None,
 }
 _LARGEST = 14
-_HEADLINE_REPLICATION = ((200, 3), (600, 3), (1000, 3))
 
 
 def published_jobs() -> list[of_spare.Cell]:
     """SPARe's published cells, and replication's headline, under the study's rules."""
-    return [
-        *(of_spare.Cell("spare-study", "spare", *cell) for cell in PUBLISHED),
-        *(of_spare.Cell("spare-study", "replication", *cell) for cell in _HEADLINE_REPLICATION),
-    ]
+    cells = [*(("spare", *cell) for cell in PUBLISHED)]
+    cells += [("replication", groups, 3) for groups in of_spare.GROUPS]
+    return [of_spare.Cell("spare-study", *cell) for cell in cells]
 
 
 def all_jobs() -> list[of_spare.Cell]:

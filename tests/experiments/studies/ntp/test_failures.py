@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faultline.experiments.studies.ntp.placements import random_counts
-from faultline.experiments.studies.ntp.setting import PUBLISHED_SPARES, Purpose, stream, study_job
-from faultline.experiments.studies.ntp.traces import (
+from faultline.experiments.studies.ntp.failures import (
     DAY_S,
     LLAMA3_FAILURES_PER_GPU_S,
     SOFTWARE_REPAIR_S,
     TraceRules,
     failing_spares_table,
+    random_counts,
     simulate_trace,
     spares_needed,
     trace_table,
 )
+from faultline.experiments.studies.ntp.setting import PUBLISHED_SPARES, Purpose, stream, study_job
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from hypothesis import given
 from hypothesis import strategies as st

@@ -19,6 +19,7 @@ from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.ntp import figures, tables
+from faultline.experiments.studies.ntp.failures import traces
 from faultline.experiments.studies.ntp.loop import (
     DOMAIN_SCHEMES,
     REPAIR,
@@ -37,7 +38,6 @@ from faultline.experiments.studies.ntp.loop import (
     scenario_of,
 )
 from faultline.experiments.studies.ntp.setting import study_job
-from faultline.experiments.studies.ntp.traces import traces
 from faultline.simulator.badput import CAUSES
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from faultline.strategies.ntp import Ntp, NtpPw

@@ -14,17 +14,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.studies.ntp import figures, tables
-from faultline.experiments.studies.ntp.placements import (
+from faultline.experiments.studies.ntp.failures import (
     availability_table,
     blast_table,
+    course_table,
+    failing_spares_table,
     loss_table,
     lost_shares,
     pace_table,
     pod_table,
+    trace_table,
 )
-from faultline.experiments.studies.ntp.resharding import check_sync, resharding_table
-from faultline.experiments.studies.ntp.setting import study_job
-from faultline.experiments.studies.ntp.traces import course_table, failing_spares_table, trace_table
+from faultline.experiments.studies.ntp.setting import check_sync, resharding_table, study_job
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib.figure import Figure
 
