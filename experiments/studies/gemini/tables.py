@@ -158,16 +158,10 @@ class LossSets:
         return gone
 
 
-def uniform_sets(rng: np.random.Generator, sets: int, nodes: int, lost: int) -> LossSets:
-    """Draw sets of `lost` nodes each, all sets of that size equally likely."""
-    chosen = _distinct(rng, sets, nodes, lost)
-    return LossSets(sets, np.repeat(np.arange(sets), lost), chosen.ravel())
-
-
-def uniform_domain_sets(
-    rng: np.random.Generator, sets: int, nodes: int, domain_nodes: int, lost: int
+def uniform_sets(
+    rng: np.random.Generator, sets: int, nodes: int, lost: int, domain_nodes: int = 1
 ) -> LossSets:
-    """Draw sets of `lost` whole domains each, all sets of that size equally likely."""
+    """Draw sets of `lost` nodes or whole domains each, all sets of that size equally likely."""
     chosen = _distinct(rng, sets, -(-nodes // domain_nodes), lost)
     node = (chosen.reshape(-1, 1) * domain_nodes + np.arange(domain_nodes)).ravel()
     exists = node < nodes
@@ -248,7 +242,7 @@ def domain_table(seeds: Sequence[int], sets: int) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for place, lost in enumerate(NUMBERS_OF_LOST_DOMAINS):
         streams = (stream(seed, LOST_DOMAINS, place) for seed in seeds)
-        drawn = [uniform_domain_sets(rng, sets, HOSTS, HOSTS_PER_DOMAIN, lost) for rng in streams]
+        drawn = [uniform_sets(rng, sets, HOSTS, lost, HOSTS_PER_DOMAIN) for rng in streams]
         for (name, scheme), placement in product(SCHEMES.items(), PLACEMENTS):
             groups = scheme.groups(placement)
             exact = 1.0 - loss_given_domains(groups, HOSTS_PER_DOMAIN, lost)

@@ -18,7 +18,7 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.experiments.studies.reft import combinations, lifetimes, restarts, snapshots
+from faultline.experiments.studies.reft import combinations, failures, snapshots
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -127,18 +127,18 @@ def draw_stalls(table: pd.DataFrame) -> Figure:
     """Draw the effective time over the length of a stall: closed forms, simulated, published."""
     stalls_s = np.linspace(0.0, 780.0, 157)
     figure, axis = plt.subplots(figsize=(7.0, 4.4))
-    for treatment in restarts.TREATMENTS:
+    for treatment in failures.TREATMENTS:
         colour, dashes, marker, label = _TREATMENT_LOOKS[treatment]
-        curve = [restarts.effective_time(treatment, stall_s) for stall_s in stalls_s]
+        curve = [failures.effective_time(treatment, stall_s) for stall_s in stalls_s]
         axis.plot(stalls_s / 60, curve, color=colour, ls=dashes, label=label)
         mine = mean_over_seeds(table[table.treatment == treatment], ["stall_s"], "effective_time")
         look = {"fmt": marker, "color": colour, "label": f"simulated, {treatment}"}
         draw_means(axis, mine.stall_s / 60, mine, **look)
-    alone = [restarts.effective_time(restarts.ALONE, stall_s) for stall_s in stalls_s]
+    alone = [failures.effective_time(failures.ALONE, stall_s) for stall_s in stalls_s]
     label = "each failure waits for a stall of its own"
     axis.plot(stalls_s / 60, alone, color=_GREEN, ls=":", label=label)
-    minutes = [stall_s / 60 for stall_s in restarts.EFFECTIVE_TIME]
-    published = list(restarts.EFFECTIVE_TIME.values())
+    minutes = [stall_s / 60 for stall_s in failures.EFFECTIVE_TIME]
+    published = list(failures.EFFECTIVE_TIME.values())
     axis.plot(minutes, published, **PUBLISHED, label="published (FT-HSDP)")
     axis.set(xlim=(0, 13), ylim=(0, 1))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -180,16 +180,16 @@ def draw_loss_over_time() -> Figure:
     """
     times = np.linspace(0.0, 20.0, 401)
     figure, axis = plt.subplots(figsize=(7.2, 4.2))
-    axis.axhline(lifetimes.LOSS, color=_GREY, linestyle=":", linewidth=1.2)
-    looks = zip(lifetimes.PUBLISHED_TIMES, _TOLERANCE_LOOKS, strict=True)
+    axis.axhline(failures.LOSS, color=_GREY, linestyle=":", linewidth=1.2)
+    looks = zip(failures.PUBLISHED_TIMES, _TOLERANCE_LOOKS, strict=True)
     for tolerated, (colour, dashes) in looks:
-        losses = [lifetimes.loss_by(time, tolerated) for time in times]
+        losses = [failures.loss_by(time, tolerated) for time in times]
         label = f"{tolerated or 'no'} loss{'es' if tolerated > 1 else ''} a group tolerated"
         axis.plot(times, losses, color=colour, linestyle=dashes, label=label)
-        reached = lifetimes.exact_time(tolerated)
-        axis.plot(reached, lifetimes.LOSS, "o", color=colour, zorder=3)
+        reached = failures.exact_time(tolerated)
+        axis.plot(reached, failures.LOSS, "o", color=colour, zorder=3)
         note = {**_NOTE, "fontsize": None, "color": colour}
-        axis.annotate(f"{reached:.2f}", (reached, lifetimes.LOSS), (6, -12), **note)
+        axis.annotate(f"{reached:.2f}", (reached, failures.LOSS), (6, -12), **note)
     axis.set(xlim=(0, 20), ylim=(0, 1))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
     axis.set_xlabel("time since all nodes were new (scale of a node's lifetime: 50)")

@@ -18,7 +18,6 @@ from faultline.experiments.studies.gemini.tables import (
     failure_rates_per_s,
     memory_losing_mix,
     survival,
-    uniform_domain_sets,
     uniform_sets,
 )
 from faultline.simulator.failures.mix import Cause, CauseMix
@@ -85,7 +84,7 @@ def test_lost_domains_against_the_closed_form(
     placement: Placement, nodes: int, size: int, tolerated: int
 ) -> None:
     groups = NodeGroups(nodes, size, tolerated, placement)
-    drawn = uniform_domain_sets(np.random.default_rng(nodes), 5_000, nodes, 8, 4)
+    drawn = uniform_sets(np.random.default_rng(nodes), 5_000, nodes, 4, 8)
     check(drawn.lost(groups), loss_given_domains(groups, 8, 4))
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.studies.base import changes_against
-from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
+from faultline.experiments.studies.reft import combinations, failures, figures, snapshots
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
 from matplotlib.figure import Figure
@@ -21,8 +21,8 @@ from tests.experiments.asking import Ask
 
 @pytest.mark.paper("REFT", "times to 10 % loss", "reproduce-reft")
 def test_times_to_loss_are_the_published_ones() -> None:
-    found = list(lifetimes.reliability_rows(4000, seed=0))
-    assert len(found) == 2 * len(lifetimes.PUBLISHED_TIMES)
+    found = list(failures.reliability_rows(4000, seed=0))
+    assert len(found) == 2 * len(failures.PUBLISHED_TIMES)
     for row in found:
         assert row.published is not None
         if row.quantity.endswith("Monte Carlo"):
@@ -36,7 +36,7 @@ def test_the_interval_of_a_time_holds_it_as_often_as_it_says() -> None:
     exact = time_to_loss(0.3, weibull_failed_by(50.0, 3.0), 32, 4, 1, 100.0)
     held = 0
     for seed in range(200):
-        _, low, high = lifetimes.drawn_time(1, 200, seed, probability=0.3, nodes=32, group=4)
+        _, low, high = failures.drawn_time(1, 200, seed, probability=0.3, nodes=32, group=4)
         held += low <= exact <= high
     assert 180 <= held <= 200
 
@@ -75,19 +75,19 @@ def test_overheads_by_hand() -> None:
 
 def test_stalls_in_closed_form() -> None:
     """17.7 minutes between failures: 44 % are published for stalls of 10 minutes."""
-    assert pytest.approx(17.72 * 60, rel=1e-3) == restarts.STALL_GAP_S
-    ways = (restarts.ALONE, *restarts.TREATMENTS)
+    assert pytest.approx(17.72 * 60, rel=1e-3) == failures.STALL_GAP_S
+    ways = (failures.ALONE, *failures.TREATMENTS)
     for stall_s, expected in ((600.0, 0.436), (180.0, 0.831)):
-        alone, anew, absorbed = (restarts.effective_time(name, stall_s) for name in ways)
+        alone, anew, absorbed = (failures.effective_time(name, stall_s) for name in ways)
         assert alone == pytest.approx(expected, abs=1e-3)
         assert alone < anew < absorbed
 
 
 @pytest.mark.slow
 def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice(stage: Stage) -> None:
-    table = restarts.stall_table(stage, 20_000)
+    table = failures.stall_table(stage, 20_000)
     for (stall_s, treatment), mine in table.groupby(["stall_s", "treatment"]):
-        exact = restarts.effective_time(treatment, stall_s)
+        exact = failures.effective_time(treatment, stall_s)
         # About 200 failures a run: 7 % of the time lost, over three runs 4 %.
         off = 0.12 * exact * (1 - exact) + 0.02
         assert mine.effective_time.mean() == pytest.approx(exact - mine.lost.mean(), abs=off)
@@ -95,27 +95,27 @@ def test_simulated_stalls_lie_below_their_closed_forms_by_what_is_done_twice(sta
 
 def test_recovery_in_closed_form_by_hand() -> None:
     """Sharding groups of all nodes survive one server; restarts that take no time, one step."""
-    for size, restart_s in restarts.CASES:
-        found = restarts.closed_form(size, restart_s)
+    for size, restart_s in failures.CASES:
+        found = failures.closed_form(size, restart_s)
         assert sum(found.values()) == pytest.approx(1.0)
         assert min(found.values()) > 0.0
     # At most one failure in a short window: of software with 22 %.
-    brief = restarts.closed_form(4, 1e-9)
+    brief = failures.closed_form(4, 1e-9)
     fails = 1 - exp(-32 / 300)
     none_of_hardware = exp(-0.78 * 32 / 300)
     assert brief["local"] == pytest.approx((none_of_hardware - (1 - fails)) / fails)
-    longer = restarts.closed_form(4, 600.0)
+    longer = failures.closed_form(4, 600.0)
     assert longer["storage"] > brief["storage"]
-    assert restarts.closed_form(16, 600.0)["storage"] > longer["storage"]
+    assert failures.closed_form(16, 600.0)["storage"] > longer["storage"]
 
 
 def test_counted_recoveries_agree_with_the_closed_form(
     monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
-    monkeypatch.setattr(restarts, "CASES", ((4, 300.0),))
+    monkeypatch.setattr(failures, "CASES", ((4, 300.0),))
     stage.seeds = 1
-    table = restarts.recovery_table(stage, 2000)
-    assert list(table.way) == list(restarts.WAYS)
+    table = failures.recovery_table(stage, 2000)
+    assert list(table.way) == list(failures.WAYS)
     error = (table.exact * (1 - table.exact) / table.restarts) ** 0.5
     assert ((table.counted - table.exact).abs() <= 4 * error).all()
     assert table.counted.sum() == pytest.approx(1.0)

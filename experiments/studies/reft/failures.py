@@ -1,4 +1,6 @@
-"""What restarts leave of a job's time, and where they find its state: closed forms and runs.
+"""When failures lose state in memory, what restarts leave of a job's time, and where they find it.
+
+In closed form beside random lifetimes of nodes, and beside runs.
 
 FT-HSDP (arXiv 2602.00277) shortens the stall of a failure from 10 to 3 minutes. At RSC-1's rate
 100,000 GPUs fail every 17.7 minutes, so what becomes of a failure during a stall decides the rest:
@@ -19,11 +21,12 @@ else it comes from storage.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import exp, expm1
 
+import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import interval_of_proportion
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
@@ -36,8 +39,108 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
 from faultline.simulator.training import Training
-from faultline.strategies.in_memory.reliability import loss_probability
+from faultline.strategies.in_memory.reliability import (
+    loss_probability,
+    time_to_loss,
+    weibull_failed_by,
+)
 from faultline.strategies.protection.tier import Keeper, Recovery
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+NODES, GROUP = 1024, 16
+SCALE, SHAPE = 50.0, 3.0
+"""A node has failed by t with F(t) = 1 - exp(-(t / 50)^3)."""
+
+LOSS = 0.1
+PUBLISHED_TIMES = {0: 2.34, 1: 7.79, 2: 12.37}
+"""Time until state is lost with 10 %, by the tolerated losses of a group (REFT, Wang et al. 2023,
+arXiv 2310.12670)."""
+
+_STREAM = (0x4D454D, 3, 0)
+"""Part of what a seed means; it never changes."""
+
+_NUMBERS_AT_ONCE = 2_000_000
+_QUANTITY = "time to 10 % loss"
+
+
+def loss_by(time: float, tolerated: int) -> float:
+    """Return the probability that state is lost until a time, in closed form."""
+    return loss_probability(weibull_failed_by(SCALE, SHAPE)(time), NODES, GROUP, tolerated)
+
+
+def exact_time(tolerated: int) -> float:
+    """Return the time until which state is lost with `LOSS`, in closed form."""
+    return time_to_loss(LOSS, weibull_failed_by(SCALE, SHAPE), NODES, GROUP, tolerated, 100.0)
+
+
+def reliability_rows(trials: int, seed: int) -> Iterator[Row]:
+    """Return the times until state is lost with 10 %, in closed form and from random lifetimes."""
+    for tolerated, published in PUBLISHED_TIMES.items():
+        setting = f"{NODES} nodes in groups of {GROUP}, {tolerated} losses tolerated"
+        yield row_of(_QUANTITY, "reft", setting, published, [exact_time(tolerated)], "1")
+        drawn = drawn_time(tolerated, trials, seed)
+        yield Row(f"{_QUANTITY}, Monte Carlo", "reft", setting, published, *drawn, "1")
+
+
+def shown_reliability(rows: Sequence[Row]) -> Printed:
+    """Show the times to 10 % loss."""
+    frame = pd.DataFrame(
+        {
+            "": row.setting.split(", ")[1] + row.quantity.removeprefix(_QUANTITY),
+            "published": row.published,
+            "ours": row.simulated,
+            "95 %": f"{row.low:.2f} to {row.high:.2f}" if row.high > row.low else "",
+        }
+        for row in rows
+        if row.quantity.startswith(_QUANTITY)
+    )
+    formats = {"published": "{:.2f}", "ours": "{:.2f}", "95 %": "{}"}
+    return Printed("Time until state in memory is lost with 10 %", frame, formats)
+
+
+def drawn_time(
+    tolerated: int,
+    trials: int,
+    seed: int,
+    *,
+    probability: float = LOSS,
+    nodes: int = NODES,
+    group: int = GROUP,
+) -> tuple[float, float, float]:
+    """Return the time until which state in memory is lost with a probability, from random lives.
+
+    Nodes live for Weibull times, independent of each other; a group is gone with its
+    ``tolerated + 1``-th loss, and the state with the first group. All nodes are given lifetimes
+    `trials` times. The quantile of the times of loss is returned with the ends of its 95 %
+    interval, in the unit of `SCALE`; that is of the order statistics: exact, whatever the
+    distribution.
+    """
+    below = int(binom.ppf(0.025, trials, probability))
+    above = int(binom.ppf(0.975, trials, probability)) + 1
+    hazards = np.sort(_hazards_at_loss(nodes, group, tolerated, trials, seed))
+    # A Weibull time is a power of an exponential one, so ranks may be taken before.
+    low, middle, high = (
+        SCALE * float(hazard) ** (1.0 / SHAPE)
+        for hazard in (hazards[below - 1], np.quantile(hazards, probability), hazards[above - 1])
+    )
+    return middle, low, high
+
+
+def _hazards_at_loss(
+    nodes: int, group: int, tolerated: int, trials: int, seed: int
+) -> NDArray[np.float64]:
+    """Return (t / SCALE)^SHAPE at the loss, a value a trial."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=_STREAM))
+    at_once = max(1, _NUMBERS_AT_ONCE // nodes)
+    found = []
+    for done in range(0, trials, at_once):
+        chunk = min(at_once, trials - done)
+        lives = rng.standard_exponential((chunk, nodes // group, group))
+        ends = np.partition(lives, tolerated, axis=2)[:, :, tolerated]
+        found.append(ends.min(axis=1))
+    return np.concatenate(found)
+
 
 EFFECTIVE_TIME = {600.0: 0.44, 180.0: 0.80}
 """Effective training time on O(100k) GPUs by seconds of a stall (FT-HSDP)."""
@@ -52,7 +155,7 @@ STALL_GAP_S = 86_400.0 * 1000 / (FAILURES_PER_1000_NODE_DAYS * (GPUS // 8))
 ALONE = "one after the other"
 TREATMENTS = ("begins-anew", "absorbed")
 
-NODES = 64
+SERVERS = 64
 GAP_S = 300.0
 HARDWARE_SHARE = 0.78
 """Of interruptions (Grattafiori et al. 2024, Llama 3, arXiv 2407.21783)."""
@@ -192,8 +295,8 @@ def closed_form(size: int, restart_s: float) -> dict[Recovery, float]:
         return exp(-HARDWARE_SHARE * time_s / GAP_S)
 
     def survived(time_s: float) -> float:
-        lost = -expm1(-HARDWARE_SHARE * time_s / GAP_S / NODES)
-        return 1.0 - loss_probability(lost, NODES, size, 1)
+        lost = -expm1(-HARDWARE_SHARE * time_s / GAP_S / SERVERS)
+        return 1.0 - loss_probability(lost, SERVERS, size, 1)
 
     local, kept = given_failure(no_hardware), given_failure(survived)
     return {"local": local, "peers": kept - local, "storage": 1.0 - kept}
@@ -222,8 +325,8 @@ def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
     size, restart_s, steps, seed = argument
     changes = {
         **_COMMON,
-        "job.groups": NODES,
-        "job.gpus": 8 * NODES,
+        "job.groups": SERVERS,
+        "job.gpus": 8 * SERVERS,
         "job.parameter_bytes": 1e11,
         "job.steps": steps,
         "times.compute_s": _COMPUTE_S,
