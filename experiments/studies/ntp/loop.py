@@ -116,24 +116,16 @@ def failures_of(trace: Trace, job: StudyJob) -> list[Failure]:
     A repair that the trace does not live to see ends behind it, at an unknown time: it is given the
     trace's length.
     """
-    failures: list[Failure] = []
-    open_failures: dict[int, int] = {}
-    for time_s, gpu, change in zip(
-        trace.times_s.tolist(), trace.gpus.tolist(), trace.changes.tolist(), strict=True
-    ):
-        group = range(gpu // job.replica_gpus, gpu // job.replica_gpus + 1)
-        if group.start >= job.replicas:
-            continue
+    events = pd.DataFrame({"time_s": trace.times_s, "gpu": trace.gpus, "change": trace.changes})
+    known_s = events.groupby("gpu").time_s.shift(-1) - events.time_s
+    events["repair_s"] = known_s.fillna(trace.duration_s)
+    failures = []
+    for time_s, gpu, change, repair_s in events[events.gpu < job.gpus].itertuples(index=False):
         if change == 1:
-            open_failures[gpu] = len(failures)
-            # Until its repair is met.
-            unknown_s = trace.duration_s
-            failures.append(Failure(time_s, "gpu", gpu, "hardware", "hardware", unknown_s, group))
-        else:
-            place = open_failures.pop(gpu)
-            repair_s = time_s - failures[place].time_s
+            group = gpu // job.replica_gpus
             kind: Kind = "software" if repair_s < 1.5 * SOFTWARE_REPAIR_S else "hardware"
-            failures[place] = failures[place]._replace(repair_s=repair_s, kind=kind, cause=kind)
+            of_group = range(group, group + 1)
+            failures.append(Failure(time_s, "gpu", gpu, kind, kind, repair_s, of_group))
     return failures
 
 
