@@ -21,16 +21,6 @@ from faultline.experiments.figures.style import (
 )
 from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.gemini import tables
-from faultline.experiments.studies.gemini.tables import (
-    ITERATION_S,
-    MACHINES,
-    MIXES,
-    PARAMETERS,
-    PLACEMENTS,
-    PUBLISHED_RECOVERY,
-    SCHEMES,
-    SHOWN_MIX,
-)
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -40,8 +30,6 @@ from matplotlib.ticker import MultipleLocator, PercentFormatter
 _SHOWN_LOSSES = (2, 3, 4, 8, 16)
 _SHOWN_SHARES = (0.0, 0.1, 0.2)
 _ROW_WINDOWS_H = (1, 24)
-
-
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
 _LOOKS = {
     "reft-16": ("#D55E00", "s"),
@@ -75,7 +63,7 @@ def _draw_recovery(table: pd.DataFrame) -> Figure:
         axis.minorticks_off()
         axis.set(xlabel="machines lost at once", title=title)
         axis.legend(loc="lower left")
-    for (_, _, lost), percent in PUBLISHED_RECOVERY.items():
+    for (_, _, lost), percent in tables.PUBLISHED_RECOVERY.items():
         axes[0].plot(lost, percent / 100.0, **PUBLISHED)
     axes[0].yaxis.set_major_formatter(PercentFormatter(1))
     axes[0].set(ylim=(0, 1.02), ylabel="recovery from memory")
@@ -94,8 +82,8 @@ def _draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
 
     What was drawn as `window_table` returns it, and the closed form on a finer grid.
     """
-    mine = table[(table.mix == SHOWN_MIX) & (table.scheme != "unprotected")]
-    lines = curves[curves.mix == SHOWN_MIX]
+    mine = table[(table.mix == tables.SHOWN_MIX) & (table.scheme != "unprotected")]
+    lines = curves[curves.mix == tables.SHOWN_MIX]
     figure, (by_share, by_window) = plt.subplots(1, 2, figsize=(10.5, 4.6), sharey=True)
     for axis, fixed, value, column in (
         (by_share, "window_h", 24, "domain_share"),
@@ -106,7 +94,7 @@ def _draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     by_share.xaxis.set_major_locator(MultipleLocator(0.05))
     by_share.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     by_share.set_xlabel("failures that take a whole scale-up domain")
-    by_share.set_title(f"Failures of {SHOWN_MIX} on 16,384 GPUs, 24 hours")
+    by_share.set_title(f"Failures of {tables.SHOWN_MIX} on 16,384 GPUs, 24 hours")
     by_window.set(xlim=(0, 24), xticks=tables.WINDOWS_H)
     by_window.set_xlabel("hours in which nothing is rebuilt")
     by_window.set_title("10% of the failures take a domain")
@@ -114,7 +102,7 @@ def _draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     by_share.yaxis.set_major_formatter(PercentFormatter(1))
     by_share.set_ylabel("all state still in memory")
     handles = [
-        mark(SCHEMES[name].label, colour, marker=marker)
+        mark(tables.SCHEMES[name].label, colour, marker=marker)
         for name, (colour, marker) in _LOOKS.items()
     ]
     handles += [
@@ -154,11 +142,11 @@ class GeminiStudy(Study):
             results["recovery"] = tables.recovery_table(seeds, sets)
         with stage.step("lost domains"):
             results["domains"] = tables.domain_table(seeds, sets)
-        mixes = [(mix, seeds, days) for mix in MIXES]
+        mixes = [(mix, seeds, days) for mix in tables.MIXES]
         windows = stage.calls("failures of mixes", _windows_of, mixes)
         results["windows"] = pd.concat(windows, ignore_index=True)
         with stage.step("closed forms"):
-            results["curves"] = tables.curve_table(SHOWN_MIX)
+            results["curves"] = tables.curve_table(tables.SHOWN_MIX)
         wasted = {"wasted": tables.wasted_table(), "placement": tables.placement_table()}
         return results | wasted
 
@@ -185,7 +173,7 @@ class GeminiStudy(Study):
         """Say what placement decides."""
         windows, placed = results["windows"], results["placement"]
         day = windows[
-            (windows.mix == SHOWN_MIX)
+            (windows.mix == tables.SHOWN_MIX)
             & (windows.window_h == 24)
             & (windows.domain_share == 0.1)
             & (windows.scheme == "gemini-2")
@@ -234,7 +222,7 @@ def window_rows(table: pd.DataFrame) -> Iterator[Row]:
 
 
 def _published_recovery(cell: Any) -> float | None:
-    return PUBLISHED_RECOVERY.get((cell.machines, cell.replicas, cell.lost))
+    return tables.PUBLISHED_RECOVERY.get((cell.machines, cell.replicas, cell.lost))
 
 
 def _probabilities(
@@ -256,7 +244,8 @@ def _probabilities(
 
 def wasted_rows(wasted: pd.DataFrame, placed: pd.DataFrame) -> Iterator[Row]:
     """Return what a failure wastes by where checkpoints are, and what placement does to it."""
-    setting = f"{PARAMETERS / 1e9:g}B parameters, {MACHINES} machines, iteration {ITERATION_S:g} s"
+    job = f"{tables.PARAMETERS / 1e9:g}B parameters, {tables.MACHINES} machines"
+    setting = f"{job}, iteration {tables.ITERATION_S:g} s"
     seconds = dict(zip(wasted.checkpoints, wasted.wasted_s, strict=True))
     memory, *storage = seconds
     for way, wasted_s in seconds.items():
@@ -289,21 +278,21 @@ def _shown_recovery(table: pd.DataFrame) -> Printed:
 
 
 def _shown_windows(table: pd.DataFrame, hours: int) -> Printed:
-    mine = table[(table.mix == SHOWN_MIX) & (table.window_h == hours)]
+    mine = table[(table.mix == tables.SHOWN_MIX) & (table.window_h == hours)]
     exact = mine.set_index(["scheme", "domain_share", "placement"]).exact.sort_index()
     columns = {"0%\neither": (0.0, "across-domains")} | {
         f"{share:.0%}\n{placement.split('-')[0]}": (share, placement)
         for share in _SHOWN_SHARES[1:]
-        for placement in PLACEMENTS
+        for placement in tables.PLACEMENTS
     }
     frame = pd.DataFrame(
         [
             {"scheme": scheme.label} | {title: exact[(name, *at)] for title, at in columns.items()}
-            for name, scheme in SCHEMES.items()
+            for name, scheme in tables.SCHEMES.items()
         ]
     )
     return Printed(
-        f"State in memory survives {hours} h, nothing rebuilt: {SHOWN_MIX}, 16,384 GPUs,\n"
+        f"State in memory survives {hours} h, nothing rebuilt: {tables.SHOWN_MIX}, 16,384 GPUs,\n"
         "by the share of failures that take a domain of 8 hosts, and by placement",
         frame,
         dict.fromkeys(columns, "{:.2%}"),

@@ -25,14 +25,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.ntp.failures import (
-    DAY_S,
-    DOMAIN_SIZES,
-    SOFTWARE_REPAIR_S,
-    Trace,
-    lost_shares,
-    traces,
-)
+from faultline.experiments.studies.ntp import failures
 from faultline.experiments.studies.ntp.setting import (
     B200,
     BATCH_SEQUENCES,
@@ -110,7 +103,7 @@ def modelled_settings(job: StudyJob | None = None) -> dict[str, float]:
     }
 
 
-def failures_of(trace: Trace, job: StudyJob) -> list[Failure]:
+def failures_of(trace: failures.Trace, job: StudyJob) -> list[Failure]:
     """Return the failures of a job's GPUs in a trace, each with its repair.
 
     A repair that the trace does not live to see ends behind it, at an unknown time: it is given the
@@ -119,18 +112,18 @@ def failures_of(trace: Trace, job: StudyJob) -> list[Failure]:
     events = pd.DataFrame({"time_s": trace.times_s, "gpu": trace.gpus, "change": trace.changes})
     known_s = events.groupby("gpu").time_s.shift(-1) - events.time_s
     events["repair_s"] = known_s.fillna(trace.duration_s)
-    failures = []
+    found = []
     for time_s, gpu, change, repair_s in events[events.gpu < job.gpus].itertuples(index=False):
         if change == 1:
             group = gpu // job.replica_gpus
-            kind: Kind = "software" if repair_s < 1.5 * SOFTWARE_REPAIR_S else "hardware"
+            kind: Kind = "software" if repair_s < 1.5 * failures.SOFTWARE_REPAIR_S else "hardware"
             of_group = range(group, group + 1)
-            failures.append(Failure(time_s, "gpu", gpu, kind, kind, repair_s, of_group))
-    return failures
+            found.append(Failure(time_s, "gpu", gpu, kind, kind, repair_s, of_group))
+    return found
 
 
 def scenario_of(
-    trace: Trace, path: Path, variant: str, *more: str, job: StudyJob | None = None
+    trace: failures.Trace, path: Path, variant: str, *more: str, job: StudyJob | None = None
 ) -> Scenario:
     """Return the job under one of the `VARIANTS`, with a trace that is written to a file.
 
@@ -139,8 +132,8 @@ def scenario_of(
     if not path.exists():
         write_trace(failures_of(trace, job or study_job()), path)
     span = f"failures.trace_span_s={trace.duration_s}"
-    failures = ["failures.model=trace", f"failures.trace={path}", span]
-    return load_scenario(SCENARIO, [*failures, *VARIANTS[variant], *more])
+    of_trace = ["failures.model=trace", f"failures.trace={path}", span]
+    return load_scenario(SCENARIO, [*of_trace, *VARIANTS[variant], *more])
 
 
 def loop_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
@@ -150,7 +143,7 @@ def loop_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
     """
     directory.mkdir(parents=True, exist_ok=True)
     for seed in range(seeds):
-        for index, trace in enumerate(traces(REPAIR, 1, seed, count)):
+        for index, trace in enumerate(failures.traces(REPAIR, 1, seed, count)):
             path = directory / f"failures-{seed}-{index}.csv"
             path.unlink(missing_ok=True)
             for variant in VARIANTS:
@@ -180,7 +173,7 @@ def _with_losses(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(**lost)
 
 
-def placed_loss(trace: Trace, job: StudyJob, variant: str) -> float:
+def placed_loss(trace: failures.Trace, job: StudyJob, variant: str) -> float:
     """Return the throughput that the placement study finds lost in a trace, mean over time.
 
     Not a number for what it does not know: resharding that is stated otherwise, or no batch.
@@ -189,7 +182,7 @@ def placed_loss(trace: Trace, job: StudyJob, variant: str) -> float:
     if name not in {scheme.value for scheme in Scheme} or how == "resharding at bound":
         return float("nan")
     failed = trace.domain_counts(job.domains, job.domain_gpus)
-    lost = lost_shares(
+    lost = failures.lost_shares(
         failed,
         job,
         Scheme(name),
@@ -223,12 +216,12 @@ def domain_settings(job: StudyJob) -> list[str]:
 def domain_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
     """Yield 15 days of `count` traces a seed under every scheme, on domains of every size."""
     for seed in range(seeds):
-        for index, trace in enumerate(traces(REPAIR, 1, seed, count)):
-            for job in map(job_that_fits, DOMAIN_SIZES):
+        for index, trace in enumerate(failures.traces(REPAIR, 1, seed, count)):
+            for job in map(job_that_fits, failures.DOMAIN_SIZES):
                 path = directory / f"domains-{job.domain_gpus}-{seed}-{index}.csv"
                 path.unlink(missing_ok=True)
                 # Of all GPUs without failures; those that make up no whole replica are idle.
-                full_batches = DAY_S / job.rules.healthy_s * job.batch / BATCH_SEQUENCES
+                full_batches = failures.DAY_S / job.rules.healthy_s * job.batch / BATCH_SEQUENCES
                 settings, domain = domain_settings(job), (job.domain_gpus, job.layout.pipeline)
                 for scheme in DOMAIN_SCHEMES:
                     scenario = scenario_of(trace, path, scheme, *settings, job=job)
@@ -253,7 +246,7 @@ def domain_table(runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-_MEAN_REPAIR_S = 4 * DAY_S
+_MEAN_REPAIR_S = 4 * failures.DAY_S
 """Mean of the 3 to 5 days of a hardware repair; the study repairs whatever breaks in that time."""
 _STALLS_S = (10.0, 60.0)
 """What all wait when a group goes down to a lower degree, and as long again when it comes back."""

@@ -19,16 +19,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare import cells as of_spare
 from faultline.experiments.studies.stage import Stage
-from faultline.experiments.studies.theory.monte_carlo import (
-    LAWS,
-    Purpose,
-    failures_until_wipe_out,
-    generator,
-    lives,
-    times_until_wipe_out_s,
-    trials_for,
-    work_per_failure,
-)
+from faultline.experiments.studies.theory import monte_carlo
 from faultline.simulator.failures.distributions import Weibull
 from faultline.strategies.checkpoint_period import Costs, best_period_s
 from faultline.strategies.closed_forms.lifetimes import GroupLifetimes, stationary_excess
@@ -94,10 +85,10 @@ def compare_counts(asked: tuple[Cell, float, int]) -> dict[str, Any]:
     (SPARe only).
     """
     (scheme, groups, redundancy), standard_error, seed = asked
-    law = LAWS[scheme](groups, redundancy)
-    trials = trials_for(law, standard_error)
-    rng = generator(seed, Purpose.COUNTS, groups, redundancy)
-    counts = failures_until_wipe_out(scheme, groups, redundancy, trials, rng)
+    law = monte_carlo.LAWS[scheme](groups, redundancy)
+    trials = monte_carlo.trials_for(law, standard_error)
+    rng = monte_carlo.generator(seed, monte_carlo.Purpose.COUNTS, groups, redundancy)
+    counts = monte_carlo.failures_until_wipe_out(scheme, groups, redundancy, trials, rng)
     row = {
         "scheme": scheme,
         "groups": groups,
@@ -156,11 +147,11 @@ def compare_work(cell: tuple[int, int]) -> dict[str, Any]:
     """
     groups, redundancy = cell
     trials = _lives_for(groups)
-    table = lives(groups, redundancy, trials, seed=0)
+    table = monte_carlo.lives(groups, redundancy, trials, seed=0)
     row: dict[str, Any] = {"groups": groups, "redundancy": redundancy, "lives": trials}
     for option, choice in PATCH_OPTIONS.items():
         course = Spare(groups, redundancy, choice).failure_course()
-        row["stacks"], row[option] = work_per_failure(table, option)
+        row["stacks"], row[option] = monte_carlo.work_per_failure(table, option)
         row["closed_stacks"], row[f"closed_{option}"] = course.work_per_failure()
     for name in ("stacks", *PATCH_OPTIONS):
         row[f"{name}_error"] = row[f"closed_{name}"] / row[name] - 1
@@ -175,7 +166,7 @@ def patch_by_failure(cell: tuple[int, int]) -> pd.DataFrame:
     """
     groups, redundancy = cell
     # A seed of its own: the mean over all k is measured on other lives.
-    table = lives(groups, redundancy, 2 * _lives_for(groups), seed=1)
+    table = monte_carlo.lives(groups, redundancy, 2 * _lives_for(groups), seed=1)
     at = table.failures.to_numpy()
     closed = {
         "least_stacks": least_stacks(groups, redundancy),
@@ -203,7 +194,7 @@ def compare_times(asked: tuple[float, str, int], trials: int = 20_000) -> list[d
     new, mean_s = distribution.survival, distribution.mean_s
     survival = new if age == "new" else stationary_excess(new, mean_s)
     lifetimes = GroupLifetimes(_TIMES_GROUPS, survival)
-    rng = generator(0, Purpose.TIMES, _TIMES_GROUPS, place)
+    rng = monte_carlo.generator(0, monte_carlo.Purpose.TIMES, _TIMES_GROUPS, place)
 
     def draw(size: tuple[int, int]) -> FloatArray:
         """Times to failure; of old groups, by length-biased sampling.
@@ -217,7 +208,7 @@ def compare_times(asked: tuple[float, str, int], trials: int = 20_000) -> list[d
         covering_s = distribution.scale_s * rng.gamma(1.0 + 1.0 / shape, size=size) ** (1.0 / shape)
         return np.asarray(covering_s * rng.random(size))
 
-    simulated = times_until_wipe_out_s(CASES, _TIMES_GROUPS, trials, draw)
+    simulated = monte_carlo.times_until_wipe_out_s(CASES, _TIMES_GROUPS, trials, draw)
     return [
         {
             "shape": shape,
@@ -234,7 +225,7 @@ def compare_times(asked: tuple[float, str, int], trials: int = 20_000) -> list[d
 
 def _life(scheme: str, redundancy: int, lifetimes: GroupLifetimes) -> dict[str, Any]:
     groups, costs = lifetimes.groups, STUDY
-    life = lifetimes.life(LAWS[scheme](groups, redundancy))
+    life = lifetimes.life(monte_carlo.LAWS[scheme](groups, redundancy))
     plain_s = plain_mean_failures(groups, redundancy) * costs.mtbf_s
     plain_period_s = best_period_s(costs.save_s, plain_s, costs.restart_s)
     period_s = best_period_of_lives_s(life, costs.save_s, 1.05 * costs.save_s)
