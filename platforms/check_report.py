@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
+from faultline.platforms.fabric import Layer, bisection, fabric_layers, storage_rates
 from faultline.platforms.files import read_file
-from faultline.platforms.platform_data import Platform
+from faultline.platforms.platform_data import LinkClass, Platform
 from faultline.platforms.simgrid_check import load_in_simgrid
 from faultline.platforms.spec_differences import spec_differences
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
@@ -37,6 +39,7 @@ def check_report(path: str | Path) -> dict[str, Any]:
     if b"<!DOCTYPE platform" not in read_file(path, LARGEST_BYTES):
         raise PlatformError(f"has no document type, which SimGrid wants: add {_TYPE}", f"{path}:2")
     loaded = load_in_simgrid(path)
+    rates, differences = storage_rates(platform), spec_differences(platform)
     racks = {gpu.rack for gpu in platform.gpus if gpu.rack >= 0}
     return {
         "file": str(path),
@@ -48,50 +51,30 @@ def check_report(path: str | Path) -> dict[str, Any]:
         "racks": len(racks) or None,
         "switches": _switches(platform),
         "links": {
-            name: {
-                "count": found.count,
-                "bandwidth_bytes_per_s": list(found.bandwidth_bytes_per_s),
-                "latency_s": list(found.latency_s),
-            }
+            name: {key: value for key, value in _as_json(found).items() if key != "name"}
             for name, found in platform.link_classes.items()
             if name != xml_names.MANAGEMENT
         },
-        "layers": [
-            {
-                "name": layer.name,
-                "switches": layer.switches,
-                "down_bytes_per_s": layer.down_bytes_per_s,
-                "up_bytes_per_s": layer.up_bytes_per_s,
-                "oversubscription": layer.oversubscription and list(layer.oversubscription),
-            }
-            for layer in fabric_layers(platform)
-        ],
+        "layers": [_as_json(layer) for layer in fabric_layers(platform)],
         "bisection": _bisection(platform),
         "flow_routes": sum(map(len, platform.flow_routes.values())) or None,
-        "storage": _storage(platform),
-        "simgrid": {
-            "hosts": loaded.hosts,
-            "load_s": loaded.load_s,
-            "peak_memory_bytes": loaded.peak_memory_bytes,
-        },
-        "differs_from_spec": _differences(platform),
+        "storage": rates and asdict(rates),
+        "simgrid": asdict(loaded),
+        "differs_from_spec": differences and [each._asdict() for each in differences],
     }
 
 
-def _differences(platform: Platform) -> list[dict[str, str]] | None:
-    found = spec_differences(platform)
-    return None if found is None else [difference._asdict() for difference in found]
+def _as_json(found: LinkClass | Layer) -> dict[str, Any]:
+    """Return the fields as JSON has them: ranges are lists."""
+    fields = asdict(found).items()
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in fields}
 
 
 def _switches(platform: Platform) -> dict[str, int]:
     """Return the number of switches by kind; both ports of an NVSwitch are one."""
     names = {name.removesuffix("-in").removesuffix("-out") for name in platform.switches}
-    kinds: dict[str, int] = {}
-    for name in sorted(names):
-        kind = xml_names.link_class(name)
-        if kind != xml_names.MANAGEMENT:
-            kinds[kind] = kinds.get(kind, 0) + 1
-    return kinds
+    kinds = Counter(map(xml_names.link_class, sorted(names)))
+    return {kind: count for kind, count in kinds.items() if kind != xml_names.MANAGEMENT}
 
 
 def _bisection(platform: Platform) -> dict[str, float] | None:
@@ -103,15 +86,4 @@ def _bisection(platform: Platform) -> dict[str, float] | None:
         "of_full": found.bandwidth_bytes_per_s / found.full_bytes_per_s
         if found.full_bytes_per_s
         else 0.0,
-    }
-
-
-def _storage(platform: Platform) -> dict[str, float | None] | None:
-    rates = storage_rates(platform)
-    if rates is None:
-        return None
-    return {
-        "read_bytes_per_s": rates.read_bytes_per_s,
-        "write_bytes_per_s": rates.write_bytes_per_s,
-        "client_bytes_per_s": rates.client_bytes_per_s,
     }

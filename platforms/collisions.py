@@ -11,8 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spines import SpineChoice, passes_spines
-from faultline.platforms.topology import gpu_places, nic_bandwidth_bytes_per_s, trunks
+from faultline.platforms.topology import (
+    SpineChoice,
+    gpu_places,
+    nic_bandwidth_bytes_per_s,
+    passes_spines,
+    trunks,
+)
 
 _Series = npt.NDArray[np.float64]
 
@@ -74,14 +79,9 @@ def hashing_cost(spec: ClusterSpec, groups: int, seeds: int) -> HashingCost:
 def busiest_over_mean(flows: int, links: int) -> float:
     """Return the expected load of the busiest link over the mean, with flows hashed at random.
 
-    Exact: given their sum, independent Poisson numbers are multinomial, so the probability that no
-    link has more than m flows is a coefficient of the n-th power of the Poisson distribution cut
-    off above m.
-
-    Parameters
-    ----------
-    flows, links
-        How many equal flows choose how many links, each on its own and all links alike.
+    The flows are equal, and choose each on its own, all links alike. Exact: given their sum,
+    independent Poisson numbers are multinomial, so the probability that no link has more than m
+    flows is a coefficient of the n-th power of the Poisson distribution cut off above m.
 
     Examples
     --------
@@ -110,13 +110,6 @@ class Rings:
 
     Groups take GPUs in order. All flows are equal and begin together, so those over the link with
     the most of them for its bandwidth end last: max-min fairness gives nobody less than them.
-
-    Parameters
-    ----------
-    spec
-        The cluster, which counts its spines.
-    groups
-        How many groups there are.
 
     Raises
     ------
@@ -151,14 +144,8 @@ class Rings:
     def slowdown(self, routing: str, seed: int | None = None, connections: int = 1) -> float:
         """Return how many times as long the rings take as with adaptive routing.
 
-        Parameters
-        ----------
-        routing
-            ``"ecmp"`` or ``"d-mod-k"``.
-        seed
-            Of the hash.
-        connections
-            Over how many connections, each hashed for itself, a pair of GPUs splits its bytes.
+        Under ``"d-mod-k"``, or ``"ecmp"`` with the seed of its hash, where a pair of GPUs splits
+        its bytes over so many connections, each hashed for itself.
         """
         out = self._routed(routing, seed).scale_out
         choice = SpineChoice(out, self._places)

@@ -1,4 +1,4 @@
-"""The one exception that this package raises for anything a user can get wrong."""
+"""The one exception that this package raises for anything a user can get wrong, and its words."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ class PlatformError(ValueError):
 
     def __init__(self, what: str, where: str = "") -> None:
         super().__init__(one_line(f"{where}: {what}" if where else what))
+
+
+class KeyedError(ValueError):
+    """A rule over several keys is broken; carries the key to blame. Internal to the package."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(what)
+        self.key = tuple(key.split("."))
 
 
 _LONGEST_LINE = 1_000

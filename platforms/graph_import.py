@@ -19,9 +19,8 @@ from typing import Any
 import networkx as nx
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.management_network import add_management, add_ports
 from faultline.platforms.units import BANDWIDTH, SPEED, TIME, Kind, parse_quantity
-from faultline.platforms.xml_elements import host, link, prop, route
+from faultline.platforms.xml_elements import add_management, add_ports, host, link, prop, route
 from faultline.platforms.xml_writer import as_text
 
 _ROLES = ("gpu", "switch", "storage")

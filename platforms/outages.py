@@ -108,14 +108,6 @@ def cables_between_switches(platform: Platform) -> tuple[str, ...]:
     return tuple(sorted({link for cable in cables for link in cable}))
 
 
-def adapter_links(platform: Platform) -> tuple[tuple[str, ...], ...]:
-    """Return the links by which each GPU host is cabled to the network, its adapters' own."""
-    levels = switch_levels(platform)
-    return tuple(
-        _links_of_gpu(platform.edges[gpu.name], levels, "adapter") for gpu in platform.gpus
-    )
-
-
 def _links_of_gpu(cables: Iterable[Hop], network: Container[str], level: str) -> tuple[str, ...]:
     """Return a GPU's links to NVLink's switches, or on the way to the network: PCIe, adapters."""
     if level == "nvlink":
@@ -168,7 +160,12 @@ def bandwidths_without(platform: Platform, parts: Sequence[str]) -> dict[str, fl
     for gpu in platform.gpus:
         server = gpu.domain if gpu.host < 0 else gpu.host
         left[gpu.domain] = min(left[gpu.domain], outage.bandwidth_left.get(server, 1.0))
-    adapters = (link for links in adapter_links(platform) for link in links)
+    levels = switch_levels(platform)
+    adapters = (
+        link
+        for gpu in platform.gpus
+        for link in _links_of_gpu(platform.edges[gpu.name], levels, "adapter")
+    )
     shares = {
         link: max(left[domain] for domain in ways.domains_at(link))
         for link in (*adapters, *cables_between_switches(platform))
@@ -188,7 +185,7 @@ class _Ways:
         self._graphs = {domain: self._graph(domain) for domain in platform.domains}
         gpus = set(platform.gpu_names)
         self._reaching = {domain: _reaching(graph) & gpus for domain, graph in self._graphs.items()}
-        self._before = cache(self._flow_of_all)
+        self._before = cache(lambda domain: _largest_flow(self._graphs[domain]))
         self._domains_at: dict[str, set[int]] = {}
         for domain, graph in self._graphs.items():
             for _, name in graph:
@@ -211,9 +208,6 @@ class _Ways:
     def domains_at(self, name: str) -> Collection[int]:
         """Return the domains that have ways over a host, switch or link."""
         return self._domains_at.get(name, ())
-
-    def _flow_of_all(self, domain: int) -> float:
-        return _largest_flow(self._graphs[domain])
 
     def cut_off(self, gone: Collection[str]) -> set[str]:
         """Return the GPU hosts that are cut off without some hosts, switches and links."""

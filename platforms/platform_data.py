@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spec_properties import spec_from_properties
+from faultline.platforms.spec_file import spec_from_properties
+
+_Thing = TypeVar("_Thing")
+_Key = TypeVar("_Key")
 
 Hop = tuple[str, tuple[str, ...]]
 """A neighbour, and the names of the links of the cable to it."""
@@ -102,18 +106,12 @@ class Platform:
     @property
     def domains(self) -> dict[int, tuple[GpuHost, ...]]:
         """The GPU hosts of every scale-up domain."""
-        found: dict[int, list[GpuHost]] = {}
-        for gpu in self.gpus:
-            found.setdefault(gpu.domain, []).append(gpu)
-        return {domain: tuple(gpus) for domain, gpus in found.items()}
+        return _grouped(self.gpus, lambda gpu: gpu.domain)
 
     @property
     def hosts(self) -> dict[int, tuple[GpuHost, ...]]:
         """The GPU hosts of every server; a file that names no servers has one a domain."""
-        found: dict[int, list[GpuHost]] = {}
-        for gpu in self.gpus:
-            found.setdefault(gpu.domain if gpu.host < 0 else gpu.host, []).append(gpu)
-        return {host: tuple(gpus) for host, gpus in found.items()}
+        return _grouped(self.gpus, lambda gpu: gpu.domain if gpu.host < 0 else gpu.host)
 
     def memory_of(self, gpu: str) -> str | None:
         """Return the door of a GPU to the memory of its host, if the platform models it."""
@@ -147,9 +145,7 @@ class Platform:
     @property
     def link_classes(self) -> dict[str, LinkClass]:
         """Number and values of the links, by class."""
-        members: dict[str, list[Link]] = {}
-        for link in self.links.values():
-            members.setdefault(link.link_class, []).append(link)
+        members = _grouped(self.links.values(), lambda link: link.link_class)
         return {name: _summary(name, links) for name, links in sorted(members.items())}
 
     def route(self, source: str, destination: str) -> Route:
@@ -171,7 +167,11 @@ class Platform:
         while queue:
             cost, here = heapq.heappop(queue)
             if here == destination:
-                return self._walk(before, source, destination)
+                cables: list[tuple[str, ...]] = []
+                while here != source:
+                    here, cable = before[here]
+                    cables.append(cable)
+                return Route(tuple(self.links[name] for way in reversed(cables) for name in way))
             # Nothing that begins here can still be shorter than the way that is known.
             if cost > costs[here] or cost + 1 >= costs.get(destination, cost + 2):
                 continue
@@ -182,24 +182,18 @@ class Platform:
                     heapq.heappush(queue, (costs[neighbour], neighbour))
         raise PlatformError(f"no way leads from {source!r} to {destination!r}", str(self.path))
 
-    def _walk(
-        self, before: Mapping[str, tuple[str, tuple[str, ...]]], source: str, destination: str
-    ) -> Route:
-        cables: list[tuple[str, ...]] = []
-        here = destination
-        while here != source:
-            here, cable = before[here]
-            cables.append(cable)
-        return Route(tuple(self.links[name] for cable in reversed(cables) for name in cable))
+
+def _grouped(
+    things: Iterable[_Thing], key: Callable[[_Thing], _Key]
+) -> dict[_Key, tuple[_Thing, ...]]:
+    found: dict[_Key, list[_Thing]] = {}
+    for thing in things:
+        found.setdefault(key(thing), []).append(thing)
+    return {name: tuple(members) for name, members in found.items()}
 
 
-def _summary(name: str, links: Iterable[Link]) -> LinkClass:
-    members = list(links)
-    bandwidths = [link.bandwidth_bytes_per_s for link in members]
-    latencies = [link.latency_s for link in members]
-    return LinkClass(
-        name,
-        len(members),
-        (min(bandwidths), max(bandwidths)),
-        (min(latencies), max(latencies)),
-    )
+def _summary(name: str, links: Sequence[Link]) -> LinkClass:
+    bandwidths = [link.bandwidth_bytes_per_s for link in links]
+    latencies = [link.latency_s for link in links]
+    ranges = (min(bandwidths), max(bandwidths)), (min(latencies), max(latencies))
+    return LinkClass(name, len(links), *ranges)

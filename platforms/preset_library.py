@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from faultline.platforms.errors import PlatformError, nearest
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spec_file import spec_from_mapping
-from faultline.platforms.spec_overrides import with_overrides
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from faultline.platforms.spec_file import read_toml, spec_from_mapping, with_overrides
 
 _DIRECTORY = Path(__file__).parent / "presets"
 
@@ -39,7 +32,7 @@ def preset_mapping(name: str) -> dict[str, Any]:
             f"no preset is called {name!r}{nearest(name, preset_names())}: "
             f"there are {', '.join(preset_names())}"
         )
-    return tomllib.loads((_DIRECTORY / f"{name}.toml").read_text(encoding="utf-8"))
+    return read_toml(_DIRECTORY / f"{name}.toml")[0]
 
 
 def load_preset(name: str, **overrides: object) -> ClusterSpec:
@@ -51,7 +44,7 @@ def load_preset(name: str, **overrides: object) -> ClusterSpec:
         One of `preset_names`.
     **overrides
         New values, as they would stand in the TOML file, by dotted or short keys: see
-        `platforms.spec_overrides`.
+        `platforms.spec_file.with_overrides`.
 
     Raises
     ------

@@ -7,21 +7,82 @@ A `ClusterSpec` is read from TOML by `load_spec`. In the file every quantity is 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from faultline.platforms import spec_rules
-from faultline.platforms.nvlink import with_generation
-from faultline.platforms.quantity_fields import (
-    Bandwidth,
-    Count,
-    Latency,
-    Memory,
-    Power,
-    Ratio,
-    Speed,
-    Table,
+from faultline.platforms.errors import KeyedError, nearest
+from faultline.platforms.units import (
+    BANDWIDTH,
+    POWER,
+    SIZE,
+    SPEED,
+    TIME,
+    Kind,
+    format_quantity,
+    parse_quantity,
 )
-from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
+
+
+class NvlinkGeneration(NamedTuple):
+    """What a GPU has of one generation: bandwidth of all its links each way, and how many they are.
+
+    Datasheets state both ways together, which is twice this bandwidth.
+    """
+
+    bandwidth: str
+    links: int
+
+
+GENERATIONS = {
+    "nvlink2": NvlinkGeneration("150GB/s", 6),  # V100 datasheet: 300 GB/s both ways together
+    "nvlink3": NvlinkGeneration("300GB/s", 12),  # A100 datasheet: 600 GB/s both ways together
+    "nvlink4": NvlinkGeneration("450GB/s", 18),  # H100 datasheet: 900 GB/s both ways together
+    "nvlink5": NvlinkGeneration("900GB/s", 18),  # GB200 NVL72 datasheet: 1.8 TB/s together
+}
+"""NVLink generations by the name that a spec gives them, so that it need not repeat a datasheet."""
+
+# Of one link and of the NVSwitch. NVIDIA states none; round numbers of the order that is measured.
+_NVLINK_LATENCIES = {"latency": "250ns", "switch_latency": "100ns"}
+
+
+class Table(BaseModel):
+    """A table of a spec: no unknown keys, nothing infinite, no change once it is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _reader(kind: Kind, positive: bool) -> BeforeValidator:
+    def read(text: object) -> float:
+        value = parse_quantity(text, kind)
+        if positive and value == 0:
+            raise ValueError(f"{text!r} is zero: write {kind.name} above zero, like {kind.example}")
+        return value
+
+    return BeforeValidator(read)
+
+
+def _writer(kind: Kind) -> PlainSerializer:
+    return PlainSerializer(lambda value: format_quantity(value, kind), return_type=str)
+
+
+Bandwidth = Annotated[float, _reader(BANDWIDTH, positive=True), _writer(BANDWIDTH)]
+Latency = Annotated[float, _reader(TIME, positive=False), _writer(TIME)]
+Memory = Annotated[float, _reader(SIZE, positive=True), _writer(SIZE)]
+Speed = Annotated[float, _reader(SPEED, positive=True), _writer(SPEED)]
+Power = Annotated[float, _reader(POWER, positive=True), _writer(POWER)]
+Count = Annotated[StrictInt, Field(ge=1, le=10_000_000)]
+Ratio = Annotated[float, Field(ge=1)]
 
 
 class Gpu(Table):
@@ -42,7 +103,7 @@ class ScaleUp(Table):
 
     A flow inside a domain takes the source's link, the NVSwitch and the destination's link: its
     latency is ``2 * latency + switch_latency``. Domains of one GPU have no NVLink, and need no
-    values for it. `nvlink` names a generation (`platforms.nvlink`) whose values hold where the
+    values for it. `nvlink` names a generation (`GENERATIONS`) whose values hold where the
     table says nothing itself.
     """
 
@@ -56,7 +117,16 @@ class ScaleUp(Table):
     @model_validator(mode="before")
     @classmethod
     def _of_generation(cls, table: object) -> object:
-        return with_generation(table)
+        if not isinstance(table, dict) or table.get("nvlink") is None:
+            return table
+        name = table["nvlink"]
+        if not isinstance(name, str) or name not in GENERATIONS:
+            raise KeyedError(
+                "scale_up.nvlink",
+                f"{name!r} is no generation{nearest(str(name), GENERATIONS)}: "
+                f"there are {', '.join(GENERATIONS)}",
+            )
+        return {"bandwidth": GENERATIONS[name].bandwidth, **_NVLINK_LATENCIES, **table}
 
 
 class Nic(Table):
@@ -89,7 +159,7 @@ class ScaleOut(Table):
     the uplinks of a switch are one trunk whose bandwidth is the sum of the NICs below it over its
     oversubscription: ideal spraying. With ``"ecmp"`` and ``"d-mod-k"`` each of the `spines` is a
     switch, to which every leaf switch has a link of that bandwidth over `spines`, and each flow
-    keeps to one of them (`platforms.spines`): by a hash with `routing_seed` (0 by default) of its
+    keeps to one of them (`platforms.topology`): by a hash with `routing_seed` (0 by default) of its
     two ends, or by the number of its destination. `failed_spines`, counted from 0, are gone: flows
     choose among those left, a trunk is so much narrower.
 

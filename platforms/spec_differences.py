@@ -51,7 +51,7 @@ def platform_differences(
         *_counts("GPU", platform.gpu_names, expected.gpu_names, effects, other),
         *_counts("switch", platform.switches, expected.switches, effects, other),
         *_counts("link", platform.links, expected.links, effects, other),
-        *_values(_links(platform), _links(expected), _LINK_VALUES, effects, other),
+        *_values(platform.links, expected.links, _LINK_VALUES, effects, other),
         *_values(
             _gpus(platform),
             _gpus(expected),
@@ -65,12 +65,8 @@ def platform_differences(
     ]
 
 
-def _gbps(value: float) -> str:
-    return format_quantity(value, BANDWIDTH)
-
-
 _LINK_VALUES: Mapping[str, Callable[[Link], str]] = {
-    "bandwidth": lambda link: _gbps(link.bandwidth_bytes_per_s),
+    "bandwidth": lambda link: format_quantity(link.bandwidth_bytes_per_s, BANDWIDTH),
     "latency": lambda link: format_quantity(link.latency_s, TIME),
     "sharing": lambda link: link.sharing,
 }
@@ -84,10 +80,6 @@ _PLACE: Mapping[str, Callable[[GpuHost], str]] = {
     "leaf": lambda gpu: gpu.leaf,
 }
 _ORDER: tuple[Effect, ...] = ("network", "scale-up", "compute", "memory", "none")
-
-
-def _links(platform: Platform) -> Mapping[str, Link]:
-    return platform.links
 
 
 def _gpus(platform: Platform) -> Mapping[str, GpuHost]:

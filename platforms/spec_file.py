@@ -1,15 +1,19 @@
-"""Reading specs: from TOML text, with errors that name the file, the line and the key."""
+"""Reading specs: from TOML text, with errors that name the file, the line and the key.
+
+Also with some keys changed, as on the command line; and as flat properties of a platform file.
+"""
 
 from __future__ import annotations
 
+import copy
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
-from faultline.platforms.errors import PlatformError, nearest
+from faultline.platforms import xml_names
+from faultline.platforms.errors import KeyedError, PlatformError, nearest
 from faultline.platforms.files import MEBIBYTE, read_text
-from faultline.platforms.quantity_fields import KeyedError
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.toml_lines import line_of
 from pydantic import BaseModel, ValidationError
@@ -133,3 +137,164 @@ def _explain(error: ValidationError) -> tuple[_Location, str]:
         return location, str(cause)
     message = first["msg"][:1].lower() + first["msg"][1:]
     return location, f"{first['input']!r} is wrong: {message}"
+
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def with_overrides(
+    mapping: Mapping[str, Any], overrides: Mapping[str, object], where: str
+) -> dict[str, Any]:
+    """Return the tables of a spec with new values.
+
+    Parameters
+    ----------
+    mapping
+        Tables and keys as in a TOML file.
+    overrides
+        New values, as they would stand in the file. A key is dotted (``nic.bandwidth``) or, where
+        only one table has a key of that name, short (``domains``). ``groups`` is another name of
+        ``scale_up.domains`` for planes.
+    where
+        Name of the spec in error messages.
+
+    Raises
+    ------
+    PlatformError
+        A key is unknown or ambiguous.
+    """
+    changed = copy.deepcopy(dict(mapping))
+    for key, value in overrides.items():
+        *tables, last = _full_key(key, where, "plane" in mapping).split(".")
+        table = changed
+        for part in tables:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise PlatformError(f"{part} is a value, not a table", where)
+        table[last] = value
+    return changed
+
+
+def read_settings(settings: Iterable[str]) -> dict[str, object]:
+    """Read ``key=value`` texts; a value is TOML (``4``, ``[2, 3]``, ``true``) or else plain text.
+
+    Raises
+    ------
+    PlatformError
+        A text has no key or no equals sign.
+    """
+    overrides: dict[str, object] = {}
+    for setting in settings:
+        key, equals, text = (part.strip() for part in setting.partition("="))
+        if not equals or not key:
+            raise PlatformError("write key=value, for example domains=4", f"--set {setting}")
+        try:
+            overrides[key] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            overrides[key] = text
+    return overrides
+
+
+def load_spec_with(path: str | Path, overrides: Mapping[str, object]) -> ClusterSpec:
+    """Read a spec from a TOML file, with some of its keys changed."""
+    if not overrides:
+        return load_spec(path)
+    # Lines of the file would blame a value that is no longer there.
+    where = f"{path} with {', '.join(f'{key}={value}' for key, value in overrides.items())}"
+    mapping, _ = read_toml(path)
+    return spec_from_mapping(with_overrides(mapping, overrides, where), where)
+
+
+def _full_key(key: str, where: str, is_plane: bool) -> str:
+    if key == "groups" and is_plane:
+        return "scale_up.domains"
+    leaves = [known for known, table in known_keys().items() if table is None]
+    if key in leaves:
+        return key
+    found = [known for known in leaves if known.rpartition(".")[2] == key]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise PlatformError(f"key {key!r} is ambiguous: write {' or '.join(found)}", where)
+    short = {known.rpartition(".")[2] for known in leaves}
+    raise PlatformError(f"key {key!r} is unknown{nearest(key, {*leaves, *short})}", where)
+
+
+_LISTS: dict[str, Callable[[str], float]] = {
+    "scale_out.oversubscription": float,
+    "scale_out.failed_spines": int,
+}
+_BOOLEANS = {"scale_out.rail_optimised", "host.doors"}
+_WHOLE = {
+    "scale_up.domains",
+    "scale_up.gpus_per_domain",
+    "nic.per_gpu",
+    "nic.gpus_per_nic",
+    "host.gpus_per_host",
+    "rack.domains_per_rack",
+    "scale_out.levels",
+    "scale_out.domains_per_leaf",
+    "scale_out.leaves_per_pod",
+    "scale_out.rails",
+    "scale_out.spines",
+    "scale_out.routing_seed",
+    "plane.cluster_gpus",
+}
+
+
+def spec_properties(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
+    """Yield name and value of the properties that keep a spec in the XML."""
+    yield xml_names.VERSION_PROPERTY, xml_names.FORMAT_VERSION
+    yield xml_names.GPUS_PER_RANK_PROPERTY, str(spec.gpus_per_rank)
+    for key, value in _flat(spec.as_mapping()):
+        yield xml_names.SPEC_PROPERTY_PREFIX + key, value
+
+
+def spec_from_properties(properties: Mapping[str, str], where: str) -> ClusterSpec | None:
+    """Return the spec kept in properties, or None if there is none.
+
+    Raises
+    ------
+    PlatformError
+        The properties were edited into something that is no spec.
+    """
+    mapping: dict[str, Any] = {}
+    for name, text in properties.items():
+        if not name.startswith(xml_names.SPEC_PROPERTY_PREFIX):
+            continue
+        key = name.removeprefix(xml_names.SPEC_PROPERTY_PREFIX)
+        *tables, last = key.split(".")
+        table = mapping
+        for part in tables:
+            table = cast("dict[str, Any]", table.setdefault(part, {}))
+        table[last] = _value(key, text)
+    return spec_from_mapping(mapping, where) if mapping else None
+
+
+def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, bool):
+            yield prefix + key, str(value).lower()
+        elif isinstance(value, (list, tuple)):
+            yield prefix + key, " ".join(f"{item:g}" for item in value)
+        else:
+            yield prefix + key, str(value)
+
+
+def _value(key: str, text: str) -> object:
+    """Turn text back into what stood in the TOML file; what fits nothing stays, to be refused."""
+    try:
+        if key in _LISTS:
+            return [_LISTS[key](item) for item in text.split()]
+        if key in _WHOLE:
+            return int(text)
+    except ValueError:
+        return text
+    if key in _BOOLEANS:
+        return {"true": True, "false": False}.get(text, text)
+    return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from faultline.platforms.quantity_fields import KeyedError
+from faultline.platforms.errors import KeyedError
 
 if TYPE_CHECKING:
     from faultline.platforms.spec import ClusterSpec

@@ -1,12 +1,22 @@
-"""A spec unfolded: which GPU sits where, and how wide the trunks of the switches are."""
+"""A spec unfolded: which GPU sits where, how wide trunks are, which spine switch a flow passes.
+
+Where the fabric hashes flows instead of spraying them, a flow is everything from one GPU to
+another, or between a GPU and the storage. All of it keeps to one spine, as equal-cost multi-path
+routing (ECMP) keeps the packets of a connection in order: so two flows can meet on one link while
+another is idle.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from faultline.platforms import xml_names
-from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.errors import PlatformError
+from faultline.platforms.spec import ClusterSpec, ScaleOut
+from faultline.platforms.spec_file import spec_from_mapping
+from faultline.platforms.units import BANDWIDTH, SIZE, Kind, format_quantity
 
 
 @dataclass(frozen=True)
@@ -114,3 +124,109 @@ def trunks(spec: ClusterSpec) -> list[Trunk]:
             narrowed = width / out.oversubscription[1]
             found.append(Trunk(f"up_{switch}", switch, xml_names.TOP_SWITCH, narrowed))
     return found
+
+
+def rail_plane(spec: ClusterSpec) -> ClusterSpec:
+    """Return the plane of one rail: one GPU a domain, on the leaf switches of its rail.
+
+    GPU k of every domain is on leaf switches of its own, so traffic that stays on its rail meets
+    that of other rails at most in trunks that are as many times wider. Where all rails carry the
+    same, one tells the time of all. What the cluster shares (storage) the plane gets its part of,
+    and so with what the GPUs of a host share (memory, disks, an adapter).
+
+    Raises
+    ------
+    PlatformError
+        The fabric is not rail-optimised, or the spec is a plane already.
+    """
+    if not spec.scale_out.rail_optimised:
+        raise PlatformError("only a rail-optimised fabric has rail planes", spec.name)
+    if spec.plane is not None:
+        raise PlatformError("is a rail plane already", spec.name)
+    mapping = spec.as_mapping()
+    mapping["plane"] = {"cluster_gpus": spec.gpus}
+    mapping["scale_up"] = {"domains": spec.scale_up.domains, "gpus_per_domain": 1}
+    mapping["scale_out"].pop("rails", None)
+    mapping.pop("rack", None)
+    mapping["nic"]["bandwidth"] = _part(spec.nic.bandwidth_bytes_per_s, spec.nic.gpus_per_nic)
+    mapping["nic"]["gpus_per_nic"] = 1
+    if host := mapping.get("host"):
+        host["gpus_per_host"] = 1
+        for key, value, kind in (
+            ("memory", spec.host.memory_bytes, SIZE),
+            ("memory_bandwidth", spec.host.memory_bandwidth_bytes_per_s, BANDWIDTH),
+        ):
+            if value is not None:
+                host[key] = _part(value, spec.gpus_per_host, kind)
+    if spec.disk is not None:
+        disk = mapping["disk"]
+        disk["read_bandwidth"] = _part(spec.disk.read_bandwidth_bytes_per_s, spec.gpus_per_host)
+        disk["write_bandwidth"] = _part(spec.disk.write_bandwidth_bytes_per_s, spec.gpus_per_host)
+        if spec.disk.capacity_bytes is not None:
+            disk["capacity"] = _part(spec.disk.capacity_bytes, spec.gpus_per_host, SIZE)
+    return spec_from_mapping(mapping, f"rail plane of {spec.name}")
+
+
+def _part(value: float, sharers: int, kind: Kind = BANDWIDTH) -> str:
+    return format_quantity(value / sharers, kind)
+
+
+def hashed(source: str, destination: str, choices: int, seed: int = 0) -> int:
+    """Return the hash of a flow between two hosts by name, from 0 to `choices` - 1.
+
+    The first eight bytes of BLAKE2b over ``"seed:source>destination"`` as a big-endian number,
+    modulo `choices`: the same on every machine and in every version of Python.
+    """
+    key = f"{seed}:{source}>{destination}".encode()
+    digest = hashlib.blake2b(key, digest_size=8).digest()
+    return int.from_bytes(digest, "big") % choices
+
+
+def spine_routes(spec: ClusterSpec) -> Iterator[tuple[GpuPlace | None, GpuPlace | None, int]]:
+    """Yield source, destination and spine of every flow that passes a spine; None is the storage.
+
+    Flows inside a domain take NVLink, those below one leaf switch turn there.
+    """
+    places = list(gpu_places(spec))
+    choice = SpineChoice(spec.scale_out, places)
+    for source in places:
+        for destination in places:
+            if passes_spines(source, destination):
+                yield source, destination, choice.of(source, destination)
+        yield source, None, choice.of(source, None)
+        yield None, source, choice.of(None, source)
+
+
+def passes_spines(source: GpuPlace, destination: GpuPlace) -> bool:
+    """Tell whether flows between two GPUs leave both their domain and their leaf switch."""
+    return source.domain != destination.domain and source.leaf != destination.leaf
+
+
+class SpineChoice:
+    """Chooses the spine of each flow among those left, as the fabric's routing says."""
+
+    def __init__(self, out: ScaleOut, places: Iterable[GpuPlace]) -> None:
+        self._out = out
+        self._left = out.spines_left
+        # Leaf switch by leaf switch, so that neighbours below one are spread in turn on any rail.
+        by_leaf = sorted(places, key=lambda place: (place.leaf, place.index))
+        self._numbers = {place.index: number for number, place in enumerate(by_leaf)}
+
+    def of(self, source: GpuPlace | None, destination: GpuPlace | None, connection: int = 0) -> int:
+        """Return the number of the spine; as an end, None is the storage.
+
+        Of several connections between two ends the hashes differ, as RDMA over several queue pairs
+        has them. A platform has one.
+        """
+        if self._out.routing == "d-mod-k":
+            # The storage is many servers: there the client decides for both directions.
+            gpu = destination or source
+            return self._left[(self._numbers[gpu.index] if gpu else 0) % len(self._left)]
+        name = host_name(source) if connection == 0 else f"{host_name(source)}#{connection}"
+        seed = self._out.routing_seed or 0
+        return self._left[hashed(name, host_name(destination), len(self._left), seed)]
+
+
+def host_name(place: GpuPlace | None) -> str:
+    """Return the name of an end of a flow; None is the storage."""
+    return place.name if place else xml_names.STORAGE_HOST

@@ -10,39 +10,25 @@ from __future__ import annotations
 import csv
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.nvlink import GENERATIONS
 from faultline.platforms.preset_library import load_preset
-from faultline.platforms.spec import ClusterSpec
+from faultline.platforms.spec import GENERATIONS, ClusterSpec
 from faultline.platforms.units import BANDWIDTH, format_quantity, parse_quantity
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_LINKS_OF_A_GPU = {"nvlink2": 6, "nvlink3": 12, "nvlink4": 18, "nvlink5": 18}
-"""Links of a GPU by generation (datasheets of V100, A100, H100, GB200): NV18 are eighteen."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """What the matrix says of a server.
-
-    Attributes
-    ----------
-    gpus, nics : int
-        How many it has.
-    nvlinks : int
-        Links of NVLink from a GPU to its domain; 0 where it has none.
-    nic_names : sequence of str
-        What the legend calls each adapter, or NIC0, NIC1 and so on.
-    """
+    """What the matrix says of a server: how many it has, of NVLink from a GPU to its domain."""
 
     gpus: int
     nics: int
     nvlinks: int
-    nic_names: Sequence[str]
 
 
 def read_matrix(text: str, where: str) -> Server:
@@ -80,11 +66,7 @@ def read_matrix(text: str, where: str) -> Server:
         told = ", ".join(f"NV{count}" for count in sorted(counts))
         what = f"has GPUs that NVLink joins unequally ({told}): import its graph instead"
         raise PlatformError(what, where)
-    nics = [name for name in names if not name.startswith("GPU")]
-    legend = dict(re.findall(r"^\s*(NIC\d+):\s*(\S+)", text, re.MULTILINE))
-    return Server(
-        len(gpus), len(nics), max(counts, default=0), [legend.get(one, one) for one in nics]
-    )
+    return Server(len(gpus), len(names) - len(gpus), max(counts, default=0))
 
 
 def read_switches(path: Path) -> dict[str, dict[str, str]]:
@@ -120,18 +102,10 @@ def read_switches(path: Path) -> dict[str, dict[str, str]]:
 def imported_spec(
     server: Server, switches: Mapping[str, Mapping[str, str]] | None, like: str, where: str
 ) -> ClusterSpec:
-    """Return the spec of a cluster of such servers.
+    """Return the spec of a cluster of servers that are all like one.
 
-    Parameters
-    ----------
-    server : Server
-        One of them; all are taken to be like it.
-    switches : mapping, optional
-        What `read_switches` returned; without it, one server.
-    like : str
-        The shipped cluster that says what else there is.
-    where : str
-        What messages call all that.
+    Without `switches`, of one server alone. What else there is says the shipped cluster `like`;
+    messages call all that `where`.
 
     Raises
     ------
@@ -139,12 +113,12 @@ def imported_spec(
         If the servers are plugged in unequally, or the shipped cluster has other GPUs.
     """
     base = load_preset(like)
-    generation = base.scale_up.nvlink or "nvlink4"
-    own = _LINKS_OF_A_GPU[generation]
+    generation = GENERATIONS[base.scale_up.nvlink or "nvlink4"]
+    own = generation.links  # NV18 are eighteen.
     if server.nvlinks > own:
         what = f"has NV{server.nvlinks}, and a GPU of {like} has {own} links: name another --like"
         raise PlatformError(what, where)
-    whole = parse_quantity(GENERATIONS[generation].bandwidth, BANDWIDTH)
+    whole = parse_quantity(generation.bandwidth, BANDWIDTH)
     if server.nics and server.gpus % server.nics and server.nics % server.gpus:
         what = f"{server.gpus} GPUs cannot share {server.nics} adapters equally"
         raise PlatformError(f"{what}: import its graph instead", where)

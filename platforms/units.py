@@ -229,11 +229,6 @@ def _shortest(number: float) -> str:
     return text.removesuffix(".0")
 
 
-def parse_size_bytes(text: object, where: str = "") -> float:
-    """Read a size (``"80GB"``, ``"1GiB"``) in bytes."""
-    return parse_quantity(text, SIZE, where)
-
-
-def parse_time_s(text: object, where: str = "") -> float:
+def parse_time_s(text: object) -> float:
     """Read a time (``"1us"``, ``"2h"``) in seconds."""
-    return parse_quantity(text, TIME, where)
+    return parse_quantity(text, TIME)

@@ -1,10 +1,14 @@
-"""A platform file and its elements: hosts, properties, links and routes."""
+"""A platform file and its elements: hosts, properties, links and routes; the management network.
+
+By that the controller reaches every GPU, beside the fabric and never in its way.
+"""
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterable
 
+from faultline.platforms import xml_names
 from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
 
 _HEADER = """<?xml version="1.0" encoding="utf-8"?>
@@ -53,24 +57,66 @@ def route(
     `direction` (``UP``, ``DOWN``) is that of the split links on the way from the source; links
     without directions in the same cable are named in `undirected`.
     """
-    element = ET.Element("route", src=source, dst=destination)
-    if not symmetrical:
-        element.set("symmetrical", "NO")
-    for name in cable:
-        container = ET.SubElement(element, "link_ctn", id=name)
-        if direction and name not in undirected:
-            container.set("direction", direction)
-    return element
+    ways = [(name, "" if name in undirected else direction) for name in cable]
+    return flow_route(source, destination, ways, symmetrical)
 
 
-def flow_route(source: str, destination: str, ways: Iterable[tuple[str, str]]) -> ET.Element:
+def flow_route(
+    source: str, destination: str, ways: Iterable[tuple[str, str]], symmetrical: bool = False
+) -> ET.Element:
     """Return what flows from one host to another pass: links in order, each with its direction.
 
     The direction of a link that has none is empty.
     """
-    element = ET.Element("route", src=source, dst=destination, symmetrical="NO")
+    element = ET.Element("route", src=source, dst=destination)
+    if not symmetrical:
+        element.set("symmetrical", "NO")
     for name, direction in ways:
         container = ET.SubElement(element, "link_ctn", id=name)
         if direction:
             container.set("direction", direction)
     return element
+
+
+_BANDWIDTH_BYTES_PER_S = 1e15
+"""A control message of a kilobyte takes a picosecond, which is below SimGrid's clock."""
+
+_INTO = "management-in"
+_OUT_OF = "management-out"
+_PORTS = "management-ports"
+_CONTROLLER_LINK = "management-controller"
+_DETOUR = "management-detour"
+_DETOUR_LENGTH = 16
+"""Links of the cable that is never taken: twice the eight of the longest path between GPUs."""
+
+
+def add_ports(
+    zone: ET.Element, links: list[ET.Element], routes: list[ET.Element], gpus: Iterable[str]
+) -> None:
+    """Give every GPU of a fabric a way to the controller and back; nothing else passes there."""
+    for router in (_INTO, _OUT_OF):
+        ET.SubElement(zone, "router", id=router)
+    links += [link(name, _BANDWIDTH_BYTES_PER_S, 0.0, "FATPIPE") for name in (_PORTS, _DETOUR)]
+    for gpu in gpus:
+        routes.append(route(gpu, _INTO, [_PORTS], symmetrical=False))
+        routes.append(route(_OUT_OF, gpu, [_PORTS], symmetrical=False))
+    routes.append(route(_INTO, _OUT_OF, [_DETOUR] * _DETOUR_LENGTH, symmetrical=False))
+
+
+def add_management(root: ET.Element) -> None:
+    """Add the controller's zone, joined to the fabric by a gateway for each direction.
+
+    A single gateway would be a short cut of two links between any two GPUs.
+    """
+    zone = ET.SubElement(root, "zone", id=xml_names.MANAGEMENT_ZONE, routing="Full")
+    controller = xml_names.CONTROLLER_HOST
+    host(zone, controller, "1Gf", {xml_names.ROLE_PROPERTY: "controller"})
+    root.append(link(_CONTROLLER_LINK, _BANDWIDTH_BYTES_PER_S, 0.0, "FATPIPE"))
+    fabric, management = xml_names.FABRIC_ZONE, xml_names.MANAGEMENT_ZONE
+    for source, destination, gateways in (
+        (fabric, management, {"gw_src": _INTO, "gw_dst": controller}),
+        (management, fabric, {"gw_src": controller, "gw_dst": _OUT_OF}),
+    ):
+        between = ET.SubElement(root, "zoneRoute", {"src": source, "dst": destination} | gateways)
+        between.set("symmetrical", "NO")
+        ET.SubElement(between, "link_ctn", id=_CONTROLLER_LINK)

@@ -26,18 +26,27 @@ That long cable has to be: SimGrid's Dijkstra does not end if some router cannot
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from pathlib import Path
 
 from faultline.platforms import topology, xml_names
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import write_file
-from faultline.platforms.management_network import add_management, add_ports
-from faultline.platforms.memory_doors import GpuAtHost, add_memory_doors
+from faultline.platforms.platform_data import Platform
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spec_properties import spec_properties
-from faultline.platforms.spines import host_name, spine_routes
+from faultline.platforms.spec_file import spec_properties
+from faultline.platforms.topology import host_name, spine_routes
 from faultline.platforms.units import SPEED, format_quantity
-from faultline.platforms.xml_elements import document, flow_route, host, link, prop, route
+from faultline.platforms.xml_elements import (
+    add_management,
+    add_ports,
+    document,
+    flow_route,
+    host,
+    link,
+    prop,
+    route,
+)
 
 
 def write_xml(spec: ClusterSpec, path: str | Path) -> None:
@@ -106,11 +115,8 @@ class _Fabric:
         self.zone.extend(self.links)
         self.zone.extend(self.routes)
         if spec.host.doors:
-            add_memory_doors(
-                self.zone,
-                spec,
-                (GpuAtHost(at.index, at.host, self._way_to_host(at.index)) for at in self.places),
-            )
+            at_hosts = ((at.index, at.host, self._way_to_host(at.index)) for at in self.places)
+            _add_memory_doors(self.zone, spec, at_hosts)
 
     def _add_gpus(self) -> None:
         speed = format_quantity(self.spec.gpu.speed_flop_per_s, SPEED).replace("FLOP/s", "f")
@@ -256,3 +262,76 @@ class _Fabric:
 def _nvswitch_ports(domain: int) -> tuple[str, str]:
     """Return the two routers of a domain's NVSwitch, before and behind its crossbar."""
     return f"nvswitch-{domain:05d}-in", f"nvswitch-{domain:05d}-out"
+
+
+_ORDER = ("prop", "host", "router", "link", "route")
+"""In which SimGrid's parser wants what is in a zone."""
+
+
+def _add_memory_doors(
+    zone: ET.Element, spec: ClusterSpec, gpus: Iterable[tuple[int, int, list[str]]]
+) -> None:
+    """Add a door to the memory of its host for each GPU of a zone, if the spec tells its bandwidth.
+
+    GPUs come with their number, that of their host, and the links on their way to it. The way to
+    memory is the GPU's PCIe link, or a link of its own where it has one (NVLink-C2C).
+    """
+    memory = spec.host
+    if memory.memory_bandwidth_bytes_per_s is None:
+        return
+    buses: set[str] = set()
+    for number, of_host, pcie in gpus:
+        bus = f"hostmemory-{of_host:05d}"
+        if bus not in buses:
+            buses.add(bus)
+            width = memory.memory_bandwidth_bytes_per_s
+            zone.append(link(bus, width, memory.memory_latency_s, "SHARED"))
+        way = pcie
+        if memory.link_bandwidth_bytes_per_s is not None:
+            way = [f"hostlink-{number:06d}"]
+            width, latency_s = memory.link_bandwidth_bytes_per_s, spec.nic.pcie_latency_s
+            zone.append(link(way[0], width, latency_s, "SPLITDUPLEX"))
+        door = xml_names.memory(number)
+        host(zone, door, "1Gf", {xml_names.ROLE_PROPERTY: "memory"})
+        ends = xml_names.gpu(number), door
+        zone.append(route(*ends, [*way, bus], "UP", undirected=[bus]))
+    zone[:] = sorted(zone, key=lambda element: _ORDER.index(element.tag))
+
+
+def with_memory_doors(platform: Platform, spec: ClusterSpec) -> str:
+    """Return the XML of a platform file with doors to its memories; as it is if it has some.
+
+    Raises
+    ------
+    PlatformError
+        Its GPUs are not those that its spec counts.
+    """
+    content = platform.path.read_text(encoding="utf-8")
+    if "memory" in platform.roles.values():
+        return content
+    expected = tuple(map(xml_names.gpu, range(spec.gpus)))
+    if platform.gpu_names != expected:
+        strange = sorted(set(platform.gpu_names) ^ set(expected))[0]
+        raise PlatformError(
+            f"{strange} is not in both the file and the spec that it keeps: state in host memory "
+            "can be measured with the GPUs of the spec alone",
+            str(platform.path),
+        )
+    root = ET.fromstring(content)
+    of_gpus = f"host[@id='{platform.gpu_names[0]}']"
+    zone = next(zone for zone in root.iter("zone") if zone.find(of_gpus) is not None)
+    gpus = (
+        (
+            index,
+            gpu.host if gpu.host >= 0 else index // spec.gpus_per_host,
+            _pcie_link(platform, gpu.name),
+        )
+        for index, gpu in enumerate(platform.gpus)
+    )
+    _add_memory_doors(zone, spec, gpus)
+    return document(root)
+
+
+def _pcie_link(platform: Platform, gpu: str) -> list[str]:
+    links = (name for _, cable in platform.edges[gpu] for name in cable)
+    return next(([name] for name in links if xml_names.link_class(name) == "pcie"), [])

@@ -18,7 +18,7 @@ from faultline.simulator.phases import AllReduce, Compute
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.base import StepPlan
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
-from faultline.strategies.protection.tier import Tier
+from faultline.strategies.protection.base import Tier
 from faultline.strategies.recovery import RESTART, Recovery
 from faultline.strategies.step_shares import Pipeline
 

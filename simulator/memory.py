@@ -9,7 +9,7 @@ from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.job import Work
 from faultline.simulator.shared_optimizer import SharedOptimizer
 from faultline.simulator.snapshots import Losses, Saved, Shelf
-from faultline.strategies.protection.tier import Recovery
+from faultline.strategies.protection.base import Recovery
 
 _NO_LAYOUT = JobLayout(1, 1, 1, 1, 1)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from math import inf
 
 from faultline.simulator.failures.failure import Failure
-from faultline.strategies.optimizer_shares import OptimizerBackup, loses_a_share
+from faultline.strategies.job_shape import OptimizerBackup, loses_a_share
 
 
 class SharedOptimizer:

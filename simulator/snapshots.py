@@ -11,7 +11,7 @@ from faultline.simulator.background import Write
 from faultline.simulator.badput import Mark
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.progress import Batches
-from faultline.strategies.protection.tier import Durable, Recovery, Tier
+from faultline.strategies.protection.base import Durable, Recovery, Tier
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,8 @@ from faultline.strategies.base import (
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.step_shares import Pipeline
-from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
+from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 from faultline.strategies.takeover.pipelines import formed, regrouped
-from faultline.strategies.takeover.restarts import (
-    NOTHING_LEFT,
-    failures_until_nobody_is_left,
-)
 from pydantic import Field
 
 _SIMULATOR = "constants of the public simulator of Bamboo (NSDI 2023)"
@@ -107,35 +103,19 @@ class Bamboo(PipelineScheme):
         self.restart()
 
     def restart(self) -> None:
-        self._lost.clear()
+        super().restart()
         self._shadowed.clear()
-        self._newly: dict[int, set[int]] = {}
-        self._plan = self._whole
-
-    def _forget_hits(self) -> None:
-        self._newly.clear()
 
     @property
     def stages_held(self) -> float:
         """A node's own stage and the next one's from the beginning, if they fit."""
         return 2.0 if self._has_shadows else 1.0
 
-    def on_hit(self, hit: Hit) -> None:
-        self._newly.setdefault(hit.group, set()).update(self._lost.add(hit))
-        self._plan = None
-
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Let shadows work, or form all pipelines anew where a shadow is lost as well.
-
-        A failure of what was down already interrupts nothing.
-        """
+        """Let shadows work, or form all pipelines anew where a shadow is lost as well."""
         if not self._enough():
             return WipeOut(tuple(missing))
-        struck = {
-            group: self._newly.get(group, set())
-            for group in missing
-            if self._newly.get(group) != set()
-        }
+        struck = {group: set(self._newly.get(group, ())) for group in self._interrupted(missing)}
         self._newly.clear()
         self._plan = None
         recovery = self._recovery(struck) if struck else None
@@ -170,7 +150,7 @@ class Bamboo(PipelineScheme):
     def _global_rendezvous(self) -> Recovery:
         """Return what pipelines of all nodes need: each lacks what it does newly."""
         stages = self.shape.stages
-        share = min(1.0, 1.0 - self._nodes_left() / self._nodes)
+        share = min(1.0, 1.0 - self._lost.all_nodes_left() / self._nodes)
         moves = [
             Move(group, stage, stage, stages, share)
             for group in range(self.groups)
@@ -192,7 +172,7 @@ class Bamboo(PipelineScheme):
         if not self._enough():
             return NOTHING_LEFT
         shadowed = sum(map(len, self._shadowed.values()))
-        spread = self._nodes / (self._nodes_left() + shadowed)
+        spread = self._nodes / (self._lost.all_nodes_left() + shadowed)
         pace = 1.0 + self._options.spread_share * (spread - 1.0)
         if shadowed:
             pace *= self._options.slowdown
@@ -218,21 +198,6 @@ class Bamboo(PipelineScheme):
         pipelines = formed(regrouped(met, least), self.groups, self.shape)
         return tuple(_with_shadows(one, shadowed) for one in pipelines)
 
-    @property
-    def _nodes(self) -> int:
-        return self.groups * self.shape.stages
-
-    def _nodes_left(self) -> int:
-        return sum(map(self._lost.nodes_left, range(self.groups)))
-
     def _enough(self) -> bool:
         """Return whether the nodes that are left make up a pipeline."""
-        return self._nodes_left() >= self.shape.stages
-
-    def masked_failures(self) -> float:
-        """Return the failures until no node of any pipeline is left, without repairs."""
-        return failures_until_nobody_is_left(self.groups * self.shape.stages)
-
-    def work_per_step(self) -> float:
-        """Each group computes its one shard type; doing it twice is in the time of a step."""
-        return 1.0
+        return self._lost.all_nodes_left() >= self.shape.stages

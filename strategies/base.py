@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, TypeVar
 
 from faultline.strategies.checkpoint_period import Costs, best_period_s
-from faultline.strategies.closed_forms.course import Predictable
+from faultline.strategies.closed_forms.wipe_out import Predictable
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.recovery import RESTART, RESTART_AS_IS, SHRINK, Recovery, RecoveryKind

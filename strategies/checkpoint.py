@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from faultline.strategies.base import StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
-from faultline.strategies.closed_forms.course import FailureCourse
-from faultline.strategies.closed_forms.wipe_out import DisjointSets
+from faultline.strategies.closed_forms.wipe_out import DisjointSets, FailureCourse
 from faultline.strategies.recovery import RecoveryKind
 
 

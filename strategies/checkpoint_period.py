@@ -8,7 +8,7 @@ share of time that is progress is therefore
     A(T_c) = (1 - T_s/T_c) * T_f / (T_f + T_r + T_c/2),
 
 and dA/dT_c = 0 gives T_c^2 - 2 T_s T_c - 2 T_s (T_f + T_r) = 0, the root of `best_period_s`. For
-lives that are not long beside the period, `closed_forms.periods` has the exact form.
+lives that are not long beside the period, `closed_forms.lifetimes` has the exact form.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ class CheckpointPolicy(Protocol):
     @property
     def every_steps(self) -> int:
         """Steps between two checkpoints where nothing else decides; 0 where something does."""
-        ...
 
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
         """Whether to write a checkpoint now.
@@ -33,7 +32,6 @@ class CheckpointPolicy(Protocol):
         down : int
             Groups that are down.
         """
-        ...
 
     def not_due_before(
         self, completed_steps: int, unsaved_s: float, now_s: float, down: int
@@ -49,7 +47,6 @@ class CheckpointPolicy(Protocol):
             Completed steps, and time since the job began in seconds; infinite where there is no
             bound.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +93,9 @@ class FailureRate(Protocol):
 
     def __call__(self, now_s: float) -> float:
         """Return the rate at a time."""
-        ...
 
     def holds_until_s(self, now_s: float) -> float:
         """Return when the rate of a time ends; infinite if it never changes any more."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,9 @@ Named = TypeVar("Named")
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[Named]):
-    """What a package has.
+    """What a package has: classes by name, those that nothing is wrong with.
 
-    Attributes
-    ----------
-    classes : dict of str to type
-        By name; only those that nothing is wrong with.
-    broken : tuple of str
-        A line for each file that cannot be used, and for each name that two classes claim.
+    `broken` has a line for each file that cannot be used, and each name that two classes claim.
     """
 
     classes: dict[str, type[Named]]

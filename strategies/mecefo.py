@@ -1,7 +1,7 @@
 """MeCeFO: a neighbour in the pipeline takes over the stage of a failed node (NeurIPS 2025).
 
 The groups of the job are its data-parallel pipelines. When a node of one fails, a node next to it
-does its stage too, with the techniques of `takeover.techniques`; the weights and the optimizer
+does its stage too, with the techniques of `takeover.stage_work`; the weights and the optimizer
 state of the stage come from the same stage of another pipeline. When the node is back, it fetches
 them back. Nothing is rolled back; all pipelines wait for the slowest.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from faultline.strategies.base import (
     Continue,
@@ -29,15 +29,112 @@ from faultline.strategies.base import (
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.step_shares import Pipeline, StageShare, idle
-from faultline.strategies.takeover.mecefo_options import MecefoOptions
 from faultline.strategies.takeover.neighbours import Carriers, tasks_by_node
-from faultline.strategies.takeover.node_costs import passes_of_task
-from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
-from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
-from faultline.strategies.takeover.restarts import (
-    NOTHING_LEFT,
-    failures_until_nobody_is_left,
+from faultline.strategies.takeover.node_costs import (
+    CalibratedCosts,
+    CostModel,
+    FlopCosts,
+    measured_costs_of,
+    passes_of_task,
 )
+from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
+from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
+from faultline.strategies.takeover.stage_work import LayerShape, LowRank, Techniques
+from pydantic import Field
+
+_PAPER = "MeCeFO (NeurIPS 2025)"
+
+
+class MecefoOptions(StrategyOptions):
+    """Named choices of MeCeFO."""
+
+    cost_model: Literal["calibrated", "flop"] = Field(
+        "calibrated",
+        description="What a node with several stages costs.",
+        json_schema_extra={
+            "source": "choice: counting FLOP alone predicts drops that are far too large",
+            "choices": {
+                "calibrated": "what the published throughput of one pipeline comes to, or "
+                "doubled_cost",
+                "flop": "its FLOP over those of a node with one stage",
+            },
+        },
+    )
+    doubled_cost: float | None = Field(
+        None,
+        gt=0,
+        le=100,
+        description="Cost of a node with two stages over that of one, in the calibrated model; "
+        "unset: as measured for a 7B model.",
+        json_schema_extra={
+            "source": f"derived: 1.129 with all techniques ({_PAPER}, ablation)",
+            "unit": "1",
+            "only_with": {"strategy.mecefo.cost_model": "calibrated"},
+        },
+    )
+    skip_attention: bool = Field(
+        True,
+        description="Whether a node with several stages goes backward past attention.",
+        json_schema_extra={"source": _PAPER},
+    )
+    recompute_ffn: bool = Field(
+        True,
+        description="Whether it computes activations of the feed-forward network again.",
+        json_schema_extra={"source": _PAPER},
+    )
+    low_rank: bool = Field(
+        True,
+        description="Whether its gradients of feed-forward weights are of low rank.",
+        json_schema_extra={"source": _PAPER},
+    )
+    rank: int = Field(
+        1024,
+        ge=1,
+        le=1_000_000,
+        description="Directions that low rank keeps.",
+        json_schema_extra={
+            "source": "assumption: a quarter of the width, as GaLore has for 7B (Zhao et al. 2024, "
+            "arXiv 2403.03507)",
+            "unit": "1",
+            "only_with": {"strategy.mecefo.cost_model": "flop"},
+        },
+    )
+    takes_over: Literal["lighter", "before", "split", "rebalanced"] = Field(
+        "lighter",
+        description="Who does the stages of a failed node.",
+        json_schema_extra={
+            "source": "choice: the paper says that a neighbour does",
+            "choices": {
+                "lighter": "of the nearest live nodes on both sides the one with fewer stages",
+                "split": "both of them, stage by stage the one with fewer",
+                "before": "the nearest live node before it, or behind where there is none",
+                "rebalanced": "all failed stages are dealt out anew to nodes next to them, so that "
+                "the fullest node has as few as can be: a bound, moves are not paid for",
+            },
+        },
+    )
+
+    @property
+    def techniques(self) -> Techniques:
+        """What a node with several stages uses."""
+        low_rank = LowRank(self.rank) if self.low_rank else None
+        return Techniques(self.skip_attention, self.recompute_ffn, low_rank)
+
+    def costs(self) -> CostModel:
+        """Return what nodes cost.
+
+        Raises
+        ------
+        StrategyError
+            The techniques were not measured together, and no cost is stated.
+        """
+        if self.cost_model == "flop":
+            job = self.job
+            shape = LayerShape(job.hidden, job.ffn_hidden, job.sequence_tokens)
+            return FlopCosts(shape, self.techniques, job.micro_batch_tokens)
+        if self.doubled_cost is not None:
+            return CalibratedCosts(self.doubled_cost)
+        return measured_costs_of(self.techniques)
 
 
 class Mecefo(PipelineScheme):
@@ -62,13 +159,13 @@ class Mecefo(PipelineScheme):
         self.restart()
 
     def restart(self) -> None:
-        self._lost.clear()
-        self._start_anew()
-        self._newly: dict[int, tuple[int, ...]] = {}
-        self._plan = self._whole
-
-    def _forget_hits(self) -> None:
-        self._newly.clear()
+        super().restart()
+        self._tasks.clear()
+        side = self._options.takes_over
+        self._carriers = [
+            Carriers(self.shape.stages, "lighter" if side == "rebalanced" else side)
+            for _ in range(self.groups)
+        ]
 
     @property
     def stages_held(self) -> float:
@@ -79,24 +176,21 @@ class Mecefo(PipelineScheme):
         newly = self._lost.add(hit)
         self._tasks.pop(hit.group, None)
         orphans = [task for stage in newly for task in self._carriers[hit.group].fail(stage)]
-        self._newly[hit.group] = (*self._newly.get(hit.group, ()), *orphans)
-        self._plan = None
+        self._note(hit, orphans)
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         """Let neighbours take over; the pipelines that were hit repeat their part of the step.
 
-        A failure of what was down already interrupts nothing. One without a hit has broken nothing:
-        its pipeline repeats its part.
+        One that failed without a hit has broken nothing: its pipeline repeats its part.
         """
-        unhit = (None,)
-        interrupted = [group for group in missing if self._newly.get(group, unhit)]
+        interrupted = self._interrupted(missing)
         idle = (group for group in interrupted if not self._works(group))
         self.states_refused += sum(bool(self.tasks(group)) for group in idle)
         if not any(map(self._works, range(self.groups))):
             return WipeOut(tuple(missing))
         patch = {group: 1 for group in interrupted if self._works(group)}
         moves = [
-            Move(group, self._carrier(group, stage), stage, self.shape.stages)
+            Move(group, self._carriers[group].node_of(stage), stage, self.shape.stages)
             for group in patch
             for stage in sorted(set(self._newly.get(group, ())))
         ]
@@ -125,10 +219,6 @@ class Mecefo(PipelineScheme):
         """
         joined = (Communicators(1, 1 / self.shape.stages), Communicators(1, 1 / self.groups))
         return Recovery(kind, joined, moves=tuple(moves))
-
-    def _carrier(self, group: int, stage: int) -> int:
-        """Return the node that does a stage now."""
-        return self._carriers[group].node_of(stage)
 
     def tasks(self, group: int) -> tuple[int, ...]:
         """Return how many stages each live node of a pipeline does."""
@@ -195,7 +285,7 @@ class Mecefo(PipelineScheme):
         """Return which node does each stage of a pipeline."""
         stages = range(self.shape.stages)
         if self._options.takes_over != "rebalanced":
-            return [self._carrier(group, stage) for stage in stages]
+            return list(map(self._carriers[group].node_of, stages))
         live = [node for node in stages if node not in self._lost.of(group)]
         return [
             node for node, tasks in zip(live, self.tasks(group), strict=True) for _ in range(tasks)
@@ -219,15 +309,3 @@ class Mecefo(PipelineScheme):
         tasks = self.tasks(group)
         fits = self.shape.stages_that_fit
         return bool(tasks) and (fits is None or max(tasks) <= fits)
-
-    def _start_anew(self) -> None:
-        self._tasks.clear()
-        side = self._options.takes_over
-        self._carriers = [
-            Carriers(self.shape.stages, "lighter" if side == "rebalanced" else side)
-            for _ in range(self.groups)
-        ]
-
-    def masked_failures(self) -> float:
-        """Return the failures until no node of any pipeline is left, without repairs."""
-        return failures_until_nobody_is_left(self.groups * self.shape.stages)

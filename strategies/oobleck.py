@@ -23,17 +23,11 @@ from faultline.strategies.base import (
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.step_shares import Pipeline, reduced
-from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
+from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 from faultline.strategies.takeover.pipelines import formed, iteration_time, regrouped
 from faultline.strategies.takeover.published_oobleck import relative_throughput
-from faultline.strategies.takeover.restarts import (
-    NOTHING_LEFT,
-    failures_until_nobody_is_left,
-)
 from faultline.strategies.takeover.templates import even_template
 from pydantic import Field
-
-_PAPER = "Oobleck (SOSP 2023)"
 
 
 class OobleckOptions(StrategyOptions):
@@ -69,15 +63,6 @@ class Oobleck(PipelineScheme):
         self._options = options
         self._paces: dict[tuple[int, ...], float] = {}
         self._shortest = self.shape.stages
-        self.restart()
-
-    def restart(self) -> None:
-        self._lost.clear()
-        self._newly: dict[int, bool] = {}
-        self._plan = self._whole
-
-    def _forget_hits(self) -> None:
-        self._newly.clear()
 
     @property
     def stages_held(self) -> float:
@@ -85,17 +70,9 @@ class Oobleck(PipelineScheme):
         layers, stages = self.shape.layers, self.shape.stages
         return -(-layers // self._shortest) * stages / layers
 
-    def on_hit(self, hit: Hit) -> None:
-        newly = bool(self._lost.add(hit))
-        self._newly[hit.group] = newly or self._newly.get(hit.group, False)
-        self._plan = None
-
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Re-form pipelines with the nodes that are left, and do the step again.
-
-        A failure of what was down already interrupts nothing.
-        """
-        interrupted = [group for group in missing if self._newly.get(group, True)]
+        """Re-form pipelines with the nodes that are left, and do the step again."""
+        interrupted = self._interrupted(missing)
         if interrupted and self._options.throughput != "table":
             left = [self._lost.live(group) for group in range(self.groups)]
             self.states_refused += self._pipelines() != regrouped(left, least=1)
@@ -158,8 +135,7 @@ class Oobleck(PipelineScheme):
     def _pace(self) -> float | None:
         """Return the time of a step over that with all nodes; None where nothing works."""
         if self._options.throughput == "table":
-            left = sum(map(self._lost.nodes_left, range(self.groups)))
-            speed = relative_throughput(left / (self.groups * self.shape.stages))
+            speed = relative_throughput(self._lost.all_nodes_left() / self._nodes)
             return 1.0 / speed if speed > 0.0 else None
         pipelines = tuple(map(len, self._pipelines()))
         if not pipelines:
@@ -176,7 +152,3 @@ class Oobleck(PipelineScheme):
         return iteration_time(
             [templates[nodes] for nodes in pipelines], shape.micro_batches * self.groups
         )
-
-    def masked_failures(self) -> float:
-        """Return the failures until no node of any pipeline is left, without repairs."""
-        return failures_until_nobody_is_left(self.groups * self.shape.stages)

@@ -26,10 +26,13 @@ from faultline.strategies.base import (
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
 from faultline.strategies.step_shares import Pipeline, StageShare, idle
-from faultline.strategies.takeover.pipeline_scheme import PipelineScheme
+from faultline.strategies.takeover.neighbours import Roles
+from faultline.strategies.takeover.pipeline_scheme import (
+    NOTHING_LEFT,
+    PipelineScheme,
+    failures_until_nobody_is_left,
+)
 from faultline.strategies.takeover.rerouted_schedule import Rerouted, Techniques, rerouted
-from faultline.strategies.takeover.restarts import NOTHING_LEFT, failures_until_nobody_is_left
-from faultline.strategies.takeover.roles import Roles
 from pydantic import Field
 
 _PAPER = "ReCycle (Gandhi et al. 2024, arXiv 2405.14009)"
@@ -91,30 +94,21 @@ class Recycle(PipelineScheme):
         self.restart()
 
     def restart(self) -> None:
-        self._lost.clear()
+        super().restart()
         self._roles = Roles(self.groups, self.shape.stages)
-        self._newly: dict[int, bool] = {}
-        self._plan = self._whole
-
-    def _forget_hits(self) -> None:
-        self._newly.clear()
 
     def on_hit(self, hit: Hit) -> None:
         newly = self._lost.add(hit)
         for node in newly:
             self._roles.lose(hit.group, node)
-        self._newly[hit.group] = bool(newly) or self._newly.get(hit.group, False)
-        self._plan = None
+        self._note(hit, newly)
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Re-route, even out losses by swaps, and do the step again.
-
-        A failure of what was down already interrupts nothing.
-        """
+        """Re-route, even out losses by swaps, and do the step again."""
         if min(self._roles.left) == 0:
             # Nobody has that state any more.
             return WipeOut(tuple(missing))
-        interrupted = any(self._newly.get(group, True) for group in missing)
+        interrupted = self._interrupted(missing)
         self._newly.clear()
         if not interrupted:
             return Continue((), carried_on=tuple(missing), recovery=None)
@@ -194,5 +188,4 @@ class Recycle(PipelineScheme):
 
     def masked_failures(self) -> float:
         """Return the failures until a stage has no node to itself, without repairs."""
-        nodes = self.groups * self.shape.stages
-        return failures_until_nobody_is_left(nodes, self.shape.stages)
+        return failures_until_nobody_is_left(self._nodes, self.shape.stages)

@@ -1,12 +1,15 @@
-"""Finds the schemes of this package by name."""
+"""Finds the schemes of this package by name, and the files of what is plugged in."""
 
 from __future__ import annotations
 
+import sys
 from functools import cache
+from pathlib import Path
 
 import faultline.strategies
 from faultline.strategies.base import Strategy, StrategyOptions
-from faultline.strategies.discovery import Found, classes_with_a_name
+from faultline.strategies.discovery import Found, classes_with_a_name, is_shipped
+from faultline.strategies.protection.registry import all_protections
 
 ENTRY_POINTS = "faultline.schemes"
 """What installed packages name theirs under."""
@@ -44,3 +47,16 @@ def build_strategy(
     """Return a scheme ready for its first step; default options where none are given."""
     scheme = strategy_class(name)
     return scheme(groups, redundancy, options if options is not None else scheme.Options())
+
+
+def plugged_files() -> list[Path]:
+    """Return the source files of what is plugged in: a module, or the package that it is in."""
+    known = (*all_strategies().values(), *all_protections().values())
+    files: set[Path] = set()
+    for module in {one.__module__ for one in known if not is_shipped(one)}:
+        file = Path(str(sys.modules[module].__file__))
+        top = module.partition(".")[0]
+        root = Path(str(sys.modules[top].__file__)).parent
+        is_package = top not in ("faultline", module) or file.name == "__init__.py"
+        files |= {*root.rglob("*.py")} if is_package else {file}
+    return sorted(files)

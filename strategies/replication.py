@@ -19,8 +19,11 @@ from faultline.strategies.base import (
     WipeOut,
     without,
 )
-from faultline.strategies.closed_forms.course import FailureCourse
-from faultline.strategies.closed_forms.wipe_out import DisjointSets, plain_mean_failures
+from faultline.strategies.closed_forms.wipe_out import (
+    DisjointSets,
+    FailureCourse,
+    plain_mean_failures,
+)
 from faultline.strategies.errors import StrategyError
 from pydantic import Field
 

@@ -19,14 +19,9 @@ _ROUNDING = 1e-9
 
 
 class Remedy(NamedTuple):
-    """Something to do about slow parts.
+    """Something to do about slow parts, and what it costs all, in seconds.
 
-    Attributes
-    ----------
-    name : {"redeal", "swap", "restart"}
-        Deal micro-batches anew; give slow nodes other places; restart without them.
-    price_s : float
-        What it costs all, in seconds.
+    Deal micro-batches anew, give slow nodes other places, or restart without them.
     """
 
     name: RemedyName
@@ -128,17 +123,7 @@ def _by(time: float, pace: float) -> int:
 def gathered(groups: Sequence[int], room: int) -> list[int]:
     """Return the group that each slow node moves to: as few groups as can be are slow.
 
-    Parameters
-    ----------
-    groups : sequence of int
-        The group of each slow node, the slowest node first.
-    room : int
-        Nodes of a group.
-
-    Returns
-    -------
-    list of int
-        Groups of the slowest nodes, in order, each with as many as it has room for.
+    The slowest node comes first; of the groups there are, each gets as many as it has room for.
     """
     homes = list(dict.fromkeys(groups))
     return [homes[min(place // room, len(homes) - 1)] for place in range(len(groups))]

@@ -21,10 +21,8 @@ from faultline.strategies.base import (
     WipeOut,
     without,
 )
-from faultline.strategies.closed_forms.course import FailureCourse
-from faultline.strategies.closed_forms.stacked_types import StackedTypes
-from faultline.strategies.closed_forms.stacked_work import least_stacks, patch_types
-from faultline.strategies.closed_forms.wipe_out import plain_mean_failures
+from faultline.strategies.closed_forms.stacked_types import StackedTypes, least_stacks, patch_types
+from faultline.strategies.closed_forms.wipe_out import FailureCourse, plain_mean_failures
 from faultline.strategies.golomb import largest_redundancy, ruler_for
 from faultline.strategies.stacks import StackedShards
 from pydantic import Field

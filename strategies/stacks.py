@@ -65,14 +65,7 @@ class Reordering:
 
 
 class StackedShards:
-    """Stacks of N groups over N shard types, kept covered through failures.
-
-    Parameters
-    ----------
-    groups : int
-        Number of groups N.
-    redundancy : int
-        Types hosted by a group, r.
+    """Stacks of r types each, of N groups over N shard types, kept covered through failures.
 
     Raises
     ------

@@ -71,14 +71,7 @@ def reduced(
 ) -> Pipeline:
     """Return the pipeline of a group's own nodes, at another tensor-parallel degree or batch.
 
-    Parameters
-    ----------
-    group, stages : int
-        Which group, and how many stages it has.
-    micro_batches, tensor : int
-        As in `Pipeline`.
-    work : float
-        Work of all passes over what it usually is: less for GPUs that are faster than usual.
+    `work` is that of all passes over what it usually is: less for GPUs that are faster than usual.
     """
     own = tuple(StageShare(group, stage, None, work, work) for stage in range(stages))
     return Pipeline(group, own, micro_batches, tensor)

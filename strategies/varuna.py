@@ -12,17 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
+from faultline.strategies.base import StepPlan, Verdict, WipeOut
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.recovery import RecoveryKind
-from faultline.strategies.takeover.lost_stages import LostStages
-from faultline.strategies.takeover.restarts import NOTHING_LEFT
+from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 
 INTERVAL_STEPS = 10
 """Steps from one checkpoint to the next."""
 
 
-class Varuna(Strategy):
+class Varuna(PipelineScheme):
     """A job that restarts with the nodes that are left."""
 
     name: ClassVar[str] = "varuna"
@@ -32,47 +31,20 @@ class Varuna(Strategy):
     marker: ClassVar[str | None] = ">"
     protections: ClassVar[tuple[str, ...]] = ("storage",)
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ()
-    tracks_components: ClassVar[bool] = True
-    needs_layout: ClassVar[bool] = True
-    restart_replaces: ClassVar[bool] = False
     repairs_wait_for_restart: ClassVar[bool] = True
-
-    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
-        super().__init__(groups, redundancy, options)
-        self._lost = LostStages(groups, self.shape.stages, self.shape.context)
-        self._whole = StepPlan(tuple(range(groups)), 1)
-        self.restart()
-
-    def restart(self) -> None:
-        self._lost.clear()
-        self._plan: StepPlan | None = self._whole
-
-    def plan(self) -> StepPlan:
-        if self._plan is None:
-            self._plan = self._step_plan()
-        return self._plan
-
-    def on_hit(self, hit: Hit) -> None:
-        self._lost.add(hit)
-        self._plan = None
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         return WipeOut(tuple(missing))
 
     def _step_plan(self) -> StepPlan:
-        nodes = self.groups * self._lost.stages
-        left = sum(map(self._lost.nodes_left, range(self.groups)))
-        if left < min(self.shape.least_stages, self._lost.stages):
+        left = self._lost.all_nodes_left()
+        if left < min(self.shape.least_stages, self.shape.stages):
             self.states_refused += left > 0
             return NOTHING_LEFT
-        return StepPlan(self._whole.members, 1, pace=nodes / left)
+        return StepPlan(self._whole.members, 1, pace=self._nodes / left)
 
     def masked_failures(self) -> float:
         """Return 1: the first failure forces a restart."""
-        return 1.0
-
-    def work_per_step(self) -> float:
-        """Each group computes its one shard type."""
         return 1.0
 
     def best_interval_steps(self, costs: Costs) -> int:

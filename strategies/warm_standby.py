@@ -28,7 +28,7 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind
-from faultline.strategies.takeover.restarts import failures_until_nobody_is_left
+from faultline.strategies.takeover.pipeline_scheme import failures_until_nobody_is_left
 
 TAKEN_ROLE = Recovery("take-over", replaces_hardware=True)
 """A machine takes another's place; the others' processes live on. State moves besides."""

@@ -22,7 +22,7 @@ from faultline.platforms.errors import PlatformError
 from faultline.platforms.failure_domains import FailureDomain, failure_domains
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
-from faultline.platforms.units import BANDWIDTH, TIME, parse_quantity, parse_size_bytes
+from faultline.platforms.units import BANDWIDTH, SIZE, TIME, parse_quantity
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.cache_folder import cache_directory
 from faultline.simulator.collectives.catalogue import CollectiveError
@@ -117,7 +117,7 @@ def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
 
 def _size(text: str) -> float:
     with _told_of("--bytes", PlatformError):
-        size_bytes = parse_size_bytes(text)
+        size_bytes = parse_quantity(text, SIZE)
     if not 1 <= size_bytes <= _MOST_BYTES:
         raise UserError(f"--bytes {text!r}: write a size from 1B to 1EB, like 1GB")
     return size_bytes

@@ -22,9 +22,9 @@ from faultline.platforms.errors import nearest
 from faultline.platforms.files import write_file
 from faultline.platforms.graph_import import graph_xml, read_graph
 from faultline.platforms.preset_library import load_preset, preset_names
-from faultline.platforms.rail_plane import rail_plane
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spec_overrides import load_spec_with, read_settings
+from faultline.platforms.spec_file import load_spec_with, read_settings
+from faultline.platforms.topology import rail_plane
 from faultline.platforms.topology_import import imported_spec, read_matrix, read_switches
 from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
 from faultline.platforms.xml_reader import read_platform

@@ -12,7 +12,7 @@ from pathlib import Path
 from faultline.experiments.health.checks import Check
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import load_preset
-from faultline.platforms.selftest import FlowCheck, single_flow
+from faultline.platforms.simgrid_check import FlowCheck, single_flow
 from faultline.platforms.xml_writer import write_xml
 
 _SIMGRID = "SimGrid"

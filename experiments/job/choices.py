@@ -19,8 +19,8 @@ from faultline.simulator.failures.mix import CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
-from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.closed_forms.prediction import Prediction, largest_of_normals
+from faultline.strategies.closed_forms.wipe_out import Predictable
 from faultline.strategies.in_memory.reliability import loss_probability
 from faultline.strategies.protection.base import ProtectedJob, Protection
 

@@ -15,8 +15,7 @@ from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.strategies.base import StrategyOptions
-from faultline.strategies.job_shape import JobShape
-from faultline.strategies.optimizer_shares import OptimizerBackup
+from faultline.strategies.job_shape import JobShape, OptimizerBackup
 
 
 def scheme_options(scenario: Scenario) -> StrategyOptions:

@@ -14,7 +14,6 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import switch_levels
 from faultline.platforms.files import write_file
-from faultline.platforms.memory_doors import with_memory_doors
 from faultline.platforms.outages import (
     cables_between_switches,
     cables_with_a_way_around,
@@ -27,7 +26,7 @@ from faultline.platforms.simgrid_check import check_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_differences import spec_differences
 from faultline.platforms.xml_names import CONTROLLER_HOST
-from faultline.platforms.xml_writer import write_xml, xml_text
+from faultline.platforms.xml_writer import with_memory_doors, write_xml, xml_text
 from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
 from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.simulator.simgrid_engine.traffic import Traffic

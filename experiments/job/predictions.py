@@ -14,15 +14,18 @@ from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Rules
 from faultline.strategies.base import Strategy, StrategyOptions
 from faultline.strategies.checkpoint_period import Costs
-from faultline.strategies.closed_forms.course import FailureCourse, Predictable
-from faultline.strategies.closed_forms.lifetimes import GroupLifetimes, stationary_excess
+from faultline.strategies.closed_forms.lifetimes import (
+    GroupLifetimes,
+    stationary_excess,
+    wait_for_slowest,
+)
 from faultline.strategies.closed_forms.prediction import (
     Prediction,
     StepCosts,
     largest_of_normals,
     predict,
 )
-from faultline.strategies.closed_forms.restart_wait import wait_for_slowest
+from faultline.strategies.closed_forms.wipe_out import FailureCourse, Predictable
 from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 

@@ -29,10 +29,16 @@ from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, S
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import CheckpointPolicy, EverySteps
 from faultline.strategies.in_memory.node_groups import NodeGroups
-from faultline.strategies.protection.base import ProtectedJob, Protection, SnapshotCost
+from faultline.strategies.protection.base import (
+    Durable,
+    LoadTimes,
+    ProtectedJob,
+    Protection,
+    SnapshotCost,
+    Tier,
+)
 from faultline.strategies.protection.registry import protection_class
 from faultline.strategies.protection.storage import Storage
-from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
 
 _OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")
 """What of snapshots follows from their flows beside steps; stated, it is as stated."""

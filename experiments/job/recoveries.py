@@ -17,7 +17,7 @@ from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.recovery_times import RecoveryPhase, sent_moves
 from faultline.strategies.base import Continue, Hit
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.optimizer_shares import loses_a_share
+from faultline.strategies.job_shape import loses_a_share
 from faultline.strategies.recovery import Recovery, rejoining
 
 _KEYS_OF_PHASES = {

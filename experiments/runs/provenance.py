@@ -11,7 +11,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
-from faultline.strategies.plugins import plugged_files
+from faultline.strategies.registry import plugged_files
 
 _PACKAGES = ("platforms", "simulator", "strategies")
 _DATA = {".csv", ".py", ".toml", ".xml"}

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.memory_doors import with_memory_doors
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.xml_writer import xml_text
+from faultline.platforms.xml_writer import with_memory_doors, xml_text
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.folded_servers import folded_servers
 from faultline.simulator.simgrid_engine.process import in_own_process

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, nan
+from typing import NamedTuple
 
 import numpy as np
 from faultline.strategies.checkpoint_period import Costs
-from faultline.strategies.closed_forms.course import FailureCourse
-from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
-from faultline.strategies.closed_forms.periods import best_period_of_lives_s, kept_periods
-from faultline.strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
+from faultline.strategies.closed_forms.lifetimes import (
+    GroupLifetimes,
+    best_period_of_lives_s,
+    kept_periods,
+)
+from faultline.strategies.closed_forms.wipe_out import FailureCourse, FloatArray, WipeOutLaw
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtr
 
@@ -196,8 +199,7 @@ def _endless(law: WipeOutLaw, time_s: float, restart_s: float, interval_steps: i
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Steps:
+class _Steps(NamedTuple):
     played: float
     stacks: float
     patch: float

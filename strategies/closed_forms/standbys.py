@@ -10,16 +10,9 @@ from scipy.special import bdtr, bdtrc, bdtrik
 
 
 def standbys_for(machines: int, failures_per_day: float, quantile: float) -> int:
-    """Return the least number that as many machines fail on so many days, or fewer.
+    """Return the least number that as many machines fail on a share of days (quantile), or fewer.
 
-    Parameters
-    ----------
-    machines : int
-        Of the job.
-    failures_per_day : float
-        Of all machines together, on average; at most one a machine counts.
-    quantile : float
-        The share of days.
+    Failures are of all machines together, on average; at most one a machine counts.
     """
     share = min(1.0, failures_per_day / machines)
     if share == 1.0 or quantile == 1.0:

@@ -12,13 +12,17 @@ that ends the run
 For any other distribution F of the groups' times to failure (all alike and independent) the mean
 time until the end is the integral of R(F(t)) over t, and X is the same: which groups fail, and in
 which order, does not depend on F.
+
+A `FailureCourse` is all that a prediction has to know of a scheme.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from math import comb, gamma
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,15 +46,7 @@ def plain_mean_failures(groups: int, redundancy: int) -> float:
 
 
 class WipeOutLaw(ABC):
-    """When a layout of copies on N groups has lost something for good.
-
-    Parameters
-    ----------
-    groups : int
-        Number of groups N.
-    redundancy : int
-        Number of copies r.
-    """
+    """When a layout of r copies on N groups has lost something for good."""
 
     def __init__(self, groups: int, redundancy: int) -> None:
         self.groups = groups
@@ -170,3 +166,43 @@ def _product(long: list[int], short: list[int], length: int) -> list[int]:
         sum(short[j] * long[k - j] for j in range(min(k, len(short) - 1) + 1))
         for k in range(length)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCourse:
+    """What a scheme does as its groups fail one after another; index k stands for k failed groups.
+
+    Attributes
+    ----------
+    law : WipeOutLaw
+        When it has to restart.
+    stacks : array of float, shape (N,)
+        Stacks that each group computes before the all-reduce.
+    patch : array of float, shape (N,)
+        Mean patch compute of the k-th failure, in stacks.
+    stack_size : int
+        Shard types in a stack.
+    """
+
+    law: WipeOutLaw
+    stacks: FloatArray
+    patch: FloatArray
+    stack_size: int = 1
+
+    def work_per_failure(self) -> tuple[float, float]:
+        """Return mean stacks and mean patch compute, in shard types, with a step a failure.
+
+        ``Sbar = sum of P(k) (S_k + rho_k) / sum of P(k)``: the mean that Lee et al. 2026 (SPARe)
+        take, over the failures of a life, but with the exact chance P(k) to live that long in the
+        place of a sharp end at floor(mu).
+        """
+        weights = self.law.outliving / self.law.outliving.sum() * self.stack_size
+        return float(weights @ self.stacks), float(weights @ self.patch)
+
+
+@runtime_checkable
+class Predictable(Protocol):
+    """A scheme whose course is known in closed form."""
+
+    def failure_course(self) -> FailureCourse:
+        """Return what the scheme does as groups fail, with its groups, redundancy and options."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -83,17 +84,8 @@ class NodeGroups:
         return range(self.nodes)[position :: self.positions][self._rows_of(index)]
 
     def survives(self, lost: Iterable[int]) -> bool:
-        """Return whether no group loses more of its nodes than it tolerates.
-
-        Parameters
-        ----------
-        lost : iterable of int
-            Nodes that are lost; those named twice count once.
-        """
-        losses: dict[int, int] = {}
-        for node in set(lost):
-            group = self.group_of(node)
-            losses[group] = losses.get(group, 0) + 1
+        """Return whether no group loses more nodes than it tolerates, each counted once."""
+        losses = Counter(map(self.group_of, set(lost)))
         return max(losses.values(), default=0) <= self.tolerated
 
     @property

@@ -1,4 +1,4 @@
-"""How likely what is kept in host memory survives: closed forms.
+"""How likely what is kept in host memory survives, and what a failure wastes: closed forms.
 
 Nodes fail independently of each other, each with probability F in the time considered.
 """
@@ -45,12 +45,7 @@ def time_to_loss(
 ) -> float:
     """Return the time at which the loss probability reaches `probability`.
 
-    Parameters
-    ----------
-    failed_by : callable
-        Probability that a node has failed until a time.
-    longest : float
-        Upper bound of the answer, in the unit of time of `failed_by`.
+    In the unit of time of `failed_by`, the probability that a node has failed until then.
 
     Raises
     ------
@@ -84,20 +79,40 @@ def gemini_recovery_bound(machines: int, group: int, lost: int) -> float:
     return max(0.0, 1.0 - machines // group * gone)
 
 
-def gemini_recovery_probability(machines: int, group: int, lost: int) -> float:
-    """Return the exact probability of what `gemini_recovery_bound` bounds.
-
-    By inclusion and exclusion over the groups that are gone:
-    ``sum over j of (-1)^j C(N/m, j) C(N - j m, k - j m) / C(N, k)``.
-    """
-    groups = machines // group
-    ways: int = sum(
-        (-1) ** j * comb(groups, j) * comb(machines - j * group, lost - j * group)
-        for j in range(min(groups, lost // group) + 1)
-    )
-    return ways / comb(machines, lost)
-
-
 def weibull_failed_by(scale: float, shape: float) -> Callable[[float], float]:
     """Return F(t) = 1 - exp(-(t / scale)^shape)."""
     return lambda time: -expm1(-((time / scale) ** shape))
+
+
+def wasted_time_s(checkpoint_s: float, interval_s: float, retrieval_s: float) -> float:
+    """Return the mean time that a failure wastes: ``t_ckpt + 1/(2f) + t_retrieval``.
+
+    A failure comes, on average, half an interval after a checkpoint was begun; what that one
+    holds is of use if it is complete, else an older one is (Wang et al. 2023 (GEMINI), SOSP).
+
+    Parameters
+    ----------
+    checkpoint_s : float
+        Time t_ckpt until a checkpoint is complete, in seconds.
+    interval_s : float
+        Time 1/f between two checkpoints, in seconds; at least t_ckpt, and at least an iteration.
+    retrieval_s : float
+        Time t_retrieval to bring a checkpoint back, in seconds.
+
+    Raises
+    ------
+    StrategyError
+        If checkpoints would overlap.
+    """
+    if interval_s < checkpoint_s:
+        raise StrategyError(
+            "interval_s",
+            f"a checkpoint of {checkpoint_s:g} s every {interval_s:g} s",
+            f"use at least {checkpoint_s:g} s",
+        )
+    return checkpoint_s + interval_s / 2.0 + retrieval_s
+
+
+def expected_wasted_time_s(in_memory: float, memory_s: float, storage_s: float) -> float:
+    """Return the mean wasted time of a failure that memory survives with a probability."""
+    return in_memory * memory_s + (1.0 - in_memory) * storage_s

@@ -29,13 +29,6 @@ def loss_given_nodes(groups: NodeGroups, lost: int) -> float:
     groups of ``sum over j <= t of C(n, j) x^j``; there are C(N, k) sets in all. It does not depend
     on the placement, but for nodes that are left over.
 
-    Parameters
-    ----------
-    groups : NodeGroups
-        Who keeps whose state.
-    lost : int
-        Nodes k that are lost, 0 to N.
-
     Raises
     ------
     StrategyError
@@ -51,21 +44,14 @@ def loss_given_nodes(groups: NodeGroups, lost: int) -> float:
     for size, count in sizes.items():
         most = min(groups.tolerated, size)
         one_group = sum(comb(size, j) << bits * j for j in range(most + 1))
-        product = product * _power(one_group & mask, count, mask) & mask
+        product = product * pow(one_group, count, mask + 1) & mask
     return (sets - (product >> bits * lost)) / sets
 
 
 def loss_given_domains(groups: NodeGroups, domain_nodes: int, lost: int) -> float:
-    """Return the probability that some group is gone after `lost` domains, all equally likely.
+    """Return the probability that some group is gone after `lost` domains of D nodes each.
 
-    Parameters
-    ----------
-    groups : NodeGroups
-        Who keeps whose state.
-    domain_nodes : int
-        Nodes D of a scale-up domain.
-    lost : int
-        Domains that are lost with all their nodes, 0 to ceil(N / D).
+    All are equally likely, and are lost with all their nodes.
 
     Raises
     ------
@@ -88,17 +74,7 @@ def loss_probability(
 ) -> float:
     """Return the probability that some group is gone if nodes and domains fail independently.
 
-    Parameters
-    ----------
-    groups : NodeGroups
-        Who keeps whose state.
-    domain_nodes : int
-        Nodes D of a scale-up domain.
-    node_failed, domain_failed : float
-        Probability that a node fails by itself, and that a domain fails with all its nodes.
-
-    Notes
-    -----
+    A node fails by itself with `node_failed`, a domain with all its nodes with `domain_failed`.
     Good to about 1e-13: it is 1 minus the probability of survival.
 
     Raises
@@ -131,19 +107,9 @@ def loss_in_window(
 ) -> float:
     """Return the probability that some group is gone after a time in which nothing is rebuilt.
 
-    Nodes and domains fail by Poisson processes, independent of each other: each has failed with
-    probability ``1 - exp(-rate * window)``.
-
-    Parameters
-    ----------
-    groups : NodeGroups
-        Who keeps whose state.
-    domain_nodes : int
-        Nodes D of a scale-up domain.
-    node_rate_per_s, domain_rate_per_s : float
-        Failures a second of one node by itself, and of one domain with all its nodes.
-    window_s : float
-        Time since all state was protected, in seconds.
+    Nodes by themselves, and domains with all their nodes, fail by Poisson processes, independent of
+    each other: each has failed with probability ``1 - exp(-rate * window)``, rates of one node and
+    one domain in 1/s, the time since all state was protected in seconds.
     """
     return loss_probability(
         groups,
@@ -212,17 +178,6 @@ def _footprints(groups: NodeGroups, domain_nodes: int) -> Mapping[Footprint, int
 
 def _losses(footprint: Footprint, failed_domains: int) -> int:
     return sum(nodes for domain, nodes in footprint if failed_domains >> domain & 1)
-
-
-def _power(base: int, exponent: int, mask: int) -> int:
-    """Return ``base**exponent & mask``, never larger on the way than a product of two such."""
-    result = 1
-    while exponent:
-        if exponent & 1:
-            result = result * base & mask
-        base = base * base & mask
-        exponent >>= 1
-    return result
 
 
 def _check(key: str, lost: int, most: int, what: str) -> None:

@@ -1,4 +1,9 @@
-"""What each scheme does with a replica whose worst domain has lost some GPUs."""
+"""What each scheme does with a replica whose worst domain lost GPUs: degree, power, batch.
+
+A healthy replica syncs its gradients with one of a lower degree: it reshards from N1 to N2 ranks,
+all-reduces with the N2 peers, and reshards back (Arfeen et al. 2025). Only its N1 - N2 spare ranks
+send, each all it has; core ranks keep what they have and receive their part of the rest.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,114 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.nonuniform.degrees import ReductionRule
-from faultline.strategies.nonuniform.power import PowerCurve
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionRule:
+    """How far tensor parallelism goes down for failed GPUs.
+
+    The degree goes down in steps, so that few different shardings have to be kept: 32 GPUs run at
+    TP30 with up to two failed ones, at TP28 with three or four, and so on; 64 at TP62. These are
+    the published cases. For other sizes a step is a sixteenth of the domain, but never more than
+    two GPUs nor less than one: 8 and 16 GPUs lose one at a time.
+
+    Attributes
+    ----------
+    least_degree : int
+        Below it a domain is of no use: its share of the model would not fit the memory of fewer
+        GPUs.
+    """
+
+    least_degree: int = 1
+
+    def step(self, domain_gpus: int) -> int:
+        """Return by how many GPUs the degree goes down at a time."""
+        return min(2, max(1, domain_gpus // 16))
+
+    def degree(self, domain_gpus: int, failed: int) -> int:
+        """Return the degree of a domain with failed GPUs; 0 if it is of no use.
+
+        Raises
+        ------
+        StrategyError
+            There cannot be so many failed GPUs.
+        """
+        if not 0 <= failed <= domain_gpus:
+            raise StrategyError(
+                "failed",
+                f"{failed} of {domain_gpus} GPUs cannot have failed",
+                f"use 0 to {domain_gpus}",
+            )
+        step = self.step(domain_gpus)
+        steps = -(-failed // step)
+        degree = domain_gpus - step * steps
+        return degree if degree >= max(1, self.least_degree) else 0
+
+    def is_refused(self, domain_gpus: int, failed: int) -> bool:
+        """Return whether it is for the memory alone that such a domain is of no use."""
+        return (
+            not self.degree(domain_gpus, failed) and ReductionRule().degree(domain_gpus, failed) > 0
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PowerCurve:
+    """Performance over power, both over their values at the rated power (TDP).
+
+    ``perf(p) = p (1 - linear (p - 1) - quadratic (p - 1)^2)`` from p = 1 on. The coefficients are a
+    fit through two published points (Arfeen et al. 2025): performance per watt is 2.8 % lower at
+    1.1 times the power and 6.5 % lower at 1.2 times.
+
+    Attributes
+    ----------
+    most_power : float
+        The power that a GPU can draw at most: 1.3 times TDP.
+    """
+
+    linear: float = 0.235
+    quadratic: float = 0.45
+    most_power: float = 1.3
+
+    def performance(self, power: float) -> float:
+        """Return the performance at a power.
+
+        Raises
+        ------
+        StrategyError
+            The power is out of range.
+        """
+        if not 1.0 <= power <= self.most_power:
+            raise StrategyError(
+                "power", f"is {power} times TDP", f"use a value from 1 to {self.most_power}"
+            )
+        more = power - 1.0
+        return power * (1.0 - self.linear * more - self.quadratic * more**2)
+
+    @property
+    def most_performance(self) -> float:
+        """Performance at the highest power."""
+        return self.performance(self.most_power)
+
+    def within_budget(self, working: int, fed: int) -> float:
+        """Return the performance of working GPUs that share the rated power of all those fed."""
+        return self.performance(min(self.most_power, fed / working))
+
+    def power(self, performance: float) -> float | None:
+        """Return the lowest power for a performance; None if no power is enough.
+
+        A performance up to 1 takes the rated power: GPUs are not slowed down.
+        """
+        if performance <= 1.0:
+            return 1.0
+        if performance > self.most_performance:
+            return None
+        # Not at import: every scheme is imported when the command line starts.
+        from scipy.optimize import brentq
+
+        return float(
+            brentq(lambda power: self.performance(power) - performance, 1.0, self.most_power)
+        )
+
 
 IterationTime = Callable[[int, int, float], float]
 """Seconds of an iteration of a replica: from its tensor-parallel degree, its sequences, and the
@@ -28,16 +139,9 @@ class Scheme(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlan:
-    """How a replica runs.
+    """How a replica runs: tensor-parallel degree of all its stages, and local batch in sequences.
 
-    Attributes
-    ----------
-    degree : int
-        Tensor-parallel degree of all its stages; 0 if it does not run.
-    sequences : int
-        Its local batch; 0 if it does not run.
-    power : float
-        Power of its GPUs over TDP.
+    Both are 0 if it does not run. The power of its GPUs is over TDP.
     """
 
     degree: int
@@ -60,18 +164,8 @@ def proportional_time(degree: int, sequences: int, pace: float) -> float:
 class ReplicaRules:
     """What a plan depends on.
 
-    Attributes
-    ----------
-    domain_gpus : int
-        GPUs of a scale-up domain, which is the degree of a healthy replica.
-    local_batch : int
-        Sequences of a healthy replica an iteration.
-    iteration_s : callable
-        How long an iteration takes.
-    reduction : ReductionRule
-        Degree of a domain with failed GPUs.
-    power : PowerCurve
-        What more power brings.
+    The GPUs of a scale-up domain are the degree of a healthy replica, the local batch is its
+    sequences in an iteration.
     """
 
     domain_gpus: int
@@ -151,3 +245,82 @@ def replica_plan(scheme: Scheme, failed: int, rules: ReplicaRules) -> ReplicaPla
 def replica_plans(scheme: Scheme, rules: ReplicaRules) -> tuple[ReplicaPlan, ...]:
     """Return the plans for 0, 1, ... failed GPUs in a replica's worst domain."""
     return tuple(replica_plan(scheme, failed, rules) for failed in range(rules.domain_gpus + 1))
+
+
+def pipeline_time(stages: int) -> IterationTime:
+    """Return the iteration time of a 1F1B pipeline of `stages`, one sequence a micro-batch.
+
+    A micro-batch takes a slot on each stage, and an iteration of n sequences ``n + stages - 1``
+    slots (Narayanan et al. 2021, Megatron-LM, arXiv 2104.04473, section 2.2.1). A slot is as long
+    as a GPU's share of the work. The unit is arbitrary; only ratios count.
+    """
+
+    def seconds(degree: int, sequences: int, pace: float) -> float:
+        return (sequences + stages - 1) / (degree * pace)
+
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ReshardingBytes:
+    """Bytes that a rank of a healthy replica moves one way.
+
+    Attributes
+    ----------
+    spare_sends : float
+        What each of the N1 - N2 spare ranks sends; on the way back, receives.
+    core_receives : float
+        What each of the N2 core ranks receives.
+    core_syncs : float
+        What each core rank then all-reduces: N1/N2 times its own share.
+    """
+
+    spare_sends: float
+    core_receives: float
+    core_syncs: float
+
+    @property
+    def largest(self) -> float:
+        """The most that any GPU sends or receives."""
+        return max(self.spare_sends, self.core_receives)
+
+
+def resharding_bytes(stage_bytes: float, healthy: int, reduced: int) -> ReshardingBytes:
+    """Return what resharding moves of a stage's gradients, from degree N1 to N2.
+
+    Raises
+    ------
+    StrategyError
+        The reduced degree is not between 1 and the healthy one.
+    """
+    if not 1 <= reduced <= healthy:
+        raise StrategyError(
+            "reduced", f"degree {reduced} is no reduction of {healthy}", f"use 1 to {healthy}"
+        )
+    own = stage_bytes / healthy
+    spares = healthy - reduced
+    return ReshardingBytes(
+        spare_sends=own if spares else 0.0,
+        core_receives=own * spares / reduced,
+        core_syncs=own * healthy / reduced,
+    )
+
+
+def backward_slowdown(
+    largest_bytes: float, backward_flop: float, bytes_per_s: float, flop_per_s: float
+) -> float:
+    """Return by which share resharding slows the backward pass at most: with nothing hidden.
+
+    It is linear in the largest resharding bytes of a GPU over its backward FLOP, as was published;
+    the factor here is the machine's. Both ways count: to the core ranks and back.
+
+    Parameters
+    ----------
+    largest_bytes : float
+        Most bytes that a GPU sends or receives one way (`ReshardingBytes.largest`).
+    backward_flop : float
+        FLOP of a GPU in the backward pass of an iteration.
+    bytes_per_s, flop_per_s : float
+        Speed of its scale-up links each way, and of its compute.
+    """
+    return 2 * largest_bytes / bytes_per_s / (backward_flop / flop_per_s)

@@ -1,19 +1,129 @@
-"""What a job still does with failed GPUs, and how many spare domains keep its batch whole."""
+"""What a job still does with failed GPUs, and how many spare domains keep its batch whole.
+
+Which domains share a replica is the packing's to say: those with failed GPUs packed together, or as
+they come. Most functions take many failure states at once: an array of failed GPUs by state and
+domain.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from faultline.strategies.nonuniform.packing import Counts, divided, packed
+from faultline.strategies.errors import StrategyError
 from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 from numpy.typing import NDArray
+
+Counts = NDArray[np.integer]
+"""Failed GPUs, or failed GPUs of a worst domain: a row a state."""
+
+
+def worst_first(failed: Counts) -> Counts:
+    """Return the failed GPUs of each state's domains that are hit, the worst first.
+
+    From shape (states, domains) to (states, most domains hit in any state); 0 where a state has
+    fewer.
+    """
+    # Few domains are hit: picking them out is some ten times as fast as sorting all.
+    states, domains = np.nonzero(failed)
+    values = failed[states, domains]
+    order = np.lexsort((-values, states))
+    hits = np.bincount(states, minlength=len(failed))
+    places = np.arange(states.size) - np.repeat(np.cumsum(hits) - hits, hits)
+    worst = np.zeros((len(failed), int(hits.max(initial=0))), dtype=failed.dtype)
+    worst[states, places] = values[order]
+    return worst
+
+
+def packed(hit: Counts, domains: int, domains_per_replica: int) -> Counts:
+    """Return the failed GPUs of the worst domain of each hit replica, hit domains packed together.
+
+    The resource manager sorts the domains and fills replicas in that order. As many as do not make
+    up a whole replica are left out: the worst ones. So the k-th worst replica is no worse than in
+    any other placement, and no placement leaves more of the job, whatever a scheme makes of failed
+    GPUs, as long as more of them are never better.
+
+    Parameters
+    ----------
+    hit : array of int, shape (states, any)
+        Failed GPUs of the domains that are hit, the worst first (`worst_first`).
+    domains, domains_per_replica : int
+        All domains, with spares, and pipeline stages.
+
+    Returns
+    -------
+    array of int, shape (states, replicas that are hit in any state)
+        All other replicas are healthy.
+
+    Raises
+    ------
+    StrategyError
+        There are fewer domains than a replica needs, or than are hit.
+    """
+    _, left_over = divided(domains, domains_per_replica)
+    if hit.shape[1] > domains:
+        raise StrategyError(
+            "domains", f"{hit.shape[1]} of {domains} cannot be hit", "give all domains"
+        )
+    return hit[:, left_over::domains_per_replica]
+
+
+def unpacked(failed: Counts, domains_per_replica: int) -> Counts:
+    """Return the failed GPUs of the worst domain of each replica, neighbours sharing a replica.
+
+    From shape (states, domains) to (states, replicas). Domains behind the last whole replica are
+    left out. Raises as `divided`.
+    """
+    replicas, _ = divided(failed.shape[1], domains_per_replica)
+    used = failed[:, : replicas * domains_per_replica]
+    worst: Counts = used.reshape(len(failed), replicas, domains_per_replica).max(axis=2)
+    return worst
+
+
+def divided(domains: int, domains_per_replica: int) -> tuple[int, int]:
+    """Return how many replicas domains make up, and how many domains are left over.
+
+    Raises
+    ------
+    StrategyError
+        There are fewer domains than a replica needs.
+    """
+    if not 1 <= domains_per_replica <= domains:
+        raise StrategyError(
+            "domains_per_replica",
+            f"{domains_per_replica} do not fit {domains} domains",
+            f"use 1 to {domains}",
+        )
+    return divmod(domains, domains_per_replica)
+
+
+def available_fraction(gpus: int, domain_gpus: int, failed: int) -> float:
+    """Return the expected share of domains without a failed GPU, failures uniform over GPUs.
+
+    The chance that none of the n GPUs of a domain is among the k failed of G is hypergeometric,
+    ``C(G - n, k)/C(G, k) = prod_{i < n} (G - k - i)/(G - i)``, which is the expectation over all
+    domains, as each has the same.
+
+    Raises
+    ------
+    StrategyError
+        A domain is larger than the cluster, or more GPUs failed than there are.
+    """
+    if not 1 <= domain_gpus <= gpus:
+        raise StrategyError(
+            "domain_gpus", f"{domain_gpus} do not fit {gpus} GPUs", f"use 1 to {gpus}"
+        )
+    if not 0 <= failed <= gpus:
+        raise StrategyError("failed", f"{failed} of {gpus} GPUs", f"use 0 to {gpus}")
+    places = np.arange(domain_gpus)
+    factors = np.maximum(gpus - failed - places, 0) / (gpus - places)
+    return float(np.prod(factors))
 
 
 def batch_sequences(
     worst: Counts, replicas: int, plans: Sequence[ReplicaPlan]
 ) -> NDArray[np.int64]:
-    """Return the sequences of an iteration of the whole job.
+    """Return the sequences of an iteration of the whole job, in each state.
 
     As no replica takes longer than a healthy one, this over the full batch is the throughput.
 
@@ -25,10 +135,6 @@ def batch_sequences(
         All replicas.
     plans : sequence of ReplicaPlan
         What a replica does for 0, 1, ... failed GPUs in its worst domain.
-
-    Returns
-    -------
-    array of int, shape (states,)
     """
     sequences = np.array([plan.sequences for plan in plans], dtype=np.int64)
     lost = sequences[0] - sequences
@@ -48,24 +154,14 @@ def spare_domains(
     """Return how many spare domains a job needs to keep its batch, for each state.
 
     Spares are healthy. They make up further replicas, or take the places of the worst domains,
-    whichever the packing comes to.
+    whichever the packing comes to. `hit` and `plans` are as above, `domains` those without spares.
 
     Parameters
     ----------
-    hit : array of int, shape (states, any)
-        Failed GPUs of the domains that are hit, the worst first.
-    domains, domains_per_replica : int
-        Domains of the job without spares, and pipeline stages.
-    plans : sequence of ReplicaPlan
-        What a replica does for 0, 1, ... failed GPUs in its worst domain.
     batch : int
         Sequences of an iteration that must be reached.
     step : int
         Spares come in multiples of this: 1, or `domains_per_replica` for whole replicas.
-
-    Returns
-    -------
-    array of int, shape (states,)
     """
     needed = np.full(len(hit), -1, dtype=np.int64)
     open_states = np.arange(len(hit))

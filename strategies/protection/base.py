@@ -10,12 +10,79 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from faultline.strategies.base import StrategyOptions
+from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
-from faultline.strategies.protection.tier import LoadTimes, Recovery
+
+Recovery = Literal["local", "peers", "storage"]
+"""Where a restarted job finds its state: every node in its own memory, lost nodes at others that
+were left, or all of them on storage."""
+
+
+class Keeper(Protocol):
+    """Knows which losses a snapshot survives."""
+
+    def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
+        """Return where the state is after nodes were lost; None if it is gone.
+
+        Parameters
+        ----------
+        lost_nodes : collection of int
+            Nodes whose memory was lost since the snapshot was taken, each named once.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTimes:
+    """Seconds to load the state, by where it is in memory."""
+
+    local_s: float
+    peers_s: float
+
+    def of(self, recovery: Recovery) -> float | None:
+        """Return the seconds for one way of recovery; None where storage's own time holds."""
+        return {"local": self.local_s, "peers": self.peers_s, "storage": None}[recovery]
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """One place where snapshots are kept.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    policy : CheckpointPolicy or None
+        When a snapshot is due; None where nothing is taken beforehand: after a failure, the
+        survivors hold the state of the last step.
+    stall_s : float
+        What all members wait for a snapshot, its interference with the next steps included.
+    lag_s : float
+        Seconds from there until the snapshot is whole, or from when its last byte has arrived where
+        that is played; a failure before that spoils it.
+    keeper : Keeper
+        Which losses a whole snapshot survives.
+    load : LoadTimes
+        How long loading takes.
+    """
+
+    name: str
+    policy: CheckpointPolicy | None
+    stall_s: float
+    lag_s: float
+    keeper: Keeper
+    load: LoadTimes
+
+
+class Durable:
+    """Storage: no node that is lost takes anything with it."""
+
+    def recovery(self, lost_nodes: Collection[int]) -> Recovery:
+        """Return "storage", whatever is lost."""
+        return "storage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,47 +119,38 @@ class TransferTimes(Protocol):
     @property
     def copy_s(self) -> float:
         """All GPUs copy their snapshot to the memory of their nodes."""
-        ...
 
     @property
     def copy_interference_s(self) -> float:
         """What an all-reduce takes longer while that goes on; 0 where it is played beside steps."""
-        ...
 
     @property
     def encode_s(self) -> float:
         """All nodes compute their parity."""
-        ...
 
     @property
     def send_s(self) -> float:
         """All nodes send their copies to peers."""
-        ...
 
     @property
     def send_interference_s(self) -> float:
         """What an all-reduce takes longer while that goes on; 0 where it is played beside steps."""
-        ...
 
     @property
     def load_s(self) -> float:
         """All GPUs load the state from the memory of their nodes."""
-        ...
 
     @property
     def rebuild_s(self) -> float:
         """A lost node is rebuilt from what its peers hold."""
-        ...
 
     @property
     def fetch_s(self) -> float:
         """A lost node is sent its state by a peer that has all of it."""
-        ...
 
     @property
     def persist_s(self) -> float:
         """One replica of the state goes from the memory of its nodes to storage."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from faultline.strategies.base import StrategyOptions
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 from faultline.strategies.protection.base import (
+    LoadTimes,
     ProtectedJob,
     Protection,
     SnapshotCost,
@@ -15,7 +16,6 @@ from faultline.strategies.protection.base import (
     TransferTimes,
     hidden_interference_s,
 )
-from faultline.strategies.protection.tier import LoadTimes
 from pydantic import Field
 
 _VERSIONS = 2

@@ -7,6 +7,7 @@ from typing import ClassVar
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.in_memory.node_groups import NodeGroups
 from faultline.strategies.protection.base import (
+    LoadTimes,
     ProtectedJob,
     Protection,
     SnapshotCost,
@@ -14,7 +15,6 @@ from faultline.strategies.protection.base import (
     TransferTimes,
     peers_of_equal_shards,
 )
-from faultline.strategies.protection.tier import LoadTimes
 
 
 class JustInTime(Protection):

@@ -8,15 +8,16 @@ from typing import ClassVar, Literal
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 from faultline.strategies.protection.base import (
+    LoadTimes,
     ProtectedJob,
     Protection,
+    Recovery,
     SnapshotCost,
     Transfers,
     TransferTimes,
     hidden_interference_s,
     peers_of_equal_shards,
 )
-from faultline.strategies.protection.tier import LoadTimes, Recovery
 from pydantic import Field
 
 _VERSIONS = 2

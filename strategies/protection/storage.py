@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from faultline.strategies.protection.base import (
+    LoadTimes,
     Protection,
     SnapshotCost,
     Transfers,
     TransferTimes,
 )
-from faultline.strategies.protection.tier import LoadTimes
 
 
 class Storage(Protection):

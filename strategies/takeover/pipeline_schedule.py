@@ -15,6 +15,7 @@ for its first gradient it goes on with forward passes.
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -63,14 +64,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """An iteration of a pipeline.
+    """What each stage of a pipeline does in an iteration, and when the last is through.
 
-    Attributes
-    ----------
-    stages : tuple of tuple of Span
-        What each stage does, in order. Sends are there where a stage waits for them.
-    iteration_s : float
-        When the last stage is through.
+    Sends are there where a stage waits for them.
     """
 
     stages: tuple[tuple[Span, ...], ...]
@@ -119,25 +115,43 @@ def pipeline_timeline(
         There is no stage, or no micro-batch.
     """
     _require_work(stages, micro_batches)
-    players = [
-        _Stage(work, stage_order(place, len(stages), micro_batches, order))
-        for place, work in enumerate(stages)
-    ]
-    players[0].arrived = {("forward", number): 0.0 for number in range(micro_batches)}
-    messages = transfers or Transfers()
-    going_on = True
-    while going_on:
-        going_on = False
-        for place, player in enumerate(players):
-            before = players[place - 1] if place else None
-            behind = players[place + 1] if place + 1 < len(players) else None
-            while player.ready(last=behind is None):
-                player.do_next(before, behind, messages)
-                going_on = True
-    return Timeline(
-        stages=tuple(tuple(player.spans) for player in players),
-        iteration_s=max(player.now_s for player in players),
-    )
+    sent, last = transfers or Transfers(), len(stages) - 1
+    todo = [deque(stage_order(at, last + 1, micro_batches, order)) for at in range(last + 1)]
+    spans: list[list[Span]] = [[] for _ in stages]
+    ends_s, links_free_s = [0.0] * len(stages), defaultdict[tuple[int, str], float](float)
+    # The last stage has the loss right after its forward pass.
+    arrived: dict[tuple[int, Step], float] = {}
+    for number in range(micro_batches):
+        arrived[0, ("forward", number)] = arrived[last, ("backward", number)] = 0.0
+    while any(todo):
+        for place, work in enumerate(stages):
+            while todo[place] and (place, todo[place][0]) in arrived:
+                step = todo[place].popleft()
+                now_s = max(ends_s[place], arrived[place, step])
+                parts: list[tuple[Kind, float]] = [("forward", work.forward.total)]
+                to, message_s = place + 1, sent.activation_s
+                if step[0] == "backward":
+                    parts = [
+                        ("recompute", work.recompute.total),
+                        ("input_gradient", work.input_gradient.total),
+                        ("weight_gradient", work.weight_gradient.total),
+                    ]
+                    to, message_s = place - 1, sent.gradient_s
+                has_message = 0 <= to <= last
+                if has_message and not sent.overlapped:
+                    parts.append(("send", message_s))
+                for kind, seconds in parts:
+                    if seconds > 0:
+                        spans[place].append(Span(kind, step[1], now_s, now_s + seconds))
+                        now_s += seconds
+                ends_s[place] = now_s
+                if has_message and sent.overlapped:
+                    # A direction of a link carries one message at a time.
+                    now_s = max(links_free_s[place, step[0]], now_s) + message_s
+                    links_free_s[place, step[0]] = now_s
+                if has_message:
+                    arrived[to, step] = now_s
+    return Timeline(tuple(map(tuple, spans)), max(ends_s))
 
 
 def approximate_iteration(costs: Sequence[float], micro_batches: int) -> float:
@@ -150,56 +164,6 @@ def approximate_iteration(costs: Sequence[float], micro_batches: int) -> float:
     """
     _require_work(costs, micro_batches)
     return (micro_batches - 1) * max(costs) + sum(costs)
-
-
-class _Stage:
-    """A stage on its way through its passes."""
-
-    def __init__(self, work: StageWork, steps: list[Step]) -> None:
-        self.work = work
-        self.steps = steps
-        self.done = 0
-        self.now_s = 0.0
-        self.spans: list[Span] = []
-        self.arrived: dict[Step, float] = {}
-        self._link_free_s = {"forward": 0.0, "backward": 0.0}
-
-    def ready(self, *, last: bool) -> bool:
-        """Return whether what the next pass needs has a time of arrival."""
-        if self.done == len(self.steps):
-            return False
-        step = self.steps[self.done]
-        return step in self.arrived or (last and step[0] == "backward")
-
-    def do_next(self, before: _Stage | None, behind: _Stage | None, transfers: Transfers) -> None:
-        """Do the next pass and send what comes out of it."""
-        step = self.steps[self.done]
-        self.done += 1
-        # The last stage has the loss right after its forward pass.
-        self.now_s = max(self.now_s, self.arrived.get(step, 0.0))
-        if step[0] == "forward":
-            self._spend("forward", step[1], self.work.forward.total)
-            self._send(step, behind, transfers.activation_s, transfers.overlapped)
-        else:
-            self._spend("recompute", step[1], self.work.recompute.total)
-            self._spend("input_gradient", step[1], self.work.input_gradient.total)
-            self._spend("weight_gradient", step[1], self.work.weight_gradient.total)
-            self._send(step, before, transfers.gradient_s, transfers.overlapped)
-
-    def _spend(self, kind: Kind, micro_batch: int, seconds: float) -> None:
-        if seconds > 0:
-            self.spans.append(Span(kind, micro_batch, self.now_s, self.now_s + seconds))
-            self.now_s += seconds
-
-    def _send(self, step: Step, to: _Stage | None, seconds: float, overlapped: bool) -> None:
-        if to is None:
-            return
-        if overlapped:
-            self._link_free_s[step[0]] = max(self._link_free_s[step[0]], self.now_s) + seconds
-            to.arrived[step] = self._link_free_s[step[0]]
-        else:
-            self._spend("send", step[1], seconds)
-            to.arrived[step] = self.now_s
 
 
 def _require_work(stages: Sequence[object], micro_batches: int) -> None:

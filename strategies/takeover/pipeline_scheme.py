@@ -3,10 +3,86 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
+from collections.abc import Sequence
 from typing import ClassVar
 
-from faultline.strategies.base import StepPlan, Strategy, StrategyOptions
-from faultline.strategies.takeover.lost_stages import LostStages
+from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions
+
+NOTHING_LEFT = StepPlan((), 1, batch_share=0.0)
+"""There is nobody to take a step; a restart lasts until something is repaired."""
+
+
+def failures_until_nobody_is_left(nodes: int, needed: int = 1) -> float:
+    """Return the mean number of failures, each of any node, until fewer are left than needed.
+
+    The coupon collector's number, ``n (1/n + ... + 1/needed)``, without repairs; with repairs it
+    takes far longer.
+    """
+    return nodes * sum(1.0 / k for k in range(needed, nodes + 1))
+
+
+def stages_of(hit: Hit, stages: int, context: int = 1) -> Sequence[int]:
+    """Return the stages whose nodes a hit breaks, where GPUs are dealt out to stages in order.
+
+    Of each of the `context` replicas of a group, a stage has a run of as many GPUs as any other;
+    one that loses a GPU is lost. Where there are fewer GPUs than stages, a GPU has several.
+    """
+    gpus, runs = hit.gpus_per_group, stages * context
+    first, last = hit.first_gpu * runs // gpus, ((hit.last_gpu + 1) * runs - 1) // gpus
+    return sorted({run % stages for run in range(first, min(last, first + stages) + 1)})
+
+
+class LostStages:
+    """Counts what is broken of each stage of some pipelines (`groups`), a node each.
+
+    A stage that is hit again while it is down is back when both hits are repaired: of independent
+    failures each takes its own time. `context` is as in `JobShape`.
+    """
+
+    def __init__(self, groups: int, stages: int, context: int = 1) -> None:
+        self.stages, self._context = stages, context
+        self._hits: list[Counter[int]] = [Counter() for _ in range(groups)]
+
+    def clear(self) -> None:
+        """Nothing is broken."""
+        for counter in self._hits:
+            counter.clear()
+
+    def add(self, hit: Hit) -> tuple[int, ...]:
+        """Take in a hit; returns the stages of its group that were up until then."""
+        counter = self._hits[hit.group]
+        struck = stages_of(hit, self.stages, self._context)
+        newly = tuple(stage for stage in struck if not counter[stage])
+        counter.update(struck)
+        return newly
+
+    def repair(self, hit: Hit) -> tuple[int, ...]:
+        """Take back a hit; returns the stages of its group that are up again."""
+        counter, back = self._hits[hit.group], []
+        for stage in stages_of(hit, self.stages, self._context):
+            if counter[stage]:
+                counter[stage] -= 1
+                if not counter[stage]:
+                    back.append(stage)
+        return tuple(back)
+
+    def of(self, group: int) -> frozenset[int]:
+        """Return the stages of a group that are down."""
+        return frozenset(stage for stage, hits in self._hits[group].items() if hits)
+
+    def live(self, group: int) -> tuple[tuple[int, int], ...]:
+        """Return the nodes of a group that are up, by group and stage."""
+        lost = self.of(group)
+        return tuple((group, stage) for stage in range(self.stages) if stage not in lost)
+
+    def nodes_left(self, group: int) -> int:
+        """Return how many nodes of a group are up."""
+        return self.stages - len(self.of(group))
+
+    def all_nodes_left(self) -> int:
+        """Return how many nodes of all groups are up."""
+        return sum(map(self.nodes_left, range(len(self._hits))))
 
 
 class PipelineScheme(Strategy):
@@ -19,15 +95,41 @@ class PipelineScheme(Strategy):
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._lost = LostStages(groups, self.shape.stages, self.shape.context)
+        self._nodes = groups * self.shape.stages
+        # What each group that was hit has lost since the last verdict, stage by stage.
+        self._newly: dict[int, tuple[int, ...]] = {}
         self._whole = StepPlan(tuple(range(groups)), 1)
-        self._plan: StepPlan | None = None
+        self._plan: StepPlan | None = self._whole
+
+    def restart(self) -> None:
+        self._lost.clear()
+        self._newly.clear()
+        self._plan = self._whole
 
     def plan(self) -> StepPlan:
         if self._plan is None:
             self._plan = self._step_plan()
             # What a restart heard of is no loss of the next step.
-            self._forget_hits()
+            self._newly.clear()
         return self._plan
+
+    def on_hit(self, hit: Hit) -> None:
+        self._note(hit, self._lost.add(hit))
+
+    def _note(self, hit: Hit, newly: Sequence[int]) -> None:
+        self._newly[hit.group] = (*self._newly.get(hit.group, ()), *newly)
+        self._plan = None
+
+    def _interrupted(self, missing: Sequence[int]) -> list[int]:
+        """Return the groups that have lost something.
+
+        A failure of what was down already interrupts nothing, one without a hit does.
+        """
+        return [group for group in missing if self._newly.get(group) != ()]
+
+    def masked_failures(self) -> float:
+        """Return the failures until no node of any pipeline is left, without repairs."""
+        return failures_until_nobody_is_left(self._nodes)
 
     def work_per_step(self) -> float:
         """Each group computes its one shard type."""
@@ -36,7 +138,3 @@ class PipelineScheme(Strategy):
     @abstractmethod
     def _step_plan(self) -> StepPlan:
         """Return the plan for what is lost now."""
-
-    @abstractmethod
-    def _forget_hits(self) -> None:
-        """Take what has been heard of for known."""

@@ -54,16 +54,9 @@ def formed(
 ) -> list[Pipeline]:
     """Return what each group of a job does whose pipelines were re-formed, by group.
 
-    Whole layers are cut evenly, and whole micro-batches dealt out (`dealt_out`).
-
-    Parameters
-    ----------
-    pipelines : sequence of sequences of (int, int)
-        Nodes of each, by group and stage; it counts as the pipeline of its first node's group.
-    groups : int
-        Groups of the job; those without a pipeline idle.
-    shape : JobShape
-        How it is cut as long as no node is lost.
+    Whole layers are cut evenly, and whole micro-batches dealt out (`dealt_out`). Pipelines come as
+    their nodes, each by group and stage, and count as that of their first node's group; groups
+    without one idle. `shape` is how the job is cut as long as no node is lost.
     """
     templates = [even_template(shape.layers, len(nodes)) for nodes in pipelines]
     paces = [template.time_per_micro_batch for template in templates]
@@ -88,14 +81,8 @@ def dealt_out(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:
 
     Minimises the variance of ``b_i c_i``, exactly. That is the least of ``sum (b_i c_i - u)^2``
     over whole b_i and any u; for one u the best b_i come one micro-batch at a time, and as u grows
-    micro-batches move one by one to pipelines of a larger c_i. All u that matter are tried.
-
-    Parameters
-    ----------
-    paces : sequence of float
-        Time c_i of a micro-batch in each pipeline.
-    micro_batches : int
-        Micro-batches of all pipelines together.
+    micro-batches move one by one to pipelines of a larger c_i. All u that matter are tried. The
+    paces are the c_i, the times of a micro-batch in each pipeline.
 
     Raises
     ------
@@ -227,23 +214,8 @@ def instantiated(
 
     Every multiset of templates is tried; least ``max(b_i T_i)`` wins, and the all-reduce of a layer
     where there are several pipelines. T grows with the stages: the published criterion favours
-    short pipelines.
-
-    Parameters
-    ----------
-    templates : mapping of int to Template
-        By their nodes.
-    nodes : int
-        Nodes there are.
-    micro_batches : int
-        Micro-batches of a batch.
-    all_reduce : float
-        Time of the all-reduce of one layer, in the unit of the templates' times.
-
-    Returns
-    -------
-    tuple of Template
-        Empty where the nodes are no sum of templates.
+    short pipelines. Empty where the nodes are no sum of templates, which come by their nodes;
+    `all_reduce` is the time of one layer's, in the unit of their times.
     """
     found: tuple[Template, ...] = ()
     least = inf

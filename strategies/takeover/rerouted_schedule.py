@@ -57,15 +57,10 @@ class Techniques:
 
 @dataclass(frozen=True, slots=True)
 class Rerouted:
-    """An iteration of re-routed micro-batches.
+    """An iteration of re-routed micro-batches: the time from one to the next, in t.
 
-    Attributes
-    ----------
-    time : float
-        From one iteration to the next, in t.
-    orders : tuple of str
-        By stage, the passes of its fullest worker: F forward, B backward, W weight gradients that
-        are not part of B; a dot where it waits.
+    By stage, `orders` are the passes of its fullest worker: F forward, B backward, W weight
+    gradients that are not part of B; a dot where it waits.
     """
 
     time: float
@@ -78,16 +73,8 @@ def rerouted(
 ) -> Rerouted:
     """Return the fastest iteration; the backward pass is split only where that helps.
 
-    Parameters
-    ----------
-    loads : sequence of int
-        Micro-batches of each stage's fullest worker.
-    micro_batches : int
-        Micro-batches of a pipeline, m.
-    backward_share : float
-        Share of t that is the backward pass; half of it is weight gradients.
-    allowed : Techniques
-        What it may do.
+    By the micro-batches of each stage's fullest worker, and those of a pipeline, m. Of t, the
+    backward pass is a share; half of it is weight gradients.
     """
     ways = (False, True) if allowed.split_backward else (False,)
     found = (

@@ -35,15 +35,7 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A pipeline on some nodes.
-
-    Attributes
-    ----------
-    nodes : int
-        Nodes that it takes.
-    stages : tuple of Stage
-        In the order of the layers.
-    """
+    """A pipeline on some nodes; its stages are in the order of the layers."""
 
     nodes: int
     stages: tuple[Stage, ...]
@@ -101,17 +93,7 @@ class _Part(NamedTuple):
 
 
 class TemplatePlanner:
-    """Finds the best template for any number of nodes, and remembers what it has found.
-
-    Parameters
-    ----------
-    layers : int
-        Layers of the model.
-    stage_time : callable
-        Time of a micro-batch in a stage.
-    gpus_per_node : int
-        GPUs of a node.
-    """
+    """Finds the best template for any number of nodes, and remembers what it has found."""
 
     def __init__(self, layers: int, stage_time: StageTime, gpus_per_node: int = 1) -> None:
         self._layers = layers

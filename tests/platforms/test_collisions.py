@@ -9,7 +9,7 @@ import pytest
 from faultline.platforms import ClusterSpec, PlatformError, load_preset, play_flows
 from faultline.platforms.collisions import Rings, busiest_over_mean, hashing_cost
 
-from tests.platforms.helpers import Write
+from tests.platforms.helpers import Write, shift
 
 
 @pytest.mark.parametrize(("flows", "links"), [(8, 8), (32, 16), (1000, 16), (5, 40), (64, 3)])
@@ -61,13 +61,8 @@ def cluster(**overrides: Any) -> ClusterSpec:
 def test_ring_times_against_simgrid(overrides: dict[str, Any], write: Write) -> None:
     """The last of all flows of the rings, latencies apart, in SimGrid on each platform."""
     spec = cluster(**overrides)
-    groups, size_bytes = 4, 1e12
-    rings = Rings(spec, groups)
-    shift = spec.gpus // groups
-    flows = [
-        (f"gpu-{index:06d}", f"gpu-{(index + shift) % spec.gpus:06d}", size_bytes)
-        for index in range(spec.gpus)
-    ]
+    rings = Rings(spec, groups=4)
+    flows = shift(spec.gpus, by=spec.gpus // 4, size_bytes=1e12)
 
     def seconds(**routing: Any) -> float:
         return max(play_flows(write(cluster(**overrides, **routing)), flows)) - 2.3e-6

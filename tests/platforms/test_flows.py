@@ -1,11 +1,15 @@
 """What flows get in SimGrid is what the links say. Every simulation is a process of its own."""
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from faultline.platforms import (
+    ENGINE_CONFIGURATION,
     ClusterSpec,
+    engine_arguments,
     load_preset,
     play_flows,
     rail_plane,
@@ -13,14 +17,7 @@ from faultline.platforms import (
     single_flow,
 )
 
-from tests.platforms.helpers import Write
-
-
-def shift(gpus: int, by: int, size_bytes: float) -> list[tuple[str, str, float]]:
-    """Every GPU sends to the one `by` further on, all at once."""
-    return [
-        (f"gpu-{index:06d}", f"gpu-{(index + by) % gpus:06d}", size_bytes) for index in range(gpus)
-    ]
+from tests.platforms.helpers import Flow, Write, shift
 
 
 @pytest.mark.parametrize(
@@ -172,23 +169,29 @@ class TestRailPlane:
             **three,
         )
 
-    def test_a_ring_on_every_rail(self, cluster: ClusterSpec, write: Write) -> None:
-        whole_s = play_flows(write(cluster), shift(128, by=8, size_bytes=1e8))
-        plane_s = play_flows(write(rail_plane(cluster)), shift(16, by=1, size_bytes=1e8))
-        for rail in range(8):
-            assert whole_s[rail::8] == pytest.approx(plane_s, rel=1e-9)
-
-    def test_everybody_crossing_the_core(self, cluster: ClusterSpec, write: Write) -> None:
-        whole_s = play_flows(write(cluster), shift(128, by=64, size_bytes=1e8))
-        plane_s = play_flows(write(rail_plane(cluster)), shift(16, by=8, size_bytes=1e8))
+    @pytest.mark.parametrize("across", [1, 8], ids=["ring on every rail", "all over the core"])
+    def test_a_shift_on_every_rail(self, across: int, cluster: ClusterSpec, write: Write) -> None:
+        whole_s = play_flows(write(cluster), shift(128, by=8 * across, size_bytes=1e8))
+        plane_s = play_flows(write(rail_plane(cluster)), shift(16, by=across, size_bytes=1e8))
         for rail in range(8):
             assert whole_s[rail::8] == pytest.approx(plane_s, rel=1e-9)
 
     def test_everybody_writing_to_storage(self, cluster: ClusterSpec, write: Write) -> None:
-        def writes(gpus: int) -> list[tuple[str, str, float]]:
+        def writes(gpus: int) -> list[Flow]:
             return [(f"gpu-{index:06d}", "storage", 1e8) for index in range(gpus)]
 
         whole_s = play_flows(write(cluster), writes(128))
         plane_s = play_flows(write(rail_plane(cluster)), writes(16))
         assert whole_s == pytest.approx(plane_s * 8, rel=1e-6)
         assert plane_s[0] == pytest.approx(128e8 / 50e9, rel=1e-3)
+
+
+def test_the_options_are_arguments_of_the_engine() -> None:
+    arguments = engine_arguments()
+    assert arguments[0] == "--cfg=network/model:CM02"
+    assert len(arguments) == len(ENGINE_CONFIGURATION)
+
+
+def test_importing_platforms_does_not_import_simgrid() -> None:
+    code = "import platforms, sys; sys.exit('simgrid' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

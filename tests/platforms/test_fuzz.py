@@ -5,7 +5,7 @@ from pathlib import Path
 
 import faultline.platforms
 from faultline.platforms import PlatformError, load_preset, parse_spec
-from faultline.platforms.spec_overrides import read_settings, with_overrides
+from faultline.platforms.spec_file import read_settings, with_overrides
 from faultline.platforms.xml_reader import platform_from_xml
 from faultline.platforms.xml_writer import xml_text
 from hypothesis import given, settings
@@ -17,26 +17,8 @@ TOML = (Path(faultline.platforms.__file__).parent / "presets" / "gb200-nvl72.tom
 XML = xml_text(load_preset("hgx-h100", domains=2, gpus_per_domain=2, **{"host.doors": True}))
 
 WORDS = st.one_of(
-    st.sampled_from(
-        [
-            "",
-            "0",
-            "-1",
-            "1e999",
-            "true",
-            "[",
-            "]",
-            "{}",
-            '"',
-            "'",
-            "\n",
-            "=",
-            "\\",
-            "\x00",
-            "é",
-            "=",
-        ]
-    ),
+    st.sampled_from(["", "0", "-1", "1e999", "true", "[", "]", "{}", '"', "'", "\n", "=", "\\"]),
+    st.sampled_from(["\x00", "é", "="]),
     st.sampled_from(["nvlink9", "1GB", "1GB/s", "400Gbps", "1us", "gpu", "core", "<", "/>", "&a;"]),
     st.text(max_size=8),
     st.integers().map(str),

@@ -6,16 +6,15 @@ from typing import Any
 import networkx as nx
 import pytest
 from faultline.platforms import (
-    Platform,
     load_preset,
     parse_spec,
     play_flows,
     rail_plane,
     read_platform,
 )
-from faultline.platforms.nvlink import GENERATIONS
+from faultline.platforms.spec import GENERATIONS
 
-from tests.platforms.helpers import Write
+from tests.platforms.helpers import Write, graph_of, shift
 
 DOORS: dict[str, Any] = {"domains": 4, "domains_per_leaf": 2, "host.doors": True}
 
@@ -82,10 +81,6 @@ def test_few_rails_are_dealt_in_turn(write: Write) -> None:
     assert platform.links["up_leaf-00000-00"].bandwidth_bytes_per_s == 36 * 50e9
 
 
-def shift(gpus: int, by: int) -> list[tuple[str, str, float]]:
-    return [(f"gpu-{n:06d}", f"gpu-{(n + by) % gpus:06d}", 1e8) for n in range(gpus)]
-
-
 @pytest.mark.parametrize(
     "overrides", [{"gpus_per_nic": 2}, {"rails": 4}, {"gpus_per_nic": 2, "rails": 2}]
 )
@@ -95,8 +90,8 @@ def test_the_plane_of_shared_adapters_and_few_rails(
     cluster = load_preset(
         "hgx-h100", domains=8, domains_per_leaf=2, oversubscription=[2], **overrides
     )
-    whole_s = play_flows(write(cluster), shift(64, by=32))
-    plane_s = play_flows(write(rail_plane(cluster)), shift(8, by=4))
+    whole_s = play_flows(write(cluster), shift(64, by=32, size_bytes=1e8))
+    plane_s = play_flows(write(rail_plane(cluster)), shift(8, by=4, size_bytes=1e8))
     assert whole_s == pytest.approx([plane_s[0]] * 64, rel=1e-9)
     sharers = overrides.get("gpus_per_nic", 1)
     assert plane_s[0] == pytest.approx(2.3e-6 + 2 * sharers * 1e8 / 50e9, rel=1e-6)
@@ -111,13 +106,6 @@ def test_an_adapter_is_shared_by_neighbours_only(write: Write) -> None:
     both_s = play_flows(path, [(f"gpu-{n:06d}", target[n], 1e9) for n in (0, 1, 2)])
     # GPUs 0 and 1 have half an adapter each, GPU 2 a whole one.
     assert both_s == pytest.approx([2 / 50, 2 / 50, 1 / 50], rel=1e-3)
-
-
-def graph_of(platform: Platform) -> "nx.DiGraph[str]":
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    for source, hops in platform.edges.items():
-        graph.add_weighted_edges_from((source, end, len(cable)) for end, cable in hops)
-    return graph
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,11 @@ from faultline.platforms import (
     spec_differences,
     storage_rates,
 )
-from faultline.platforms.spines import hashed
+from faultline.platforms.topology import hashed
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.simgrid_engine.process import in_own_process
 
 from tests.platforms.helpers import Write
-
-Flow = tuple[str, str, float]
 
 
 def hashing(**overrides: Any) -> ClusterSpec:

@@ -3,7 +3,9 @@
 import os
 import re
 from pathlib import Path
+from typing import Any
 
+import faultline.platforms
 import pytest
 from faultline.platforms import (
     ClusterSpec,
@@ -15,7 +17,6 @@ from faultline.platforms import (
     read_platform,
     write_xml,
 )
-from faultline.platforms.examples import EXAMPLE_DIRECTORY, examples
 from faultline.platforms.xml_writer import xml_text
 
 from tests.platforms.helpers import Write
@@ -84,10 +85,20 @@ def test_a_directory_that_is_not_there(small: ClusterSpec, tmp_path: Path) -> No
         write_xml(small, tmp_path / "none" / "p.xml")
 
 
-@pytest.mark.parametrize("name", list(examples()))
-def test_the_tracked_examples_are_what_the_writer_writes(name: str) -> None:
-    path = EXAMPLE_DIRECTORY / name
-    assert path.read_text(encoding="utf-8") == xml_text(examples()[name])
+@pytest.mark.parametrize(
+    ("preset", "overrides", "name"),
+    [
+        ("spare-600k", {"groups": 24}, "spare-600k-24-groups.xml"),
+        ("hgx-h100", {"domains": 4, "domains_per_leaf": 2}, "hgx-h100-32-gpus.xml"),
+        ("gb200-nvl72", {"domains": 2, "domains_per_leaf": 1}, "gb200-nvl72-144-gpus.xml"),
+    ],
+)
+def test_the_tracked_examples_are_what_the_writer_writes(
+    preset: str, overrides: dict[str, Any], name: str
+) -> None:
+    """As ``faultline platform generate PRESET --set KEY=VALUE -o FILE`` writes them."""
+    path = Path(faultline.platforms.__file__).parent / "generated" / name
+    assert path.read_text(encoding="utf-8") == xml_text(load_preset(preset, **overrides))
     assert check_in_simgrid(path) is None
 
 

@@ -24,7 +24,7 @@ from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.strategies.checkpoint_policies import EverySteps, Never
-from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
+from faultline.strategies.protection.base import Durable, LoadTimes, Tier
 from faultline.strategies.registry import build_strategy
 from faultline.strategies.replica_drop import ReplicaDropOptions
 from faultline.strategies.slow_parts import Remedy, SlowPolicy

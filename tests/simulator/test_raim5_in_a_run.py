@@ -12,11 +12,11 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups
-from faultline.strategies.in_memory.raim5 import encode, rebuild
-from faultline.strategies.protection.tier import Keeper, Recovery
+from faultline.strategies.protection.base import Keeper, Recovery
 
 from tests.simulator.helpers import replayed
 from tests.stated_times import SNAPSHOTS
+from tests.strategies.in_memory.raim5 import encode, rebuild
 
 NODES, SIZE = 16, 4
 JOB = {

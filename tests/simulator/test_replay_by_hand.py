@@ -18,7 +18,7 @@ from faultline.simulator.progress import Progress
 from faultline.simulator.recovery_times import RecoveryPrices
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_policies import EverySteps, Never
-from faultline.strategies.protection.tier import Durable, LoadTimes, Tier
+from faultline.strategies.protection.base import Durable, LoadTimes, Tier
 from faultline.strategies.registry import build_strategy
 
 from tests.simulator.helpers import SOUND, STUDY, Obedient, OnEngine, Scripted, log_of, small_job

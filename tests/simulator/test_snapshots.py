@@ -19,7 +19,7 @@ from faultline.simulator.snapshots import Losses, Saved, Shelf
 from faultline.strategies.checkpoint_period import best_period_s
 from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard, Never
 from faultline.strategies.in_memory.node_groups import NodeGroups
-from faultline.strategies.protection.tier import Durable, LoadTimes, Recovery, Tier
+from faultline.strategies.protection.base import Durable, LoadTimes, Recovery, Tier
 
 # Four groups of two servers of four GPUs; two servers share a scale-up domain.
 LAYOUT = JobLayout(4, 8, 4, 8, 16)

@@ -19,7 +19,8 @@ from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.simgrid_engine.state_flows import Layout, all_reduces
 from faultline.simulator.simgrid_engine.state_probe import probe_state_transfers
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
-from faultline.strategies.in_memory import raim5
+
+from tests.strategies.in_memory import raim5
 
 SNAPSHOT, STATE, GRADIENTS = 4e9, 10e9, 8e9
 PCIE, NIC, MEMORY = 64e9, 50e9, 614e9

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from faultline.strategies.base import StrategyOptions
+from faultline.strategies.base import Hit, Strategy, StrategyOptions
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.registry import strategy_class
 
@@ -17,3 +17,15 @@ def options_of(scheme: str, **told: Any) -> StrategyOptions:
     facts = {key: value for key, value in told.items() if key in _FACTS}
     chosen = {key: value for key, value in told.items() if key not in _FACTS}
     return strategy_class(scheme).Options(**chosen).for_job(JobShape(**facts))
+
+
+def built(scheme: str, groups: int = 4, redundancy: int = 1, **told: Any) -> Any:
+    """Return a scheme with some options, and some facts of its job."""
+    return strategy_class(scheme)(groups, redundancy, options_of(scheme, **told))
+
+
+def lose(scheme: Strategy, *hits: Hit) -> Any:
+    """Tell a scheme of hits, and return its verdict."""
+    for hit in hits:
+        scheme.on_hit(hit)
+    return scheme.on_failures(sorted({hit.group for hit in hits}))

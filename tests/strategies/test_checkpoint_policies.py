@@ -14,19 +14,6 @@ from hypothesis import strategies as st
 
 
 @dataclass(frozen=True)
-class Steady:
-    """The same rate at all times."""
-
-    per_s: float
-
-    def __call__(self, now_s: float) -> float:
-        return self.per_s
-
-    def holds_until_s(self, now_s: float) -> float:
-        return inf
-
-
-@dataclass(frozen=True)
 class Changing:
     """A rate that falls off after a day, or rises."""
 
@@ -38,6 +25,10 @@ class Changing:
 
     def holds_until_s(self, now_s: float) -> float:
         return 86_400.0 if now_s < 86_400.0 else inf
+
+
+def steady(per_s: float) -> Changing:
+    return Changing(per_s, factor=1.0)
 
 
 def first_due_s(policy: FollowingHazard, down: int, now_s: float = 0.0) -> float:
@@ -71,13 +62,13 @@ def test_a_constant_hazard_gives_the_best_period(
     save_s: float, restart_s: float, groups: int, group_mtbf_s: float
 ) -> None:
     """Every failure forces a restart: 1/h is the mean time between failures of the system."""
-    policy = FollowingHazard(save_s, restart_s, groups, Steady(1 / group_mtbf_s), (1.0,))
+    policy = FollowingHazard(save_s, restart_s, groups, steady(1 / group_mtbf_s), (1.0,))
     period_s = first_due_s(policy, down=0) + save_s
     assert period_s == pytest.approx(best_period_s(save_s, group_mtbf_s / groups, restart_s))
 
 
 def test_groups_that_are_down_do_not_fail() -> None:
-    policy = FollowingHazard(50.0, 3600.0, 10, Steady(1e-5), (0.5,))
+    policy = FollowingHazard(50.0, 3600.0, 10, steady(1e-5), (0.5,))
     expected_s = best_period_s(50.0, 1 / (6 * 1e-5 * 0.5), 3600.0) - 50.0
     assert first_due_s(policy, down=4) == pytest.approx(expected_s)
 
@@ -85,9 +76,9 @@ def test_groups_that_are_down_do_not_fail() -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        FollowingHazard(50.0, 3600.0, 10, Steady(0.0), (1.0,)),
-        FollowingHazard(50.0, 3600.0, 10, Steady(1e-3), (0.0, 0.0, 1.0)),
-        FollowingHazard(50.0, 3600.0, 1, Steady(1e-3), (0.0, 1.0)),
+        FollowingHazard(50.0, 3600.0, 10, steady(0.0), (1.0,)),
+        FollowingHazard(50.0, 3600.0, 10, steady(1e-3), (0.0, 0.0, 1.0)),
+        FollowingHazard(50.0, 3600.0, 1, steady(1e-3), (0.0, 1.0)),
     ],
     ids=["no failures", "no restarts yet", "nobody left to fail"],
 )
@@ -105,7 +96,7 @@ def test_it_saves_sooner_the_more_certain_a_restart_is(
     law: list[float], groups: int, save_s: float
 ) -> None:
     """For as long as the probability grows faster than the survivors get fewer."""
-    policy = FollowingHazard(save_s, 3600.0, groups, Steady(1e-6), tuple(law))
+    policy = FollowingHazard(save_s, 3600.0, groups, steady(1e-6), tuple(law))
     sooner = [first_due_s(policy, down) for down in range(len(law))]
     for down in range(len(law) - 1):
         if law[down + 1] * (groups - down - 1) >= law[down] * (groups - down):
@@ -119,7 +110,7 @@ def test_with_the_law_of_a_scheme_it_saves_sooner_the_more_groups_are_down(
     scheme: str, redundancy: int
 ) -> None:
     law = build_strategy(scheme, 201, redundancy).forces_restart()
-    policy = FollowingHazard(58.8, 3600.0, 201, Steady(1 / 60_000), law)
+    policy = FollowingHazard(58.8, 3600.0, 201, steady(1 / 60_000), law)
     # A scheme masks the first r - 1 failures, whoever it is.
     assert all(first_due_s(policy, down) == float("inf") for down in range(redundancy - 1))
     sooner = [first_due_s(policy, down) for down in range(redundancy - 1, 60)]

@@ -9,6 +9,11 @@ import pytest
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint import Checkpoint
 from faultline.strategies.checkpoint_period import Costs, best_period_s
+from faultline.strategies.closed_forms.ettr import (
+    expected_ettr,
+    expected_ettr_with_queue,
+    job_failures_per_s,
+)
 from faultline.strategies.replication import Replication
 from faultline.strategies.spare import Spare, SpareOptions
 from faultline.strategies.stacks import StackedShards
@@ -194,15 +199,18 @@ def test_work_per_step_by_hand() -> None:
     assert built(Checkpoint, 24, 1).work_per_step() == 1
 
 
-@pytest.mark.parametrize(("groups", "redundancy"), [(200, 2), (200, 3), (600, 3), (1000, 3)])
-def test_the_plain_form_is_not_replication_s(groups: int, redundancy: int) -> None:
-    """Over random orders of failure: the exact form within 4 standard errors, the plain one not."""
-    rng = np.random.default_rng(groups * redundancy)
-    ranks = rng.permuted(np.tile(np.arange(1, groups + 1), (3000, 1)), axis=1)
-    sets = np.pad(ranks, ((0, 0), (0, -groups % redundancy)))
-    counts = sets.reshape(3000, -1, redundancy).max(axis=2).min(axis=1)
-    error = float(counts.std(ddof=1)) / sqrt(len(counts))
-    law = Replication(groups, redundancy, Replication.Options()).failure_course().law
-    assert abs(counts.mean() - law.mean_failures) < 4 * error
-    plain = built(Replication, groups, redundancy).masked_failures()
-    assert abs(counts.mean() - plain) > 20 * error
+def test_by_hand() -> None:
+    """13 failures a day; each loses 5 min and half an hour: 13 * 35 / 1,440 of the time."""
+    failures_per_s = job_failures_per_s(2000, 6.5e-3)
+    assert failures_per_s * 86_400 == pytest.approx(13.0)
+    assert expected_ettr(failures_per_s, 300.0, 3600.0) == pytest.approx(1 - 13 * 35 / 1440)
+    assert expected_ettr(0.0, 300.0, 3600.0, 400.0) == pytest.approx(0.9)
+
+
+def test_a_queue_is_paid_at_the_start_and_with_each_failure() -> None:
+    rate, day_s = 1 / 86_400, 86_400.0
+    with_queue = expected_ettr_with_queue(rate, 0.0, 0.0, 8640.0, 10 * day_s)
+    assert with_queue == pytest.approx(1 / (1 + 0.01 + 0.1))
+    assert expected_ettr_with_queue(rate, 0.0, 3600.0, 0.0, 1e15) == pytest.approx(
+        expected_ettr(rate, 0.0, 3600.0)
+    )

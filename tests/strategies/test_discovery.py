@@ -1,4 +1,4 @@
-"""A file that cannot be used takes no other scheme down with it, and is named."""
+"""Schemes are found by name. A file that cannot be used takes none down with it, and is named."""
 
 from __future__ import annotations
 
@@ -10,8 +10,51 @@ import faultline.strategies
 import pytest
 from faultline.experiments.cli import main
 from faultline.strategies import registry
+from faultline.strategies.base import StepPlan, WipeOut
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.registry import all_strategies, broken_strategies, strategy_class
+from faultline.strategies.registry import (
+    all_strategies,
+    broken_strategies,
+    build_strategy,
+    strategy_class,
+)
+
+
+def test_every_failure_is_a_wipe_out() -> None:
+    scheme = build_strategy("checkpoint", 4, 1)
+    assert scheme.plan() == StepPlan((0, 1, 2, 3), 1, 1)
+    assert scheme.on_failures([2]) == WipeOut((2,))
+    scheme.restart()
+    assert scheme.plan() == StepPlan((0, 1, 2, 3), 1, 1)
+    assert scheme.checkpoint_waits
+
+
+WITHOUT_REDUNDANCY = (
+    *("checkpoint", "mecefo", "bamboo", "oobleck", "varuna", "recycle"),
+    *("dp-drop", "ntp", "ntp-pw", "replica-drop", "warm-standby"),
+)
+
+
+@pytest.mark.parametrize("scheme", WITHOUT_REDUNDANCY)
+@pytest.mark.parametrize("given", [0, 2, 9])
+def test_most_schemes_have_no_redundancy_to_choose(scheme: str, given: int) -> None:
+    told = rf"strategy\.redundancy: {scheme} has no redundancy to choose, it was given {given}"
+    with pytest.raises(StrategyError, match=told):
+        build_strategy(scheme, 4, given)
+
+
+def test_every_scheme_is_found_by_its_name() -> None:
+    assert {"checkpoint", "replication", "spare"} <= set(all_strategies())
+    for name, scheme in all_strategies().items():
+        assert strategy_class(name) is scheme
+        assert scheme.name == name
+        assert scheme.summary
+
+
+def test_an_unknown_scheme_is_told_with_those_there_are() -> None:
+    with pytest.raises(StrategyError, match=r"no scheme 'hope'; use one of .*checkpoint, "):
+        strategy_class("hope")
+
 
 _GOOD = """
 from faultline.strategies.checkpoint import Checkpoint

@@ -10,10 +10,12 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.contract import Contract
 from faultline.strategies.base import Continue, Hit, StepPlan, WipeOut
-from faultline.strategies.registry import build_strategy
+from faultline.strategies.job_shape import loses_a_share
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.simulator.helpers import replayed
-from tests.strategies.helpers import options_of
+from tests.strategies.helpers import built
 
 EIGHT = {"stages": 8, "layers": 32}
 DOMAIN = {"stages": 1, "tensor": 16}
@@ -51,7 +53,7 @@ def test_what_does_not_fit_is_not_entered(
     plans: list[StepPlan] = []
     for memory, times in ({}, 0), (little, 1):
         told = job | memory | ({"overloaded_share": 1.0} if scheme == "bamboo" else {})
-        strategy = build_strategy(scheme, groups, redundancy, options_of(scheme, **told))
+        strategy = built(scheme, groups, redundancy, **told)
         for hit in hits:
             strategy.on_hit(hit)
         verdict = strategy.on_failures(sorted({hit.group for hit in hits}))
@@ -69,7 +71,7 @@ def test_what_does_not_fit_is_not_entered(
 
 def test_a_shared_optimizer_needs_so_many_groups() -> None:
     """Three replicas are enough, and what two would have to hold does not fit."""
-    strategy = build_strategy("spare", 4, 2, options_of("spare", least_groups=3))
+    strategy = built("spare", 4, 2, least_groups=3)
     contract = Contract(strategy, 4)
     assert isinstance(contract.verdict((1,)), Continue)
     assert isinstance(contract.verdict((3,)), WipeOut)
@@ -80,7 +82,7 @@ def test_a_shared_optimizer_needs_so_many_groups() -> None:
 def test_nor_does_a_restart_go_on_with_fewer(scheme: str) -> None:
     """Three of four replicas have lost a GPU each, and are dropped; one is too few, two are not."""
     told: dict[str, Any] = {"least_groups": 2, "least_tensor": 16, "packing": False, **DOMAIN}
-    strategy = build_strategy(scheme, 4, 1, options_of(scheme, **told))
+    strategy = built(scheme, **told)
     for group, left in enumerate([(1, 2, 3), (2, 3), ()]):
         strategy.on_hit(Hit(group, 3, 3, 16))
         before = strategy.states_refused
@@ -115,3 +117,30 @@ def test_a_job_waits_for_repairs_rather_than_go_on_with_too_few() -> None:
         waited_s.append(progress.seconds["restart"])
         assert (progress.seconds["degraded"] > 0.0) == (least == 1)
     assert waited_s[1] > waited_s[0] + 900
+
+
+def holders_of(members: list[int]) -> list[set[int]]:
+    """Return who has the share of each member: two by two, three at the end of an odd number."""
+    pairs = [set(members[at : at + 2]) for at in range(0, len(members) - 1, 2)]
+    if len(members) % 2:
+        last = pairs.pop() if pairs else set()
+        pairs.append(last | {members[-1]})
+    return pairs
+
+
+@given(members=st.sets(st.integers(0, 30), min_size=1, max_size=9), data=st.data())
+def test_a_share_is_lost_with_two_who_keep_each_others(
+    members: set[int], data: st.DataObject
+) -> None:
+    """Of three in a ring, any two are one and who keeps its share."""
+    everybody = sorted(members)
+    missing = sorted(data.draw(st.sets(st.sampled_from(everybody), min_size=1)))
+    alone = len(everybody) == 1
+    together = any(len(pair.intersection(missing)) > 1 for pair in holders_of(everybody))
+    assert loses_a_share(everybody, missing, "neighbour") == (alone or together)
+    assert loses_a_share(everybody, missing, "none")
+    assert not loses_a_share(everybody, missing, None)
+
+
+def test_with_nobody_nothing_is_lost() -> None:
+    assert not loses_a_share([0, 1], [], "none")

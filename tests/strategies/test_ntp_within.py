@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from faultline.strategies.base import Continue, Hit, Strategy, Verdict, WipeOut
-from faultline.strategies.nonuniform.power import PowerCurve
+from faultline.strategies.base import Continue, Hit, Strategy, WipeOut
+from faultline.strategies.nonuniform.replica_plan import PowerCurve
 from faultline.strategies.recovery import Move
 from faultline.strategies.registry import build_strategy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.strategies.helpers import options_of
+from tests.strategies.helpers import lose, options_of
 
 GPUS = 3000
 
 
 def built(scheme: str, groups: int = 24, redundancy: int = 3, **options: object) -> Strategy:
     return build_strategy(scheme, groups, redundancy, options_of(scheme, **options))
-
-
-def fail(strategy: Strategy, *hits: Hit) -> Verdict:
-    for hit in hits:
-        strategy.on_hit(hit)
-    return strategy.on_failures(sorted({hit.group for hit in hits}))
 
 
 def gpus(group: int, first: int, count: int = 1) -> Hit:
@@ -35,7 +29,7 @@ SCHEMES = ["replication-ntp", "spare-ntp"]
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_group_with_a_broken_gpu_works_on_and_all_wait_for_it(scheme: str) -> None:
     strategy = built(scheme)
-    verdict = fail(strategy, gpus(4, 0))
+    verdict = lose(strategy, gpus(4, 0))
     assert isinstance(verdict, Continue)
     assert (verdict.dropped, verdict.carried_on) == ((), (4,))
     assert verdict.recovery is not None
@@ -46,23 +40,23 @@ def test_a_group_with_a_broken_gpu_works_on_and_all_wait_for_it(scheme: str) -> 
     assert strategy.plan().pace == pytest.approx(32 / 30)
     # A second one in another domain changes nothing, a third in the first domain does.
     before = strategy.plan()
-    fail(strategy, gpus(4, 40), gpus(4, 1))
+    lose(strategy, gpus(4, 40), gpus(4, 1))
     assert strategy.plan() is before
-    fail(strategy, gpus(4, 2))
+    lose(strategy, gpus(4, 2))
     assert strategy.plan().pace == pytest.approx(32 / 28)
 
 
 def test_spare_groups_compute_the_step_anew() -> None:
     strategy = built("spare-ntp")
-    verdict = fail(strategy, gpus(4, 0))
+    verdict = lose(strategy, gpus(4, 0))
     assert isinstance(verdict, Continue)
     assert verdict.patch == {4: strategy.plan().stacks}
 
 
 def test_replicas_compute_anew_only_where_all_copies_are_gone() -> None:
     strategy = built("replication-ntp")
-    one = fail(strategy, gpus(4, 0))
-    all_three = fail(strategy, gpus(6, 0), gpus(7, 0), gpus(8, 0), gpus(9, 0))
+    one = lose(strategy, gpus(4, 0))
+    all_three = lose(strategy, gpus(6, 0), gpus(7, 0), gpus(8, 0), gpus(9, 0))
     assert isinstance(one, Continue)
     assert isinstance(all_three, Continue)
     assert one.patch == {}
@@ -84,7 +78,7 @@ def test_a_group_dies_that_has_lost_too_much_of_a_domain(
     scheme: str, hit: Hit, lives: bool
 ) -> None:
     strategy, inner = built(scheme), build_strategy(scheme.removesuffix("-ntp"), 24, 3)
-    verdict = fail(strategy, hit)
+    verdict = lose(strategy, hit)
     assert isinstance(verdict, Continue)
     assert (verdict.dropped == ()) == lives
     if not lives:
@@ -97,8 +91,8 @@ def test_deaths_alone_lead_to_a_restart(scheme: str) -> None:
     """Groups 0 to 2 are a replica set, and 23 die of whatever there is before the last one."""
     strategy = built(scheme)
     for group in range(24):
-        assert isinstance(fail(strategy, gpus(group, 0)), Continue)
-    verdicts = [fail(strategy, gpus(group, 0, 40)) for group in range(23)]
+        assert isinstance(lose(strategy, gpus(group, 0)), Continue)
+    verdicts = [lose(strategy, gpus(group, 0, 40)) for group in range(23)]
     assert any(isinstance(verdict, WipeOut) for verdict in verdicts)
     strategy.restart()
     assert (len(strategy.plan().members), strategy.plan().pace) == (24, 1.0)
@@ -108,8 +102,8 @@ def test_deaths_alone_lead_to_a_restart(scheme: str) -> None:
 def test_repaired_gpus_change_the_degree_again(scheme: str) -> None:
     strategy = built(scheme)
     first, second = gpus(4, 0), gpus(4, 1, 2)
-    fail(strategy, first)
-    fail(strategy, second)
+    lose(strategy, first)
+    lose(strategy, second)
     assert strategy.plan().pace == pytest.approx(32 / 28)
     back = strategy.on_repair(second)
     assert back is not None
@@ -118,42 +112,42 @@ def test_repaired_gpus_change_the_degree_again(scheme: str) -> None:
     assert strategy.on_repair(first) == back
     assert strategy.plan().pace == 1.0
     # It died, or was replaced in a restart: nothing comes back.
-    fail(strategy, gpus(4, 0, 40))
+    lose(strategy, gpus(4, 0, 40))
     assert strategy.on_repair(gpus(4, 0, 40)) is None
 
 
 def test_repairs_may_wait_for_a_restart() -> None:
     strategy = built("spare-ntp", repairs="at-restart")
-    fail(strategy, gpus(4, 0))
+    lose(strategy, gpus(4, 0))
     assert strategy.on_repair(gpus(4, 0)) is None
     assert strategy.plan().pace == pytest.approx(32 / 30)
 
 
 def test_power_makes_up_for_tp28_and_not_for_tp26() -> None:
     strategy = built("spare-ntp", hit_groups="boosted", least_degree_share=0.5)
-    fail(strategy, gpus(4, 0, 4))
+    lose(strategy, gpus(4, 0, 4))
     assert strategy.plan().pace == 1.0
-    fail(strategy, gpus(5, 0, 5))
+    lose(strategy, gpus(5, 0, 5))
     assert strategy.plan().pace == pytest.approx(32 / 26 / PowerCurve().most_performance)
 
 
 def test_smaller_batches_keep_the_pace() -> None:
     """TP30 and TP28 keep 7 of 8 sequences: 8 * 30/32 = 7.5 and 8 * 28/32 = 7."""
     strategy = built("spare-ntp", hit_groups="smaller-batch")
-    fail(strategy, gpus(4, 0), gpus(5, 0, 3))
+    lose(strategy, gpus(4, 0), gpus(5, 0, 3))
     assert strategy.plan().pace == 1.0
     assert strategy.plan().batch_share == pytest.approx(1 - 2 / 8 / 24)
     copies = built("replication-ntp", hit_groups="smaller-batch")
-    fail(copies, gpus(3, 0), gpus(4, 0))
+    lose(copies, gpus(3, 0), gpus(4, 0))
     assert copies.plan().batch_share == 1.0
-    fail(copies, gpus(5, 0))
+    lose(copies, gpus(5, 0))
     assert copies.plan().batch_share == pytest.approx(1 - 1 / 8 / 8)
 
 
 def test_groups_that_return_are_whole() -> None:
     strategy = built("spare-ntp")
-    fail(strategy, gpus(4, 0))
-    fail(strategy, gpus(4, 0, 40))
+    lose(strategy, gpus(4, 0))
+    lose(strategy, gpus(4, 0, 40))
     assert 4 not in strategy.plan().members
     strategy.on_return([4])
     assert strategy.plan() == built("spare-ntp").plan()
@@ -180,7 +174,7 @@ def test_members_are_those_who_never_lost_too_much(
             continue
         hit = Hit(group, first, min(first + count - 1, 95), 96)
         broken.setdefault(group, []).append(hit)
-        verdict = fail(strategy, hit)
+        verdict = lose(strategy, hit)
         lost = {gpu for one in broken[group] for gpu in range(one.first_gpu, one.last_gpu + 1)}
         dies = max(sum(gpu // 32 == domain for gpu in lost) for domain in range(3)) > 4
         if isinstance(verdict, WipeOut):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count, product
 from math import ceil
+from typing import Any
 
 import pytest
 from faultline.simulator.pattern.activity_graph import Fold, passes_graph
-from faultline.strategies.base import Continue, Hit, WipeOut
+from faultline.strategies.base import Continue, Hit, Strategy, WipeOut
 from faultline.strategies.recovery import Communicators, Move
-from faultline.strategies.registry import build_strategy
 from faultline.strategies.takeover.rerouted_schedule import Techniques, rerouted
 from faultline.testing import check_scheme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulator.pattern.test_activity_graph import longest_path, step
-from tests.strategies.helpers import options_of
+from tests.strategies import helpers
 
 ALL, NONE = Techniques(), Techniques(split_backward=False, staggered_optimizer=False)
 
@@ -203,15 +203,12 @@ def test_each_technique_helps_and_re_routing_alone_costs_most() -> None:
     assert time_of([0] * 8, 16, 8, NONE) == pytest.approx(23.0)
 
 
-def lose(scheme, *nodes: tuple[int, int], gpus: int = 4):  # type: ignore[no-untyped-def]
-    for group, node in nodes:
-        scheme.on_hit(Hit(group, node, node, gpus))
-    return scheme.on_failures(sorted({group for group, _ in nodes}))
+def lose(scheme: Strategy, *nodes: tuple[int, int]) -> Any:
+    return helpers.lose(scheme, *(Hit(group, node, node, 4) for group, node in nodes))
 
 
-def recycle(groups: int = 3, **told: object):  # type: ignore[no-untyped-def]
-    told = {"stages": 4, "micro_batches": 4} | told
-    return build_strategy("recycle", groups, 1, options_of("recycle", **told))
+def recycle(groups: int = 3, **told: object) -> Any:
+    return helpers.built("recycle", groups, **{"stages": 4, "micro_batches": 4} | told)
 
 
 def test_a_loss_moves_nothing_and_a_second_of_the_stage_swaps_roles() -> None:

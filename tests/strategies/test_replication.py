@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
 import pytest
-from faultline.strategies.base import Continue, StepPlan, WipeOut
+from faultline.strategies.base import Continue, StepPlan, Verdict, WipeOut
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.registry import build_strategy
 from faultline.strategies.replication import Replication
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
@@ -21,47 +23,39 @@ def test_each_group_computes_its_set_s_types_in_one_go() -> None:
     assert replication(6, 3).plan() == StepPlan((0, 1, 2, 3, 4, 5), 1, 3)
 
 
-def test_a_set_is_lost_with_its_last_group() -> None:
-    """Sets 0 1 2 and 3 4 5: groups 0 and 1, then 3, are masked; 2 is the last of its set."""
-    scheme = replication(6, 3)
-    assert scheme.on_failures([0, 1]) == Continue((0, 1))
-    assert scheme.plan() == StepPlan((2, 3, 4, 5), 1, 3)
-    assert scheme.on_failures([3]) == Continue((3,))
-    assert scheme.on_failures([2]) == WipeOut((2,))
-
-
-def test_nothing_has_to_be_computed_again() -> None:
-    verdict = replication(6, 3).on_failures([0])
-    assert isinstance(verdict, Continue)
-    assert (verdict.patch, verdict.moved_types) == ({}, 0)
-
-
-def test_a_whole_set_may_go_at_once() -> None:
-    assert replication(6, 3).on_failures([3, 4, 5]) == WipeOut((3, 4, 5))
-
-
-def test_the_last_set_is_smaller_where_the_degree_does_not_divide() -> None:
-    """Seven groups in sets of three: 0 1 2, 3 4 5, and 6 by itself."""
-    assert replication(7, 3).on_failures([6]) == WipeOut((6,))
-    assert replication(8, 3).on_failures([6]) == Continue((6,))
-
-
-def test_a_restart_brings_all_groups_back() -> None:
-    scheme = replication(6, 2)
-    scheme.on_failures([0])
-    scheme.restart()
-    assert scheme.plan() == StepPlan((0, 1, 2, 3, 4, 5), 1, 2)
-    assert scheme.on_failures([1]) == Continue((1,))
-
-
-def test_the_study_s_controller_sees_the_lowest_failure_only() -> None:
-    """The others stay members, are missing again in the next step, and are seen one by one."""
-    scheme = replication(6, 3, controller_sees="lowest")
-    assert scheme.on_failures([0, 1, 4]) == Continue((0,))
-    assert scheme.plan().members == (1, 2, 3, 4, 5)
-    assert scheme.on_failures([1, 4]) == Continue((1,))
-    assert scheme.on_failures([4]) == Continue((4,))
-    assert scheme.on_failures([2]) == WipeOut((2,))
+@pytest.mark.parametrize(
+    ("groups", "sees", "failures"),
+    [
+        # Sets 0 1 2 and 3 4 5: groups 0 and 1, then 3, are masked; 2 is the last of its set.
+        (6, "all", [([0, 1], Continue((0, 1))), ([3], Continue((3,))), ([2], WipeOut((2,)))]),
+        (6, "all", [([3, 4, 5], WipeOut((3, 4, 5)))]),
+        # The last set is smaller where the degree does not divide: 6 by itself, or 6 and 7.
+        (7, "all", [([6], WipeOut((6,)))]),
+        (8, "all", [([6], Continue((6,)))]),
+        # The study's controller sees the lowest only. The others stay members, are missing again
+        # in the next step, and are seen one by one.
+        (
+            6,
+            "lowest",
+            [
+                ([0, 1, 4], Continue((0,))),
+                ([1, 4], Continue((1,))),
+                ([4], Continue((4,))),
+                ([2], WipeOut((2,))),
+            ],
+        ),
+    ],
+)
+def test_a_set_is_lost_with_its_last_group(
+    groups: int, sees: str, failures: list[tuple[list[int], Verdict]]
+) -> None:
+    """Of a set of three; nothing has to be computed again, and nothing moves."""
+    scheme = replication(groups, 3, controller_sees=sees)
+    left = set(range(groups))
+    for missing, verdict in failures:
+        assert scheme.on_failures(missing) == verdict
+        left -= set(verdict.dropped if isinstance(verdict, Continue) else ())
+        assert scheme.plan() == StepPlan(tuple(sorted(left)), 1, 3)
 
 
 def test_who_waits_for_the_checkpoint_is_a_choice() -> None:
@@ -105,3 +99,40 @@ def test_the_gradients_of_the_survivors_are_those_of_all_types(
         answering = [min(members & set(one)) for one in sets]
         total = sum(gradients[list(sets[group // degree])].sum(axis=0) for group in answering)
         np.testing.assert_allclose(total, gradients.sum(axis=0))
+
+
+@given(
+    scheme=st.sampled_from(["spare", "replication"]),
+    failing=st.lists(st.integers(0, 29), unique=True, max_size=12),
+    returning=st.sets(st.integers(0, 29)),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_scheme_forgets_the_failures_of_those_who_return(
+    scheme: str, failing: list[int], returning: set[int]
+) -> None:
+    strategy = build_strategy(scheme, 30, 4)
+    down: set[int] = set()
+    for group in failing:
+        if not isinstance(strategy.on_failures([group]), Continue):
+            return
+        down.add(group)
+    strategy.on_return(sorted(returning & down))
+    left = down - returning
+    plan = strategy.plan()
+    assert set(plan.members) == set(range(30)) - left
+    fresh = build_strategy(scheme, 30, 4)
+    if left:
+        fresh.on_failures(sorted(left))
+    assert fresh.plan() == plan
+    if scheme == "spare":
+        assert plan.stacks >= ceil(30 / (30 - len(left)))
+
+
+def test_a_controller_that_sees_one_failure_at_a_time_drops_all_that_are_down() -> None:
+    from faultline.strategies.replication import Replication
+
+    strategy = Replication(12, 3, Replication.Options(controller_sees="lowest"))
+    for group in (1, 4, 9):
+        strategy.on_failures([group])
+    strategy.on_return([4])
+    assert set(strategy.plan().members) == set(range(12)) - {1, 9}

@@ -34,58 +34,37 @@ def test_the_stacks_of_seven_groups_by_the_ruler_0_1_3() -> None:
     assert scheme.shards.assignment() == list(range(7))
 
 
-def test_the_first_failure_makes_every_survivor_compute_one_more() -> None:
+@pytest.mark.parametrize(
+    ("then", "verdict", "members", "assigned"),
+    [
+        # Group 5's type 5 stands second at group 4: covered, no patch, same S.
+        (5, Continue((5,)), (0, 1, 2, 4, 6), (5, 4)),
+        # Type 3 is left on group 0 alone, third: swapped with the second, so that group 0 computes
+        # 0 and 3. Type 2, third at 6 and second at 1, needs no move; type 1 is group 1's first.
+        (2, Continue((2,), {0: 1}, 1), (0, 1, 4, 5, 6), (3, 0)),
+    ],
+)
+def test_a_failure_after_the_first_moves_what_stands_nowhere_else(
+    then: int, verdict: Continue, members: tuple[int, ...], assigned: tuple[int, int]
+) -> None:
     """Six groups cannot hold seven types with one each. S = 2: type 3 stands second at group 2."""
     scheme = spare(7, 3)
-    verdict = scheme.on_failures([3])
-    assert verdict == Continue((3,), dict.fromkeys([0, 1, 2, 4, 5, 6], 1), 0)
+    assert scheme.on_failures([3]) == Continue((3,), dict.fromkeys([0, 1, 2, 4, 5, 6], 1), 0)
     assert scheme.plan() == StepPlan((0, 1, 2, 4, 5, 6), 2)
     assert scheme.shards.assignment()[3] == 2
-
-
-def test_a_failure_that_loses_nothing_moves_nothing() -> None:
-    """After that, group 5's type 5 stands second at group 4: covered, no patch, same S."""
-    scheme = spare(7, 3)
-    scheme.on_failures([3])
-    assert scheme.on_failures([5]) == Continue((5,))
-    assert scheme.plan() == StepPlan((0, 1, 2, 4, 6), 2)
-    assert scheme.shards.assignment()[5] == 4
-
-
-def test_a_type_that_stands_nowhere_else_is_moved_to_the_front() -> None:
-    """Groups 3 and 2 are gone. Type 3 is left on group 0 alone, third: swapped with the second.
-
-    Group 0 then computes 0 and 3; type 2, third at 6 and second at 1, needs no move; type 1 is
-    group 1's first.
-    """
-    scheme = spare(7, 3)
-    scheme.on_failures([3])
-    verdict = scheme.on_failures([2])
-    assert verdict == Continue((2,), {0: 1}, 1)
-    assert scheme.shards.stack(0) == [0, 3, 1]
-    assert scheme.plan() == StepPlan((0, 1, 4, 5, 6), 2)
-    assert scheme.shards.assignment()[3] == 0
+    assert scheme.on_failures([then]) == verdict
+    assert scheme.plan() == StepPlan(members, 2)
+    assert scheme.shards.assignment()[assigned[0]] == assigned[1]
+    assert scheme.shards.stack(0) == ([0, 3, 1] if verdict.patch else [0, 1, 3])
 
 
 def test_a_type_that_has_lost_its_three_hosts_is_a_wipe_out() -> None:
-    """Type 3 lives on 3, 2 and 0."""
+    """Type 3 lives on 3, 2 and 0, which may go one by one or at once."""
     scheme = spare(7, 3)
     scheme.on_failures([3])
     scheme.on_failures([2])
     assert scheme.on_failures([0]) == WipeOut((0,))
-
-
-def test_three_hosts_may_go_at_once() -> None:
     assert spare(7, 3).on_failures([0, 2, 3]) == WipeOut((0, 2, 3))
-
-
-def test_a_restart_puts_the_stacks_back() -> None:
-    scheme, fresh = spare(7, 3), spare(7, 3)
-    scheme.on_failures([3])
-    scheme.on_failures([2])
-    scheme.restart()
-    assert scheme.plan() == fresh.plan()
-    assert scheme.on_failures([2]) == fresh.on_failures([2])
 
 
 @pytest.mark.parametrize("redundancy", [1, 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,33 +14,24 @@ from faultline.strategies.base import Continue, Hit, Strategy, Task, WipeOut
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Communicators, Move
-from faultline.strategies.registry import build_strategy
-from faultline.strategies.takeover.lost_stages import LostStages, stages_of
-from faultline.strategies.takeover.neighbours import Carriers, Side
+from faultline.strategies.takeover.neighbours import Carriers, Side, tasks_by_node
 from faultline.strategies.takeover.node_costs import cost_of_other_model, measured_costs
+from faultline.strategies.takeover.pipeline_scheme import (
+    LostStages,
+    failures_until_nobody_is_left,
+    stages_of,
+)
 from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S, relative_throughput
-from faultline.strategies.takeover.restarts import failures_until_nobody_is_left
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies.helpers import options_of
+from tests.strategies.helpers import built, lose
 
 SCHEMES = ["mecefo", "bamboo", "oobleck", "varuna"]
 
 
-def scheme_of(name: str, groups: int = 4, **told: Any) -> Strategy:
-    """Return a scheme with some options, and some facts of its job."""
-    return build_strategy(name, groups, 1, options_of(name, **told))
-
-
 def gpu(group: int, number: int, gpus: int = 8) -> Hit:
     return Hit(group, number, number, gpus)
-
-
-def lose(scheme: Strategy, *hits: Hit) -> Any:
-    for hit in hits:
-        scheme.on_hit(hit)
-    return scheme.on_failures(sorted({hit.group for hit in hits}))
 
 
 def test_gpus_are_dealt_out_to_stages_in_order() -> None:
@@ -111,39 +103,37 @@ def test_every_stage_is_done_by_somebody(stages: int, side: Side, data: st.DataO
 
 
 @pytest.mark.parametrize(
-    ("side", "after_two", "after_three"),
+    ("side", "failed", "back", "then", "tasks"),
     [
-        ("lighter", (1, 1, 2, 2, 1, 1), (1, 2, 1, 2, 1, 1)),
-        ("before", (1, 1, 3, 1, 1, 1), (1, 1, 2, 1, 2, 1)),
-        ("split", (1, 1, 2, 2, 1, 1), (1, 2, 1, 2, 1, 1)),
+        # 3 goes to 2 and 4 to 5. When 3 is back, 2 fails: 1 and 3 do one stage each, so the one
+        # before takes it.
+        ("lighter", (3, 4), None, None, (1, 1, 2, 2, 1, 1)),
+        ("lighter", (3, 4), 3, 2, (1, 2, 1, 2, 1, 1)),
+        # Always the one before: 2 has both; when 4 is back and 6 fails, 2 keeps 3 and 5 takes 6.
+        ("before", (3, 4), None, None, (1, 1, 3, 1, 1, 1)),
+        ("before", (3, 4), 4, 6, (1, 1, 2, 1, 2, 1)),
+        ("split", (3, 4), None, None, (1, 1, 2, 2, 1, 1)),
+        ("split", (3, 4), 3, 2, (1, 2, 1, 2, 1, 1)),
+        # 3 takes 4, and when it fails leaves both stages to another, or to both.
+        ("lighter", (4, 3), None, None, (1, 1, 3, 1, 1, 1)),
+        ("split", (4, 3), None, None, (1, 1, 2, 2, 1, 1)),
     ],
 )
 def test_take_over_by_hand(
-    side: Side, after_two: tuple[int, ...], after_three: tuple[int, ...]
+    side: Side,
+    failed: tuple[int, ...],
+    back: int | None,
+    then: int | None,
+    tasks: tuple[int, ...],
 ) -> None:
-    """Stages 3 and 4 of 8 fail; then one comes back and another fails.
-
-    Where the lighter neighbour takes over, 3 goes to 2 and 4 to 5. When 3 is back, 2 fails: 1 and 3
-    do one stage each, so the one before takes it. Where always the one before does, 2 has both;
-    when 4 is back and 6 fails, 2 keeps 3 and 5 takes 6.
-    """
+    """Two of eight stages fail; then one comes back and another fails."""
     carriers = Carriers(8, side)
-    carriers.fail(3)
-    carriers.fail(4)
-    assert carriers.tasks() == after_two
-    back, fails = (4, 6) if side == "before" else (3, 2)
-    carriers.come_back(back)
-    carriers.fail(fails)
-    assert carriers.tasks() == (after_three if side != "before" else (1, 1, 2, 1, 2, 1))
-
-
-def test_a_node_with_two_stages_that_fails_leaves_three_to_another() -> None:
-    whole, split = Carriers(8, "lighter"), Carriers(8, "split")
-    for carriers in (whole, split):
-        carriers.fail(4)  # 3 takes it
-        carriers.fail(3)
-    assert whole.tasks() == (1, 1, 3, 1, 1, 1)
-    assert split.tasks() == (1, 1, 2, 2, 1, 1)
+    for stage in failed:
+        carriers.fail(stage)
+    if back is not None and then is not None:
+        carriers.come_back(back)
+        carriers.fail(then)
+    assert carriers.tasks() == tasks
 
 
 @pytest.mark.parametrize(
@@ -166,7 +156,7 @@ def test_a_node_with_two_stages_that_fails_leaves_three_to_another() -> None:
 )
 def test_all_wait_for_the_pipeline_that_lost_a_stage(options: dict[str, Any], pace: float) -> None:
     """8 x + 6 over 15 with eight micro-batches; measured: 28.12k tokens/s without a fault."""
-    scheme = scheme_of("mecefo", **options)
+    scheme = built("mecefo", **options)
     told = lose(scheme, gpu(2, 5))
     assert isinstance(told, Continue)
     assert (told.dropped, told.carried_on, told.patch) == ((), (2,), {2: 1})
@@ -178,7 +168,7 @@ def test_all_wait_for_the_pipeline_that_lost_a_stage(options: dict[str, Any], pa
 
 
 def test_who_takes_a_stage_over_fetches_it_from_another_pipeline() -> None:
-    scheme = scheme_of("mecefo")
+    scheme = built("mecefo")
     told = lose(scheme, gpu(0, 1)).recovery
     assert (told.kind, told.moves) == ("take-over", (Move(0, 0, 1, 8),))
     # The stage's ring of all pipelines, and the pipeline itself.
@@ -193,7 +183,7 @@ def test_who_takes_a_stage_over_fetches_it_from_another_pipeline() -> None:
 
 @pytest.mark.parametrize("name", ["mecefo", "bamboo", "oobleck"])
 def test_a_failure_of_what_is_down_interrupts_nothing(name: str) -> None:
-    scheme = scheme_of(name)
+    scheme = built(name)
     lose(scheme, gpu(0, 1))
     before = scheme.plan()
     told = lose(scheme, gpu(0, 1))
@@ -204,7 +194,7 @@ def test_a_failure_of_what_is_down_interrupts_nothing(name: str) -> None:
 
 
 def test_a_pipeline_that_cannot_work_idles_until_nodes_are_back() -> None:
-    scheme = scheme_of("mecefo", stages=4, stages_that_fit=2, doubled_cost=1.0)
+    scheme = built("mecefo", stages=4, stages_that_fit=2, doubled_cost=1.0)
     assert lose(scheme, gpu(1, 0, 4), gpu(1, 1, 4)).patch == {}
     plan = scheme.plan()
     assert (plan.members, plan.batch_share) == ((0, 1, 2, 3), 0.75)
@@ -214,7 +204,7 @@ def test_a_pipeline_that_cannot_work_idles_until_nodes_are_back() -> None:
 
 
 def test_stages_of_nodes_that_do_several_have_approximate_gradients() -> None:
-    scheme = scheme_of("mecefo", stages_that_fit=2)
+    scheme = built("mecefo", stages_that_fit=2)
     assert (scheme.plan().approximate, scheme.plan().approximate_share) == ((), 0.0)
     lose(scheme, gpu(0, 3))
     # By hand: node 2 does stages 2 and 3 of pipeline 0, two of 32 gradients.
@@ -224,14 +214,14 @@ def test_stages_of_nodes_that_do_several_have_approximate_gradients() -> None:
     lose(scheme, gpu(2, 0), gpu(2, 1))
     assert (scheme.plan().idle, len(scheme.plan().approximate)) == ((2,), 2)
     assert scheme.plan().approximate_share == 2 / 24
-    exact = scheme_of("mecefo", skip_attention=False, recompute_ffn=False, low_rank=False)
+    exact = built("mecefo", skip_attention=False, recompute_ffn=False, low_rank=False)
     lose(exact, gpu(0, 3))
     assert exact.plan().approximate == ()
 
 
 @given(data=st.data(), rule=st.sampled_from(["lighter", "before", "split", "rebalanced"]))
 def test_tasks_are_as_many_as_shared_nodes_do(data: st.DataObject, rule: str) -> None:
-    scheme = scheme_of("mecefo", takes_over=rule)
+    scheme = built("mecefo", takes_over=rule)
     down: list[Hit] = []
     for _ in range(data.draw(st.integers(1, 12))):
         if down and data.draw(st.booleans()):
@@ -247,7 +237,7 @@ def test_tasks_are_as_many_as_shared_nodes_do(data: st.DataObject, rule: str) ->
 
 
 def test_nothing_left_is_a_wipe_out_and_a_restart_waits_for_hardware() -> None:
-    scheme = scheme_of("mecefo", groups=2, stages=2)
+    scheme = built("mecefo", groups=2, stages=2)
     assert isinstance(lose(scheme, Hit(0, 0, 1, 2)), Continue)
     assert lose(scheme, Hit(1, 0, 1, 2)) == WipeOut((1,))
     scheme.restart()
@@ -264,7 +254,7 @@ def test_nothing_left_is_a_wipe_out_and_a_restart_waits_for_hardware() -> None:
 
 def test_rebalancing_with_hindsight_is_never_slower() -> None:
     rng = np.random.default_rng(3)
-    rules = [scheme_of("mecefo", takes_over=rule) for rule in ("rebalanced", "lighter", "before")]
+    rules = [built("mecefo", takes_over=rule) for rule in ("rebalanced", "lighter", "before")]
     for _ in range(60):
         stages = rng.permutation(8)[:3]
         paces = []
@@ -277,7 +267,7 @@ def test_rebalancing_with_hindsight_is_never_slower() -> None:
 
 def test_techniques_that_were_not_measured_together_are_refused() -> None:
     with pytest.raises(StrategyError, match="'recompute' was not measured"):
-        scheme_of("mecefo", skip_attention=False, low_rank=False)
+        built("mecefo", skip_attention=False, low_rank=False)
 
 
 def test_cost_of_another_model() -> None:
@@ -288,13 +278,13 @@ def test_cost_of_another_model() -> None:
 
 
 def test_bamboo_spreads_the_work_over_the_nodes_that_are_left() -> None:
-    scheme = scheme_of("bamboo")
+    scheme = built("bamboo")
     # Of 32 nodes, twice the one that is overloaded is more than 5 %.
     assert lose(scheme, gpu(0, 3)).recovery.kind == "re-form"
     assert scheme.plan().pace == pytest.approx(32 / 31)
     assert scheme.on_repair(gpu(0, 3)).kind == "re-form"
     assert scheme.plan().pace == 1.0
-    half = scheme_of("bamboo", spread_share=0.5)
+    half = built("bamboo", spread_share=0.5)
     lose(half, gpu(0, 3))
     assert half.plan().pace == pytest.approx(1 + 0.5 / 31)
 
@@ -305,7 +295,7 @@ def kind(told: Any) -> str:
 
 def test_a_node_and_its_shadow_are_fatal() -> None:
     def bamboo() -> Strategy:
-        return scheme_of("bamboo", overloaded_share=1.0)
+        return built("bamboo", overloaded_share=1.0)
 
     assert kind(lose(bamboo(), Hit(0, 3, 4, 8))) == "re-form"
     assert kind(lose(bamboo(), gpu(0, 0), gpu(0, 7))) == "re-form"
@@ -313,7 +303,7 @@ def test_a_node_and_its_shadow_are_fatal() -> None:
 
 
 def test_an_overload_lasts_until_too_many_are_or_a_node_is_back() -> None:
-    scheme = scheme_of("bamboo", overloaded_share=0.1)
+    scheme = built("bamboo", overloaded_share=0.1)
     told = lose(scheme, gpu(0, 3)).recovery
     # The shadow has the state, and its pipeline alone meets.
     assert (told.moves, told.communicators) == ((), (Communicators(1, 1 / 4),))
@@ -330,7 +320,7 @@ def test_an_overload_lasts_until_too_many_are_or_a_node_is_back() -> None:
 
 
 def test_pipelines_that_are_re_formed_make_a_communicator_a_layer() -> None:
-    scheme = scheme_of("oobleck", layers=24)
+    scheme = built("oobleck", layers=24)
     told = lose(scheme, gpu(0, 3)).recovery
     assert told.communicators == (Communicators(24, 1 / 8),)
     assert {move.receiver for move in told.moves} == {0, 1, 2, 4, 5, 6, 7}
@@ -341,7 +331,7 @@ def test_pipelines_that_are_re_formed_make_a_communicator_a_layer() -> None:
 
 @pytest.mark.parametrize("name", ["bamboo", "oobleck"])
 def test_less_than_a_pipeline_is_a_wipe_out(name: str) -> None:
-    scheme = scheme_of(name, groups=2, least_stages=8)
+    scheme = built(name, groups=2, least_stages=8)
     assert isinstance(lose(scheme, Hit(0, 0, 7, 8)), Continue)
     assert lose(scheme, gpu(1, 2)) == WipeOut((1,))
     scheme.restart()
@@ -355,13 +345,13 @@ def test_oobleck_by_its_table() -> None:
         assert relative_throughput(nodes / 30) == pytest.approx(samples / 5.508)
     assert relative_throughput(27.5 / 30) == pytest.approx((4.957 + 5.141) / 2 / 5.508)
     assert relative_throughput(15.9 / 30) == 0.0
-    scheme = scheme_of("oobleck", groups=3, stages=10, throughput="table")
+    scheme = built("oobleck", groups=3, stages=10, throughput="table")
     lose(scheme, Hit(0, 0, 3, 10))
     assert scheme.plan().pace == pytest.approx(5.508 / 4.773)
 
 
 def test_varuna_restarts_with_the_nodes_that_are_left() -> None:
-    scheme = scheme_of("varuna")
+    scheme = built("varuna")
     assert lose(scheme, gpu(0, 3)) == WipeOut((0,))
     scheme.restart()
     scheme.on_hit(gpu(0, 3))
@@ -375,24 +365,18 @@ def test_closed_forms_see_the_stages(name: str, stages: int) -> None:
     """All nodes have failed after n H_n failures on the mean, by the stages there are."""
     nodes = 4 * stages
     expected = sum(nodes / k for k in range(1, nodes + 1))
-    assert scheme_of(name, stages=stages).masked_failures() == pytest.approx(expected)
+    assert built(name, stages=stages).masked_failures() == pytest.approx(expected)
 
 
 def test_schemes_say_how_many_stages_a_gpu_had_to_hold() -> None:
     """A neighbour has two, and so has every node of Bamboo; of 16 layers 7 nodes hold 3 each."""
-    assert [scheme_of(name).stages_held for name in SCHEMES] == [1.0, 2.0, 1.0, 1.0]
-    mecefo = scheme_of("mecefo")
+    assert [built(name).stages_held for name in SCHEMES] == [1.0, 2.0, 1.0, 1.0]
+    mecefo = built("mecefo")
     lose(mecefo, gpu(0, 3))
     assert (mecefo.plan().pace > 1.0, mecefo.stages_held) == (True, 2.0)
-    oobleck = scheme_of("oobleck", layers=16, least_stages=4)
+    oobleck = built("oobleck", layers=16, least_stages=4)
     lose(oobleck, gpu(0, 3))
     assert oobleck.stages_held == 1.5
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_redundancy_makes_no_sense_here(name: str) -> None:
-    with pytest.raises(StrategyError, match="no redundancy to choose"):
-        build_strategy(name, 4, 2)
 
 
 def test_nobody_is_left_after_the_coupon_collectors_number() -> None:
@@ -407,3 +391,45 @@ def test_nobody_is_left_after_the_coupon_collectors_number() -> None:
         counts.append(count)
     error = float(np.std(counts)) / 2000**0.5
     assert abs(np.mean(counts) - failures_until_nobody_is_left(8)) < 4 * error
+
+
+def best_by_trying(stages: int, failed: set[int]) -> int:
+    """Tasks of the fullest node over all cuts that leave every node its own stage."""
+    live = [stage for stage in range(stages) if stage not in failed]
+    best = stages
+    for cuts in combinations(range(1, stages), len(live) - 1):
+        pieces = list(zip((0, *cuts), (*cuts, stages), strict=True))
+        if all(first <= node < end for node, (first, end) in zip(live, pieces, strict=True)):
+            best = min(best, max(end - first for first, end in pieces))
+    return best
+
+
+@given(st.integers(1, 9), st.data())
+def test_all_stages_are_done_and_the_fullest_node_has_few(stages: int, data: st.DataObject) -> None:
+    failed = data.draw(st.sets(st.integers(0, stages - 1), max_size=stages - 1))
+    tasks = tasks_by_node(stages, failed)
+    assert len(tasks) == stages - len(failed)
+    assert sum(tasks) == stages
+    assert min(tasks) >= 1
+    assert max(tasks) == best_by_trying(stages, failed)
+    # Each node's piece has its own stage in it.
+    first = 0
+    for node, mine in zip(sorted(set(range(stages)) - failed), tasks, strict=True):
+        assert first <= node < first + mine
+        first += mine
+
+
+def test_by_hand() -> None:
+    assert tasks_by_node(8, []) == (1,) * 8
+    assert tasks_by_node(8, [3]) == (1, 1, 2, 1, 1, 1, 1)
+    assert tasks_by_node(8, [0]) == (2, 1, 1, 1, 1, 1, 1)
+    assert tasks_by_node(8, [3, 4]) == (1, 1, 2, 2, 1, 1)
+    assert tasks_by_node(8, [0, 1]) == (3, 1, 1, 1, 1, 1)
+    assert tasks_by_node(4, [0, 2]) == (2, 2)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(StrategyError, match="no node of the pipeline is left"):
+        tasks_by_node(2, [0, 1])
+    with pytest.raises(StrategyError, match="no stage 8"):
+        tasks_by_node(8, [8])

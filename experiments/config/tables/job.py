@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from faultline.experiments.config.tables.table import Table, count, key, share
-from faultline.strategies.optimizer_shares import OptimizerBackup
+from faultline.strategies.job_shape import OptimizerBackup
 
 ModelName = Literal[
     "stated",

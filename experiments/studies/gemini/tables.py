@@ -18,13 +18,16 @@ from faultline.experiments.config.mix_file import load_mix
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import CauseMix
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
-from faultline.strategies.in_memory.reliability import gemini_recovery_bound
+from faultline.strategies.in_memory.reliability import (
+    expected_wasted_time_s,
+    gemini_recovery_bound,
+    wasted_time_s,
+)
 from faultline.strategies.in_memory.survival import (
     loss_given_domains,
     loss_given_nodes,
     loss_in_window,
 )
-from faultline.strategies.in_memory.wasted_time import expected_wasted_time_s, wasted_time_s
 from numpy.typing import NDArray
 
 LAYOUT = JobLayout(

@@ -12,7 +12,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import GpuMemory, gpu_memory
-from faultline.strategies.nonuniform.within import NonuniformWithin
+from faultline.strategies.ntp_within import NonuniformWithin
 from faultline.strategies.registry import all_strategies, strategy_class
 
 # Beneath schemes that were published with checkpoints on storage, both are played; just-in-time

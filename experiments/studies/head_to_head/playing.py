@@ -26,9 +26,9 @@ from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.progress import Progress
 from faultline.strategies.base import Strategy
-from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
 from faultline.strategies.closed_forms.prediction import StepCosts, predict
+from faultline.strategies.closed_forms.wipe_out import Predictable
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class

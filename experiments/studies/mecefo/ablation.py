@@ -19,17 +19,8 @@ from faultline.simulator.workload.memory import Precision, layer_activation_byte
 from faultline.simulator.workload.transformer import Transformer
 from faultline.strategies.base import Hit
 from faultline.strategies.job_shape import JobShape
-from faultline.strategies.mecefo import Mecefo
-from faultline.strategies.takeover.mecefo_options import MecefoOptions
-from faultline.strategies.takeover.node_costs import FlopCosts, measured_costs
-from faultline.strategies.takeover.node_memory import (
-    StageMemory,
-    micro_batches_in_flight,
-    node_memory_bytes,
-    overhead_from,
-)
-from faultline.strategies.takeover.pipeline_schedule import approximate_iteration, pipeline_timeline
-from faultline.strategies.takeover.published_ablation import (
+from faultline.strategies.mecefo import Mecefo, MecefoOptions
+from faultline.strategies.takeover.node_costs import (
     FULL,
     LAYERS_7B,
     MICRO_BATCHES,
@@ -40,10 +31,16 @@ from faultline.strategies.takeover.published_ablation import (
     SKIP_RECOMPUTE,
     STAGES,
     Batch,
+    FlopCosts,
     Measured,
+    StageMemory,
+    measured_costs,
+    micro_batches_in_flight,
+    node_memory_bytes,
+    overhead_from,
 )
-from faultline.strategies.takeover.stage_work import proportional_work
-from faultline.strategies.takeover.techniques import LowRank, Techniques
+from faultline.strategies.takeover.pipeline_schedule import approximate_iteration, pipeline_timeline
+from faultline.strategies.takeover.stage_work import LowRank, Techniques, proportional_work
 from scipy.optimize import brentq
 
 ASSUMED_RANK = 1024

@@ -39,7 +39,7 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Hit
 from faultline.strategies.oobleck import Oobleck, OobleckOptions
-from faultline.strategies.takeover.published_ablation import MICRO_BATCHES
+from faultline.strategies.takeover.node_costs import MICRO_BATCHES
 from numpy.typing import NDArray
 
 CALIBRATED = "calibrated"

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultline.strategies.takeover.node_costs import cost_of_other_model, measured_costs
-from faultline.strategies.takeover.published_ablation import NO_FAULT
+from faultline.strategies.takeover.node_costs import NO_FAULT, cost_of_other_model, measured_costs
 from faultline.strategies.takeover.stage_work import LayerShape
 
 GROUPS, STAGES = 4, 8

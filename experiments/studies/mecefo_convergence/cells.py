@@ -8,7 +8,7 @@ from typing import Any
 from faultline.experiments.studies.mecefo.setting import GROUPS, STAGES
 from faultline.experiments.studies.mecefo_convergence import task_maps
 from faultline.strategies.base import StepPlan, Task
-from faultline.strategies.takeover.techniques import LowRank, Techniques
+from faultline.strategies.takeover.stage_work import LowRank, Techniques
 
 STEADY = "steady"
 """No failures of the loop's: so many of the four pipelines work with half of their nodes, always.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from faultline.experiments.studies.mecefo.setting import GROUPS, STAGES
 from faultline.strategies.base import StepPlan, Task
-from faultline.strategies.takeover.techniques import LowRank, Techniques
+from faultline.strategies.takeover.stage_work import LowRank, Techniques
 
 Where = Literal["nowhere", "one rank", "every rank"]
 """On which data-parallel ranks a node does two stages, in every step."""

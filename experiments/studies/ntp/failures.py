@@ -22,10 +22,16 @@ from faultline.experiments.studies.ntp.setting import (
     stream,
     study_job,
 )
-from faultline.strategies.nonuniform.availability import available_fraction
-from faultline.strategies.nonuniform.packing import Counts, packed, unpacked, worst_first
 from faultline.strategies.nonuniform.replica_plan import Scheme
-from faultline.strategies.nonuniform.throughput import batch_sequences, spare_domains
+from faultline.strategies.nonuniform.throughput import (
+    Counts,
+    available_fraction,
+    batch_sequences,
+    packed,
+    spare_domains,
+    unpacked,
+    worst_first,
+)
 from numpy.typing import NDArray
 
 FRACTIONS = tuple(round(0.00025 * number, 5) for number in range(17))

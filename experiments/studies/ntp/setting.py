@@ -26,16 +26,17 @@ from faultline.simulator.workload.iteration import Machine, iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
 from faultline.simulator.workload.layout import Layout, place_on_platform
 from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
-from faultline.strategies.nonuniform.degrees import ReductionRule
 from faultline.strategies.nonuniform.replica_plan import (
     IterationTime,
+    ReductionRule,
     ReplicaPlan,
     ReplicaRules,
     Scheme,
+    backward_slowdown,
     proportional_time,
     replica_plans,
+    resharding_bytes,
 )
-from faultline.strategies.nonuniform.resharding import backward_slowdown, resharding_bytes
 from numpy.typing import NDArray
 
 GPUS = 32_768

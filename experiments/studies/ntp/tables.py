@@ -23,8 +23,7 @@ from faultline.experiments.studies.ntp.setting import (
     PUBLISHED_SPARES,
     study_job,
 )
-from faultline.strategies.nonuniform.power import PowerCurve
-from faultline.strategies.nonuniform.replica_plan import Scheme
+from faultline.strategies.nonuniform.replica_plan import PowerCurve, Scheme
 
 SCHEMES = {scheme.value: title_of(scheme.value) for scheme in Scheme}
 

@@ -44,7 +44,7 @@ from faultline.strategies.in_memory.reliability import (
     time_to_loss,
     weibull_failed_by,
 )
-from faultline.strategies.protection.tier import Keeper, Recovery
+from faultline.strategies.protection.base import Keeper, Recovery
 from numpy.typing import NDArray
 from scipy.stats import binom
 

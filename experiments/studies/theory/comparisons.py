@@ -22,10 +22,17 @@ from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory import monte_carlo
 from faultline.simulator.failures.distributions import Weibull
 from faultline.strategies.checkpoint_period import Costs, best_period_s
-from faultline.strategies.closed_forms.lifetimes import GroupLifetimes, stationary_excess
-from faultline.strategies.closed_forms.periods import availability_of_lives, best_period_of_lives_s
-from faultline.strategies.closed_forms.stacked_types import independent_types_mean_failures
-from faultline.strategies.closed_forms.stacked_work import least_stacks, patch_types
+from faultline.strategies.closed_forms.lifetimes import (
+    GroupLifetimes,
+    availability_of_lives,
+    best_period_of_lives_s,
+    stationary_excess,
+)
+from faultline.strategies.closed_forms.stacked_types import (
+    independent_types_mean_failures,
+    least_stacks,
+    patch_types,
+)
 from faultline.strategies.closed_forms.wipe_out import FloatArray, plain_mean_failures
 from faultline.strategies.golomb import largest_redundancy
 from faultline.strategies.registry import build_strategy, strategy_class

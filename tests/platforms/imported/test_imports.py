@@ -106,7 +106,6 @@ def table(tmp_path: Path, servers: int, per_leaf: int, nics: int = 8) -> Path:
 def test_the_matrix_of_a_server_is_read() -> None:
     server = read_matrix(MATRIX, "topo.txt")
     assert (server.gpus, server.nics, server.nvlinks) == (8, 8, 18)
-    assert server.nic_names[3] == "mlx5_3"
     assert imported_spec(server, None, "hgx-h100", "topo.txt").gpus == 8
 
 

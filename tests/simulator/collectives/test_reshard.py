@@ -18,7 +18,7 @@ from faultline.simulator.collectives.sharding import (
     transfers,
 )
 from faultline.simulator.simgrid_engine.carried_arrays import carry_arrays
-from faultline.strategies.nonuniform.resharding import resharding_bytes
+from faultline.strategies.nonuniform.replica_plan import resharding_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray

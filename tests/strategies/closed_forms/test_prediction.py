@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from faultline.strategies.checkpoint import Checkpoint
 from faultline.strategies.checkpoint_period import Costs
-from faultline.strategies.closed_forms.course import Predictable
 from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
 from faultline.strategies.closed_forms.prediction import (
     LEAST_LIVES,
@@ -17,6 +16,7 @@ from faultline.strategies.closed_forms.prediction import (
     largest_of_normals,
     predict,
 )
+from faultline.strategies.closed_forms.wipe_out import Predictable
 from faultline.strategies.registry import build_strategy
 from faultline.strategies.replication import Replication
 from faultline.strategies.spare import Spare, SpareOptions

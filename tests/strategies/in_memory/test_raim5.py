@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.in_memory.raim5 import encode, rebuild
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.strategies.in_memory.raim5 import encode, rebuild
 
 shares_of_groups = st.lists(st.integers(0, 200), min_size=2, max_size=9)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.nonuniform.degrees import ReductionRule
-from faultline.strategies.nonuniform.power import PowerCurve
 from faultline.strategies.nonuniform.replica_plan import (
     DROPPED,
+    PowerCurve,
+    ReductionRule,
     ReplicaPlan,
     ReplicaRules,
     Scheme,
@@ -15,7 +15,6 @@ from faultline.strategies.nonuniform.replica_plan import (
     replica_plan,
     replica_plans,
 )
-from faultline.strategies.registry import all_strategies
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,8 +123,3 @@ def test_no_replica_is_late_and_better_schemes_do_more(
 def test_an_empty_job_is_refused() -> None:
     with pytest.raises(StrategyError, match="use whole numbers from 1"):
         ReplicaRules(32, 0)
-
-
-def test_the_package_registers_no_scheme() -> None:
-    """The schemes that plug into the training loop are elsewhere."""
-    assert not any("nonuniform" in scheme.__module__ for scheme in all_strategies().values())

@@ -2,19 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+
 import numpy as np
 import pytest
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.nonuniform.availability import available_fraction
-from faultline.strategies.nonuniform.packing import packed, unpacked, worst_first
-from faultline.strategies.nonuniform.replica_plan import ReplicaRules, Scheme, replica_plans
-from faultline.strategies.nonuniform.resharding import backward_slowdown, resharding_bytes
-from faultline.strategies.nonuniform.throughput import batch_sequences, spare_domains
+from faultline.strategies.nonuniform.replica_plan import (
+    ReplicaPlan,
+    ReplicaRules,
+    Scheme,
+    backward_slowdown,
+    replica_plans,
+    resharding_bytes,
+)
+from faultline.strategies.nonuniform.throughput import (
+    available_fraction,
+    batch_sequences,
+    packed,
+    spare_domains,
+    unpacked,
+    worst_first,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from tests.strategies.nonuniform import oracles
+
+def plain_batch(
+    failed: Sequence[int], domains_per_replica: int, plans: Sequence[ReplicaPlan], *, packing: bool
+) -> int:
+    """Sequences of the job: domains fill replicas in their order, or sorted, the worst left out."""
+    replicas = len(failed) // domains_per_replica
+    order = sorted(failed)[: replicas * domains_per_replica] if packing else list(failed)
+    total = 0
+    for replica in range(replicas):
+        first = replica * domains_per_replica
+        total += plans[max(order[first : first + domains_per_replica])].sequences
+    return total
+
+
+def best_batch(
+    failed: Sequence[int], domains_per_replica: int, plans: Sequence[ReplicaPlan]
+) -> int:
+    """Sequences of the job under the best of all assignments of domains to replicas."""
+    if len(failed) < domains_per_replica:
+        return 0
+    best = 0
+    # Either the last domain is left out, or it is in a replica with some of the others.
+    if len(failed) % domains_per_replica:
+        best = best_batch(failed[:-1], domains_per_replica, plans)
+    for chosen in combinations(range(len(failed) - 1), domains_per_replica - 1):
+        rest = [value for place, value in enumerate(failed[:-1]) if place not in chosen]
+        worst = max([failed[-1], *(failed[place] for place in chosen)])
+        mine = plans[worst].sequences
+        best = max(best, mine + best_batch(rest, domains_per_replica, plans))
+    return best
+
+
+def spares(
+    failed: Sequence[int],
+    domains_per_replica: int,
+    plans: Sequence[ReplicaPlan],
+    wanted: int,
+    step: int,
+) -> int:
+    """The fewest healthy domains, in steps, that bring the job to a batch."""
+    more = 0
+    while plain_batch([*failed, *[0] * more], domains_per_replica, plans, packing=True) < wanted:
+        more += step
+    return more
+
+
+def available(gpus: int, domain_gpus: int, failed: int) -> Fraction:
+    """The chance that a domain has no failed GPU, from numbers of subsets."""
+    return Fraction(comb(gpus - domain_gpus, failed), comb(gpus, failed))
+
 
 DOMAIN_GPUS = 32
 PLANS = {scheme: replica_plans(scheme, ReplicaRules(DOMAIN_GPUS, 8)) for scheme in Scheme}
@@ -39,7 +104,7 @@ def batch(failed: list[int], per_replica: int, scheme: Scheme, *, packing: bool)
 def test_arrays_do_as_plain_python(
     failed: list[int], per_replica: int, scheme: Scheme, packing: bool
 ) -> None:
-    expected = oracles.batch(failed, per_replica, PLANS[scheme], packing=packing)
+    expected = plain_batch(failed, per_replica, PLANS[scheme], packing=packing)
     assert batch(failed, per_replica, scheme, packing=packing) == expected
 
 
@@ -49,7 +114,7 @@ def test_arrays_do_as_plain_python(
     st.sampled_from(Scheme),
 )
 def test_no_assignment_beats_packing(failed: list[int], per_replica: int, scheme: Scheme) -> None:
-    best = oracles.best_batch(failed, per_replica, PLANS[scheme])
+    best = best_batch(failed, per_replica, PLANS[scheme])
     assert batch(failed, per_replica, scheme, packing=True) == best
 
 
@@ -88,7 +153,7 @@ def test_spares_are_as_few_as_can_be(
     wanted = len(failed) // per_replica * 8
     hit = worst_first(np.array([failed, [0] * len(failed)]))
     found = spare_domains(hit, len(failed), per_replica, PLANS[scheme], wanted, step=step)
-    expected = oracles.spares(failed, per_replica, PLANS[scheme], wanted, step)
+    expected = spares(failed, per_replica, PLANS[scheme], wanted, step)
     assert found.tolist() == [expected, 0]
 
 
@@ -144,7 +209,7 @@ def test_availability_is_hypergeometric(gpus: int, data: st.DataObject) -> None:
     size = data.draw(st.integers(1, gpus))
     failed = data.draw(st.integers(0, gpus))
     found = available_fraction(gpus, size, failed)
-    assert found == pytest.approx(float(oracles.available(gpus, size, failed)), abs=1e-12)
+    assert found == pytest.approx(float(available(gpus, size, failed)), abs=1e-12)
     assert found == pytest.approx(float(hypergeom.pmf(0, gpus, failed, size)), abs=1e-9)
 
 

@@ -9,22 +9,24 @@ from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.known_models import LLAMA2_7B
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.takeover.node_costs import (
-    CalibratedCosts,
-    CostModel,
-    FlopCosts,
-    doubled_cost,
-    measured_costs,
-)
-from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
-from faultline.strategies.takeover.published_ablation import (
     NO_FAULT,
     NO_TECHNIQUE,
     SHAPE_7B,
     SKIP,
     SKIP_RECOMPUTE,
+    CalibratedCosts,
+    CostModel,
+    FlopCosts,
+    StageMemory,
+    doubled_cost,
+    measured_costs,
+    micro_batches_in_flight,
+    node_memory_bytes,
+    overhead_from,
 )
-from faultline.strategies.takeover.stage_work import LayerShape
-from faultline.strategies.takeover.techniques import (
+from faultline.strategies.takeover.pipeline_schedule import approximate_iteration, stage_order
+from faultline.strategies.takeover.stage_work import (
+    LayerShape,
     LowRank,
     Techniques,
     decomposition_flop,
@@ -145,3 +147,63 @@ def test_impossible_values_are_refused() -> None:
 def test_techniques_have_names() -> None:
     assert Techniques().name == "none"
     assert Techniques(True, True, LowRank(8)).name == "skip + recompute + low rank"
+
+
+STAGE = StageMemory(
+    state_bytes=100.0,
+    attention_bytes=12.0,
+    ffn_bytes=20.0,
+    ffn_input_bytes=2.0,
+    layers=2,
+    projection_bytes_per_rank=0.5,
+)
+
+
+@pytest.mark.parametrize(
+    ("techniques", "by_hand"),
+    [
+        (Techniques(), 7 + 2 * (100 + 3 * 32)),
+        (Techniques(True), 7 + 2 * (100 + 3 * 20)),
+        (Techniques(True, True), 7 + 2 * (100 + 3 * 2) + 9),
+        (Techniques(True, True, LowRank(4)), 7 + 2 * (100 + 3 * 2 + 4 * 0.5) + 9),
+    ],
+)
+def test_two_tasks_by_hand(techniques: Techniques, by_hand: float) -> None:
+    assert node_memory_bytes(STAGE, 2, techniques, 3, 7) == pytest.approx(by_hand)
+
+
+@given(st.integers(1, 4), st.integers(1, 8), st.booleans(), st.booleans())
+def test_techniques_save_memory_but_not_for_one_task(
+    tasks: int, in_flight: int, skip: bool, recompute: bool
+) -> None:
+    plain = node_memory_bytes(STAGE, tasks, Techniques(), in_flight)
+    used = node_memory_bytes(STAGE, tasks, Techniques(skip, recompute), in_flight)
+    if tasks == 1:
+        assert used == plain
+    elif skip or recompute:
+        assert used < plain
+    more = node_memory_bytes(STAGE, tasks + 1, Techniques(), in_flight)
+    assert more > plain
+
+
+@given(st.floats(0.0, 1e3), st.floats(0.0, 8.0))
+def test_the_overhead_is_what_is_measured_beyond_the_stage(extra: float, in_flight: float) -> None:
+    measured = node_memory_bytes(STAGE, 1, Techniques(), in_flight, extra)
+    assert overhead_from(measured, STAGE, in_flight) == pytest.approx(extra, abs=1e-9)
+
+
+@given(st.integers(1, 9), st.integers(0, 8), st.integers(1, 12))
+def test_micro_batches_in_flight_are_those_of_the_order(
+    nodes: int, place: int, micro_batches: int
+) -> None:
+    node = place % nodes
+    most = now = 0
+    for direction, _ in stage_order(node, nodes, micro_batches):
+        now += 1 if direction == "forward" else -1
+        most = max(most, now)
+    assert micro_batches_in_flight(node, nodes, micro_batches) == most
+
+
+def test_a_node_that_is_not_there_is_refused() -> None:
+    with pytest.raises(StrategyError, match="no node 8"):
+        micro_batches_in_flight(8, 8, 8)

@@ -71,16 +71,12 @@ def recursion(stages: list[StageWork], count: int, sent: Transfers, order: Order
 def test_the_iteration_takes_what_a_recursion_says(
     stages: list[StageWork], count: int, sent: Transfers, order: Order
 ) -> None:
+    """And is no shorter than its chains of work.
+
+    Each stage needs the first activations, then all its work, then what comes before it.
+    """
     timeline = pipeline_timeline(stages, count, sent, order)
     assert timeline.iteration_s == pytest.approx(recursion(stages, count, sent, order))
-
-
-@given(pipelines, micro_batches, transfers, orders)
-def test_an_iteration_is_no_shorter_than_its_chains_of_work(
-    stages: list[StageWork], count: int, sent: Transfers, order: Order
-) -> None:
-    """Each stage needs the first activations, then all its work, then what comes before it."""
-    timeline = pipeline_timeline(stages, count, sent, order)
     both_ways = sent.activation_s + sent.gradient_s
     chain = sum(stage.total for stage in stages) + both_ways * (len(stages) - 1)
     assert timeline.iteration_s >= chain - 1e-9

@@ -6,9 +6,14 @@ from dataclasses import replace
 
 import pytest
 from faultline.experiments.studies.mecefo import ablation
-from faultline.strategies.takeover.node_costs import measured_costs
-from faultline.strategies.takeover.published_ablation import FULL, SHAPE_7B, SKIP, SKIP_RECOMPUTE
-from faultline.strategies.takeover.techniques import low_rank_share
+from faultline.strategies.takeover.node_costs import (
+    FULL,
+    SHAPE_7B,
+    SKIP,
+    SKIP_RECOMPUTE,
+    measured_costs,
+)
+from faultline.strategies.takeover.stage_work import low_rank_share
 
 GPU_BYTES = 80e9
 

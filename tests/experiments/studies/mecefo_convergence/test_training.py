@@ -18,7 +18,7 @@ from faultline.experiments.studies.mecefo_convergence.text import (  # noqa: E40
 )
 from faultline.simulator.random_streams import Purpose, stream  # noqa: E402
 from faultline.strategies.base import StepPlan, Task  # noqa: E402
-from faultline.strategies.takeover.techniques import LowRank, Techniques  # noqa: E402
+from faultline.strategies.takeover.stage_work import LowRank, Techniques  # noqa: E402
 
 SHAPE = lm.Dimensions(hidden=8, ffn_hidden=12, heads=2, layers=2, sequence_tokens=6)
 TECHNIQUES = Techniques(True, False, LowRank(2, 3))

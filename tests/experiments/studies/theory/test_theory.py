@@ -50,8 +50,8 @@ from faultline.experiments.studies.theory.monte_carlo import (
 from faultline.experiments.studies.theory.study import TheoryStudy
 from faultline.simulator.failures.distributions import Weibull
 from faultline.strategies.base import WipeOut
-from faultline.strategies.closed_forms.lifetimes import mean_time_to_wipe_out_s
-from faultline.strategies.closed_forms.stacked_work import least_stacks
+from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
+from faultline.strategies.closed_forms.stacked_types import least_stacks
 from faultline.strategies.golomb import largest_redundancy
 from faultline.strategies.registry import build_strategy
 from faultline.strategies.spare import Spare
@@ -151,7 +151,7 @@ def test_time_to_a_wipe_out_is_the_quadrature(shape: float) -> None:
     )
     for (scheme, redundancy), times_s in zip(cases, simulated, strict=True):
         law = LAWS[scheme](groups, redundancy)
-        closed_s = mean_time_to_wipe_out_s(law, distribution.survival)
+        closed_s = GroupLifetimes(groups, distribution.survival).life(law).mean_s
         noise_s = 4 * float(times_s.std()) / trials**0.5
         # The error of SPARe's law in p is one in t times dlog t/dlog p, 1/shape for small p.
         left_out_s = 0.003 / shape * closed_s if scheme == "spare" else 0.0

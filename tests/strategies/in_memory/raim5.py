@@ -19,47 +19,20 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What one member keeps in host memory.
-
-    Attributes
-    ----------
-    share : array of uint8, shape (bytes of the share,)
-        Its own part of the state.
-    parity : array of uint8, shape (ceil(longest share / (n - 1)),)
-        XOR of one block of every other member.
-    """
+    """What one member keeps: its share of the state, and the XOR of a block of every other one."""
 
     share: Bytes
     parity: Bytes
 
 
 def encode(shares: Sequence[Bytes]) -> list[Member]:
-    """Return what each member keeps, for shares of any lengths.
-
-    Raises
-    ------
-    StrategyError
-        If there are fewer than two members: nobody could rebuild a lost one.
-    """
+    """Return what each member keeps, for shares of any lengths."""
     blocks = _blocks(shares)
     return [Member(share, _parity(blocks, holder)) for holder, share in enumerate(shares)]
 
 
 def rebuild(members: Sequence[Member | None], share_bytes: Sequence[int]) -> list[Member]:
-    """Return all members again, from all but one of them.
-
-    Parameters
-    ----------
-    members : sequence of Member or None
-        None for the one that is lost.
-    share_bytes : sequence of int
-        Length of each member's share, in bytes.
-
-    Raises
-    ------
-    StrategyError
-        If more than one is lost.
-    """
+    """Return all members again, from all but one of them (None), by the lengths of their shares."""
     lost = [index for index, member in enumerate(members) if member is None]
     if len(lost) > 1:
         raise StrategyError(
