@@ -15,11 +15,8 @@ from faultline.experiments.figures.style import (
     mark,
     stack_bars,
 )
-from faultline.experiments.studies.ntp import published
-from faultline.experiments.studies.ntp.loop import DOMAIN_SCHEMES, variant_name
-from faultline.experiments.studies.ntp.setting import GPUS
-from faultline.experiments.studies.ntp.traces import THRESHOLD
-from faultline.experiments.studies.ntp.within import CONTROL_REDUNDANCY
+from faultline.experiments.studies.ntp import loop, setting
+from faultline.experiments.studies.ntp.failures import THRESHOLD
 from faultline.simulator.badput import MEANINGS
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib import pyplot as plt
@@ -50,7 +47,7 @@ def draw_availability(table: pd.DataFrame) -> Figure:
             f"{size} GPUs", (last.failed_fraction, last.formula + shift), xytext=(6, 0),
             textcoords="offset points", color=colour, va="center",
         )  # fmt: skip
-    axis.plot(0.001, published.AVAILABILITY_TP64, **PUBLISHED, clip_on=False)
+    axis.plot(0.001, setting.PUBLISHED_AVAILABILITY_TP64, **PUBLISHED, clip_on=False)
     axis.set_xlim(0, 0.00455)
     _failed_axis(axis)
     axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -69,43 +66,36 @@ def draw_losses(table: pd.DataFrame) -> Figure:
     """Draw the loss over the failed fraction: all on the left, packed from near on the right."""
     means = table.groupby(["scheme", "packed", "failed_fraction"], as_index=False).mean()
     figure, (whole, near) = plt.subplots(1, 2, figsize=(10.5, 4.2))
-    for scheme in _LOOKS:
-        for packed in (True, False):
-            mine = means[(means.scheme == scheme) & (means.packed == packed)]
-            for axis in (whole, near) if packed else (whole,):
-                axis.plot(
-                    mine.failed_fraction, mine.loss, color=_LOOKS[scheme].colour,
-                    linestyle="-" if packed else "--",
-                    label=f"{_LOOKS[scheme].label}, {'packed' if packed else 'not packed'}",
-                )  # fmt: skip
-                if packed and axis is near:
-                    draw_band(axis, mine.failed_fraction, mine, _LOOKS[scheme].colour)
-                    axis.plot(
-                        mine.failed_fraction, mine.resharded, color=_LOOKS[scheme].colour, ls=":"
-                    )
-        edge = {"marker": "v", "markeredgecolor": _LOOKS[scheme].colour}
-        near.plot(0.004, published.MOST_LOSS[scheme], **{**PUBLISHED, **edge})
+    for scheme, look in _LOOKS.items():
+        packed, apart = (
+            means[(means.scheme == scheme) & (means.packed == packing)] for packing in (True, False)
+        )
+        for axis, mine, dashes, how in (
+            (whole, packed, "-", "packed"),
+            (near, packed, "-", "packed"),
+            (whole, apart, "--", "not packed"),
+        ):
+            line = {"color": look.colour, "linestyle": dashes, "label": f"{look.label}, {how}"}
+            axis.plot(mine.failed_fraction, mine.loss, **line)
+        draw_band(near, packed.failed_fraction, packed, look.colour)
+        near.plot(packed.failed_fraction, packed.resharded, color=look.colour, ls=":")
+        edge = {"marker": "v", "markeredgecolor": look.colour}
+        near.plot(0.004, setting.PUBLISHED_MOST_LOSS[scheme], **{**PUBLISHED, **edge})
     for axis in (whole, near):
         _failed_axis(axis)
         axis.yaxis.set_major_formatter(PercentFormatter(1))
         axis.set_ylim(bottom=0)
     whole.set_xlim(0, 0.004)
-    near.set_xlim(0, 0.0042)
-    near.set_ylim(-0.002, 0.14)
+    near.set(xlim=(0, 0.0042), ylim=(-0.002, 0.14))
     near.yaxis.set_major_locator(MultipleLocator(0.02))
     near.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    whole.set_ylabel("throughput lost")
-    whole.set_title("Hit domains packed into few replicas, or not")
+    whole.set(ylabel="throughput lost", title="Hit domains packed into few replicas, or not")
     near.set_title("Packed (bands: 5th to 95th percentile)")
     entries = [
         mark("all resharding charged", "#555555", linestyle=":"),
         mark("published: at most", **{**PUBLISHED, "marker": "v"}),
     ]
-    figure.legend(
-        handles=[*whole.get_legend_handles_labels()[0], *entries],
-        loc="outside lower center",
-        ncols=4,
-    )
+    legend_below(figure, [*whole.get_legend_handles_labels()[0], *entries])
     return figure
 
 
@@ -120,7 +110,7 @@ def draw_courses(courses: pd.DataFrame) -> Figure:
         axis.plot(table.day, table.one, color=colour, linewidth=0.8, drawstyle="steps-post")
         rate = f"{factor} times the rate" if factor > 1 else "Llama 3's rate"
         axis.plot(table.day, table["median"], color=colour, label=f"{rate}, repair {repair}")
-    peak = published.TRACE_PEAK_GPUS / GPUS
+    peak = setting.PUBLISHED_PEAK_GPUS / setting.GPUS
     for height, label, colour in (
         (THRESHOLD, "0.1%", "black"),
         (peak, "published\npeak: 72 GPUs", _COURSE_COLOURS["5 days", 1]),
@@ -130,12 +120,9 @@ def draw_courses(courses: pd.DataFrame) -> Figure:
             label, (15, height), xytext=(5, 0), textcoords="offset points", color=colour,
             va="center", fontsize=9,
         )  # fmt: skip
-    axis.set_xlim(0, 15)
-    axis.set_ylim(0, 0.008)
-    axis.set_xticks(range(0, 16, 3))
+    axis.set(xlim=(0, 15), ylim=(0, 0.008), xticks=range(0, 16, 3))
     axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=1))
-    axis.set_xlabel("days since all GPUs were healthy")
-    axis.set_ylabel("failed GPUs of 32,768")
+    axis.set(xlabel="days since all GPUs were healthy", ylabel="failed GPUs of 32,768")
     axis.set_title("Failed GPUs over 15 days: median, 90 % of the traces, and one trace")
     axis.legend(loc="upper left")
     return figure
@@ -155,12 +142,11 @@ def draw_spares(table: pd.DataFrame) -> Figure:
             axis.vlines(place + offset, low, high, color="black", linewidth=1.2)
             axis.text(place + offset - 0.02, mean + 0.8, f"{mean:.0f}", ha="right", va="bottom")
             if repair == "5 days":
-                known = published.SPARE_DOMAINS[scheme]
+                known = setting.PUBLISHED_SPARES[scheme]
                 axis.plot(place + offset + 0.07, known, **PUBLISHED, clip_on=False)
     axis.set_xticks(range(len(repairs)), [f"repair in {repair}" for repair in repairs])
     axis.tick_params(axis="x", length=0)
-    axis.set_ylim(0, 100)
-    axis.set_ylabel("spare domains of 32 GPUs")
+    axis.set(ylim=(0, 100), ylabel="spare domains of 32 GPUs")
     axis.set_title("Spares that keep the batch through 15 days, in whole replicas")
     handles = [mark(f"{look.label}, mean", look.colour, linewidth=6) for look in _LOOKS.values()]
     handles.append(mark("5th to 95th percentile", "black"))
@@ -171,17 +157,12 @@ def draw_spares(table: pd.DataFrame) -> Figure:
 
 def draw_blasts(table: pd.DataFrame) -> Figure:
     """Draw the loss over the GPUs that a failure takes."""
-    means = (
-        table[table.packed]
-        .groupby(["scheme", "blast_radius"], as_index=False)
-        .mean(numeric_only=True)
-    )
+    keys = ["scheme", "blast_radius"]
+    means = table[table.packed].groupby(keys, as_index=False).mean(numeric_only=True)
     figure, axis = plt.subplots(figsize=(7.2, 4.2))
     for scheme, look in _LOOKS.items():
         mine = means[means.scheme == scheme]
-        axis.plot(
-            mine.blast_radius, mine.loss, color=look.colour, marker=look.marker, label=look.label
-        )
+        axis.plot(mine.blast_radius, mine.loss, **look.line)
         draw_band(axis, mine.blast_radius, mine, look.colour)
     axis.set_xscale("log", base=2)
     axis.set_xticks(list(means.blast_radius.unique()), means.blast_radius.unique().astype(str))
@@ -189,8 +170,7 @@ def draw_blasts(table: pd.DataFrame) -> Figure:
     axis.set_ylim(-0.0005, None)
     axis.yaxis.set_major_locator(MultipleLocator(0.01))
     axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axis.set_xlabel("GPUs that a failure takes, in one domain")
-    axis.set_ylabel("throughput lost, packed")
+    axis.set(xlabel="GPUs that a failure takes, in one domain", ylabel="throughput lost, packed")
     axis.set_title("Blast radius: 33 failures (bands: 5th to 95th percentile)")
     axis.legend(loc="center left")
     return figure
@@ -205,17 +185,13 @@ def _failed_axis(axis: Axes) -> None:
 _SHOWN = ("degraded", "repeated", "checkpoint", "restart")
 """Causes that come to more than a hairline; all others are useful, or next to nothing."""
 _HIT_GROUPS = {
-    "die": "hit groups die",
-    "slow": "work on, all wait",
-    "boosted": "work on, more power",
-    "smaller-batch": "work on, smaller batch",
+    "die": ("hit groups die", "#999999"),
+    "slow": ("work on, all wait", "#0072B2"),
+    "boosted": ("work on, more power", "#009E73"),
+    "smaller-batch": ("work on, smaller batch", "#E69F00"),
 }
-_HIT_COLOURS = {
-    "die": "#999999",
-    "slow": "#0072B2",
-    "boosted": "#009E73",
-    "smaller-batch": "#E69F00",
-}
+_HATCHES = ("", "////")
+"""Of the stalls, the shorter one first."""
 _CONTROL: Any = {"color": "black", "marker": "D", "ls": "none", "ms": 6, "mfc": "white"}
 
 
@@ -232,7 +208,7 @@ def draw_loop(table: pd.DataFrame) -> Figure:
         axis.text(
             left[variant] + 0.004, place, f"goodput {goodput[variant]:.1%}", va="center", fontsize=9
         )
-    axis.set_yticks(range(len(means)), [variant_name(str(name)) for name in means.index])
+    axis.set_yticks(range(len(means)), [loop.variant_name(str(name)) for name in means.index])
     axis.tick_params(axis="y", length=0)
     axis.grid(visible=False, axis="y")
     axis.invert_yaxis()
@@ -246,29 +222,21 @@ def draw_loop(table: pd.DataFrame) -> Figure:
 
 def draw_domains(table: pd.DataFrame) -> Figure:
     """Draw what is lost, and what is trained, over the size of domains."""
-    looks = looks_of_schemes(DOMAIN_SCHEMES)
+    looks = looks_of_schemes(loop.DOMAIN_SCHEMES)
     figure, (lost, trained) = plt.subplots(1, 2, figsize=(9.6, 4.2))
     sizes = sorted(table.domain_gpus.unique())
     for scheme, look in looks.items():
         mine = table[table.strategy == scheme].groupby("domain_gpus")
-        for axis, values in (
-            (lost, 1.0 - mine.goodput.mean()),
-            (trained, mine.batches_per_day.mean()),
-        ):
-            axis.plot(
-                range(len(sizes)), values.loc[sizes], color=look.colour, marker=look.marker,
-                label=variant_name(scheme),
-            )  # fmt: skip
+        line = {**look.line, "label": loop.variant_name(scheme)}
+        lost.plot(range(len(sizes)), 1.0 - mine.goodput.mean().loc[sizes], **line)
+        trained.plot(range(len(sizes)), mine.batches_per_day.mean().loc[sizes], **line)
     for axis in (lost, trained):
         axis.set_xticks(range(len(sizes)), [str(size) for size in sizes])
-        axis.set_xlabel("GPUs of a scale-up domain")
-        axis.set_ylim(bottom=0)
+        axis.set(xlabel="GPUs of a scale-up domain", ylim=(0, None))
     lost.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     trained.yaxis.set_major_formatter("{x:,.0f}")
-    lost.set_ylabel("share of 15 days lost")
-    trained.set_ylabel("batches of 1,024 sequences a day")
-    lost.set_title("Each against itself without failures")
-    trained.set_title("What 32,768 GPUs train")
+    lost.set(ylabel="share of 15 days lost", title="Each against itself without failures")
+    trained.set(ylabel="batches of 1,024 sequences a day", title="What 32,768 GPUs train")
     legend_below(figure, lost.get_legend_handles_labels()[0], 4)
     figure.suptitle("Through the same failures, at Llama 3's rate")
     return figure
@@ -282,27 +250,19 @@ def draw_within(table: pd.DataFrame) -> Figure:
         redundancy = int(plain.redundancy.iloc[0])
         mine = table[table.scheme.isin([scheme, f"{scheme}-ntp"])]
         mine = mine[mine.redundancy == redundancy]
-        _draw_bars(axis, mine, table[table.redundancy == CONTROL_REDUNDANCY])
+        _draw_bars(axis, mine, table[table.redundancy == loop.CONTROL_REDUNDANCY])
         name = title_of(scheme)
         same = mine.without_a_restart[mine.hit_groups != "die"].all()
         note = ": where hit groups work on,\nno more than NTP without a restart" if same else ""
         axis.set_title(f"{name[0].upper()}{name[1:]}, r = {redundancy}{note}")
     axes[0].set_ylabel("time to train over ideal")
     stalls = sorted(table.stall_s[table.stall_s > 0].unique())
-    handles = [
-        *(Patch(color=_HIT_COLOURS[kind], label=label) for kind, label in _HIT_GROUPS.items()),
-        *(
-            Patch(
-                facecolor="white",
-                edgecolor="#555555",
-                hatch="////" if place else "",
-                label=f"a change of degree stalls all for {stall_s:g} s",
-            )
-            for place, stall_s in enumerate(stalls)
-        ),
-        mark("NTP without a restart: the same with r = 1", **_CONTROL),
-    ]
-    legend_below(figure, handles, 3)
+    handles = [Patch(color=colour, label=label) for label, colour in _HIT_GROUPS.values()]
+    for hatch, stall_s in zip(_HATCHES, stalls, strict=True):
+        label = f"a change of degree stalls all for {stall_s:g} s"
+        handles.append(Patch(facecolor="white", edgecolor="#555555", hatch=hatch, label=label))
+    control = mark("NTP without a restart: the same with r = 1", **_CONTROL)
+    legend_below(figure, [*handles, control], 3)
     figure.suptitle("600,000 GPUs, a single GPU fails every 300 s, repair in 4 days")
     return figure
 
@@ -312,14 +272,10 @@ def _draw_bars(axis: Axes, table: pd.DataFrame, controls: pd.DataFrame) -> None:
     means = table.groupby(keys, sort=False).time_to_train_ratio.mean()
     control = controls.groupby(keys, sort=False).time_to_train_ratio.mean()
     place, places = 0.0, []
-    for hit_groups in _HIT_GROUPS:
-        bars = means[hit_groups]
+    for hit_groups, (_, colour) in _HIT_GROUPS.items():
         first = place
-        for number, (stall_s, ratio) in enumerate(bars.items()):
-            axis.bar(
-                place, ratio, width=0.9, color=_HIT_COLOURS[hit_groups],
-                hatch="////" if number else "", edgecolor="white",
-            )  # fmt: skip
+        for hatch, (stall_s, ratio) in zip(_HATCHES, means[hit_groups].items(), strict=False):
+            axis.bar(place, ratio, width=0.9, color=colour, hatch=hatch, edgecolor="white")
             top = ratio
             if (hit_groups, stall_s) in control:
                 axis.plot(place, control[hit_groups, stall_s], **_CONTROL)

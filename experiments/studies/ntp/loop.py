@@ -7,11 +7,16 @@ The same on scale-up domains of other sizes, through the same failures. Larger d
 the slower network, and lose more with each GPU that breaks. Each size trains as its model of a step
 says, with its own resharding, and as many stages as the memory asks for; the GPUs that fail, and
 when, are the same for all.
+
+At last NTP inside SPARe and replication on 600,000 GPUs, each combination beside its control: the
+same with r = 1, a job that masks nothing. Where no group ever dies the two are one run, and the
+combination is *NTP without a restart*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +25,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.ntp.placements import lost_shares
+from faultline.experiments.studies.ntp import failures
 from faultline.experiments.studies.ntp.setting import (
     B200,
     BATCH_SEQUENCES,
@@ -30,7 +35,6 @@ from faultline.experiments.studies.ntp.setting import (
     resharding,
     study_job,
 )
-from faultline.experiments.studies.ntp.traces import DAY_S, Trace, TraceRules, trace_rules, traces
 from faultline.simulator.badput import CAUSES
 from faultline.simulator.failures.failure import Failure, Kind
 from faultline.simulator.workload.iteration import iteration_time
@@ -39,7 +43,7 @@ from faultline.strategies.nonuniform.replica_plan import Scheme
 
 SCENARIO = "ntp-32k"
 REPAIR = "3 or 5 days"
-"""How long hardware takes to repair in the loop; one of `traces.REPAIRS_DAYS`."""
+"""How long hardware takes to repair in the loop; one of `failures.REPAIRS_DAYS`."""
 CAUSE_TIMES = [f"{cause}_s" for cause in CAUSES]
 _IN_MEMORY = "protection.name=just-in-time"
 POD = 16
@@ -99,58 +103,37 @@ def modelled_settings(job: StudyJob | None = None) -> dict[str, float]:
     }
 
 
-def failures_of(trace: Trace, rules: TraceRules, job: StudyJob) -> list[Failure]:
+def failures_of(trace: failures.Trace, job: StudyJob) -> list[Failure]:
     """Return the failures of a job's GPUs in a trace, each with its repair.
 
     A repair that the trace does not live to see ends behind it, at an unknown time: it is given the
     trace's length.
     """
-    failures: list[Failure] = []
-    open_failures: dict[int, int] = {}
-    for time_s, gpu, change in zip(
-        trace.times_s.tolist(), trace.gpus.tolist(), trace.changes.tolist(), strict=True
-    ):
-        group = range(gpu // job.replica_gpus, gpu // job.replica_gpus + 1)
-        if group.start >= job.replicas:
-            continue
+    events = pd.DataFrame({"time_s": trace.times_s, "gpu": trace.gpus, "change": trace.changes})
+    known_s = events.groupby("gpu").time_s.shift(-1) - events.time_s
+    events["repair_s"] = known_s.fillna(trace.duration_s)
+    found = []
+    for time_s, gpu, change, repair_s in events[events.gpu < job.gpus].itertuples(index=False):
         if change == 1:
-            open_failures[gpu] = len(failures)
-            failures.append(
-                Failure(time_s, "gpu", gpu, "hardware", "hardware", rules.duration_s, group)
-            )
-        else:
-            place = open_failures.pop(gpu)
-            repair_s = time_s - failures[place].time_s
-            software = repair_s < 1.5 * rules.software_repair_s
-            kind: Kind = "software" if software else "hardware"
-            failures[place] = failures[place]._replace(repair_s=repair_s, kind=kind, cause=kind)
-    return failures
+            group = gpu // job.replica_gpus
+            kind: Kind = "software" if repair_s < 1.5 * failures.SOFTWARE_REPAIR_S else "hardware"
+            of_group = range(group, group + 1)
+            found.append(Failure(time_s, "gpu", gpu, kind, kind, repair_s, of_group))
+    return found
 
 
 def scenario_of(
-    trace: Trace,
-    rules: TraceRules,
-    path: Path,
-    variant: str,
-    *more: str,
-    job: StudyJob | None = None,
+    trace: failures.Trace, path: Path, variant: str, *more: str, job: StudyJob | None = None
 ) -> Scenario:
     """Return the job under one of the `VARIANTS`, with a trace that is written to a file.
 
     `more` are further settings, ``key=value``.
     """
     if not path.exists():
-        write_trace(failures_of(trace, rules, job or study_job()), path)
-    return load_scenario(
-        SCENARIO,
-        [
-            "failures.model=trace",
-            f"failures.trace={path}",
-            f"failures.trace_span_s={rules.duration_s}",
-            *VARIANTS[variant],
-            *more,
-        ],
-    )
+        write_trace(failures_of(trace, job or study_job()), path)
+    span = f"failures.trace_span_s={trace.duration_s}"
+    of_trace = ["failures.model=trace", f"failures.trace={path}", span]
+    return load_scenario(SCENARIO, [*of_trace, *VARIANTS[variant], *more])
 
 
 def loop_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
@@ -159,13 +142,12 @@ def loop_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
     Traces are written into the directory, as files that scenarios can name.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    rules = trace_rules(REPAIR, 1)
     for seed in range(seeds):
-        for index, trace in enumerate(traces(REPAIR, 1, seed, count)):
+        for index, trace in enumerate(failures.traces(REPAIR, 1, seed, count)):
             path = directory / f"failures-{seed}-{index}.csv"
             path.unlink(missing_ok=True)
             for variant in VARIANTS:
-                scenario = scenario_of(trace, rules, path, variant)
+                scenario = scenario_of(trace, path, variant)
                 placed = placed_loss(trace, study_job(), variant)
                 labels = (("variant", variant), ("trace", index), ("placed", placed))
                 yield Point(scenario, seed, labels=labels)
@@ -180,15 +162,18 @@ def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
     same trace, mean over time (not a number for what it does not know); `restarts`, `failures`; and
     the time by cause.
     """
-    trained_s = runs.compute_s + runs.all_reduce_s + runs.degraded_s
     columns = ["variant", "seed", "trace", "placed", "goodput", "degraded"]
     columns += ["restarts", "failures", "played_steps", "time_s", *CAUSE_TIMES]
-    return runs.assign(
-        goodput=1.0 / runs.time_to_train_ratio, degraded=runs.degraded_s / trained_s
-    )[columns]
+    return _with_losses(runs)[columns]
 
 
-def placed_loss(trace: Trace, job: StudyJob, variant: str) -> float:
+def _with_losses(runs: pd.DataFrame) -> pd.DataFrame:
+    trained_s = runs.compute_s + runs.all_reduce_s + runs.degraded_s
+    lost = {"goodput": 1.0 / runs.time_to_train_ratio, "degraded": runs.degraded_s / trained_s}
+    return runs.assign(**lost)
+
+
+def placed_loss(trace: failures.Trace, job: StudyJob, variant: str) -> float:
     """Return the throughput that the placement study finds lost in a trace, mean over time.
 
     Not a number for what it does not know: resharding that is stated otherwise, or no batch.
@@ -197,7 +182,7 @@ def placed_loss(trace: Trace, job: StudyJob, variant: str) -> float:
     if name not in {scheme.value for scheme in Scheme} or how == "resharding at bound":
         return float("nan")
     failed = trace.domain_counts(job.domains, job.domain_gpus)
-    lost = lost_shares(
+    lost = failures.lost_shares(
         failed,
         job,
         Scheme(name),
@@ -208,8 +193,7 @@ def placed_loss(trace: Trace, job: StudyJob, variant: str) -> float:
     return trace.mean_over_time(lost)
 
 
-DOMAIN_SIZES = (8, 16, 32, 64, 72)
-"""GPUs of a domain: those that the paper compares."""
+_OF_DOMAINS = ("domain_gpus", "stages", "trace", "placed", "batches_per_day")
 DOMAIN_SCHEMES = ("checkpoint", "dp-drop", "ntp", "ntp-pw")
 """The first has new hardware at once for all that breaks."""
 
@@ -219,7 +203,7 @@ def domain_settings(job: StudyJob) -> list[str]:
     modelled = modelled_settings(job)
     cut = {
         "job.groups": job.replicas,
-        "job.gpus": job.replicas * job.replica_gpus,
+        "job.gpus": job.gpus,
         "model.pipeline": job.layout.pipeline,
         "model.tensor": job.domain_gpus,
         "model.micro_batches": job.rules.local_batch,
@@ -231,29 +215,18 @@ def domain_settings(job: StudyJob) -> list[str]:
 
 def domain_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
     """Yield 15 days of `count` traces a seed under every scheme, on domains of every size."""
-    rules = trace_rules(REPAIR, 1)
     for seed in range(seeds):
-        for index, trace in enumerate(traces(REPAIR, 1, seed, count)):
-            for size in DOMAIN_SIZES:
-                job = job_that_fits(size)
-                path = directory / f"domains-{size}-{seed}-{index}.csv"
+        for index, trace in enumerate(failures.traces(REPAIR, 1, seed, count)):
+            for job in map(job_that_fits, failures.DOMAIN_SIZES):
+                path = directory / f"domains-{job.domain_gpus}-{seed}-{index}.csv"
                 path.unlink(missing_ok=True)
+                # Of all GPUs without failures; those that make up no whole replica are idle.
+                full_batches = failures.DAY_S / job.rules.healthy_s * job.batch / BATCH_SEQUENCES
+                settings, domain = domain_settings(job), (job.domain_gpus, job.layout.pipeline)
                 for scheme in DOMAIN_SCHEMES:
-                    settings = domain_settings(job)
-                    scenario = scenario_of(trace, rules, path, scheme, *settings, job=job)
-                    labels: dict[str, str | int | float]
-                    labels = {"domain_gpus": size, "stages": job.layout.pipeline, "trace": index}
-                    labels["placed"] = placed_loss(trace, job, scheme)
-                    labels["batches_per_day"] = _batches_per_day(job)
-                    yield Point(scenario, seed, labels=tuple(labels.items()))
-
-
-def _batches_per_day(job: StudyJob) -> float:
-    """Return how many full batches all GPUs of the study would train without failures.
-
-    GPUs that make up no whole replica are idle.
-    """
-    return DAY_S / job.rules.healthy_s * job.batch / BATCH_SEQUENCES
+                    scenario = scenario_of(trace, path, scheme, *settings, job=job)
+                    values = *domain, index, placed_loss(trace, job, scheme), full_batches
+                    yield Point(scenario, seed, labels=tuple(zip(_OF_DOMAINS, values, strict=True)))
 
 
 def domain_table(runs: pd.DataFrame) -> pd.DataFrame:
@@ -264,17 +237,103 @@ def domain_table(runs: pd.DataFrame) -> pd.DataFrame:
     resharding; `placed`, what the placement study finds of it; `batches_per_day`, of 1,024
     sequences; `restarts`; and `idle_gpus`, in no replica.
     """
-    trained_s = runs.compute_s + runs.all_reduce_s + runs.degraded_s
-    goodput = 1.0 / runs.time_to_train_ratio
+    found = _with_losses(runs)
+    jobs = (job_that_fits(size) for size in runs.domain_gpus)
     columns = ["domain_gpus", "stages", "strategy", "seed", "trace", "placed", "restarts"]
-    return runs[columns].assign(
-        goodput=goodput,
-        degraded=runs.degraded_s / trained_s,
-        batches_per_day=goodput * runs.batches_per_day,
-        idle_gpus=[GPUS - _used(size) for size in runs.domain_gpus],
+    return found[[*columns, "goodput", "degraded"]].assign(
+        batches_per_day=found.goodput * runs.batches_per_day,
+        idle_gpus=[GPUS - job.gpus for job in jobs],
     )
 
 
-def _used(domain_gpus: int) -> int:
-    job = job_that_fits(domain_gpus)
-    return job.replicas * job.replica_gpus
+_MEAN_REPAIR_S = 4 * failures.DAY_S
+"""Mean of the 3 to 5 days of a hardware repair; the study repairs whatever breaks in that time."""
+_STALLS_S = (10.0, 60.0)
+"""What all wait when a group goes down to a lower degree, and as long again when it comes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A scheme as it is played."""
+
+    scheme: str  # Its name.
+    redundancy: int  # Its redundancy.
+    hit_groups: str = "die"  # How the job lives with hit groups; "die" where they do not live on.
+    stall_s: float = 0.0  # What all wait for a group that changes its degree, in seconds.
+
+    @property
+    def settings(self) -> list[str]:
+        """What it sets of the scenario."""
+        chosen = [f"strategy.name={self.scheme}", f"strategy.redundancy={self.redundancy}"]
+        if self.hit_groups == "die":
+            return chosen
+        # Checkpoints are rare where a scheme hardly ever restarts.
+        return [
+            *chosen,
+            f"strategy.{self.scheme}.hit_groups={self.hit_groups}",
+            f"times.change_of_degree_s={self.stall_s}",
+            "checkpoint.interval_steps=256",
+        ]
+
+
+CONTROL_REDUNDANCY = 1
+"""Each shard type once: whatever a hit group cannot work on from is a restart."""
+
+
+def _on_ntp(scheme: str, redundancy: int) -> list[Variant]:
+    return [
+        Variant(f"{scheme}-ntp", redundancy, hit_groups, stall_s)
+        for hit_groups in ("slow", "boosted", "smaller-batch")
+        for stall_s in _STALLS_S
+    ]
+
+
+# SPARe's best redundancy at 200 groups is 8, and the least that replication has is 2.
+WITHIN_VARIANTS = (
+    *_on_ntp("spare", CONTROL_REDUNDANCY),
+    Variant("spare", 8),
+    *_on_ntp("spare", 8),
+    Variant("replication", 2),
+    *_on_ntp("replication", 2),
+    Variant("spare", 2),
+    *(Variant("spare-ntp", 2, "slow", stall_s) for stall_s in _STALLS_S),
+)
+"""All that is played: the controls first; at last SPARe with as few copies as it has."""
+
+
+def within_points(seeds: int, steps: int) -> Iterator[Point]:
+    """Yield a job on the cluster of SPARe's study, where single GPUs fail, under every variant.
+
+    A failure every 300 s, each of one GPU in a domain of 32; a restart takes an hour and finds new
+    hardware for everything. Plain schemes save as often as is best for them.
+    """
+    common = ["failures.component=gpu", "model.tensor=32", f"job.steps={steps}"]
+    common.append(f"rejoin.repair_s={_MEAN_REPAIR_S}")
+    for variant in WITHIN_VARIANTS:
+        scenario = load_scenario("spare-sound", [*common, *variant.settings])
+        for seed in range(seeds):
+            yield Point(scenario, seed, labels=tuple(asdict(variant).items()))
+
+
+def within_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return what runs of `within_points` came to, a row a run.
+
+    Columns: those of `Variant`, `seed`, `time_to_train_ratio`, `restarts`, `failures`,
+    `mean_stacks`, `time_s` and the time by cause, and `without_a_restart`: whether the run is that
+    of its control, of the same seed, to all digits.
+    """
+    columns = ["scheme", "redundancy", "hit_groups", "stall_s", "seed", "time_to_train_ratio"]
+    table = runs[[*columns, "restarts", "failures", "mean_stacks", "time_s", *CAUSE_TIMES]]
+    return table.assign(without_a_restart=equals_control(table))
+
+
+def equals_control(table: pd.DataFrame) -> pd.Series:
+    """Return for each run whether it takes as long as its control, to all digits.
+
+    The control of a run is that of redundancy 1 whose hit groups work on alike, with the same
+    stalls and seed; runs in which hit groups die have none.
+    """
+    keys = ["hit_groups", "stall_s", "seed"]
+    controls = table[table.redundancy == CONTROL_REDUNDANCY].set_index(keys).time_to_train_ratio
+    found = controls.reindex(pd.MultiIndex.from_frame(table[keys])).to_numpy()
+    return table.time_to_train_ratio == found

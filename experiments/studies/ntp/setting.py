@@ -1,21 +1,30 @@
-"""The job of the study, 480B parameters on 32,768 B200: its model, resharding and streams."""
+"""The job of the study, 480B parameters on 32,768 B200: its model, streams, and what is published.
+
+What it costs that replicas reshard for reduced ones: by formula, and on SimGrid. Published is by
+Arfeen et al. 2025 (arXiv 2504.06095); where they print a bound ("up to 12 %"), it stands here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.simgrid_engine.carried_arrays import carry_arrays
 from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.iteration import Machine, iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
-from faultline.simulator.workload.layout import Layout
+from faultline.simulator.workload.layout import Layout, place_on_platform
 from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
 from faultline.strategies.nonuniform.replica_plan import (
     IterationTime,
@@ -46,6 +55,15 @@ B200 = Machine(
 """Dense BF16 peak of the HGX B200 datasheet; NVLink at 1.8 TB/s both ways together; InfiniBand at
 800 Gb/s. Efficiency and latencies are assumptions of a usual size."""
 
+PUBLISHED_AVAILABILITY_TP64 = 0.94
+"""Share of the cluster left at 0.1 % failed GPUs, in domains of 64."""
+PUBLISHED_MOST_LOSS = {"dp-drop": 0.12, "ntp": 0.03, "ntp-pw": 0.01}
+"""Throughput lost at 0.4 % failed GPUs, packed: up to 12 %, up to 3 %, under 1 %."""
+PUBLISHED_PEAK_GPUS = 72
+"""Most failed GPUs of the trace of 15 days: about 0.22 %."""
+PUBLISHED_SPARES = {"dp-drop": 90, "ntp": 16, "ntp-pw": 0}
+"""Spare domains that keep the batch through that trace, repair in 5 days."""
+
 PACES: Mapping[str, str] = {
     "1f1b": "1F1B pipeline, collectives in the open",
     "interleaved": "twelve interleaved parts a stage, collectives hidden",
@@ -53,6 +71,9 @@ PACES: Mapping[str, str] = {
     "proportional": "in proportion to a GPU's share of the work",
 }
 """Models of how long an iteration takes, by name; the study uses the first."""
+
+
+_plans = cache(replica_plans)
 
 
 @dataclass(frozen=True)
@@ -76,21 +97,18 @@ class StudyJob:
         return self.layout.pipeline * self.domain_gpus
 
     @property
+    def gpus(self) -> int:
+        """GPUs of all replicas; others of the cluster are idle."""
+        return self.replicas * self.replica_gpus
+
+    @property
     def batch(self) -> int:
         """Sequences of an iteration with all replicas healthy."""
         return self.replicas * self.rules.local_batch
 
     def plans(self, scheme: Scheme) -> tuple[ReplicaPlan, ...]:
         """Return what a replica does for 0, 1, ... failed GPUs in its worst domain."""
-        return _plans(self, scheme)
-
-    def resharding(self, scheme: Scheme) -> NDArray[np.float64]:
-        """Return by which share a step is longer whose most reduced replica has that plan.
-
-        For 0, 1, ... failed GPUs in its worst domain, with nothing hidden.
-        """
-        degrees = [plan.degree or self.domain_gpus for plan in self.plans(scheme)]
-        return np.array([resharding(self, degree).iteration_slowdown for degree in degrees])
+        return _plans(scheme, self.rules)
 
 
 @cache
@@ -100,12 +118,9 @@ def study_job(domain_gpus: int = 32, pace: str = "1f1b", stages: int = PIPELINE_
     replicas = domains // stages
     local_batch = BATCH_SEQUENCES // replicas
     layout = Layout(replicas, stages, domain_gpus)
-    rules = ReplicaRules(
-        domain_gpus,
-        local_batch,
-        _iteration_s(pace)(layout),
-        ReductionRule(_least_degree(layout, local_batch)),
-    )
+    reduced = (replace(layout, tensor=degree) for degree in range(1, domain_gpus))
+    least = next((one.tensor for one in reduced if _fits(one, local_batch)), domain_gpus)
+    rules = ReplicaRules(domain_gpus, local_batch, _iteration_s(pace, layout), ReductionRule(least))
     return StudyJob(domain_gpus, domains, layout, rules)
 
 
@@ -114,8 +129,12 @@ def job_that_fits(domain_gpus: int) -> StudyJob:
     return next(
         job
         for job in (study_job(domain_gpus, stages=stages) for stages in (8, 16, 32))
-        if gpu_memory(NTP_480B, job.layout, 1, job.rules.local_batch).total <= MEMORY_BYTES
+        if _fits(job.layout, job.rules.local_batch)
     )
+
+
+def _fits(layout: Layout, local_batch: int) -> bool:
+    return gpu_memory(NTP_480B, layout, 1, local_batch).total <= MEMORY_BYTES
 
 
 MACHINES = {
@@ -126,39 +145,16 @@ MACHINES = {
 """Machines by `PACES`, and parts of a stage."""
 
 
-def _iteration_s(pace: str) -> Callable[[Layout], IterationTime]:
+def _iteration_s(pace: str, layout: Layout) -> IterationTime:
     if pace == "proportional":
-        return lambda _: proportional_time
-    machine, virtual_stages = MACHINES[pace]
+        return proportional_time
+    machine, parts = MACHINES[pace]
 
-    def of_layout(layout: Layout) -> IterationTime:
-        whole = replace(layout, virtual_stages=virtual_stages)
+    def seconds(degree: int, sequences: int, speed: float) -> float:
+        reduced = replace(layout, tensor=degree, virtual_stages=parts)
+        return iteration_time(NTP_480B, reduced, machine, 1, sequences, speed=speed).total_s
 
-        def seconds(degree: int, sequences: int, speed: float) -> float:
-            reduced = replace(whole, tensor=degree)
-            return iteration_time(NTP_480B, reduced, machine, 1, sequences, speed=speed).total_s
-
-        return seconds
-
-    return of_layout
-
-
-def _least_degree(layout: Layout, local_batch: int) -> int:
-    """Return the lowest degree at which a stage still fits the memory of its GPUs."""
-    return next(
-        (
-            degree
-            for degree in range(1, layout.tensor)
-            if gpu_memory(NTP_480B, replace(layout, tensor=degree), 1, local_batch).total
-            <= MEMORY_BYTES
-        ),
-        layout.tensor,
-    )
-
-
-@cache
-def _plans(job: StudyJob, scheme: Scheme) -> tuple[ReplicaPlan, ...]:
-    return replica_plans(scheme, job.rules)
+    return seconds
 
 
 class Purpose(Enum):
@@ -178,44 +174,8 @@ _STUDY = 0x4E5450
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
     """Return a random stream of the study."""
-    sequence = np.random.SeedSequence(seed, spawn_key=(_STUDY, purpose.value, index))
-    return np.random.Generator(np.random.PCG64(sequence))
-
-
-class Resharding(NamedTuple):
-    """What resharding from a healthy degree to a reduced one costs a healthy replica."""
-
-    degree: int  # The reduced one.
-    # Bytes of a rank, one way (`ReshardingBytes`).
-    spare_sends_bytes: float
-    core_receives_bytes: float
-    core_syncs_bytes: float
-    # By which share the backward pass is longer, and a step, if nothing hides it.
-    backward_slowdown: float
-    iteration_slowdown: float
-
-
-@cache
-def resharding(job: StudyJob, degree: int) -> Resharding:
-    """Return what it costs that some replica of a job is at a degree."""
-    flop = token_flop(NTP_480B)
-    tokens = job.rules.local_batch * NTP_480B.sequence_tokens
-    backward = NTP_480B.layers * (flop.input_gradient.total + flop.weight_gradient.total)
-    backward_flop = tokens * (backward + 2 * flop.vocabulary) / job.replica_gpus
-    moved = resharding_bytes(stage_gradient_bytes(job), job.domain_gpus, degree)
-    slowdown = backward_slowdown(
-        moved.largest, backward_flop, B200.scale_up.bandwidth_bytes_per_s, B200.flop_per_s
-    )
-    iteration = slowdown * backward_flop / B200.flop_per_s / job.rules.healthy_s
-    of_bytes = moved.spare_sends, moved.core_receives, moved.core_syncs
-    return Resharding(degree, *of_bytes, slowdown, iteration)
-
-
-def resharding_table() -> pd.DataFrame:
-    """Return what resharding costs, a row a degree that one to four failed GPUs leave."""
-    job = study_job()
-    degrees = sorted({plan.degree for plan in job.plans(Scheme.NTP)[1:5]}, reverse=True)
-    return pd.DataFrame([resharding(job, degree) for degree in degrees])
+    key = (_STUDY, purpose.value, index)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def utilisation_table() -> pd.DataFrame:
@@ -249,6 +209,100 @@ def utilisation_table() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+class Resharding(NamedTuple):
+    """What resharding from a healthy degree to a reduced one costs a healthy replica."""
+
+    degree: int  # The reduced one.
+    # Bytes of a rank, one way (`ReshardingBytes`).
+    spare_sends_bytes: float
+    core_receives_bytes: float
+    core_syncs_bytes: float
+    # By which share the backward pass is longer, and a step, if nothing hides it.
+    backward_slowdown: float
+    iteration_slowdown: float
+
+
+@cache
+def resharding(job: StudyJob, degree: int) -> Resharding:
+    """Return what it costs that some replica of a job is at a degree."""
+    flop = token_flop(NTP_480B)
+    tokens = job.rules.local_batch * NTP_480B.sequence_tokens
+    backward = NTP_480B.layers * (flop.input_gradient.total + flop.weight_gradient.total)
+    backward_flop = tokens * (backward + 2 * flop.vocabulary) / job.replica_gpus
+    moved = resharding_bytes(stage_gradient_bytes(job), job.domain_gpus, degree)
+    slowdown = backward_slowdown(
+        moved.largest, backward_flop, B200.scale_up.bandwidth_bytes_per_s, B200.flop_per_s
+    )
+    iteration = slowdown * backward_flop / B200.flop_per_s / job.rules.healthy_s
+    of_bytes = moved.spare_sends, moved.core_receives, moved.core_syncs
+    return Resharding(degree, *of_bytes, slowdown, iteration)
+
+
+def step_slowdowns(job: StudyJob, scheme: Scheme) -> NDArray[np.float64]:
+    """Return by which share a step is longer, by failed GPUs in the worst domain of any replica.
+
+    For 0, 1, ... failed GPUs, with nothing hidden.
+    """
+    degrees = [plan.degree or job.domain_gpus for plan in job.plans(scheme)]
+    return np.array([resharding(job, degree).iteration_slowdown for degree in degrees])
+
+
+def resharding_table() -> pd.DataFrame:
+    """Return what resharding costs, a row a degree that one to four failed GPUs leave."""
+    job = study_job()
+    degrees = sorted({plan.degree for plan in job.plans(Scheme.NTP)[1:5]}, reverse=True)
+    return pd.DataFrame([resharding(job, degree) for degree in degrees])
+
+
 def stage_gradient_bytes(job: StudyJob) -> float:
     """Return the bytes of the gradients of the fullest stage, over all its ranks."""
     return Precision().gradient_bytes * max(stage_parameters(NTP_480B, job.layout))
+
+
+_DEGREES = (32, 30, 28)
+"""Replicas that sync with one another in the simulation: a healthy one and two reduced ones."""
+_ELEMENTS = 32 * 30 * 28 * 3 // 8
+"""Elements of the array that travels; the three degrees and replicas divide it."""
+
+
+def check_sync(seed: int) -> dict[str, float]:
+    """Let ranks sync random gradients on SimGrid, as messages that carry them, and check the sums.
+
+    Three scale-up domains of 32 GPUs have an 800 Gb/s adapter each. Whole numbers are added, so
+    that sums are exact. Returned are ``time_s``; ``alpha_beta_s``, that of the formula; ``wrong``,
+    the elements over all ranks that are not the sum over all replicas.
+    """
+    members = sum(_DEGREES)
+    size_bytes = stage_gradient_bytes(study_job())
+    schedule = NonuniformAllReduce(members, size_bytes, degrees=_DEGREES, elements=_ELEMENTS)
+    spec = load_preset(
+        "gb200-nvl72",
+        **{
+            "scale_up.domains": len(_DEGREES),
+            "scale_up.gpus_per_domain": max(_DEGREES),
+            "nic.bandwidth": "800Gbps",
+            "nic.pcie_bandwidth": "128GB/s",
+        },
+    )
+    rng = np.random.default_rng(seed)
+    gradients = rng.integers(-(2**20), 2**20, (len(_DEGREES), _ELEMENTS)).astype(np.float64)
+    held = np.zeros((members, _ELEMENTS), dtype=np.bool_)
+    for position, elements in enumerate(held):
+        for first, count in schedule.shard(position):
+            elements[first : first + count] = True
+    start = np.where(held, np.repeat(gradients, _DEGREES, axis=0), np.nan)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "domains.xml"
+        write_xml(spec, path)
+        platform = read_platform(path)
+        domains = place_on_platform(Layout(len(_DEGREES), 1, max(_DEGREES)), platform)
+        stages = [replica[0] for replica in domains]
+        hosts = [gpu for gpus, n in zip(stages, _DEGREES, strict=True) for gpu in gpus[:n]]
+        routes = (platform.route(stages[0][0], other) for other in (stages[1][0], stages[0][1]))
+        outer, inner = (Hop(route.latency_s, route.bandwidth_bytes_per_s) for route in routes)
+        played = carry_arrays(path, schedule, hosts, start)
+    return {
+        "time_s": played.time_s,
+        "alpha_beta_s": schedule.alpha_beta_s(outer, inner),
+        "wrong": int(np.count_nonzero(held & (played.buffers != gradients.sum(axis=0)))),
+    }

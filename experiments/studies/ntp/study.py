@@ -14,16 +14,7 @@ from typing import ClassVar
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Results, Row, Study, Tables
-from faultline.experiments.studies.ntp import (
-    figures,
-    gradient_sync,
-    loop,
-    placements,
-    tables,
-    traces,
-    within,
-)
-from faultline.experiments.studies.ntp.setting import resharding_table, study_job, utilisation_table
+from faultline.experiments.studies.ntp import failures, figures, loop, setting, tables
 from faultline.experiments.studies.stage import Stage
 
 _COURSES = (("5 days", 1), ("3 days", 1), ("5 days", 3))
@@ -45,53 +36,49 @@ class NtpStudy(Study):
 
     def play(self, stage: Stage) -> Results:
         """Place failed GPUs, draw traces, sync gradients, and play the training loop."""
-        seeds, job = range(stage.seeds), study_job()
+        seeds, job = range(stage.seeds), setting.study_job()
         sets, count = stage.pick(1_000, 10_000), stage.pick(40, 400)
-        fractions = placements.FRACTIONS
+        fractions = failures.FRACTIONS
+        results: Results = {
+            "plans": tables.plan_table(),
+            "resharding": setting.resharding_table(),
+            "utilisation": setting.utilisation_table(),
+        }
         with stage.step("placements", 6) as advance:
-            losses = placements.loss_table(job, fractions, seeds, sets)
+            results["losses"] = failures.loss_table(job, fractions, seeds, sets)
             advance()
-            availability = placements.availability_table(fractions, seeds, sets // 10)
+            results["availability"] = failures.availability_table(fractions, seeds, sets // 10)
             advance()
             high_tp = {
-                degree: placements.loss_table(study_job(degree), [0.001], seeds, sets)
+                degree: failures.loss_table(setting.study_job(degree), [0.001], seeds, sets)
                 for degree in (8, 16, 64, 72)
             }
+            results["high_tp"] = pd.concat(high_tp, names=["degree"]).reset_index(level=0)
             advance()
-            paces = placements.pace_table(0.004, seeds, sets)
+            results["paces"] = failures.pace_table(0.004, seeds, sets)
             advance()
-            pods = placements.pod_table(job, (0.001, 0.004), seeds, sets)
+            results["pods"] = failures.pod_table(job, (0.001, 0.004), seeds, sets)
             advance()
-            blasts = placements.blast_table(job, seeds, sets)
+            results["blasts"] = failures.blast_table(job, seeds, sets)
         with stage.step("traces", 3) as advance:
-            drawn = traces.trace_table(seeds, count)
+            results["traces"] = failures.trace_table(seeds, count)
             advance()
-            failing = traces.failing_spares_table(tables.FAILING_REPAIR, seeds, count)
+            repair = tables.FAILING_REPAIR
+            results["failing_spares"] = failures.failing_spares_table(repair, seeds, count)
             advance()
-            courses = {course: traces.course_table(*course, 0, count) for course in _COURSES}
+            courses = {course: failures.course_table(*course, 0, count) for course in _COURSES}
+            of_courses = pd.concat(courses, names=["repair", "rate_factor"])
+            results["courses"] = of_courses.reset_index((0, 1))
         with stage.step("gradient sync"):
-            checks = [gradient_sync.check_sync(seed) for seed in seeds]
-        kept = stage.directory / "failures"
-        of_loop = loop.loop_points(kept, stage.seeds, stage.pick(1, 10))
-        of_domains = loop.domain_points(kept, stage.seeds, stage.pick(1, 10))
-        combined = within.within_points(stage.seeds, stage.pick(5_000, 10_000))
-        return {
-            "plans": tables.plan_table(),
-            "losses": losses,
-            "availability": availability,
-            "high_tp": pd.concat(high_tp, names=["degree"]).reset_index(level=0),
-            "paces": paces,
-            "pods": pods,
-            "traces": drawn,
-            "failing_spares": failing,
-            "courses": pd.concat(courses, names=["repair", "rate_factor"]).reset_index((0, 1)),
-            "blasts": blasts,
-            "resharding": resharding_table(),
-            "utilisation": utilisation_table(),
-            "checks": pd.DataFrame(checks),
+            results["checks"] = pd.DataFrame([setting.check_sync(seed) for seed in seeds])
+        kept, traces = stage.directory / "failures", stage.pick(1, 10)
+        of_loop = loop.loop_points(kept, stage.seeds, traces)
+        of_domains = loop.domain_points(kept, stage.seeds, traces)
+        combined = loop.within_points(stage.seeds, stage.pick(5_000, 10_000))
+        return results | {
             "loop": loop.loop_table(stage.runs("training loop", of_loop)),
             "domains": loop.domain_table(stage.runs("domain sizes", of_domains)),
-            "within": within.within_table(stage.runs("inside other schemes", combined)),
+            "within": loop.within_table(stage.runs("inside other schemes", combined)),
         }
 
     def tables(self, results: Results) -> Tables:
@@ -105,14 +92,16 @@ class NtpStudy(Study):
         yield from tables.course_rows(results["traces"])
         yield from tables.spare_rows(results["traces"], results["failing_spares"])
         packed = results["blasts"][results["blasts"].packed]
-        setting = "33 failures of {blast_radius} GPUs, packed"
-        yield from tables.lost_rows(packed, ["blast_radius", "scheme"], setting=setting)
+        text = "33 failures of {blast_radius} GPUs, packed"
+        yield from tables.lost_rows(packed, ["blast_radius", "scheme"], setting=text)
         yield from tables.power_rows()
         yield from tables.utilisation_rows(results["utilisation"])
         yield from tables.charged_rows(results["losses"])
         yield from tables.sync_rows(results["resharding"], results["checks"])
         yield from tables.goodput_rows(results["loop"])
-        yield from tables.pod_rows(results["pods"])
+        keys = ["failed_fraction", "pod_replicas", "scheme"]
+        text = "{failed_fraction:.3%} failed, packed within pods of {pod_replicas} replicas"
+        yield from tables.lost_rows(results["pods"], keys, setting=text)
         yield from tables.domain_rows(results["domains"])
         yield from tables.within_rows(results["within"])
 

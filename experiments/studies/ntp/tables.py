@@ -14,15 +14,23 @@ import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.figures.palette import title_of
 from faultline.experiments.studies.base import Row, row_of, rows_by
-from faultline.experiments.studies.ntp import loop, published
-from faultline.experiments.studies.ntp.setting import PACES, study_job
-from faultline.experiments.studies.ntp.within import CONTROL_REDUNDANCY
+from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY, REPAIR, variant_name
+from faultline.experiments.studies.ntp.setting import (
+    PACES,
+    PUBLISHED_AVAILABILITY_TP64,
+    PUBLISHED_MOST_LOSS,
+    PUBLISHED_PEAK_GPUS,
+    PUBLISHED_SPARES,
+    study_job,
+)
 from faultline.strategies.nonuniform.replica_plan import PowerCurve, Scheme
 
 SCHEMES = {scheme.value: title_of(scheme.value) for scheme in Scheme}
 
 _SHOWN_FRACTIONS = (0.0005, 0.001, 0.002, 0.003, 0.004)
 _MOST_FAILED = 8
+_TDP_W = 1200.0
+"""Of a GPU of GB200, in watts: a rack is fed for all of its GPUs."""
 
 
 def plan_table() -> pd.DataFrame:
@@ -45,7 +53,7 @@ lost_rows = partial(
 def availability_rows(table: pd.DataFrame) -> Iterator[Row]:
     """Yield the share of whole domains, drawn and by formula, at 0.1 % failed GPUs."""
     for size, mine in table[table.failed_fraction == 0.001].groupby("domain_gpus"):
-        known = published.AVAILABILITY_TP64 if size == 64 else None
+        known = PUBLISHED_AVAILABILITY_TP64 if size == 64 else None
         texts = f"domains of {size} GPUs, 0.1% failed", known
         formula = [float(mine.formula.iloc[0])]
         yield row_of("available_domains", "drawn", *texts, list(mine.share), "1")
@@ -61,12 +69,13 @@ def loss_rows(high_tp: pd.DataFrame, losses: pd.DataFrame, paces: pd.DataFrame) 
         dict.fromkeys(means, "1"),
         lambda degree, column: f"TP{degree}, 0.1% failed, packed, {means[column]}",
         Scheme.DP_DROP.value,
-        lambda _, degree: published.HIGH_TP_LOSS if degree >= 64 else None,
+        # "Nearly 10 %" for a high-TP job.
+        lambda _, degree: 0.10 if degree >= 64 else None,
         dict.fromkeys(means, "lost_throughput"),
     )
 
     def bound(_: str, failed_fraction: float, packed: bool, scheme: str) -> float | None:
-        return published.MOST_LOSS[scheme] if packed and failed_fraction == 0.004 else None
+        return PUBLISHED_MOST_LOSS[scheme] if packed and failed_fraction == 0.004 else None
 
     def setting(failed_fraction: float, packed: bool, **_: str) -> str:
         text = f"{failed_fraction:.3%} failed, {'packed' if packed else 'not packed'}"
@@ -82,7 +91,8 @@ def loss_rows(high_tp: pd.DataFrame, losses: pd.DataFrame, paces: pd.DataFrame) 
 def power_rows() -> Iterator[Row]:
     """Yield what more power costs, and what NTP-PW draws."""
     curve, boosted = PowerCurve(), Scheme.NTP_PW.value
-    for power, known in published.PERFORMANCE_PER_WATT_LOSS.items():
+    # Published of TP30, by power over TDP.
+    for power, known in ((1.1, 0.028), (1.2, 0.065)):
         setting = f"{power} times TDP (the curve is a fit through this)"
         lost = [1.0 - curve.performance(power) / power]
         yield row_of("performance_per_watt_lost", boosted, setting, known, lost, "1")
@@ -91,17 +101,17 @@ def power_rows() -> Iterator[Row]:
         setting = f"TP{plan.degree}, {plan.sequences} sequences"
         yield row_of("power_over_tdp", boosted, setting, None, [plan.power], "1")
         # What failed GPUs leave unused is all that a rack can add, fed for 32.
-        watts = plan.degree * plan.power * published.TDP_W
-        over = f"TP{plan.degree}, fed for {32 * published.TDP_W / 1000:g} kW"
+        watts = plan.degree * plan.power * _TDP_W
+        over = f"TP{plan.degree}, fed for {32 * _TDP_W / 1000:g} kW"
         yield row_of("power of a domain", boosted, over, None, [watts / 1000], "kW")
         kept = curve.within_budget(plan.degree, 32) * plan.degree / 32
         yield row_of("pace within the rack's power", boosted, over, None, [kept], "1")
 
 
 def utilisation_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Yield the share of compute in a step by domain size; published of 32K GPUs."""
+    """Yield the share of compute in a step by domain size; published of 32K GPUs, 8K sequences."""
     for one in table.itertuples():
-        known = published.UTILISATION.get(one.domain) if one.gpus == 32_768 else None
+        known = {32: 0.87, 8: 0.68}.get(one.domain) if one.gpus == 32_768 else None
         layout = f"PP{one.stages} DP{one.replicas}, {one.parts} parts a stage"
         setting = f"{one.gpus:,} GPUs, TP{one.domain}, {PACES[one.pace]}; {layout}"
         yield row_of("utilisation", "cluster", setting, known, [one.utilisation], "1")
@@ -117,16 +127,10 @@ def charged_rows(losses: pd.DataFrame) -> Iterator[Row]:
         "{failed_fraction:.3%} failed, packed, resharding charged",
         "{scheme}",
         lambda _, scheme, failed_fraction: (
-            published.MOST_LOSS[scheme] if failed_fraction == 0.004 else None
+            PUBLISHED_MOST_LOSS[scheme] if failed_fraction == 0.004 else None
         ),
         {"resharded": "lost_throughput"},
     )
-
-
-def pod_rows(pods: pd.DataFrame) -> Iterator[Row]:
-    """Yield what is lost if hit domains are packed within pods."""
-    setting = "{failed_fraction:.3%} failed, packed within pods of {pod_replicas} replicas"
-    return lost_rows(pods, ["failed_fraction", "pod_replicas", "scheme"], setting=setting)
 
 
 def sync_rows(resharding: pd.DataFrame, checks: pd.DataFrame) -> Iterator[Row]:
@@ -138,7 +142,7 @@ def sync_rows(resharding: pd.DataFrame, checks: pd.DataFrame) -> Iterator[Row]:
         {"backward_slowdown": "1"},
         f"{setting}, published: at most",
         ntp,
-        lambda *_, **__: published.BACKWARD_SLOWDOWN,
+        lambda *_, **__: 0.04,
     )
     yield from rows_by(resharding, ["degree"], {"iteration_slowdown": "1"}, setting, ntp)
     setting = "TP32, TP30 and TP28 on SimGrid"
@@ -194,10 +198,8 @@ FAILING_REPAIR = "5 days"
 """How long repairs take where spares fail, too."""
 
 _PUBLISHED_AT_RATE = {
-    1: {"share_above": published.TRACE_SHARE_ABOVE, "peak_gpus": published.TRACE_PEAK_GPUS},
-    3: dict.fromkeys(
-        ("least_availability_tp32", "least_availability_tp64"), published.TRIPLE_RATE_AVAILABILITY
-    ),
+    1: {"share_above": 0.81, "peak_gpus": PUBLISHED_PEAK_GPUS},
+    3: {"least_availability_tp32": 0.80, "least_availability_tp64": 0.80},
 }
 
 
@@ -234,8 +236,8 @@ def course_rows(table: pd.DataFrame) -> Iterator[Row]:
     repairs = list(table.repair.unique())
     for repair, other in [*zip(repairs, repairs, strict=True), ("3 days", "5 days")]:
         setting = f"15 days, rate x3 and repair {repair}, over rate x1 and repair {other}"
-        texts = "peak_ratio", "cluster", setting, published.TRIPLE_RATE_PEAK_RATIO
-        yield row_of(*texts, list(peaks[repair, 3] / peaks[other, 1]), "1")
+        ratios = list(peaks[repair, 3] / peaks[other, 1])
+        yield row_of("peak_ratio", "cluster", setting, 2.0, ratios, "1")
 
 
 def spare_rows(table: pd.DataFrame, failing: pd.DataFrame) -> Iterator[Row]:
@@ -254,7 +256,7 @@ def spare_rows(table: pd.DataFrame, failing: pd.DataFrame) -> Iterator[Row]:
 
 
 def _spares_of(scheme: str, setting: str, by_seed: Any, compared: bool) -> Iterator[Row]:
-    known = published.SPARE_DOMAINS[scheme] if compared else None
+    known = PUBLISHED_SPARES[scheme] if compared else None
     for name, found in (
         ("mean of traces", by_seed.mean()),
         ("95th percentile", by_seed.quantile(0.95)),
@@ -262,6 +264,10 @@ def _spares_of(scheme: str, setting: str, by_seed: Any, compared: bool) -> Itera
     ):
         values = [float(value) for value in found]
         yield row_of("spare_domains", scheme, f"{setting}, {name}", known, values, "domains")
+
+
+def _spread(values: pd.Series) -> str:
+    return f"{values.mean():.0f} / {values.quantile(0.95):.0f} / {values.max():.0f}"
 
 
 def shown_traces(table: pd.DataFrame) -> Printed:
@@ -291,17 +297,13 @@ def shown_spares(table: pd.DataFrame, failing: pd.DataFrame) -> Printed:
         if repair == FAILING_REPAIR:
             spreads = (_spread(failing.spares[failing.scheme == scheme]) for scheme in SCHEMES)
             lines.append((repair, "whole replicas", "fail too", *spreads))
-    known = (str(published.SPARE_DOMAINS[scheme]) for scheme in SCHEMES)
+    known = map(str, PUBLISHED_SPARES.values())
     lines.append(("5 days", "published", "not said", *known))
     return Printed(
         "Spare domains for a fixed batch: mean / 95th percentile / worst of the traces",
         pd.DataFrame(lines, columns=["repair", "in", "spares", *SCHEMES.values()]),
         dict.fromkeys(SCHEMES.values(), "{}"),
     )
-
-
-def _spread(values: pd.Series) -> str:
-    return f"{values.mean():.0f} / {values.quantile(0.95):.0f} / {values.max():.0f}"
 
 
 def placement_sentence(losses: pd.DataFrame, table: pd.DataFrame, failing: pd.DataFrame) -> str:
@@ -316,7 +318,7 @@ def placement_sentence(losses: pd.DataFrame, table: pd.DataFrame, failing: pd.Da
         f"{loss['ntp']:.1%}, NTP-PW {loss['ntp-pw']:.1%}. The spare domains that keep DP-DROP's "
         f"batch through 15 days with repairs of 5 days, mean / 95th percentile / worst of the "
         f"traces: {dropped} if spares never fail, {if_failing} if they do (published: "
-        f"{published.SPARE_DOMAINS['dp-drop']})."
+        f"{PUBLISHED_SPARES['dp-drop']})."
     )
 
 
@@ -330,7 +332,7 @@ def goodput_rows(table: pd.DataFrame) -> Iterator[Row]:
     beside = "degraded_over_placement_study"
 
     def setting(variant: str, **_: str) -> str:
-        text = f"15 days in the training loop, repair {loop.REPAIR}"
+        text = f"15 days in the training loop, repair {REPAIR}"
         how = variant.partition(", ")[2]
         return f"{text}, {how}" if how else text
 
@@ -371,18 +373,16 @@ def within_rows(table: pd.DataFrame) -> Iterator[Row]:
     return rows_by(table.assign(alone=alone), [*keys, "alone"], measured, setting, "{scheme}")
 
 
+_CAUSE_NAMES = {"repeated": "redone", "checkpoint": "saving"}
+
+
 def shown_loop(table: pd.DataFrame) -> Printed:
     """Show where 15 days go under each scheme."""
-    causes = {
-        "degraded": "degraded",
-        "repeated": "redone",
-        "checkpoint": "saving",
-        "restart": "restart",
-    }
-    shares = {name: table[f"{cause}_s"] / table.time_s for cause, name in causes.items()}
-    frame = pd.DataFrame({"scheme": table.variant.map(loop.variant_name), "goodput": table.goodput})
+    causes = ("degraded", "repeated", "checkpoint", "restart")
+    shares = {_CAUSE_NAMES.get(one, one): table[f"{one}_s"] / table.time_s for one in causes}
+    frame = pd.DataFrame({"scheme": table.variant.map(variant_name), "goodput": table.goodput})
     means = frame.assign(**shares).groupby("scheme", sort=False).mean().reset_index()
-    title = f"15 days in the training loop, repair in {loop.REPAIR}: share of the time"
+    title = f"15 days in the training loop, repair in {REPAIR}: share of the time"
     return Printed(title, means, dict.fromkeys(means.columns[1:], "{:.2%}"))
 
 
@@ -394,15 +394,14 @@ def shown_domains(table: pd.DataFrame) -> Iterator[Printed]:
         ("batches_per_day", "batches of 1,024 sequences a day", "{:,.0f}"),
     ):
         means = table.pivot_table(index=keys, columns="strategy", values=column, sort=False)
-        schemes = means.rename(columns=lambda scheme: loop.variant_name(str(scheme)))
+        schemes = means.rename(columns=lambda scheme: variant_name(str(scheme)))
         domains = [f"TP{size} PP{stages}" for size, stages in means.index]
         frame = pd.DataFrame({"domain": domains, **schemes.to_dict("list")})
         title = f"15 days in the training loop by domain size: {what}"
         yield Printed(title, frame, dict.fromkeys(schemes.columns, form) | {"domain": "{}"})
 
 
-def combination_name(runs: pd.DataFrame) -> str:
-    """Return what the runs of one combination are: its scheme, or no more than NTP."""
+def _combination_name(runs: pd.DataFrame) -> str:
     scheme = title_of(str(runs.scheme.iloc[0]).removesuffix("-ntp"))
     if not runs.without_a_restart.all():
         return scheme
@@ -418,7 +417,7 @@ def shown_within(table: pd.DataFrame) -> Printed:
         means = mine.groupby("stall_s").time_to_train_ratio.mean()
         ratios = (f"{ratio:.2f}" + (f" ({s:g} s)" if s else "") for s, ratio in means.items())
         cells = redundancy, hit_groups.replace("-", " "), ", ".join(ratios), mine.restarts.mean()
-        lines.append((combination_name(mine), *cells))
+        lines.append((_combination_name(mine), *cells))
     return Printed(
         "Hit groups work on, 600,000 GPUs: time to train over ideal (stall)",
         pd.DataFrame(lines, columns=["scheme", "r", "hit groups", "ratio", "restarts"]),

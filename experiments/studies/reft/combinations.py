@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from itertools import product
-from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Labels, Point
@@ -73,11 +72,7 @@ def placement_points(steps: int, seeds: int) -> Iterator[Point]:
             f"protection.{protection}.placement": placement,
             "checkpoint.interval_steps": persisted,
         }
-        labels = {
-            "failures_of": failures,
-            "placement": placement,
-            "persist_steps": str(persisted),
-        }
+        labels = {"failures_of": failures, "placement": placement, "persist_steps": str(persisted)}
         cell = "placement", 300.0, "checkpoint", protection, steps, seeds
         yield from _points(*cell, struck | more, tuple(labels.items()))
 
@@ -185,20 +180,16 @@ def ratio(runs: pd.DataFrame, restart_s: float, scheme: str, protection: str) ->
 
 def shown_placements(runs: pd.DataFrame) -> Printed:
     """Show what failures of several sizes cost, by placement."""
+    at = "on storage\nevery " + runs.persist_steps
+    kept = runs.restarts_from_memory + runs.restarts_from_peers
     keys = ["failures_of", "protection", "placement"]
-    rows: dict[Any, dict[str, str]] = {}
-    for (*key, steps), mine in runs.groupby([*keys, "persist_steps"], sort=False):
-        kept = mine.restarts_from_memory.sum() + mine.restarts_from_peers.sum()
-        text = f"{mine.time_to_train_ratio.mean():.2f} ({kept / mine.restarts.sum():.0%})"
-        named = dict(zip(["failures of", *keys[1:]], key, strict=True))
-        rows.setdefault(tuple(key), named)[f"on storage\nevery {steps}"] = text
-    frame = pd.DataFrame(rows.values())
-    return Printed(
-        "No masking, restarts of 5 min: ratio (restarts from memory),\n"
-        "by steps between checkpoints on storage",
-        frame,
-        dict.fromkeys(frame.columns[len(keys) :], "{}"),
-    )
+    found = runs.assign(at=at, kept=kept).groupby([*keys, "at"], sort=False)
+    shares = found.kept.sum() / found.restarts.sum()
+    cells = found.time_to_train_ratio.mean().map("{:.2f}".format) + shares.map(" ({:.0%})".format)
+    title = "No masking, restarts of 5 min: ratio (restarts from memory),\n"
+    title += "by steps between checkpoints on storage"
+    names = {"failures_of": "failures of"}
+    return wide_table(title, cells.rename("text").reset_index(), keys, "at", names)
 
 
 def combination_sentence(runs: pd.DataFrame, best: pd.DataFrame) -> str:

@@ -18,29 +18,7 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.experiments.studies.reft.combinations import (
-    PROTECTIONS,
-    RESTARTS_S,
-    SCANNED,
-    SCHEMES,
-)
-from faultline.experiments.studies.reft.lifetimes import (
-    GROUP,
-    LOSS,
-    NODES,
-    PUBLISHED_TIMES,
-    SCALE,
-    SHAPE,
-    exact_time,
-)
-from faultline.experiments.studies.reft.restarts import (
-    EFFECTIVE_TIME,
-    TREATMENTS,
-    of_treatment,
-    one_after_the_other,
-)
-from faultline.experiments.studies.reft.snapshots import SAVING_FACTOR
-from faultline.strategies.in_memory.reliability import loss_probability, weibull_failed_by
+from faultline.experiments.studies.reft import combinations, failures, snapshots
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -56,6 +34,7 @@ _LABELS = {
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
 _TOLERANCE_LOOKS = ((_GREY, "-"), (_BLUE, "--"), (_ORANGE, "-."))
+_NOTE: Any = {"textcoords": "offset points", "fontsize": 8.5}
 _CONTROL: Any = {"marker": "s", "ms": 7, "mfc": "white", "mew": 1.5, "ls": "none", "zorder": 3}
 _TREATMENT_LOOKS = {
     "absorbed": (_BLUE, "-", "o", "a failure is repaired by the stall it falls into"),
@@ -68,18 +47,16 @@ def draw_combinations(runs: pd.DataFrame) -> Figure:
     table = mean_over_seeds(
         runs, ["restart_of_s", "strategy", "protection"], "time_to_train_ratio"
     ).set_index(["restart_of_s", "strategy", "protection"])
-    figure, axes = plt.subplots(1, len(RESTARTS_S), figsize=(11.0, 4.8))
-    for axis, restart_s in zip(axes, RESTARTS_S, strict=True):
-        for scheme in SCHEMES:
-            line = table.loc[(restart_s, scheme)].loc[list(PROTECTIONS)]
+    figure, axes = plt.subplots(1, len(combinations.RESTARTS_S), figsize=(11.0, 4.8))
+    for axis, restart_s in zip(axes, combinations.RESTARTS_S, strict=True):
+        for scheme in combinations.SCHEMES:
+            line = table.loc[(restart_s, scheme)].loc[list(_LABELS)]
             _draw_protections(axis, line, scheme)
         axis.set_yscale("log")
         ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 20, 50, 100])
         axis.margins(y=0.08)
-        axis.set_xticks(
-            range(len(PROTECTIONS)), [_LABELS[name] for name in PROTECTIONS], fontsize=9
-        )
-        axis.set_xlim(-0.4, len(PROTECTIONS) - 0.4)
+        axis.set_xticks(range(len(_LABELS)), list(_LABELS.values()), fontsize=9)
+        axis.set_xlim(-0.4, len(_LABELS) - 0.4)
         axis.set_title(f"Restarts of {restart_s / 60:g} minutes")
         axis.set_ylabel("time-to-train ratio (log)")
     axes[0].legend(loc="upper right")
@@ -101,11 +78,9 @@ def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
     draw_means(axis, range(len(line)), line, fmt=look.marker, color=look.colour, label=label)
     axis.plot(range(len(line)), mean, color=look.colour, lw=0.9, alpha=0.6)
     for place, value in enumerate(mean):
-        axis.annotate(
-            f"{value:.3g}" if value >= 10 else f"{value:.2f}", (place, value),
-            xytext=(6, -12 if scheme == "spare" else 5), textcoords="offset points", fontsize=8,
-            color=look.colour,
-        )  # fmt: skip
+        text = f"{value:.3g}" if value >= 10 else f"{value:.2f}"
+        note = {**_NOTE, "fontsize": 8, "color": look.colour}
+        axis.annotate(text, (place, value), (6, -12 if scheme == "spare" else 5), **note)
 
 
 def draw_scan(scan: pd.DataFrame) -> Figure:
@@ -117,9 +92,9 @@ def draw_scan(scan: pd.DataFrame) -> Figure:
         scan, ["restart_of_s", "protection", "redundancy"], "time_to_train_ratio"
     )
     looks = {"storage": (_GREY, "^", "--"), "reft": (_BLUE, "o", "-")}
-    figure, axes = plt.subplots(1, len(RESTARTS_S), figsize=(9.5, 3.9), sharey=True)
-    for axis, restart_s in zip(axes, RESTARTS_S, strict=True):
-        for protection in SCANNED:
+    figure, axes = plt.subplots(1, len(combinations.RESTARTS_S), figsize=(9.5, 3.9), sharey=True)
+    for axis, restart_s in zip(axes, combinations.RESTARTS_S, strict=True):
+        for protection in combinations.SCANNED:
             colour, marker, dashes = looks[protection]
             line = table[(table.restart_of_s == restart_s) & (table.protection == protection)]
             label = _LABELS[protection].replace("\n", " ")
@@ -128,25 +103,18 @@ def draw_scan(scan: pd.DataFrame) -> Figure:
             )
             draw_band(axis, line.redundancy, line, colour)
             best = line.loc[line["mean"].idxmin()]
-            axis.annotate(
-                f"best: r = {best.redundancy:g}, {best['mean']:.2f}",
-                (best.redundancy, best["mean"]), xytext=(0, -16 if protection == "reft" else 12),
-                textcoords="offset points", ha="center", fontsize=8.5, color=colour,
-            )  # fmt: skip
-            control = line.iloc[0]
-            axis.plot(1, control["mean"], color=colour, **_CONTROL)
-            axis.annotate(
-                f"{control['mean']:.3g}", (1, control["mean"]),
-                xytext=(-9, -3), textcoords="offset points", ha="right", fontsize=8.5,
-                color=colour,
-            )  # fmt: skip
+            text = f"best: r = {best.redundancy:g}, {best['mean']:.2f}"
+            at, offset = (best.redundancy, best["mean"]), (0, -16 if protection == "reft" else 12)
+            axis.annotate(text, at, offset, **_NOTE, ha="center", color=colour)
+            control = line["mean"].iloc[0]
+            axis.plot(1, control, color=colour, **_CONTROL)
+            text = f"{control:.3g}"
+            axis.annotate(text, (1, control), (-9, -3), **_NOTE, ha="right", color=colour)
         axis.set_yscale("log")
         ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 20, 30])
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.set_xlabel("redundancy r")
-        axis.set_title(f"Restarts of {restart_s / 60:g} minutes")
-        axis.set_xlim(0, 10.5)
-        axis.set_ylim(1.6, 45)
+        axis.set(xlabel="redundancy r", title=f"Restarts of {restart_s / 60:g} minutes")
+        axis.set(xlim=(0, 10.5), ylim=(1.6, 45))
     axes[0].set_ylabel("time-to-train ratio (log)")
     handles = axes[0].get_legend_handles_labels()[0]
     handles.append(mark("control: r = 1 masks nothing", _GREY, **_CONTROL))
@@ -159,24 +127,22 @@ def draw_stalls(table: pd.DataFrame) -> Figure:
     """Draw the effective time over the length of a stall: closed forms, simulated, published."""
     stalls_s = np.linspace(0.0, 780.0, 157)
     figure, axis = plt.subplots(figsize=(7.0, 4.4))
-    for treatment in TREATMENTS:
+    for treatment in failures.TREATMENTS:
         colour, dashes, marker, label = _TREATMENT_LOOKS[treatment]
-        curve = [of_treatment(treatment, stall_s) for stall_s in stalls_s]
+        curve = [failures.effective_time(treatment, stall_s) for stall_s in stalls_s]
         axis.plot(stalls_s / 60, curve, color=colour, ls=dashes, label=label)
         mine = mean_over_seeds(table[table.treatment == treatment], ["stall_s"], "effective_time")
         look = {"fmt": marker, "color": colour, "label": f"simulated, {treatment}"}
         draw_means(axis, mine.stall_s / 60, mine, **look)
-    axis.plot(
-        stalls_s / 60, [one_after_the_other(stall_s) for stall_s in stalls_s], color=_GREEN, ls=":",
-        label="each failure waits for a stall of its own",
-    )  # fmt: skip
-    minutes = [stall_s / 60 for stall_s in EFFECTIVE_TIME]
-    axis.plot(minutes, list(EFFECTIVE_TIME.values()), **PUBLISHED, label="published (FT-HSDP)")
-    axis.set_xlim(0, 13)
-    axis.set_ylim(0, 1)
+    alone = [failures.effective_time(failures.ALONE, stall_s) for stall_s in stalls_s]
+    label = "each failure waits for a stall of its own"
+    axis.plot(stalls_s / 60, alone, color=_GREEN, ls=":", label=label)
+    minutes = [stall_s / 60 for stall_s in failures.EFFECTIVE_TIME]
+    published = list(failures.EFFECTIVE_TIME.values())
+    axis.plot(minutes, published, **PUBLISHED, label="published (FT-HSDP)")
+    axis.set(xlim=(0, 13), ylim=(0, 1))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
-    axis.set_xlabel("stall of a failure (minutes)")
-    axis.set_ylabel("effective time")
+    axis.set(xlabel="stall of a failure (minutes)", ylabel="effective time")
     axis.set_title("100,000 GPUs, a failure every 17.7 minutes")
     axis.legend(loc="lower left", fontsize=8)
     return figure
@@ -191,15 +157,12 @@ def draw_saving(table: pd.DataFrame) -> Figure:
     looks = graded_looks([f"sharding groups of {size}" for size in sizes])
     for size, look in zip(sizes, looks, strict=True):
         line = table[table.sharding_group == size]
-        axis.plot(bandwidths, line.factor, color=look.colour, marker=look.marker, label=look.label)
-    axis.axhline(SAVING_FACTOR, color=_GREY, ls=":", lw=1.2)
-    axis.annotate(
-        "published: more than 14", (1.0, SAVING_FACTOR), (0, 4), textcoords="offset points",
-        fontsize=8.5, color=_GREY,
-    )  # fmt: skip
+        axis.plot(bandwidths, line.factor, **look.line)
+    known = snapshots.SAVING_FACTOR
+    axis.axhline(known, color=_GREY, ls=":", lw=1.2)
+    axis.annotate(f"published: more than {known:g}", (1.0, known), (0, 4), **_NOTE, color=_GREY)
     axis.axhline(1.0, color=_GREY, lw=0.8)
-    axis.set_xscale("log")
-    axis.set_yscale("log")
+    axis.set(xscale="log", yscale="log")
     axis.set_xticks(bandwidths, [f"{value:g}" for value in bandwidths])
     axis.minorticks_off()
     axis.yaxis.set_major_formatter("{x:g}")
@@ -215,22 +178,19 @@ def draw_loss_over_time() -> Figure:
 
     Wang et al. 2023 (REFT): F(t) = 1 - exp(-(t / 50)^3) of a node, 1,024 nodes in groups of 16.
     """
-    failed_by = weibull_failed_by(SCALE, SHAPE)
     times = np.linspace(0.0, 20.0, 401)
     figure, axis = plt.subplots(figsize=(7.2, 4.2))
-    axis.axhline(LOSS, color=_GREY, linestyle=":", linewidth=1.2)
-    for tolerated, (colour, dashes) in zip(PUBLISHED_TIMES, _TOLERANCE_LOOKS, strict=True):
-        losses = [loss_probability(failed_by(time), NODES, GROUP, tolerated) for time in times]
+    axis.axhline(failures.LOSS, color=_GREY, linestyle=":", linewidth=1.2)
+    looks = zip(failures.PUBLISHED_TIMES, _TOLERANCE_LOOKS, strict=True)
+    for tolerated, (colour, dashes) in looks:
+        losses = [failures.loss_by(time, tolerated) for time in times]
         label = f"{tolerated or 'no'} loss{'es' if tolerated > 1 else ''} a group tolerated"
         axis.plot(times, losses, color=colour, linestyle=dashes, label=label)
-        reached = exact_time(tolerated)
-        axis.plot(reached, LOSS, "o", color=colour, zorder=3)
-        axis.annotate(
-            f"{reached:.2f}", (reached, LOSS), xytext=(6, -12), textcoords="offset points",
-            color=colour,
-        )  # fmt: skip
-    axis.set_xlim(0, 20)
-    axis.set_ylim(0, 1)
+        reached = failures.exact_time(tolerated)
+        axis.plot(reached, failures.LOSS, "o", color=colour, zorder=3)
+        note = {**_NOTE, "fontsize": None, "color": colour}
+        axis.annotate(f"{reached:.2f}", (reached, failures.LOSS), (6, -12), **note)
+    axis.set(xlim=(0, 20), ylim=(0, 1))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
     axis.set_xlabel("time since all nodes were new (scale of a node's lifetime: 50)")
     axis.set_ylabel("state in memory is lost")

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Literal
+from itertools import product
+from typing import Any, Literal
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
@@ -85,10 +86,8 @@ def snapshot_delay_s(passes_s: float) -> float:
     transfers = _transfers(reft(1))
     path = with_memories(generate_preset(PLATFORM, REPLICAS, cache_directory() / "platforms"))
     platform = platform_at(path)
-    names = platform.gpu_names
-    hosts = tuple(
-        zip(*(names[place::GPUS_PER_NODE] for place in range(GPUS_PER_NODE)), strict=True)
-    )
+    places = (platform.gpu_names[place::GPUS_PER_NODE] for place in range(GPUS_PER_NODE))
+    hosts = tuple(zip(*places, strict=True))
     snapshot = beside_steps(platform, transfers)
     traffic = Traffic(
         hosts, platform.storage or "", SNAPSHOT_BYTES, True, False, False, snapshot=snapshot
@@ -140,20 +139,15 @@ def saving_table() -> pd.DataFrame:
     part of one replica each, so that all servers write at once. REFT copies its share and the
     blocks for its parity, and computes the parity.
 
-    Returns
-    -------
-    DataFrame
-        A row a file system and sharding group: ``reft_s``, ``storage_s`` (by all replicas),
-        ``one_writer_s`` (by the servers of one replica), and the factors between them.
+    A row a file system and sharding group: ``reft_s``, ``storage_s`` (by all replicas),
+    ``one_writer_s`` (by the servers of one replica), and the factors between them.
     """
     rows = []
-    for bandwidth in STORAGE_BANDWIDTHS:
-        storage_s = _checkpoint_s(bandwidth, REPLICAS)
-        one_writer_s = _checkpoint_s(bandwidth, 1)
-        for size in SHARDING_GROUPS:
-            times = measured(reft(size))
-            of_reft = times.copy_s, times.encode_s, times.copy_s + times.encode_s
-            rows.append((bandwidth, size, *of_reft, storage_s, one_writer_s))
+    for bandwidth, size in product(STORAGE_BANDWIDTHS, SHARDING_GROUPS):
+        times = measured(reft(size))
+        of_reft = times.copy_s, times.encode_s, times.copy_s + times.encode_s
+        of_storage = (_checkpoint_s(bandwidth, writers) for writers in (REPLICAS, 1))
+        rows.append((bandwidth, size, *of_reft, *of_storage))
     columns = ["storage_bandwidth", "sharding_group", "copy_s", "encode_s", "reft_s"]
     table = pd.DataFrame(rows, columns=[*columns, "storage_s", "one_writer_s"])
     return table.assign(
@@ -166,23 +160,11 @@ def _checkpoint_s(bandwidth: str, writers: int) -> float:
 
     To the probe the writers are one group of as many servers, each with an equal part.
     """
-    transfers = StateTransfers(
-        groups=REPLICAS // writers,
-        snapshot_bytes_per_gpu=SNAPSHOT_BYTES / writers,
-        state_bytes_per_gpu=SNAPSHOT_BYTES,
-        peers=(),
-        copies=0,
-        gradient_bytes_per_gpu=0.0,
-    )
+    part_bytes = SNAPSHOT_BYTES / writers
+    nothing_else: dict[str, Any] = {"peers": (), "copies": 0, "gradient_bytes_per_gpu": 0.0}
+    transfers = StateTransfers(REPLICAS // writers, part_bytes, SNAPSHOT_BYTES, **nothing_else)
     times = _probe(transfers, bandwidth)
     return times.copy_s + times.persist_s
-
-
-def storage_load_s(bandwidth: str, readers: int) -> float:
-    """Return the seconds in which so many replicas read the state from storage."""
-    spec = load_preset(PLATFORM, **{"storage.read_bandwidth": bandwidth})
-    assert spec.storage is not None
-    return readers * SNAPSHOT_BYTES * GPUS_PER_NODE / spec.storage.read_bandwidth_bytes_per_s
 
 
 @cache
@@ -194,32 +176,25 @@ def _probe(transfers: StateTransfers, storage_bandwidth: str) -> StateTransferTi
 def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
     """Predict every iteration of the published table.
 
-    Returns
-    -------
-    DataFrame
-        A row a mode and model: ``published_s``, ``predicted_s``, ``error`` of the iteration;
-        ``published_overhead_s``, ``overhead_s`` and ``overhead_error`` (None where nothing is
-        published as overhead: iterations with hidden snapshots were faster than without); and
-        whether the row is the ``calibration``.
+    A row a mode and model: ``published_s``, ``predicted_s``, ``error`` of the iteration;
+    ``published_overhead_s``, ``overhead_s`` and ``overhead_error`` (None where nothing is published
+    as overhead: iterations with hidden snapshots were faster than without); and whether the row is
+    the ``calibration``.
     """
     rows = []
-    for mode in MODES:
-        for model, (alone_s, measured_s) in ITERATIONS_S.items():
-            published_s = measured_s[mode]
-            overhead_s = predicted_overhead_s(mode, model, calibrated_on)
-            known_s = published_s - alone_s
-            predicted_s = alone_s + overhead_s
-            error = overhead_s / known_s - 1.0 if known_s > 0.0 else None
-            fitted = model == calibrated_on and mode != "hidden"
-            whole = published_s, predicted_s, predicted_s / published_s - 1.0
-            rows.append((mode, model, *whole, known_s, overhead_s, error, fitted))
+    for mode, (model, (alone_s, measured_s)) in product(MODES, ITERATIONS_S.items()):
+        published_s, overhead_s = measured_s[mode], _overhead_s(mode, alone_s, calibrated_on)
+        known_s, predicted_s = published_s - alone_s, alone_s + overhead_s
+        error = overhead_s / known_s - 1.0 if known_s > 0.0 else None
+        fitted = model == calibrated_on and mode != "hidden"
+        whole = published_s, predicted_s, predicted_s / published_s - 1.0
+        rows.append((mode, model, *whole, known_s, overhead_s, error, fitted))
     columns = ["mode", "model", "published_s", "predicted_s", "error", "published_overhead_s"]
     return pd.DataFrame(rows, columns=[*columns, "overhead_s", "overhead_error", "calibration"])
 
 
-def predicted_overhead_s(mode: Mode, model: str, calibrated_on: str) -> float:
-    """Return by how many seconds snapshots lengthen an iteration of a model."""
-    alone_s, _ = ITERATIONS_S[model]
+def _overhead_s(mode: Mode, alone_s: float, calibrated_on: str) -> float:
+    """Return by how many seconds snapshots lengthen an iteration, which takes so long alone."""
     if mode == "hidden":
         return snapshot_delay_s(alone_s)
     reference_s, measured_s = ITERATIONS_S[calibrated_on]
@@ -257,11 +232,14 @@ def snapshot_rows(sharded: pd.DataFrame, saving: pd.DataFrame) -> Iterator[Row]:
         fit = float(int(cell.storage_s / max(LAUNCH_S, cell.reft_s)))
         name = "snapshots in the time of one asynchronous checkpoint"
         yield row_of(name, "reft", setting, None, [fit], "1")
+    name, load_s = "loading from memory over a file system", measured(reft(REPLICAS)).load_s
     for bandwidth in STORAGE_BANDWIDTHS:
+        storage = load_preset(PLATFORM, **{"storage.read_bandwidth": bandwidth}).storage
+        assert storage is not None
         for readers, who in ((1, "one replica reads and passes on"), (REPLICAS, "all read")):
             setting = f"{PLATFORM}, storage {bandwidth}, {who} (published: {LOADING_FACTOR:g})"
-            found = storage_load_s(bandwidth, readers) / measured(reft(REPLICAS)).load_s
-            name = "loading from memory over a file system"
+            read_bytes = readers * SNAPSHOT_BYTES * GPUS_PER_NODE
+            found = read_bytes / storage.read_bandwidth_bytes_per_s / load_s
             yield row_of(name, "reft", setting, None, [found], "1")
 
 

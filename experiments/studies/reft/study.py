@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Results, Row, Study, changes_against
-from faultline.experiments.studies.reft import combinations, figures, lifetimes, restarts, snapshots
+from faultline.experiments.studies.reft import combinations, failures, figures, snapshots
 from faultline.experiments.studies.stage import Stage
 
 
@@ -31,7 +31,7 @@ class ReftStudy(Study):
         """Draw lifetimes, measure snapshots, count recoveries, and play the combinations."""
         pick, seeds = stage.pick, stage.seeds
         with stage.step("lifetimes"):
-            reliability = list(lifetimes.reliability_rows(pick(40_000, 400_000), seed=0))
+            reliability = list(failures.reliability_rows(pick(40_000, 400_000), seed=0))
         with stage.step(f"probes on {snapshots.PLATFORM}"):
             results: Results = {
                 "reliability": reliability,
@@ -40,8 +40,8 @@ class ReftStudy(Study):
                 "snapshots": snapshots.sharded_table(),
                 "saving": snapshots.saving_table(),
             }
-        results["stalls"] = restarts.stall_table(stage, pick(40_000, 400_000))
-        results["recoveries"] = restarts.recovery_table(stage, pick(3_000, 30_000))
+        results["stalls"] = failures.stall_table(stage, pick(40_000, 400_000))
+        results["recoveries"] = failures.recovery_table(stage, pick(3_000, 30_000))
         cells = {
             "combinations": combinations.main_points(pick(2_000, 10_000), seeds),
             "redundancies": combinations.scan_points(pick(3_000, 10_000), seeds),
@@ -63,22 +63,22 @@ class ReftStudy(Study):
         yield from results["reliability"]
         yield from snapshots.iteration_rows(results["iterations"])
         yield from snapshots.snapshot_rows(results["snapshots"], results["saving"])
-        yield from restarts.stall_rows(results["stalls"])
+        yield from failures.stall_rows(results["stalls"])
         yield from combinations.combination_rows(results["combinations"], results["changes"])
         yield from combinations.scan_rows(results["redundancies"])
         yield from combinations.placement_rows(results["placements"])
-        yield from restarts.recovery_rows(results["recoveries"])
+        yield from failures.recovery_rows(results["recoveries"])
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:
         """Return the tables, in the order of the rows."""
         iterations, runs = results["iterations"], results["combinations"]
-        yield lifetimes.shown_reliability(results["reliability"])
+        yield failures.shown_reliability(results["reliability"])
         yield snapshots.shown_iterations(iterations)
         yield snapshots.iteration_sentence(iterations, results["unhidden_s"])
         yield snapshots.shown_shards(results["snapshots"])
         yield snapshots.shown_savings(results["saving"])
-        yield restarts.shown_stalls(results["stalls"])
-        yield restarts.shown_recoveries(results["recoveries"])
+        yield failures.shown_stalls(results["stalls"])
+        yield failures.shown_recoveries(results["recoveries"])
         for restart_s in combinations.RESTARTS_S:
             yield combinations.shown_combinations(runs, results["changes"], restart_s)
         yield combinations.shown_placements(results["placements"])

@@ -1,31 +1,65 @@
-"""What the study plays, and what stands behind its constants: the fabric, and both engines."""
+"""What is published and played, and what stands behind the study's constants.
+
+That is the fabric, and that both engines agree.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import generate_preset, traffic_of
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Labels, Point
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.spare.published import (
-    GROUPS,
-    STUDY_ALL_REDUCE_S,
-    STUDY_SAVE_S,
-    interval_steps,
-)
+from faultline.experiments.studies.data import read_rows
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.timeline import Event
 from faultline.strategies.golomb import largest_redundancy
 
+GROUPS = (200, 600, 1000)
+STUDY_ALL_REDUCE_S = {200: 2.0, 600: 6.0, 1000: 10.0}
+STUDY_SAVE_S = 58.8
+"""2e13 bytes at 340 GB/s."""
 SCHEMES = ("replication", "spare")
+RULES = ("spare-study", "spare-sound")
+DISTRIBUTIONS = ("weibull", "exponential")
 Settings = Mapping[str, Any]
 """Values that differ from a scenario's, by their dotted keys."""
+
+
+def table(name: str) -> pd.DataFrame:
+    """Return one of the tracked tables of published numbers; its first line names the source."""
+    return pd.DataFrame(read_rows("spare", name))
+
+
+def trials() -> pd.DataFrame:
+    """Means over three published trials at N = 200, Weibull, for every redundancy."""
+    return table("spare_n200_weibull")
+
+
+def headline() -> pd.DataFrame:
+    """The best redundancy of each scheme and N, as the paper's table has it."""
+    return table("spare_headline")
+
+
+def published(name: str, scheme: str, groups: int, redundancy: int) -> float | None:
+    """Return a published mean: from the trials where they reach, else from the headline.
+
+    ``interval_steps`` is the checkpoint interval that the study used, where it is known.
+    """
+    cell = {"scheme": scheme, "groups": groups, "redundancy": redundancy}
+    for kept in ("spare_n200_weibull", "spare_headline", "spare_intervals"):
+        for row in read_rows("spare", kept):
+            if cell.items() <= row.items() and name in row:
+                return float(row[name])
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +81,10 @@ class Cell:
             "strategy.redundancy": self.redundancy,
             "failures.distribution": self.distribution,
         }
-        interval = interval_steps(self.scheme, self.groups, self.redundancy)
-        return settings if interval is None else {**settings, "checkpoint.interval_steps": interval}
+        interval = published("interval_steps", self.scheme, self.groups, self.redundancy)
+        if interval is not None:
+            settings["checkpoint.interval_steps"] = int(interval)
+        return settings
 
 
 def default_cells() -> list[Cell]:
@@ -56,9 +92,7 @@ def default_cells() -> list[Cell]:
     around = {"replication": range(2, 7), "spare": range(2, 13)}
     return [
         Cell(rules, scheme, groups, redundancy)
-        for rules in ("spare-study", "spare-sound")
-        for groups in GROUPS
-        for scheme in SCHEMES
+        for rules, groups, scheme in product(RULES, GROUPS, SCHEMES)
         for redundancy in (range(2, 13) if groups == 200 else around[scheme])
     ]
 
@@ -67,10 +101,7 @@ def full_cells() -> list[Cell]:
     """Every redundancy that has a ruler, both distributions."""
     return [
         Cell(rules, scheme, groups, redundancy, distribution)
-        for rules in ("spare-study", "spare-sound")
-        for distribution in ("weibull", "exponential")
-        for groups in GROUPS
-        for scheme in SCHEMES
+        for rules, distribution, groups, scheme in product(RULES, DISTRIBUTIONS, GROUPS, SCHEMES)
         for redundancy in range(2, largest_redundancy(groups) + 1)
     ]
 
@@ -136,18 +167,16 @@ ASSUMPTIONS: Mapping[str, Settings] = {
 Under `spare-sound` a hang is noticed within one all-reduce, 600,000 GPUs shrink their communicators
 in 0.1 s, and a checkpoint is the 16-bit weights alone.
 """
-CANDIDATES = {"replication": (2, 3), "spare": (7, 9, 11)}
-"""Redundancies among which each scheme's best is sought under each assumption."""
+CANDIDATES = (("replication", 2), ("replication", 3), ("spare", 7), ("spare", 9), ("spare", 11))
+"""Schemes and redundancies among which the best is sought under each assumption."""
 
 
 def sensitivity_points(seeds: int) -> Iterator[Point]:
     """Yield N = 200 under each assumption with each candidate, at the closed form's interval."""
-    for assumption, settings in ASSUMPTIONS.items():
-        for scheme, candidates in CANDIDATES.items():
-            for redundancy in candidates:
-                stated = {"job.groups": 200, "strategy.name": scheme}
-                changed = {**stated, "strategy.redundancy": redundancy, **settings}
-                yield from _points("spare-sound", changed, seeds, (("assumption", assumption),))
+    for (assumption, settings), (scheme, redundancy) in product(ASSUMPTIONS.items(), CANDIDATES):
+        stated = {"strategy.name": scheme, "strategy.redundancy": redundancy}
+        changed = {"job.groups": 200, **stated, **settings}
+        yield from _points("spare-sound", changed, seeds, (("assumption", assumption),))
 
 
 def checkpoint_points(seeds: int) -> Iterator[Point]:
@@ -177,10 +206,7 @@ def _points(rules: str, settings: Settings, seeds: int, labels: Labels) -> Itera
 def measure_fabric(asked: tuple[int, Path]) -> dict[str, Any]:
     """Generate ``spare-600k`` for N groups in a directory, and measure the job's phases on it.
 
-    Returns
-    -------
-    dict
-        All-reduce, checkpoint write and load in SimGrid, in seconds, beside the study's constants.
+    All-reduce, checkpoint write and load in SimGrid, in seconds, beside the study's constants.
     """
     groups, directory = asked
     path = generate_preset("spare-600k", groups, directory)
@@ -198,7 +224,7 @@ def measure_fabric(asked: tuple[int, Path]) -> dict[str, Any]:
 
 SMALL_JOBS = [
     (rules, scheme, redundancy)
-    for rules in ("spare-study", "spare-sound")
+    for rules in RULES
     for scheme, redundancy in (("checkpoint", 1), ("replication", 3), ("spare", 3))
 ]
 """Rules, scheme and redundancy of the jobs that both engines play."""
@@ -207,11 +233,8 @@ SMALL_JOBS = [
 def compare_engines(asked: tuple[str, str, int]) -> dict[str, Any]:
     """Play one of the `SMALL_JOBS` without jitter on both engines.
 
-    Returns
-    -------
-    dict
-        The job; ``events`` of the replay engine, ``same_events`` in the same order on SimGrid,
-        ``largest_difference`` in time of an event, relative to the time; ``failures`` that struck.
+    Returned are the job; ``events`` of the replay engine, ``same_events`` in the same order on
+    SimGrid, ``largest_difference`` in time of an event, relative to the time; ``failures``.
     """
     rules, scheme, redundancy = asked
     scenario = load_scenario(

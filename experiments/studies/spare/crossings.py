@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from math import isfinite, nan
+from math import isfinite, isnan, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 _FINE = 2000
 _JOB = ["rules", "distribution", "groups"]
+_CROSSING = ("often", "seldom", "mtbf_s", "low_s", "high_s", "closed_form_s")
 
 FloatArray = NDArray[np.float64]
 
@@ -26,22 +27,17 @@ def crossings(best: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
 
     `best` has a row a run (`rates.best_runs`), `curves` a row a setting and scheme (`rates.sweep`).
 
-    Returns
-    -------
-    DataFrame
-        A row a crossing: rules, distribution, groups; ``often``, the scheme that is sooner where
-        failures are more frequent, and ``seldom``, the other; ``mtbf_s`` with its 95 % interval
-        ``low_s`` to ``high_s`` (at an end of the range where that is open), and
-        ``closed_form_s``, empty where the closed forms have none in their range. Where the lead
-        never changes there is one row without ``mtbf_s``, whose ``often`` leads throughout.
+    A row a crossing: rules, distribution, groups; ``often``, the scheme that is sooner where
+    failures are more frequent, and ``seldom``, the other; ``mtbf_s`` with its 95 % interval
+    ``low_s`` to ``high_s`` (at an end of the range where that is open), and ``closed_form_s``,
+    empty where the closed forms have none in their range. Where the lead never changes there is one
+    row without ``mtbf_s``, whose ``often`` leads throughout.
     """
     rows: list[dict[str, Any]] = []
     for job, mine in best.groupby(_JOB, sort=False):
         forms = curves[(curves[_JOB] == list(job)).all(axis=1)]
-        table = mine.pivot_table(
-            index="mtbf_s", columns=["strategy", "seed"], values="time_to_train_ratio"
-        )
-        closed = forms.pivot_table(index="mtbf_s", columns="strategy", values="closed_form_ratio")
+        table = mine.pivot_table("time_to_train_ratio", "mtbf_s", ["strategy", "seed"])
+        closed = forms.pivot_table("closed_form_ratio", "mtbf_s", "strategy")
         for one, other in combinations(SCHEMES, 2):
             found = _of_pair(table, closed, one, other)
             rows += [{**dict(zip(_JOB, job, strict=True)), **row} for row in found]
@@ -57,36 +53,20 @@ def _of_pair(
     compared = ~np.isnan(leads).any(axis=1)
     found = changes_of_lead(rates[compared], leads[compared])
     if not found:
-        never = {"mtbf_s": nan, "low_s": nan, "high_s": nan, "closed_form_s": nan}
-        one_leads = bool((leads[compared].mean(axis=1) < 0).all())
-        return [{**_pair(one, other, one_leads), **never}]
+        found = [Change(nan, nan, nan, not bool((leads[compared].mean(axis=1) < 0).all()))]
     known = closed.reindex(columns=[one, other]).dropna()
     formed = changes_of_lead(
         np.log(known.index.to_numpy(dtype=float)),
         np.log(known[[one]].to_numpy()) - np.log(known[[other]].to_numpy()),
     )
     rows = []
-    for change in found:
-        alike = [form.at for form in formed if form.first_leads_after == change.first_leads_after]
-        nearest = min(alike, key=lambda at: abs(at - change.at), default=nan)
-        times = {
-            "mtbf_s": change.at,
-            "low_s": change.low,
-            "high_s": change.high,
-            "closed_form_s": nearest,
-        }
-        rows.append(
-            {
-                **_pair(one, other, not change.first_leads_after),
-                **{name: float(np.exp(at)) for name, at in times.items()},
-            }
-        )
+    for at, low, high, first_leads_after in found:
+        alike = [form.at for form in formed if form.first_leads_after == first_leads_after]
+        nearest = min(alike, key=lambda form: abs(form - at), default=nan)
+        often, seldom = (other, one) if first_leads_after else (one, other)
+        times = (float(np.exp(end)) for end in (at, low, high, nan if isnan(at) else nearest))
+        rows.append(dict(zip(_CROSSING, (often, seldom, *times), strict=True)))
     return rows
-
-
-def _pair(one: str, other: str, one_leads_often: bool) -> dict[str, str]:
-    often, seldom = (one, other) if one_leads_often else (other, one)
-    return {"often": often, "seldom": seldom}
 
 
 class Change(NamedTuple):
@@ -106,18 +86,15 @@ def changes_of_lead(rates: FloatArray, leads: FloatArray) -> list[Change]:
     the rates that were played. The interval holds every rate around the change at which Student's
     interval of the mean lead holds 0; it ends at the first or last rate if none before decides.
 
+    Next to a rate where only one of them finishes the change is somewhere between that rate and the
+    next: its interval, with the middle for the value.
+
     Parameters
     ----------
     rates : array of float, shape (K,)
         Logarithms of the mean times between failures, ascending.
     leads : array of float, shape (K, seeds)
         By how much the first scheme is behind; infinite where it does not finish.
-
-    Returns
-    -------
-    list of Change
-        Next to a rate where only one of them finishes the change is somewhere between that rate and
-        the next: its interval, with the middle for the value.
     """
     means = leads.mean(axis=1)
     found = []
@@ -142,11 +119,10 @@ def _undecided(rates: FloatArray, leads: FloatArray, at: float) -> tuple[float, 
         return at, at
     finite: NDArray[np.bool_] = np.asarray(np.isfinite(leads).all(axis=1))
     place = int(np.searchsorted(rates, at)) - 1
-    first, last = place, place + 1
-    while first > 0 and finite[first - 1]:
-        first -= 1
-    while last < len(rates) - 1 and finite[last + 1]:
-        last += 1
+    # All rates around it at which every seed finishes.
+    unfinished = np.flatnonzero(~finite)
+    first = int(unfinished[unfinished < place].max(initial=-1)) + 1
+    last = int(unfinished[unfinished > place + 1].min(initial=len(rates))) - 1
     played = slice(first, last + 1)
     fine = np.linspace(rates[first], rates[last], _FINE)
     means = np.interp(fine, rates[played], leads[played].mean(axis=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -17,14 +18,9 @@ from faultline.experiments.figures.style import (
     write_title,
 )
 from faultline.experiments.studies.base import Draw
-from faultline.experiments.studies.spare.cells import SCHEMES
-from faultline.experiments.studies.spare.published import GROUPS, headline, trials
-from faultline.experiments.studies.spare.rates import (
-    DISTRIBUTIONS,
-    NAMES,
-    RULES,
-    span_text,
-)
+from faultline.experiments.studies.spare import cells
+from faultline.experiments.studies.spare.cells import GROUPS, SCHEMES
+from faultline.experiments.studies.spare.rates import NAMES, span_text
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -72,7 +68,13 @@ def draw_curves(runs: pd.DataFrame, rules: str, distribution: str) -> Figure:
             if with_published:
                 _draw_published(axis, groups, quantity)
             _label(axis, row, column, quantity, groups)
-    figure.legend(handles=_legend_entries(with_published), loc="outside lower center", ncols=3)
+    entries = [
+        mark(f"{look.label} (band: all seeds)", look.colour, marker=look.marker)
+        for look in map(_LOOKS.__getitem__, SCHEMES)
+    ]
+    if with_published:
+        entries.append(mark("published (Lee et al. 2026)", **PUBLISHED))
+    legend_below(figure, entries, 3)
     failures = distribution.capitalize() if distribution == "weibull" else distribution
     title = f"Redundancy against time, {RULES_NAMES[rules]}, {failures} failures every 300 s"
     write_title(figure, title)
@@ -80,19 +82,16 @@ def draw_curves(runs: pd.DataFrame, rules: str, distribution: str) -> Figure:
 
 
 def _draw_quantity(axis: Axes, runs: pd.DataFrame, quantity: str) -> None:
-    for scheme in SCHEMES:
-        mine = runs[runs.strategy == scheme]
-        if mine.empty:
-            continue
+    for scheme in runs.strategy.unique():
         sns.lineplot(
-            data=mine, x="redundancy", y=quantity, color=_LOOKS[scheme].colour,
-            marker=_LOOKS[scheme].marker, markeredgewidth=0, errorbar=("pi", 100), ax=axis,
-            legend=False,
+            data=runs[runs.strategy == scheme], x="redundancy", y=quantity, ax=axis, legend=False,
+            color=_LOOKS[scheme].colour, marker=_LOOKS[scheme].marker, markeredgewidth=0,
+            errorbar=("pi", 100),
         )  # fmt: skip
 
 
 def _draw_published(axis: Axes, groups: int, quantity: str) -> None:
-    source = trials() if groups == 200 else headline()
+    source = cells.trials() if groups == 200 else cells.headline()
     if quantity not in source:
         return
     for scheme in SCHEMES:
@@ -113,16 +112,6 @@ def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> Non
         # Logarithmic: at r = 2 the ratio is ten times that of the optimum.
         axis.set_yscale("log")
         ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 15, 20, 30])
-
-
-def _legend_entries(with_published: bool) -> list[Line2D]:
-    entries = [
-        mark(f"{look.label} (band: all seeds)", look.colour, marker=look.marker)
-        for look in map(_LOOKS.__getitem__, SCHEMES)
-    ]  # fmt: skip
-    if with_published:
-        entries.append(mark("published (Lee et al. 2026)", **PUBLISHED))
-    return entries
 
 
 def draw_headline(table: pd.DataFrame) -> Figure:
@@ -153,8 +142,7 @@ def draw_headline(table: pd.DataFrame) -> Figure:
         axis.set_xticks(range(len(kinds)), names)
         axis.tick_params(axis="x", labelsize=8, length=0)
         axis.set_title(f"N = {groups} groups")
-    axes[0].set_ylabel("time-to-train ratio")
-    axes[0].set_ylim(0, highest * 1.1)
+    axes[0].set(ylabel="time-to-train ratio", ylim=(0, highest * 1.1))
     handles = [Patch(color=_LOOKS[one].colour, label=_LOOKS[one].label) for one in SCHEMES]
     legend_below(figure, handles, 2)
     return figure
@@ -162,17 +150,11 @@ def draw_headline(table: pd.DataFrame) -> Figure:
 
 def rate_figures(curves: pd.DataFrame, crossings: pd.DataFrame) -> dict[str, Draw]:
     """Return all figures by file name: the overview, and one for all rules and distributions."""
-    overview: Draw = partial(draw_overview, curves, crossings)
-    return {
-        "failure-rates.png": overview,
-        **{
-            f"failure-rates-{rules.removeprefix('spare-')}-{distribution}.png": partial(
-                draw_all, curves, crossings, rules, distribution
-            )
-            for rules in RULES
-            for distribution in DISTRIBUTIONS
-        },
-    }
+    drawn: dict[str, Draw] = {"failure-rates.png": partial(draw_overview, curves, crossings)}
+    for rules, distribution in product(cells.RULES, cells.DISTRIBUTIONS):
+        name = f"failure-rates-{rules.removeprefix('spare-')}-{distribution}.png"
+        drawn[name] = partial(draw_all, curves, crossings, rules, distribution)
+    return drawn
 
 
 def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
@@ -210,7 +192,7 @@ def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
         "redundancy and checkpoint interval",
         fontsize=8.5, fontweight="normal", pad=22,
     )  # fmt: skip
-    figure.legend(handles=_keys(published=False), loc="outside lower center", ncols=4)
+    legend_below(figure, _keys(published=False))
     return figure
 
 
@@ -230,14 +212,12 @@ def draw_all(
         below.tick_params(axis="x", labelsize=8.5)
         _label_rates(below)
     axes[0][0].set_ylabel("time-to-train ratio (log)")
-    axes[1][0].set_ylabel("availability")
-    axes[1][0].set_ylim(0.0, 1.03)
+    axes[1][0].set(ylabel="availability", ylim=(0.0, 1.03))
     axes[1][0].yaxis.set_major_formatter(PercentFormatter(1.0))
     with_published = bool(curves[curves.rules == rules].published_ratio.notna().any())
     with_published &= distribution == "weibull"
     names = [mark(NAMES[s], _LOOKS[s].colour, marker=_LOOKS[s].marker, ls="") for s in NAMES]
-    keys = [*names, *_keys(with_published, crossings=True)]
-    legend_below(figure, keys)
+    legend_below(figure, [*names, *_keys(with_published, crossings=True)])
     failures = "Weibull (shape 0.78)" if distribution == "weibull" else distribution
     title = f"Time to train and availability, {RULES_NAMES[rules]}, {failures} failures"
     write_title(figure, title)
@@ -250,8 +230,7 @@ def _part(table: pd.DataFrame, rules: str, distribution: str, groups: int) -> pd
 
 
 def _draw_ratios(axis: Axes, mine: pd.DataFrame) -> None:
-    axis.set_yscale("log")
-    axis.set_ylim(1.0, _TOP)
+    axis.set(yscale="log", ylim=(1.0, _TOP))
     ticks_at(axis.yaxis, _RATIOS)
     arrows: dict[float, int] = {}
     for scheme in NAMES:
@@ -269,25 +248,17 @@ def _draw_ratios(axis: Axes, mine: pd.DataFrame) -> None:
                 "", (rate * 1.13**turn, _TOP * 1.0), (rate * 1.13**turn, _TOP * 0.82),
                 arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 0},
             )  # fmt: skip
-        _draw_published_rates(axis, rows, "published_ratio")
+        axis.plot(rows.mtbf_s, rows.published_ratio, **{**PUBLISHED, "markersize": 10})
 
 
 def _draw_availabilities(axis: Axes, mine: pd.DataFrame) -> None:
     for scheme in NAMES:
         rows = mine[mine.strategy == scheme]
         colour = _LOOKS[scheme].colour
-        axis.plot(
-            rows.mtbf_s, rows.closed_form_availability, color=colour, linewidth=1.6, alpha=0.75
-        )
-        axis.plot(
-            rows.mtbf_s, rows.availability, linestyle="none", marker=_LOOKS[scheme].marker,
-            color=colour, markersize=6,
-        )  # fmt: skip
-        _draw_published_rates(axis, rows, "published_availability")
-
-
-def _draw_published_rates(axis: Axes, rows: pd.DataFrame, column: str) -> None:
-    axis.plot(rows.mtbf_s, rows[column], **{**PUBLISHED, "markersize": 10})
+        forms, marker = rows.closed_form_availability, _LOOKS[scheme].marker
+        axis.plot(rows.mtbf_s, forms, color=colour, linewidth=1.6, alpha=0.75)
+        axis.plot(rows.mtbf_s, rows.availability, marker, color=colour, markersize=6)
+        axis.plot(rows.mtbf_s, rows.published_availability, **{**PUBLISHED, "markersize": 10})
 
 
 def _draw_crossings(axis: Axes, changes: pd.DataFrame) -> None:
@@ -320,8 +291,7 @@ def _shade_leaders(axis: Axes, mine: pd.DataFrame, changes: pd.DataFrame) -> Non
 
 
 def _label_rates(axis: Axes) -> None:
-    axis.set_xscale("log")
-    axis.set_xlim(54.0, 96_000.0)
+    axis.set(xscale="log", xlim=(54.0, 96_000.0))
     axis.xaxis.set_major_locator(FixedLocator(list(_TICKS)))
     axis.xaxis.set_major_formatter(lambda rate, _: _TICKS.get(float(rate), ""))
     axis.xaxis.set_minor_locator(NullLocator())

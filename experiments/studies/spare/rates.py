@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby, product
 from math import ceil, inf, nan
 
 import pandas as pd
@@ -18,31 +18,21 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice, at_interval, choices_at
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.spare.published import GROUPS, headline
+from faultline.experiments.studies.spare.cells import DISTRIBUTIONS, GROUPS, RULES, headline
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.job import Durations
 from faultline.strategies.registry import strategy_class
 
 NAMES = {"checkpoint": "checkpoint only", "replication": "replication", "spare": "SPARe"}
 SCHEMES = tuple(NAMES)
-RULES = ("spare-study", "spare-sound")
-DISTRIBUTIONS = ("weibull", "exponential")
-
 STEPS = 10_000
 """Steps of the study's job."""
 LIMIT_S = 365 * 86_400.0
 """A job that would take longer, in seconds, does not finish: a year."""
 
-_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
-RATES_S = (
-    _MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE, _HOUR, 2 * _HOUR, 3 * _HOUR,
-    6 * _HOUR, _DAY,
-)  # fmt: skip
+RATES_S = tuple(60.0 * minutes for minutes in (1, 2, 5, 10, 30, 60, 120, 180, 360, 1440))
 """Mean times between failures of the whole job, in seconds; dense where schemes overtake."""
-_BETWEEN_S = (
-    1.5 * _MINUTE, 3.5 * _MINUTE, 7 * _MINUTE, 17 * _MINUTE, 45 * _MINUTE, 1.25 * _HOUR,
-    1.5 * _HOUR, 1.75 * _HOUR, 2.5 * _HOUR, 4 * _HOUR, 12 * _HOUR,
-)  # fmt: skip
+_BETWEEN_S = tuple(60.0 * each for each in (1.5, 3.5, 7, 17, 45, 75, 90, 105, 150, 240, 720))
 
 _PREDICTED, _LARGEST = 3, 16
 _SETTING = ["rules", "distribution", "groups", "mtbf_s"]
@@ -78,44 +68,32 @@ class Setting:
 def settings(full: bool = False) -> list[Setting]:
     """Return all settings; `full` adds rates between the others."""
     rates = sorted((*RATES_S, *_BETWEEN_S)) if full else RATES_S
-    return [
-        Setting(rules, distribution, groups, mtbf_s)
-        for groups in GROUPS
-        for rules in RULES
-        for distribution in DISTRIBUTIONS
-        for mtbf_s in rates
-    ]
+    jobs = product(GROUPS, RULES, DISTRIBUTIONS, rates)
+    return [Setting(rules, lives, groups, mtbf_s) for groups, rules, lives, mtbf_s in jobs]
 
 
 def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Play the settings, each scheme at its best redundancy and checkpoint interval.
 
-    Seeds are the same everywhere: under sound rules all schemes meet the same failures.
-
-    Returns
-    -------
-    runs, curves : DataFrame
-        A row a run, its ratio infinite where it does not finish; and `curves`.
+    Seeds are the same everywhere: under sound rules all schemes meet the same failures. Returned
+    are a row a run, its ratio infinite where it does not finish; and the curves.
     """
     jobs = [list(each) for _, each in groupby(settings, lambda one: replace(one, mtbf_s=0.0))]
-    found = [each for found in stage.calls("closed forms", choices_of, jobs) for each in found]
-    choices = list(zip(settings, found, strict=True))
+    found = chain.from_iterable(stage.calls("closed forms", choices_of, jobs))
+    choices = [(at, mine) for at, schemes in zip(settings, found, strict=True) for mine in schemes]
     points = [
         point
-        for setting, schemes in choices
-        for mine in schemes
+        for setting, mine in choices
         for choice in to_be_played(mine, stage.full)
         for point in points_of(setting, choice, stage.seeds, stage.full)
     ]
     runs = with_finished(stage.runs("failure rates", points))
     predicted = {
         (setting, mine[0].scheme): next((one for one in mine if one.is_prediction), mine[0])
-        for setting, schemes in choices
-        for mine in schemes
+        for setting, mine in choices
     }
-    return runs, pd.DataFrame(_curves(best_runs(runs), predicted)).sort_values(
-        [*_SETTING, "strategy"], ignore_index=True
-    )
+    curves = pd.DataFrame(_curves(best_runs(runs), predicted))
+    return runs, curves.sort_values([*_SETTING, "strategy"], ignore_index=True)
 
 
 def choices_of(settings: Sequence[Setting]) -> list[list[list[Choice]]]:
@@ -240,10 +218,8 @@ def _curves(
         mean = ratios.mean() if there else nan
         several = there and len(ratios) > 1
         half = float(half_width(ratios.std(), len(ratios))) if several else 0.0
-        shown = (setting.rules, setting.distribution, setting.mtbf_s) == (
-            "spare-study", "weibull", 300.0
-        ) and (scheme, setting.groups) in known.index  # fmt: skip
-        published = known.loc[(scheme, setting.groups)] if shown else None
+        is_known = setting == Setting("spare-study", "weibull", setting.groups, 300.0)
+        at = (scheme, setting.groups) if is_known else None
         yield {
             **dict(zip(_SETTING, values, strict=True)),
             "strategy": scheme,
@@ -257,8 +233,8 @@ def _curves(
             "availability": mine.availability.mean() if there else nan,
             "closed_form_ratio": form.ratio if form.is_prediction else nan,
             "closed_form_availability": form.availability if form.is_prediction else nan,
-            "published_ratio": nan if published is None else published.time_to_train_ratio,
-            "published_availability": nan if published is None else published.availability,
+            "published_ratio": known.time_to_train_ratio.get(at, nan),
+            "published_availability": known.availability.get(at, nan),
         }
 
 
@@ -272,13 +248,10 @@ def printed_curves(curves: pd.DataFrame) -> Printed:
         f"{groups} {name}": f"N={groups}\n{name}" if name == SCHEMES[0] else f"\n{name}"
         for groups, name in jobs
     }
-    columns = dict(zip(headings, (wide[job].to_numpy() for job in jobs), strict=True))
-    return Printed(
-        "Failure rates: time-to-train ratio, sound rules, Weibull (best r)",
-        pd.DataFrame({"failure every": [span_text(rate) for rate in wide.index], **columns}),
-        dict.fromkeys(headings, str),
-        headings,
-    )
+    frame = wide[jobs].set_axis(list(headings), axis=1)
+    frame.insert(0, "failure every", wide.index.map(span_text))
+    title = "Failure rates: time-to-train ratio, sound rules, Weibull (best r)"
+    return Printed(title, frame, dict.fromkeys(headings, str), headings)
 
 
 def _ratio_text(row: pd.Series) -> str:

@@ -14,15 +14,14 @@ from typing import Any
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
+from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.spare import cells, figures, rates
-from faultline.experiments.studies.spare.cells import SMALL_JOBS, compare_engines, measure_fabric
 from faultline.experiments.studies.spare.crossings import (
     crossing_rows,
     crossing_sentence,
     crossings,
     printed_crossings,
 )
-from faultline.experiments.studies.spare.published import GROUPS, headline, published, table
 from faultline.experiments.studies.stage import Stage
 
 _RATIO = "time_to_train_ratio"
@@ -42,20 +41,18 @@ class SpareStudy(Study):
 
     def play(self, stage: Stage) -> Results:
         """Play the cells, the shortcuts, what sound rules lean on, and the failure rates."""
-        fabric = [(groups, stage.directory / "platforms") for groups in GROUPS]
-        measured = stage.calls("measuring the fabric", measure_fabric, fabric)
-        engines = stage.calls("both engines", compare_engines, SMALL_JOBS)
+        fabric = [(groups, stage.directory / "platforms") for groups in cells.GROUPS]
+        measured = stage.calls("measuring the fabric", cells.measure_fabric, fabric)
+        engines = stage.calls("both engines", cells.compare_engines, cells.SMALL_JOBS)
         chosen = stage.pick(cells.default_cells(), cells.full_cells())
         runs = stage.runs("runs", cells.cell_points(chosen, stage.seeds))
         shortcuts = stage.runs("shortcuts", cells.shortcut_points(stage.seeds))
         sensitivity = stage.runs("sensitivity", cells.sensitivity_points(stage.seeds))
         alone = stage.runs("checkpoint-only", cells.checkpoint_points(stage.seeds))
         rate_runs, curves = rates.sweep(stage, rates.settings(stage.full))
-        results = (
-            {}
-            if not stage.full
-            else {"on_simgrid": stage.runs("on SimGrid", cells.simgrid_points())}
-        )
+        results: Results = {}
+        if stage.full:
+            results["on_simgrid"] = stage.runs("on SimGrid", cells.simgrid_points())
         return results | {
             "runs": runs,
             "shortcuts": shortcuts,
@@ -76,7 +73,11 @@ class SpareStudy(Study):
             "cells": summary_of(results["runs"]),
             "shortcuts": shortcuts_of(results["shortcuts"]),
             "sound_sensitivity": best_of_sensitivity(results["sound_sensitivity"]),
-            "checkpoint_only": checkpoint_only_of(results["checkpoint_only"]),
+            "checkpoint_only": results["checkpoint_only"]
+            .rename(columns={"completed_fraction": "done"})
+            .groupby(["setting", "strategy"], sort=False)[["done", _RATIO]]
+            .mean()
+            .reset_index(),
         }
 
     def rows(self, results: Results) -> Iterator[Row]:
@@ -94,7 +95,9 @@ class SpareStudy(Study):
             results["engines"].assign(engine_difference=lambda frame: frame.largest_difference),
             ["rules", "scheme", "same_events"],
             {"engine_difference": "1"},
-            lambda rules, same_events, **_: f"N=24 {rules}, {_same(same_events)} events",
+            lambda rules, same_events, **_: (
+                f"N=24 {rules}, {'same' if same_events else 'OTHER'} events"
+            ),
             "{scheme}",
         )
         known = published_shortcuts()
@@ -108,8 +111,7 @@ class SpareStudy(Study):
         yield from (row for row, _ in at_best(results["sound_sensitivity"]))
         if "on_simgrid" in results:
             yield from cell_rows(results["on_simgrid"], _ON_SIMGRID)
-        keys = ["setting", "strategy"]
-        alone = results["checkpoint_only"]
+        keys, alone = ["setting", "strategy"], results["checkpoint_only"]
         yield from rows_by(alone, keys, {"completed_fraction": "1"}, "{setting}")
         yield from crossing_rows(results["failure-rates-crossings"])
 
@@ -177,17 +179,13 @@ class SpareStudy(Study):
         return crossing_sentence(found), closing_sentence(results["headline"])
 
 
-def _same(events: bool) -> str:
-    return "same" if events else "OTHER"
-
-
 def cell_rows(runs: pd.DataFrame, setting: str = _SETTING) -> Iterator[Row]:
     """Yield the rows of every cell, published beside simulated."""
 
     def known(column: str, rules: str, distribution: str, **cell: Any) -> float | None:
         comparable = rules == "spare-study" and distribution == "weibull"
-        asked = cell["strategy"], cell["groups"], cell["redundancy"], column
-        return published(*asked) if comparable else None
+        asked = column, cell["strategy"], cell["groups"], cell["redundancy"]
+        return cells.published(*asked) if comparable else None
 
     quantities = {_RATIO: "1", "availability": "1", "mean_stacks": "stacks"}
     return rows_by(runs, _CELL, quantities, setting, published=known)
@@ -196,9 +194,7 @@ def cell_rows(runs: pd.DataFrame, setting: str = _SETTING) -> Iterator[Row]:
 def summary_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Return mean and standard deviation over seeds of the study's quantities, a row a cell."""
     quantities = [_RATIO, "availability", "mean_stacks", "restarts", "failures"]
-    grouped = runs.groupby(
-        ["rules", "strategy", "groups", "redundancy", "distribution"], sort=False
-    )[quantities].agg(["mean", "std"])
+    grouped = runs.groupby(_CELL, sort=False)[quantities].agg(["mean", "std"])
     grouped.columns = [f"{name}_{kind}".removesuffix("_mean") for name, kind in grouped.columns]
     return grouped.reset_index()
 
@@ -207,26 +203,19 @@ def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the headline: a row a scheme and N, published beside simulated."""
     rows = []
     weibull = runs[runs.distribution == "weibull"]
-    for known in headline().sort_values(["groups", "scheme"]).itertuples():
+    for known in cells.headline().sort_values(["groups", "scheme"]).itertuples():
         here = weibull[(weibull.strategy == known.scheme) & (weibull.groups == known.groups)]
         at_best = here[here.redundancy == known.redundancy].groupby("rules")
         ratio, availability = at_best[_RATIO].mean(), at_best.availability.mean()
         sound = here[here.rules == "spare-sound"].groupby("redundancy")[_RATIO].mean()
-        rows.append(
-            {
-                "groups": known.groups,
-                "scheme": known.scheme,
-                "redundancy": known.redundancy,
-                "published": known.time_to_train_ratio,
-                "published_availability": known.availability,
-                "study": ratio["spare-study"],
-                "study_availability": availability["spare-study"],
-                "sound": ratio["spare-sound"],
-                "sound_availability": availability["spare-sound"],
-                "sound_best_redundancy": int(sound.idxmin()),
-                "sound_best": float(sound.min()),
-            }
-        )
+        row = {name: getattr(known, name) for name in ("groups", "scheme", "redundancy")}
+        row["published"] = known.time_to_train_ratio
+        row["published_availability"] = known.availability
+        for rules in ("study", "sound"):
+            row[rules] = ratio[f"spare-{rules}"]
+            row[f"{rules}_availability"] = availability[f"spare-{rules}"]
+        best = {"sound_best_redundancy": int(sound.idxmin()), "sound_best": float(sound.min())}
+        rows.append(row | best)
     return pd.DataFrame(rows)
 
 
@@ -247,9 +236,8 @@ def closing_sentence(head: pd.DataFrame) -> str:
 
 def published_shortcuts() -> dict[tuple[str, str], float]:
     """Return the ratios of the published simulator by shortcut and scheme."""
-    known = table("spare_shortcuts")
-    pairs = zip(known.shortcut, known.scheme, strict=True)
-    return dict(zip(pairs, known[_RATIO], strict=True))
+    rows = read_rows("spare", "spare_shortcuts")
+    return {(row["shortcut"], row["scheme"]): row[_RATIO] for row in rows}
 
 
 def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
@@ -261,12 +249,6 @@ def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
     ]
     columns = ["shortcut", "scheme", "simulated", "standard_deviation", "published"]
     return pd.DataFrame(found, columns=columns)
-
-
-def checkpoint_only_of(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a setting and scheme: the share of the steps done, and the ratio."""
-    runs = runs.rename(columns={"completed_fraction": "done"})
-    return runs.groupby(["setting", "strategy"], sort=False)[["done", _RATIO]].mean().reset_index()
 
 
 def at_best(runs: pd.DataFrame) -> Iterator[tuple[Row, pd.DataFrame]]:
@@ -321,13 +303,13 @@ def printed_shortcuts(shortcuts: pd.DataFrame) -> Printed:
         mine = shortcuts[shortcuts.scheme == scheme].set_index("shortcut")
         for column in ("simulated", "published"):
             columns[f"{scheme} {column}"] = mine[column].reindex(columns["change"]).to_numpy()
+    names = {"spare simulated": "SPARe r=9", "replication simulated": "replication r=3"}
     return Printed(
         "Shortcuts undone one at a time: time-to-train ratio at N = 200",
         pd.DataFrame(columns),
         dict.fromkeys(list(columns)[1:], "{:.3f}"),
-        dict(zip(list(columns)[1:], ("SPARe r=9", "published", "replication r=3", "published"),
-                 strict=True)),
-    )  # fmt: skip
+        {**dict.fromkeys(list(columns)[1:], "published"), **names},
+    )
 
 
 def printed_sensitivity(best: pd.DataFrame) -> Printed:

@@ -1,28 +1,29 @@
-"""Monte Carlo beside closed forms: failures until a wipe-out, work of a step, length of a life."""
+"""Closed forms beside Monte Carlo and simulated jobs.
+
+Failures until a wipe-out, work of a step, length of a life; whole jobs beside their prediction, and
+the best redundancy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.studies.theory.monte_carlo import (
-    LAWS,
-    Purpose,
-    failures_until_wipe_out,
-    generator,
-    lives,
-    times_until_wipe_out_s,
-    trials_for,
-    work_per_failure,
-)
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.choices import predict_redundancies
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.point import Point
+from faultline.experiments.studies.spare import cells as of_spare
+from faultline.experiments.studies.stage import Stage
+from faultline.experiments.studies.theory import monte_carlo
 from faultline.simulator.failures.distributions import Weibull
 from faultline.strategies.checkpoint_period import Costs, best_period_s
 from faultline.strategies.closed_forms.lifetimes import (
     GroupLifetimes,
-    Survival,
     availability_of_lives,
     best_period_of_lives_s,
     stationary_excess,
@@ -34,7 +35,7 @@ from faultline.strategies.closed_forms.stacked_types import (
 )
 from faultline.strategies.closed_forms.wipe_out import FloatArray, plain_mean_failures
 from faultline.strategies.golomb import largest_redundancy
-from faultline.strategies.registry import build_strategy
+from faultline.strategies.registry import build_strategy, strategy_class
 from faultline.strategies.replication import Replication
 from faultline.strategies.spare import Spare, SpareOptions
 
@@ -55,7 +56,7 @@ CASES = (("spare", 2), ("spare", 3), ("spare", 5), ("spare", 9), ("replication",
 _TIMES_GROUPS = 200
 STUDY = Costs(mtbf_s=300.0, save_s=58.8, restart_s=3600.0, compute_s=64.0, all_reduce_s=2.0)
 """Costs of Lee et al. 2026 (SPARe) for 200 groups, in seconds."""
-_PATCH_OPTIONS = {
+PATCH_OPTIONS = {
     "one_stack": SpareOptions(patch_compute="one-stack"),
     "as_needed": SpareOptions(patch_compute="as-needed"),
 }
@@ -63,24 +64,19 @@ _PATCH_OPTIONS = {
 
 def all_cells() -> list[Cell]:
     """Return (scheme, N, r) for all N and all r that have a ruler; 2 to 12 for replication."""
-    return [*_spare(GROUPS), *_replication(GROUPS)]
+    return [*_cells("spare", GROUPS), *_cells("replication", GROUPS)]
 
 
 def fewer_cells() -> list[Cell]:
     """As `all_cells` for fewer N, and up to 1000 for replication, whose form is exact."""
-    return [*_replication(FEWER_GROUPS[:-1]), *_spare(FEWER_GROUPS)]
+    return [*_cells("replication", FEWER_GROUPS[:-1]), *_cells("spare", FEWER_GROUPS)]
 
 
-def _spare(groups: Sequence[int]) -> Iterator[Cell]:
+def _cells(scheme: str, groups: Sequence[int]) -> Iterator[Cell]:
     for n in groups:
-        for redundancy in range(2, largest_redundancy(n) + 1):
-            yield "spare", n, redundancy
-
-
-def _replication(groups: Sequence[int]) -> Iterator[Cell]:
-    for n in groups:
-        for redundancy in Replication.redundancies(n, Replication.Options()):
-            yield "replication", n, redundancy
+        ruled = range(2, largest_redundancy(n) + 1)
+        others = Replication.redundancies(n, Replication.Options())
+        yield from ((scheme, n, r) for r in (ruled if scheme == "spare" else others))
 
 
 def compare_counts(asked: tuple[Cell, float, int]) -> dict[str, Any]:
@@ -88,21 +84,18 @@ def compare_counts(asked: tuple[Cell, float, int]) -> dict[str, Any]:
 
     The cell comes with the relative standard error of the mean count that is aimed at, and a seed.
 
-    Returns
-    -------
-    dict
-        ``simulated`` is the mean number of failures up to and with the wipe-out,
-        ``standard_error`` that of the mean; ``plain`` is mu(N, r) of the paper, ``closed`` the law
-        of the scheme, ``independent`` the lower bound with independent types (SPARe only).
-        ``least_work`` is the simulated mean of c(k) = ceil(N / (N - k)) over all failures,
-        ``least_work_by_life`` the mean over lives of a life's mean, ``plain_work`` and
-        ``closed_work`` the closed forms, all in stacks (SPARe only).
+    ``simulated`` is the mean number of failures up to and with the wipe-out, ``standard_error``
+    that of the mean; ``plain`` is mu(N, r) of the paper, ``closed`` the law of the scheme,
+    ``independent`` the lower bound with independent types (SPARe only). ``least_work`` is the
+    simulated mean of c(k) = ceil(N / (N - k)) over all failures, ``least_work_by_life`` the mean
+    over lives of a life's mean, ``plain_work`` and ``closed_work`` the closed forms, all in stacks
+    (SPARe only).
     """
     (scheme, groups, redundancy), standard_error, seed = asked
-    law = LAWS[scheme](groups, redundancy)
-    trials = trials_for(law, standard_error)
-    rng = generator(seed, Purpose.COUNTS, groups, redundancy)
-    counts = failures_until_wipe_out(scheme, groups, redundancy, trials, rng)
+    law = monte_carlo.LAWS[scheme](groups, redundancy)
+    trials = monte_carlo.trials_for(law, standard_error)
+    rng = monte_carlo.generator(seed, monte_carlo.Purpose.COUNTS, groups, redundancy)
+    counts = monte_carlo.failures_until_wipe_out(scheme, groups, redundancy, trials, rng)
     row = {
         "scheme": scheme,
         "groups": groups,
@@ -147,7 +140,7 @@ def with_errors(compared: Sequence[dict[str, Any]]) -> pd.DataFrame:
     return rows
 
 
-def lives_for(groups: int) -> int:
+def _lives_for(groups: int) -> int:
     """Return a number of lives that takes about half a second of matching."""
     return max(50, 100_000 // groups)
 
@@ -160,14 +153,14 @@ def compare_work(cell: tuple[int, int]) -> dict[str, Any]:
     patch compute together under 'one-stack'.
     """
     groups, redundancy = cell
-    trials = lives_for(groups)
-    table = lives(groups, redundancy, trials, seed=0)
+    trials = _lives_for(groups)
+    table = monte_carlo.lives(groups, redundancy, trials, seed=0)
     row: dict[str, Any] = {"groups": groups, "redundancy": redundancy, "lives": trials}
-    for option, choice in _PATCH_OPTIONS.items():
+    for option, choice in PATCH_OPTIONS.items():
         course = Spare(groups, redundancy, choice).failure_course()
-        row["stacks"], row[option] = work_per_failure(table, option)
+        row["stacks"], row[option] = monte_carlo.work_per_failure(table, option)
         row["closed_stacks"], row[f"closed_{option}"] = course.work_per_failure()
-    for name in ("stacks", *_PATCH_OPTIONS):
+    for name in ("stacks", *PATCH_OPTIONS):
         row[f"{name}_error"] = row[f"closed_{name}"] / row[name] - 1
     closed = row["closed_stacks"] + row["closed_one_stack"]
     return {**row, "work_error": closed / (row["stacks"] + row["one_stack"]) - 1}
@@ -180,7 +173,7 @@ def patch_by_failure(cell: tuple[int, int]) -> pd.DataFrame:
     """
     groups, redundancy = cell
     # A seed of its own: the mean over all k is measured on other lives.
-    table = lives(groups, redundancy, 2 * lives_for(groups), seed=1)
+    table = monte_carlo.lives(groups, redundancy, 2 * _lives_for(groups), seed=1)
     at = table.failures.to_numpy()
     closed = {
         "least_stacks": least_stacks(groups, redundancy),
@@ -197,20 +190,32 @@ TIMES = [(shape, age, place) for place, (shape, age) in enumerate(product(SHAPES
 def compare_times(asked: tuple[float, str, int], trials: int = 20_000) -> list[dict[str, Any]]:
     """Return the time to a wipe-out for a Weibull shape and age of the groups, by scheme and r.
 
-    Returns
-    -------
-    list of dict
-        ``age`` is "new" (all groups are renewed by a restart) or "old" (their clocks run on).
-        ``plain_s`` is mu(N, r) m as the paper has it, ``closed_s`` the integral of R(1 - S(t)),
-        ``simulated_s`` Monte Carlo with ``standard_error_s``. ``plain_period_s`` is T_c* from
-        ``plain_s``, ``best_period_s`` the best fixed period of such lives, ``availability`` and
-        ``best_availability`` what a job reaches with either.
+    ``age`` is "new" (all groups are renewed by a restart) or "old" (their clocks run on).
+    ``plain_s`` is mu(N, r) m as the paper has it, ``closed_s`` the integral of R(1 - S(t)),
+    ``simulated_s`` Monte Carlo with ``standard_error_s``. ``plain_period_s`` is T_c* from
+    ``plain_s``, ``best_period_s`` the best fixed period of such lives, ``availability`` and
+    ``best_availability`` what a job reaches with either.
     """
     shape, age, place = asked
     distribution = Weibull.from_mean(shape, STUDY.mtbf_s * _TIMES_GROUPS)
-    lifetimes = GroupLifetimes(_TIMES_GROUPS, _survival(distribution, age))
-    draw = _lifetimes_s(distribution, age, generator(0, Purpose.TIMES, _TIMES_GROUPS, place))
-    simulated = times_until_wipe_out_s(CASES, _TIMES_GROUPS, trials, draw)
+    new, mean_s = distribution.survival, distribution.mean_s
+    survival = new if age == "new" else stationary_excess(new, mean_s)
+    lifetimes = GroupLifetimes(_TIMES_GROUPS, survival)
+    rng = monte_carlo.generator(0, monte_carlo.Purpose.TIMES, _TIMES_GROUPS, place)
+
+    def draw(size: tuple[int, int]) -> FloatArray:
+        """Times to failure; of old groups, by length-biased sampling.
+
+        The interval that covers an arbitrary moment has a density proportional to its length (for a
+        Weibull variate, its k-th power is gamma distributed with shape 1 + 1/k), and the moment
+        lies anywhere in it.
+        """
+        if age == "new":
+            return distribution.scale_s * rng.weibull(shape, size)
+        covering_s = distribution.scale_s * rng.gamma(1.0 + 1.0 / shape, size=size) ** (1.0 / shape)
+        return np.asarray(covering_s * rng.random(size))
+
+    simulated = monte_carlo.times_until_wipe_out_s(CASES, _TIMES_GROUPS, trials, draw)
     return [
         {
             "shape": shape,
@@ -227,7 +232,7 @@ def compare_times(asked: tuple[float, str, int], trials: int = 20_000) -> list[d
 
 def _life(scheme: str, redundancy: int, lifetimes: GroupLifetimes) -> dict[str, Any]:
     groups, costs = lifetimes.groups, STUDY
-    life = lifetimes.life(LAWS[scheme](groups, redundancy))
+    life = lifetimes.life(monte_carlo.LAWS[scheme](groups, redundancy))
     plain_s = plain_mean_failures(groups, redundancy) * costs.mtbf_s
     plain_period_s = best_period_s(costs.save_s, plain_s, costs.restart_s)
     period_s = best_period_of_lives_s(life, costs.save_s, 1.05 * costs.save_s)
@@ -241,28 +246,114 @@ def _life(scheme: str, redundancy: int, lifetimes: GroupLifetimes) -> dict[str, 
     }
 
 
-def _survival(distribution: Weibull, age: str) -> Survival:
-    if age == "new":
-        return distribution.survival
-    return stationary_excess(distribution.survival, distribution.mean_s)
+# The sound rules with the study's constants: nothing has to be measured on a platform.
+_STATED = {
+    "times.all_reduce_per_group_s": 0.01,
+    "times.checkpoint_write_s": 58.8,
+    "restart.readers": None,
+}
+_LARGEST = 14
 
 
-def _lifetimes_s(
-    distribution: Weibull, age: str, rng: np.random.Generator
-) -> Callable[[tuple[int, int]], FloatArray]:
-    """Return a source of times to failure; of old groups, by length-biased sampling.
+def published_jobs() -> list[of_spare.Cell]:
+    """SPARe's published cells, and replication's headline, under the study's rules."""
+    cells = [*(("spare", *cell) for cell in PUBLISHED)]
+    cells += [("replication", groups, 3) for groups in of_spare.GROUPS]
+    return [of_spare.Cell("spare-study", *cell) for cell in cells]
 
-    The interval that covers an arbitrary moment has a density proportional to its length (for a
-    Weibull variate, its k-th power is gamma distributed with shape 1 + 1/k), and the moment lies
-    anywhere in it.
+
+def all_jobs() -> list[of_spare.Cell]:
+    """All published redundancies, under both sets of rules and both distributions."""
+    replication = [*((200, redundancy) for redundancy in range(2, 13)), (600, 3), (1000, 3)]
+    return [
+        of_spare.Cell(rules, scheme, groups, redundancy, distribution)
+        for rules, distribution in product(of_spare.RULES, of_spare.DISTRIBUTIONS)
+        for scheme, chosen in (("spare", PUBLISHED), ("replication", replication))
+        for groups, redundancy in chosen
+    ]
+
+
+def compare_jobs(stage: Stage, cells: list[of_spare.Cell]) -> pd.DataFrame:
+    """Run every cell with every seed, and predict it.
+
+    A row a run: the run's record, with ``rules``, and the prediction's fields as ``predicted_*``,
+    its ratio NaN where it does not hold for a job of so many steps; ``predicted_mean_stacks`` is
+    comparable with the record's ``mean_stacks``. For SPARe, ``plain_work`` is the paper's lower
+    bound of Sbar and ``work_by_failure`` the closed Sbar with patch compute as a mean over
+    failures, both in stacks.
     """
-    shape, scale_s = distribution.shape, distribution.scale_s
+    points, predictions = [], []
+    for cell in cells:
+        stated = _STATED if cell.rules == "spare-sound" else {}
+        job = resolve(load_scenario(cell.rules, {**cell.settings(), **stated}))
+        prediction = job.predict()
+        predicted = asdict(prediction)
+        predicted["time_to_train_ratio"] = prediction.ratio_of_job(job.scenario.job.steps)
+        predicted["mean_stacks"] = predicted["stacks_per_step"] + predicted["patch_per_step"]
+        row = {f"predicted_{name}": value for name, value in predicted.items()}
+        scheme = job.strategy()
+        if isinstance(scheme, Spare):
+            row["plain_work"] = scheme.work_per_step()
+            row["work_by_failure"] = sum(scheme.failure_course().work_per_failure())
+        for seed in range(stage.seeds):
+            points.append(Point.of(job, seed, (("rules", cell.rules),)))
+            predictions.append(row)
+    return pd.concat([stage.runs("jobs", points), pd.DataFrame(predictions)], axis=1)
 
-    def new(size: tuple[int, int]) -> FloatArray:
-        return scale_s * rng.weibull(shape, size)
 
-    def old(size: tuple[int, int]) -> FloatArray:
-        covering_s = scale_s * rng.gamma(1.0 + 1.0 / shape, size=size) ** (1.0 / shape)
-        return np.asarray(covering_s * rng.random(size))
+def by_cell(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return means over seeds, a row a cell, with the relative errors of the predictions.
 
-    return new if age == "new" else old
+    ``stacks_error``, ``ratio_error``, ``availability_error`` (a difference, not relative), and
+    ``plain_work_error`` and ``work_by_failure_error`` of the means over failures.
+    """
+    keys = ["rules", "distribution", "strategy", "groups", "redundancy"]
+    rows = runs.groupby(keys, sort=False).mean(numeric_only=True).reset_index()
+    return rows.assign(
+        stacks_error=rows.predicted_mean_stacks / rows.mean_stacks - 1,
+        ratio_error=rows.predicted_time_to_train_ratio / rows.time_to_train_ratio - 1,
+        availability_error=rows.predicted_availability - rows.availability,
+        plain_work_error=rows.plain_work / rows.mean_stacks - 1,
+        work_by_failure_error=rows.work_by_failure / rows.mean_stacks - 1,
+    )
+
+
+def compare_redundancies() -> pd.DataFrame:
+    """Return the best r under the study's rules, a row a scheme and N, each with its ratio.
+
+    ``rule`` is the scheme's own choice (for SPARe floor(log2 N + 0.833)), ``objective`` where J(r)
+    from plain forms is least, ``predicted`` where the predicted time-to-train ratio is, with
+    ``predicted_ratio``; ``near`` are all r predicted within 1 % of it. ``published`` is the best
+    in the published tables.
+    """
+    known = of_spare.headline().set_index(["scheme", "groups"]).redundancy
+    cells = product(of_spare.GROUPS, ("replication", "spare"))
+    return pd.DataFrame(_best(scheme, n, int(known[scheme, n])) for n, scheme in cells)
+
+
+def _best(name: str, groups: int, published: int) -> dict[str, object]:
+    scheme = strategy_class(name)
+    job = resolve(load_scenario("spare-study", {"strategy.name": name, "job.groups": groups}))
+    costs = job.costs()
+    options = job.scenario.strategy.options()
+    candidates = [r for r in scheme.redundancies(groups, options) if r <= _LARGEST]
+    ratios = {
+        redundancy: prediction.time_to_train_ratio
+        for redundancy, prediction in predict_redundancies(job, candidates).items()
+    }
+    best = min(ratios, key=ratios.__getitem__)
+    near = [r for r, ratio in ratios.items() if ratio <= 1.01 * ratios[best]]
+    objective = min(
+        candidates, key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs)
+    )
+    by_rule = SpareOptions(redundancies="published")
+    return {
+        "scheme": name,
+        "groups": groups,
+        "published": published,
+        "rule": scheme.redundancies(groups, by_rule)[0] if scheme is Spare else objective,
+        "objective": objective,
+        "predicted": best,
+        "near": f"{near[0]} to {near[-1]}",
+        "predicted_ratio": ratios[best],
+    }

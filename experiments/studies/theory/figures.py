@@ -34,8 +34,7 @@ def draw_errors(counts: pd.DataFrame) -> Figure:
         for redundancy, line in spare.groupby("redundancy"):
             colour = colours(norm(redundancy))
             axis.plot(line.groups, line[column], color=colour, marker="o", markersize=3)
-        axis.set_title(title)
-        axis.set_xscale("log")
+        axis.set(title=title, xscale="log")
         ticks_at(axis.xaxis, [50, 100, 200, 600, 1000, 10_000])
         axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
     for axis in axes[1]:
@@ -59,9 +58,7 @@ def draw_replication(counts: pd.DataFrame) -> Figure:
                   label="N/r whole sets: paper × r^(1/r)")  # fmt: skip
         axis.plot(r, line.plain, color=_PAPER, linestyle="--", label="paper: μ(N, r)")
         axis.plot(r, line.simulated, "o", color=_SIMULATED, label="Monte Carlo")
-        axis.set_title(f"N = {size} groups")
-        axis.set_xlabel("replication degree r")
-        axis.set_ylim(bottom=0)
+        axis.set(title=f"N = {size} groups", xlabel="replication degree r", ylim=(0, None))
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylabel("mean failures to a wipe-out")
     legend_below(figure, axes[0])
@@ -73,8 +70,7 @@ def draw_work(by_failure: dict[tuple[int, int], pd.DataFrame]) -> Figure:
     figure, axes = plt.subplots(1, len(by_failure), figsize=(10.0, 3.8), sharey=True, squeeze=False)
     for axis, ((groups, redundancy), table) in zip(axes[0], by_failure.items(), strict=True):
         _draw_patch(axis, table)
-        axis.set_title(f"N = {groups}, r = {redundancy}")
-        axis.set_xlabel("failure k of a life")
+        axis.set(title=f"N = {groups}, r = {redundancy}", xlabel="failure k of a life")
     axes[0, 0].set_ylabel("patch compute ρ_k (stacks)")
     legend_below(figure, axes[0, 0])
     return figure
@@ -118,8 +114,7 @@ def draw_stacks(cells: pd.DataFrame) -> Figure:
     axis.plot(r, chosen.plain_work, color=_PAPER, linestyle="--",
               label="paper: lower bound, without ρ_k")  # fmt: skip
     axis.plot(r, chosen.mean_stacks, "o", color=_SIMULATED, label="simulated jobs")
-    axis.set_xlabel("redundancy r")
-    axis.set_ylabel("mean stacks")
+    axis.set(xlabel="redundancy r", ylabel="mean stacks")
     axis.set_title("Work of a step, N = 200, rules of the study")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.legend(loc="upper left")
@@ -143,9 +138,7 @@ def draw_times(times: pd.DataFrame) -> Figure:
                       label=f"{name}, r = {redundancy}")  # fmt: skip
             axis.plot(line["shape"], line.simulated_s / line.plain_s, "o", color=colour)
         axis.axhline(1.0, color="#888888", linewidth=0.8)
-        axis.set_title(title)
-        axis.set_xlabel("Weibull shape (1: exponential)")
-        axis.set_yscale("log")
+        axis.set(title=title, xlabel="Weibull shape (1: exponential)", yscale="log")
         ticks_at(axis.yaxis, [0.05, 0.1, 0.2, 0.5, 1, 2, 3])
     axes[0].set_ylabel("time to a wipe-out / (μ m)")
     write_title(figure, "N = 200 (lines: closed form, dots: Monte Carlo)")

@@ -38,8 +38,8 @@ LAWS: dict[str, type[WipeOutLaw]] = {"spare": StackedTypes, "replication": Disjo
 
 def generator(seed: int, purpose: Purpose, groups: int, index: int) -> np.random.Generator:
     """Return the random numbers of one cell, the `index`-th for N; they depend on nothing else."""
-    sequence = np.random.SeedSequence(seed, spawn_key=(int(purpose), groups, index))
-    return np.random.Generator(np.random.PCG64(sequence))
+    key = (int(purpose), groups, index)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def first_loss(scheme: str, times: Times, redundancy: int) -> Times:
@@ -127,36 +127,23 @@ def _chunks(trials: int, groups: int) -> Iterator[int]:
 def lives(groups: int, redundancy: int, trials: int, seed: int) -> pd.DataFrame:
     """Let groups fail one at a time, in random order, until a wipe-out, `trials` times.
 
-    Returns
-    -------
-    DataFrame
-        A row for each number of failures k that a life outlived: ``failures``, ``lives`` (that
-        outlived k), ``stacks`` (mean S after the k-th failure), ``one_stack`` and ``as_needed``
-        (mean patch compute of the k-th failure under either option, in types of the busiest
-        survivor; NaN at k = 0).
+    A row for each number of failures k that a life outlived: ``failures``, ``lives`` (that outlived
+    k), ``stacks`` (mean S after the k-th failure), ``one_stack`` and ``as_needed`` (mean patch
+    compute of the k-th failure under either option, in types of the busiest survivor; NaN at
+    k = 0).
     """
     rng = generator(seed, Purpose.REORDERINGS, groups, redundancy)
     scheme = Spare(groups, redundancy, SpareOptions(patch_compute="as-needed"))
-    outlived, stacks, patched, needed = np.zeros((4, groups))
+    sums = np.zeros((groups, 4))
     for _ in range(trials):
-        for failures, patch in enumerate(_life(scheme, rng.permutation(groups).tolist())):
-            outlived[failures] += 1
-            stacks[failures] += patch[0]
-            patched[failures] += patch[1] > 0
-            needed[failures] += patch[1]
-    reached = outlived > 0
-    count = outlived[reached]
-    table = pd.DataFrame(
-        {
-            "failures": np.flatnonzero(reached),
-            "lives": count.astype(int),
-            "stacks": stacks[reached] / count,
-            "one_stack": patched[reached] / count,
-            "as_needed": needed[reached] / count,
-        }
-    )
+        for failures, (stacks, patch) in enumerate(_life(scheme, rng.permutation(groups).tolist())):
+            sums[failures] += (1, stacks, patch > 0, patch)
+    table = pd.DataFrame(sums, columns=["lives", "stacks", "one_stack", "as_needed"])
+    table = table[table.lives > 0].rename_axis("failures").reset_index()
+    means = ["stacks", "one_stack", "as_needed"]
+    table[means] = table[means].div(table.lives, axis=0)
     table.loc[0, ["one_stack", "as_needed"]] = np.nan
-    return table
+    return table.astype({"lives": int})
 
 
 def _life(scheme: Spare, order: Sequence[int]) -> list[tuple[int, int]]:

@@ -14,13 +14,34 @@ import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.studies.base import Results, Row, Study, Tables, row_of, rows_by
 from faultline.experiments.studies.stage import Stage
-from faultline.experiments.studies.theory import comparisons, figures, jobs
+from faultline.experiments.studies.theory import comparisons, figures
 
 PAPER_MEAN_FAILURES_ERROR = 0.0113
 PAPER_LEAST_WORK_ERROR = 0.0060
 PAPER_WORK_ERROR = 0.04
 PAPER_GROUPS = (200, 600, 1000)
 _PERCENT, _STACKS = "{:+.1%}", "{:.3f}"
+_WORK: Columns = {
+    "groups": "N",
+    "redundancy": "r",
+    "stacks": ("S", _STACKS),
+    "closed_stacks": ("closed", _STACKS),
+    "one_stack": ("ρ", _STACKS),
+    "closed_one_stack": ("closed", _STACKS),
+    "one_stack_error": ("±", _PERCENT),
+    "as_needed": ("as-needed", _STACKS),
+    "as_needed_error": ("±", _PERCENT),
+    "work_error": ("S + ρ ±", _PERCENT),
+}
+_REDUNDANCIES: Columns = {
+    "scheme": "scheme",
+    "groups": "N",
+    "rule": "rule",
+    "objective": "least J(r)",
+    "predicted": "predicted",
+    "near": ("within 1 %", str),
+    "published": "published",
+}
 _CURVES = ((200, 9), (1000, 9))
 _READ_AS = (
     "X is the number of the failure that ends a life. μ is read as E[X] - 1 (failures outlived), "
@@ -50,17 +71,17 @@ class TheoryStudy(Study):
         counts = stage.calls("failures to a wipe-out", comparisons.compare_counts, asked)
         works = stage.calls("matching", comparisons.compare_work, comparisons.PUBLISHED)
         curves = stage.calls("patch compute", comparisons.patch_by_failure, _CURVES)
-        chosen = stage.pick(jobs.published_cells(), jobs.all_cells())
-        runs = jobs.compare_jobs(stage, chosen)
+        chosen = stage.pick(comparisons.published_jobs(), comparisons.all_jobs())
+        runs = comparisons.compare_jobs(stage, chosen)
         lives = stage.calls("times", comparisons.compare_times, comparisons.TIMES)
         with stage.step("best redundancy"):
-            best = jobs.compare_redundancies()
+            best = comparisons.compare_redundancies()
         return {
             "counts": comparisons.with_errors(counts),
             "work": pd.DataFrame(works),
             "curves": dict(zip(_CURVES, curves, strict=True)),
             "runs": runs,
-            "jobs": jobs.by_cell(runs),
+            "jobs": comparisons.by_cell(runs),
             "times": pd.DataFrame(list(chain.from_iterable(lives))),
             "redundancies": best,
         }
@@ -101,14 +122,16 @@ class TheoryStudy(Study):
         yield counts_table(results["counts"])
         yield _READ_AS
         yield replication_table(results["counts"], 200)
-        yield work_table(results["work"])
+        title = "SPARe a failure: stacks S, patch compute ρ (one-stack, as-needed)"
+        yield columns_of(title, results["work"], _WORK)
         yield from jobs_tables(results["jobs"])
         yield times_table(lives)
         yield (
             f"T_f is within {_worst(lives.closed_s / lives.simulated_s - 1):.1%} of Monte Carlo "
             f"(standard error up to {_worst(lives.standard_error_s / lives.simulated_s):.1%}).\n"
         )
-        yield redundancies_table(results["redundancies"])
+        title = "Best redundancy, rules of the study, Weibull failures"
+        yield columns_of(title, results["redundancies"], _REDUNDANCIES)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how far the closed forms can be trusted."""
@@ -139,23 +162,19 @@ def _worst(errors: pd.Series) -> float:
 def _accuracy_rows(counts: pd.DataFrame, cells: pd.DataFrame) -> list[Row]:
     spare = counts[counts.scheme == "spare"]
     paper = spare[spare.groups.isin(PAPER_GROUPS)]
+    jobs_of_spare = cells[cells.strategy == "spare"]
     where = "N=200, 600, 1000, all r"
     claims = (
-        ("plain_error_middle", where, PAPER_MEAN_FAILURES_ERROR, paper.plain_error_middle),
-        ("plain_error_outlived", where, PAPER_MEAN_FAILURES_ERROR, paper.plain_error_outlived),
-        ("plain_work_error", where, PAPER_LEAST_WORK_ERROR, paper.plain_work_error),
-        ("closed_error", "all N, all r", None, spare.closed_error),
-        ("closed_work_error", "all N, all r", None, spare.closed_work_error),
-        (
-            "stacks_error",
-            "simulated jobs",
-            PAPER_WORK_ERROR,
-            cells[cells.strategy == "spare"].stacks_error,
-        ),
+        ("plain_error_middle", where, PAPER_MEAN_FAILURES_ERROR, paper),
+        ("plain_error_outlived", where, PAPER_MEAN_FAILURES_ERROR, paper),
+        ("plain_work_error", where, PAPER_LEAST_WORK_ERROR, paper),
+        ("closed_error", "all N, all r", None, spare),
+        ("closed_work_error", "all N, all r", None, spare),
+        ("stacks_error", "simulated jobs", PAPER_WORK_ERROR, jobs_of_spare),
     )
     return [
-        row_of(f"largest_{name}", "spare", setting, reported, [_worst(errors)], "1")
-        for name, setting, reported, errors in claims
+        row_of(f"largest_{name}", "spare", setting, reported, [_worst(table[name])], "1")
+        for name, setting, reported, table in claims
     ]
 
 
@@ -169,10 +188,8 @@ def _estimate(
     unit: str,
 ) -> Row:
     """Return the row of a Monte Carlo mean with its 95 % confidence interval."""
-    half_width = 1.96 * standard_error
-    return Row(
-        quantity, scheme, setting, published, mean, mean - half_width, mean + half_width, unit
-    )
+    half = 1.96 * standard_error
+    return Row(quantity, scheme, setting, published, mean, mean - half, mean + half, unit)
 
 
 def _job_rows(runs: pd.DataFrame) -> Iterator[Row]:
@@ -195,17 +212,12 @@ def counts_table(counts: pd.DataFrame) -> Printed:
         "plain_work_error": "least S̄",
         "closed_work_error": "here",
     }
-    by_groups = counts[counts.scheme == "spare"].groupby("groups")
     rows = [
         {"N": groups, **{column: _largest(mine, column) for column in columns}}
-        for groups, mine in by_groups
+        for groups, mine in counts[counts.scheme == "spare"].groupby("groups")
     ]
-    return Printed(
-        "SPARe: largest error of closed forms against Monte Carlo over all r (worst)",
-        pd.DataFrame(rows),
-        dict.fromkeys(columns, str),
-        columns,
-    )
+    title = "SPARe: largest error of closed forms against Monte Carlo over all r (worst)"
+    return Printed(title, pd.DataFrame(rows), dict.fromkeys(columns, str), columns)
 
 
 def _largest(rows: pd.DataFrame, column: str) -> str:
@@ -234,24 +246,6 @@ def replication_table(counts: pd.DataFrame, groups: int) -> Printed:
     return columns_of(title, shown, columns)
 
 
-def work_table(work: pd.DataFrame) -> Printed:
-    """Return stacks and patch compute over failures: real matching beside closed forms."""
-    columns: Columns = {
-        "groups": "N",
-        "redundancy": "r",
-        "stacks": ("S", _STACKS),
-        "closed_stacks": ("closed", _STACKS),
-        "one_stack": ("ρ", _STACKS),
-        "closed_one_stack": ("closed", _STACKS),
-        "one_stack_error": ("±", _PERCENT),
-        "as_needed": ("as-needed", _STACKS),
-        "as_needed_error": ("±", _PERCENT),
-        "work_error": ("S + ρ ±", _PERCENT),
-    }
-    title = "SPARe a failure: stacks S, patch compute ρ (one-stack, as-needed)"
-    return columns_of(title, work, columns)
-
-
 def jobs_tables(cells: pd.DataFrame) -> Iterator[Printed]:
     """Yield simulated jobs beside their prediction, a table for each set of rules and failures."""
     columns: Columns = {
@@ -277,12 +271,10 @@ def times_table(times: pd.DataFrame) -> Printed:
     for (age, scheme, redundancy), mine in times.groupby(["age", "scheme", "redundancy"]):
         study = mine[mine["shape"] == 0.78].iloc[0]
         ratios = mine.closed_s / mine.plain_s
-        shapes = {f"{shape:g}": ratio for shape, ratio in zip(mine["shape"], ratios, strict=True)}
+        shapes = dict(zip(mine["shape"].map("{:g}".format), ratios, strict=True))
         best = {"T_c*": study.plain_period_s, "best": study.best_period_s}
-        both = f"{study.availability:.1%}, {study.best_availability:.1%}"
-        rows.append(
-            {"groups": age, "scheme": scheme, "r": redundancy, **shapes, **best, "A of both": both}
-        )
+        best["A of both"] = f"{study.availability:.1%}, {study.best_availability:.1%}"
+        rows.append({"groups": age, "scheme": scheme, "r": redundancy, **shapes, **best})
     frame = pd.DataFrame(rows)
     periods = dict.fromkeys(("T_c*", "best"), "{:,.0f} s")
     return Printed(
@@ -290,18 +282,3 @@ def times_table(times: pd.DataFrame) -> Printed:
         frame,
         {**dict.fromkeys(frame.columns[3:-3], "{:.2f}"), **periods, "A of both": str},
     )
-
-
-def redundancies_table(rows: pd.DataFrame) -> Printed:
-    """Return which redundancy is best by rule, objective, prediction and publication."""
-    columns: Columns = {
-        "scheme": "scheme",
-        "groups": "N",
-        "rule": "rule",
-        "objective": "least J(r)",
-        "predicted": "predicted",
-        "near": ("within 1 %", str),
-        "published": "published",
-    }
-    title = "Best redundancy, rules of the study, Weibull failures"
-    return columns_of(title, rows, columns)

@@ -27,15 +27,12 @@ from faultline.experiments.studies.spare.cells import (
     Cell,
     default_cells,
     full_cells,
-    sensitivity_points,
-)
-from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
-from faultline.experiments.studies.spare.published import (
     headline,
-    interval_steps,
     published,
+    sensitivity_points,
     trials,
 )
+from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
 from faultline.experiments.studies.spare.study import cell_rows
 from faultline.simulator.timeline import Event, EventKind
 from matplotlib.figure import Figure
@@ -121,10 +118,10 @@ def test_the_full_grid_is_that_of_the_study() -> None:
 
 
 def test_published_numbers_are_found() -> None:
-    assert published("spare", 200, 9, "time_to_train_ratio") == 2.927
-    assert published("spare", 600, 8, "availability") == 0.939
-    assert published("spare", 600, 7, "availability") is None
-    assert interval_steps("replication", 1000, 3) == 10
+    assert published("time_to_train_ratio", "spare", 200, 9) == 2.927
+    assert published("availability", "spare", 600, 8) == 0.939
+    assert published("availability", "spare", 600, 7) is None
+    assert published("interval_steps", "replication", 1000, 3) == 10
     assert len(trials()) == 22
     assert len(headline()) == 6
 

@@ -19,13 +19,17 @@ from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.ntp import figures, tables
+from faultline.experiments.studies.ntp.failures import traces
 from faultline.experiments.studies.ntp.loop import (
     DOMAIN_SCHEMES,
     REPAIR,
     SCENARIO,
     VARIANTS,
+    WITHIN_VARIANTS,
+    Variant,
     domain_points,
     domain_table,
+    equals_control,
     failures_of,
     loop_points,
     loop_table,
@@ -34,8 +38,6 @@ from faultline.experiments.studies.ntp.loop import (
     scenario_of,
 )
 from faultline.experiments.studies.ntp.setting import study_job
-from faultline.experiments.studies.ntp.traces import trace_rules, traces
-from faultline.experiments.studies.ntp.within import WITHIN_VARIANTS, Variant, equals_control
 from faultline.simulator.badput import CAUSES
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from faultline.strategies.ntp import Ntp, NtpPw
@@ -72,16 +74,15 @@ def test_the_schemes_plan_as_the_study_does(scheme: type[Ntp]) -> None:
 
 
 def test_traces_are_written_as_they_were_drawn(tmp_path: Path) -> None:
-    rules = trace_rules(REPAIR, 1)
     trace = next(traces(REPAIR, 1, 3, 1))
-    scenario = scenario_of(trace, rules, tmp_path / "trace.csv", "ntp")
+    scenario = scenario_of(trace, tmp_path / "trace.csv", "ntp")
     written = read_trace(tmp_path / "trace.csv", job_layout(scenario))
-    assert written == failures_of(trace, rules, study_job())
+    assert written == failures_of(trace, study_job())
     assert len(written) == int((trace.changes == 1).sum())
     times = np.sort([f.time_s + (f.repair_s or 0.0) for f in written])
     back = np.sort(trace.times_s[trace.changes == -1])
     np.testing.assert_allclose(times[: back.size], back)
-    assert np.all(times[back.size :] > rules.duration_s)
+    assert np.all(times[back.size :] > trace.duration_s)
     shares = np.mean([f.kind == "software" for f in written])
     assert shares == pytest.approx(0.22, abs=4 * sqrt(0.22 * 0.78 / len(written)))
 
@@ -98,9 +99,9 @@ def test_the_loop_loses_what_the_placement_study_finds(tmp_path: Path, variant: 
     is too small by up to the share of the job that is away, once for hits that are missed and once
     for those that would have been drawn out.
     """
-    rules, ratios, away = trace_rules(REPAIR, 1), [], 0.0
+    ratios, away = [], 0.0
     for index, trace in enumerate(traces(REPAIR, 1, 11, 4)):
-        scenario = scenario_of(trace, rules, tmp_path / f"{index}.csv", variant, *COARSE)
+        scenario = scenario_of(trace, tmp_path / f"{index}.csv", variant, *COARSE)
         record = run(scenario, 0)
         trained_s = sum(record[f"{cause}_s"] for cause in ("compute", "all_reduce", "degraded"))
         placed = placed_loss(trace, study_job(), variant)
@@ -174,24 +175,13 @@ def loop() -> pd.DataFrame:
 
 
 @pytest.fixture
-def played() -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                **asdict(variant),
-                "seed": seed,
-                "time_to_train_ratio": 1.5 + place,
-                "restarts": seed,
-            }
-            for place, variant in enumerate(WITHIN_VARIANTS)
-            for seed in range(2)
-        ]
-    )
-
-
-@pytest.fixture
-def within(played: pd.DataFrame) -> pd.DataFrame:
+def within() -> pd.DataFrame:
     """Made up: SPARe's groups never die, its eight copies masked nothing."""
+    played = pd.DataFrame(
+        {**asdict(variant), "seed": seed, "time_to_train_ratio": 1.5 + place, "restarts": seed}
+        for place, variant in enumerate(WITHIN_VARIANTS)
+        for seed in range(2)
+    )
     like_control = (played.scheme == "spare-ntp") & (played.redundancy == 8)
     controls = played[(played.redundancy == 1)].time_to_train_ratio
     played.loc[like_control, "time_to_train_ratio"] = controls.to_numpy()

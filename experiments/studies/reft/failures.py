@@ -1,4 +1,6 @@
-"""What restarts leave of a job's time, and where they find its state: closed forms and runs.
+"""When failures lose state in memory, what restarts leave of a job's time, and where they find it.
+
+In closed form beside random lifetimes of nodes, and beside runs.
 
 FT-HSDP (arXiv 2602.00277) shortens the stall of a failure from 10 to 3 minutes. At RSC-1's rate
 100,000 GPUs fail every 17.7 minutes, so what becomes of a failure during a stall decides the rest:
@@ -19,10 +21,12 @@ else it comes from storage.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import exp, expm1
 
+import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import interval_of_proportion
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
@@ -35,8 +39,108 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
 from faultline.simulator.training import Training
-from faultline.strategies.in_memory.reliability import loss_probability
+from faultline.strategies.in_memory.reliability import (
+    loss_probability,
+    time_to_loss,
+    weibull_failed_by,
+)
 from faultline.strategies.protection.base import Keeper, Recovery
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+NODES, GROUP = 1024, 16
+SCALE, SHAPE = 50.0, 3.0
+"""A node has failed by t with F(t) = 1 - exp(-(t / 50)^3)."""
+
+LOSS = 0.1
+PUBLISHED_TIMES = {0: 2.34, 1: 7.79, 2: 12.37}
+"""Time until state is lost with 10 %, by the tolerated losses of a group (REFT, Wang et al. 2023,
+arXiv 2310.12670)."""
+
+_STREAM = (0x4D454D, 3, 0)
+"""Part of what a seed means; it never changes."""
+
+_NUMBERS_AT_ONCE = 2_000_000
+_QUANTITY = "time to 10 % loss"
+
+
+def loss_by(time: float, tolerated: int) -> float:
+    """Return the probability that state is lost until a time, in closed form."""
+    return loss_probability(weibull_failed_by(SCALE, SHAPE)(time), NODES, GROUP, tolerated)
+
+
+def exact_time(tolerated: int) -> float:
+    """Return the time until which state is lost with `LOSS`, in closed form."""
+    return time_to_loss(LOSS, weibull_failed_by(SCALE, SHAPE), NODES, GROUP, tolerated, 100.0)
+
+
+def reliability_rows(trials: int, seed: int) -> Iterator[Row]:
+    """Return the times until state is lost with 10 %, in closed form and from random lifetimes."""
+    for tolerated, published in PUBLISHED_TIMES.items():
+        setting = f"{NODES} nodes in groups of {GROUP}, {tolerated} losses tolerated"
+        yield row_of(_QUANTITY, "reft", setting, published, [exact_time(tolerated)], "1")
+        drawn = drawn_time(tolerated, trials, seed)
+        yield Row(f"{_QUANTITY}, Monte Carlo", "reft", setting, published, *drawn, "1")
+
+
+def shown_reliability(rows: Sequence[Row]) -> Printed:
+    """Show the times to 10 % loss."""
+    frame = pd.DataFrame(
+        {
+            "": row.setting.split(", ")[1] + row.quantity.removeprefix(_QUANTITY),
+            "published": row.published,
+            "ours": row.simulated,
+            "95 %": f"{row.low:.2f} to {row.high:.2f}" if row.high > row.low else "",
+        }
+        for row in rows
+        if row.quantity.startswith(_QUANTITY)
+    )
+    formats = {"published": "{:.2f}", "ours": "{:.2f}", "95 %": "{}"}
+    return Printed("Time until state in memory is lost with 10 %", frame, formats)
+
+
+def drawn_time(
+    tolerated: int,
+    trials: int,
+    seed: int,
+    *,
+    probability: float = LOSS,
+    nodes: int = NODES,
+    group: int = GROUP,
+) -> tuple[float, float, float]:
+    """Return the time until which state in memory is lost with a probability, from random lives.
+
+    Nodes live for Weibull times, independent of each other; a group is gone with its
+    ``tolerated + 1``-th loss, and the state with the first group. All nodes are given lifetimes
+    `trials` times. The quantile of the times of loss is returned with the ends of its 95 %
+    interval, in the unit of `SCALE`; that is of the order statistics: exact, whatever the
+    distribution.
+    """
+    below = int(binom.ppf(0.025, trials, probability))
+    above = int(binom.ppf(0.975, trials, probability)) + 1
+    hazards = np.sort(_hazards_at_loss(nodes, group, tolerated, trials, seed))
+    # A Weibull time is a power of an exponential one, so ranks may be taken before.
+    low, middle, high = (
+        SCALE * float(hazard) ** (1.0 / SHAPE)
+        for hazard in (hazards[below - 1], np.quantile(hazards, probability), hazards[above - 1])
+    )
+    return middle, low, high
+
+
+def _hazards_at_loss(
+    nodes: int, group: int, tolerated: int, trials: int, seed: int
+) -> NDArray[np.float64]:
+    """Return (t / SCALE)^SHAPE at the loss, a value a trial."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=_STREAM))
+    at_once = max(1, _NUMBERS_AT_ONCE // nodes)
+    found = []
+    for done in range(0, trials, at_once):
+        chunk = min(at_once, trials - done)
+        lives = rng.standard_exponential((chunk, nodes // group, group))
+        ends = np.partition(lives, tolerated, axis=2)[:, :, tolerated]
+        found.append(ends.min(axis=1))
+    return np.concatenate(found)
+
 
 EFFECTIVE_TIME = {600.0: 0.44, 180.0: 0.80}
 """Effective training time on O(100k) GPUs by seconds of a stall (FT-HSDP)."""
@@ -44,13 +148,14 @@ EFFECTIVE_TIME = {600.0: 0.44, 180.0: 0.80}
 FAILURES_PER_1000_NODE_DAYS = 6.50
 """RSC-1 (Kokolis et al. 2025, arXiv 2410.21680); nodes of eight GPUs."""
 
-GPUS, GPUS_PER_NODE = 100_000, 8
-STALL_GAP_S = 86_400.0 * 1000 / (FAILURES_PER_1000_NODE_DAYS * (GPUS // GPUS_PER_NODE))
+GPUS = 100_000
+STALL_GAP_S = 86_400.0 * 1000 / (FAILURES_PER_1000_NODE_DAYS * (GPUS // 8))
 """Mean seconds between failures: 1,063, which is 17.7 minutes."""
 
+ALONE = "one after the other"
 TREATMENTS = ("begins-anew", "absorbed")
 
-NODES = 64
+SERVERS = 64
 GAP_S = 300.0
 HARDWARE_SHARE = 0.78
 """Of interruptions (Grattafiori et al. 2024, Llama 3, arXiv 2407.21783)."""
@@ -70,16 +175,11 @@ _COMMON = {
 }
 
 
-def one_after_the_other(stall_s: float) -> float:
-    """Return the effective time if each failure costs a stall of its own."""
-    return 1.0 - stall_s / STALL_GAP_S
-
-
-def of_treatment(treatment: str, stall_s: float) -> float:
+def effective_time(treatment: str, stall_s: float) -> float:
     """Return the effective time in closed form, by what becomes of a failure during a stall."""
-    if treatment == "begins-anew":
-        return exp(-stall_s / STALL_GAP_S)
-    return 1.0 / (1.0 + stall_s / STALL_GAP_S)
+    share = stall_s / STALL_GAP_S
+    forms = {ALONE: 1.0 - share, "begins-anew": exp(-share), "absorbed": 1.0 / (1.0 + share)}
+    return forms[treatment]
 
 
 def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
@@ -88,20 +188,34 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
     Just-in-time checkpoints and 100 groups of 1,000 GPUs: a failure loses the step under way, of
     10 s, and nothing else.
 
-    Returns
-    -------
-    DataFrame
-        A row a run: ``stall_s``, ``treatment``, ``seed``, ``effective_time`` (useful time over
-        all time), ``availability`` (time in which the job was not in a restart), ``lost`` (the
-        share of time for steps done twice and for failures to show).
+    A row a run: ``stall_s``, ``treatment``, ``seed``, ``effective_time`` (useful time over all
+    time), ``availability`` (time in which the job was not in a restart), ``lost`` (the share of
+    time for steps done twice and for failures to show).
     """
     points = []
-    for stall_s in EFFECTIVE_TIME:
-        for treatment in TREATMENTS:
-            changes = _stall_changes(stall_s, treatment, steps)
-            question = resolve(load_scenario("spare-sound", changes))
-            labels = (("stall_s", stall_s), ("treatment", treatment))
-            points += [Point.of(question, seed, labels) for seed in range(stage.seeds)]
+    for stall_s, treatment in product(EFFECTIVE_TIME, TREATMENTS):
+        # What fails anew while others are restarted is waited for, or repaired in passing.
+        waiting = "surfaces" if treatment == "begins-anew" else "absorbed"
+        changes = {
+            **_COMMON,
+            "job.groups": 100,
+            "job.gpus": GPUS,
+            "job.steps": steps,
+            "times.compute_s": 10.0,
+            "failures.mtbf_s": STALL_GAP_S,
+            "times.all_reduce_s": 0.1,
+            "times.checkpoint_write_s": 1.0,
+            "times.restart_s": stall_s,
+            "restart.failure_during": treatment,
+            "restart.failure_while_waiting": waiting,
+            "protection.name": "just-in-time",
+            "times.snapshot_copy_s": 1.0,
+            "times.snapshot_load_s": 1.0,
+            "times.snapshot_fetch_s": 2.0,
+        }
+        question = resolve(load_scenario("spare-sound", changes))
+        labels = (("stall_s", stall_s), ("treatment", treatment))
+        points += [Point.of(question, seed, labels) for seed in range(stage.seeds)]
     runs = stage.runs("stalls", points)
     table = runs[["stall_s", "treatment", "seed"]].assign(
         effective_time=1.0 / runs.time_to_train_ratio,
@@ -111,57 +225,30 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
     return table.join(runs[["failures", "restarts"]])
 
 
-def _stall_changes(stall_s: float, treatment: str, steps: int) -> dict[str, object]:
-    return {
-        **_COMMON,
-        "job.groups": 100,
-        "job.gpus": GPUS,
-        "job.steps": steps,
-        "times.compute_s": 10.0,
-        "failures.mtbf_s": STALL_GAP_S,
-        "times.all_reduce_s": 0.1,
-        "times.checkpoint_write_s": 1.0,
-        "times.restart_s": stall_s,
-        "restart.failure_during": treatment,
-        # What fails anew while others are restarted is either waited for, or repaired in passing.
-        "restart.failure_while_waiting": ("surfaces" if treatment == "begins-anew" else "absorbed"),
-        "protection.name": "just-in-time",
-        "times.snapshot_copy_s": 1.0,
-        "times.snapshot_load_s": 1.0,
-        "times.snapshot_fetch_s": 2.0,
-    }
-
-
 def stall_rows(table: pd.DataFrame) -> Iterator[Row]:
     """Return effective times by stall: published, three closed forms, and simulated."""
-    for stall_s, published in EFFECTIVE_TIME.items():
-        where = f"100,000 GPUs, stalls of {stall_s / 60:g} min"
-        closed = {"one after the other": one_after_the_other(stall_s)}
-        closed |= {name: of_treatment(name, stall_s) for name in TREATMENTS}
-        for name, exact in closed.items():
-            texts = ("checkpoint", f"{where}, {name}", published)
-            yield row_of("effective time, closed form", *texts, [exact], "1")
-            simulated = list(_cell(table, stall_s, name).effective_time)
-            if simulated:
-                yield row_of("effective time, simulated", *texts, simulated, "1")
+    for (stall_s, published), name in product(EFFECTIVE_TIME.items(), (ALONE, *TREATMENTS)):
+        setting = f"100,000 GPUs, stalls of {stall_s / 60:g} min, {name}"
+        texts = ("checkpoint", setting, published)
+        exact = [effective_time(name, stall_s)]
+        yield row_of("effective time, closed form", *texts, exact, "1")
+        simulated = list(_simulated(table, stall_s, name))
+        if simulated:
+            yield row_of("effective time, simulated", *texts, simulated, "1")
 
 
 def shown_stalls(table: pd.DataFrame) -> Printed:
     """Show effective times by stall."""
-    rows = []
-    for stall_s, published in EFFECTIVE_TIME.items():
-        closed = {"has a stall of its own": one_after_the_other(stall_s)}
-        closed |= {name: of_treatment(name, stall_s) for name in TREATMENTS}
-        rows += [
-            {
-                "a failure during a stall": name,
-                "stall": f"{stall_s / 60:g} min",
-                "published": published,
-                "closed form": exact,
-                "simulated": _cell(table, stall_s, name).effective_time.mean(),
-            }
-            for name, exact in closed.items()
-        ]
+    rows = [
+        {
+            "a failure during a stall": "has a stall of its own" if name == ALONE else name,
+            "stall": f"{stall_s / 60:g} min",
+            "published": published,
+            "closed form": effective_time(name, stall_s),
+            "simulated": _simulated(table, stall_s, name).mean(),
+        }
+        for (stall_s, published), name in product(EFFECTIVE_TIME.items(), (ALONE, *TREATMENTS))
+    ]
     return Printed(
         "Effective time of 100,000 GPUs, a failure every 17.7 minutes",
         pd.DataFrame(rows),
@@ -169,8 +256,9 @@ def shown_stalls(table: pd.DataFrame) -> Printed:
     )
 
 
-def _cell(table: pd.DataFrame, stall_s: float, treatment: str) -> pd.DataFrame:
-    return table[(table.stall_s == stall_s) & (table.treatment == treatment)]
+def _simulated(table: pd.DataFrame, stall_s: float, treatment: str) -> pd.Series:
+    mine = (table.stall_s == stall_s) & (table.treatment == treatment)
+    return table[mine].effective_time
 
 
 @dataclass(slots=True)
@@ -207,8 +295,8 @@ def closed_form(size: int, restart_s: float) -> dict[Recovery, float]:
         return exp(-HARDWARE_SHARE * time_s / GAP_S)
 
     def survived(time_s: float) -> float:
-        lost = -expm1(-HARDWARE_SHARE * time_s / GAP_S / NODES)
-        return 1.0 - loss_probability(lost, NODES, size, 1)
+        lost = -expm1(-HARDWARE_SHARE * time_s / GAP_S / SERVERS)
+        return 1.0 - loss_probability(lost, SERVERS, size, 1)
 
     local, kept = given_failure(no_hardware), given_failure(survived)
     return {"local": local, "peers": kept - local, "storage": 1.0 - kept}
@@ -217,21 +305,15 @@ def closed_form(size: int, restart_s: float) -> dict[Recovery, float]:
 def recovery_table(stage: Stage, steps: int) -> pd.DataFrame:
     """Count the ways of recovery, beside their probabilities.
 
-    Returns
-    -------
-    DataFrame
-        A row a sharding group, restart and way: ``restarts``, ``counted`` (a share), its 95 %
-        interval ``low`` and ``high`` (Wilson), and ``exact``.
+    A row a sharding group, restart and way: ``restarts``, ``counted`` (a share), its 95 % interval
+    ``low`` and ``high`` (Wilson), and ``exact``.
     """
     arguments = [(*case, steps, seed) for case in CASES for seed in range(stage.seeds)]
-    counts = {case: Counter[Recovery]() for case in CASES}
     counted = stage.calls("recoveries", _count, arguments)
-    for (size, restart_s, *_), found in zip(arguments, counted, strict=True):
-        counts[size, restart_s] += found
     rows = []
-    for (size, restart_s), count in counts.items():
-        exact = closed_form(size, restart_s)
-        restarts = count.total()
+    for place, (size, restart_s) in enumerate(CASES):
+        count = sum(counted[place * stage.seeds :][: stage.seeds], Counter[Recovery]())
+        exact, restarts = closed_form(size, restart_s), count.total()
         for way in WAYS:
             share = count[way] / restarts, *interval_of_proportion(count[way], restarts)
             rows.append((size, restart_s, way, restarts, *share, exact[way]))
@@ -241,20 +323,10 @@ def recovery_table(stage: Stage, steps: int) -> pd.DataFrame:
 
 def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
     size, restart_s, steps, seed = argument
-    question = resolve(load_scenario("spare-sound", _recovery_changes(size, restart_s, steps)))
-    job = question.job(seed)
-    memory, *others = job.work.tiers
-    counting = Counting(memory.keeper)
-    work = replace(job.work, tiers=(replace(memory, keeper=counting), *others))
-    play(Training(work, job.rules, question.strategy()), ReplayEngine(replace(job, work=work)))
-    return counting.found
-
-
-def _recovery_changes(size: int, restart_s: float, steps: int) -> dict[str, object]:
-    return {
+    changes = {
         **_COMMON,
-        "job.groups": NODES,
-        "job.gpus": 8 * NODES,
+        "job.groups": SERVERS,
+        "job.gpus": 8 * SERVERS,
         "job.parameter_bytes": 1e11,
         "job.steps": steps,
         "times.compute_s": _COMPUTE_S,
@@ -271,6 +343,13 @@ def _recovery_changes(size: int, restart_s: float, steps: int) -> dict[str, obje
         "protection.reft.sharding_group": size,
         "protection.interval_steps": 1,
     }
+    question = resolve(load_scenario("spare-sound", changes))
+    job = question.job(seed)
+    memory, *others = job.work.tiers
+    counting = Counting(memory.keeper)
+    work = replace(job.work, tiers=(replace(memory, keeper=counting), *others))
+    play(Training(work, job.rules, question.strategy()), ReplayEngine(replace(job, work=work)))
+    return counting.found
 
 
 def recovery_rows(table: pd.DataFrame) -> Iterator[Row]:

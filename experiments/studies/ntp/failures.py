@@ -1,38 +1,191 @@
-"""Days of failures and repairs of single GPUs: what they do to the job, and the spares for it."""
+"""Random failures of single GPUs: sets at one moment, and days of failures and repairs.
+
+What they do to throughput, and how many spare domains make up for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.studies.ntp.published import INTERRUPTIONS, OBSERVED_DAYS, OBSERVED_GPUS
 from faultline.experiments.studies.ntp.setting import (
     GPUS,
+    PACES,
     PIPELINE_STAGES,
     Purpose,
     StudyJob,
+    step_slowdowns,
     stream,
     study_job,
 )
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from faultline.strategies.nonuniform.throughput import (
     Counts,
+    available_fraction,
     batch_sequences,
     packed,
     spare_domains,
+    unpacked,
     worst_first,
 )
 from numpy.typing import NDArray
 
+FRACTIONS = tuple(round(0.00025 * number, 5) for number in range(17))
+"""Failed fractions of the figure: 0 to 0.4 %."""
+DOMAIN_SIZES = (8, 16, 32, 64, 72)
+"""GPUs of a domain: those that the paper compares."""
+BLAST_RADII = (1, 2, 4, 8, 16)
+POD_REPLICAS = (1, 4, 16, 64, 128)
+"""Replicas of 256 GPUs in a pod; one is no packing, 128 are the whole job."""
+BLAST_FAILURES = 33
+"""0.1 % of the GPUs, if each failure takes one."""
+
+
+def random_counts(
+    rng: np.random.Generator,
+    sets: int,
+    failures: int,
+    domains: int,
+    domain_gpus: int,
+    blast_radius: int = 1,
+) -> NDArray[np.int16]:
+    """Draw sets of failures, uniform over the cluster; failed GPUs, shape (sets, domains).
+
+    A failure takes a blast radius of GPUs, which divides a domain: neighbours in one domain, no GPU
+    twice.
+    """
+    blocks_per_domain = domain_gpus // blast_radius
+    blocks = domains * blocks_per_domain
+    drawn = [rng.choice(blocks, failures, replace=False, shuffle=False) for _ in range(sets)]
+    domain = np.array(drawn, dtype=np.int64).reshape(sets, failures) // blocks_per_domain
+    cells = domain + domains * np.arange(sets)[:, np.newaxis]
+    hits = np.bincount(cells.ravel(), minlength=sets * domains).reshape(sets, domains)
+    return (blast_radius * hits).astype(np.int16)
+
+
+def lost_shares(
+    failed: Counts,
+    job: StudyJob,
+    scheme: Scheme,
+    *,
+    packing: bool,
+    pod_replicas: int | None = None,
+    resharded: bool = False,
+) -> NDArray[np.float64]:
+    """Return the share of throughput lost in each state.
+
+    The states are rows of failed GPUs by domain; packing puts hit domains into the fewest replicas,
+    of the whole job or within pods. Where replicas that are whole reshard for reduced ones, they
+    may wait for all of it.
+    """
+    stages = job.layout.pipeline
+    if packing:
+        pods = range(0, job.domains, stages * (pod_replicas or job.domains))
+        parts = np.split(failed, pods[1:], axis=1)
+        worst = np.hstack([packed(worst_first(one), one.shape[1], stages) for one in parts])
+    else:
+        worst = unpacked(failed, stages)
+    kept = batch_sequences(worst, job.replicas, job.plans(scheme)) / job.batch
+    if resharded:
+        kept = kept / (1.0 + step_slowdowns(job, scheme)[worst].max(axis=1, initial=0.0))
+    return 1.0 - kept
+
+
+def _drawn_counts(
+    job: StudyJob, purpose: Purpose, fractions: Iterable[float], seeds: Sequence[int], sets: int
+) -> Iterator[tuple[dict[str, Any], Counts]]:
+    """Yield the sets of each seed and failed fraction, with what they are."""
+    gpus = job.domains * job.domain_gpus
+    for seed, (index, fraction) in product(seeds, enumerate(fractions)):
+        failures = round(gpus * fraction)
+        rng = stream(seed, purpose, index)
+        counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus)
+        yield {"seed": seed, "failed_fraction": fraction, "failed_gpus": failures}, counts
+
+
+def pod_table(
+    job: StudyJob, fractions: Sequence[float], seeds: Sequence[int], sets: int
+) -> pd.DataFrame:
+    """Return a row a seed, failed fraction, pod size and scheme: mean loss, packed within pods."""
+    rows = []
+    for drawn, counts in _drawn_counts(job, Purpose.PODS, fractions, seeds, sets):
+        for replicas, scheme in product(POD_REPLICAS, Scheme):
+            lost = lost_shares(counts, job, scheme, packing=True, pod_replicas=replicas)
+            cell = {"pod_replicas": replicas, "scheme": scheme.value, "loss": lost.mean()}
+            rows.append(drawn | cell)
+    return pd.DataFrame(rows).drop(columns="failed_gpus")
+
+
+def loss_table(
+    job: StudyJob, fractions: Sequence[float], seeds: Sequence[int], sets: int
+) -> pd.DataFrame:
+    """Return a row a seed, failed fraction, scheme and packing: loss over random sets.
+
+    Columns `loss`, `low` and `high` are the mean and the 5th and 95th percentile over the sets,
+    `resharded` the mean with all resharding charged. All schemes see the same sets.
+    """
+    found = _drawn_counts(job, Purpose.PLACEMENTS, fractions, seeds, sets)
+    return pd.DataFrame(drawn | row for drawn, counts in found for row in _losses(counts, job))
+
+
+def pace_table(fraction: float, seeds: Sequence[int], sets: int) -> pd.DataFrame:
+    """Return the packed loss of each scheme under every model of an iteration's time."""
+    tables = []
+    for pace in PACES:
+        losses = loss_table(study_job(pace=pace), [fraction], seeds, sets)
+        tables.append(losses[losses.packed].assign(pace=pace))
+    return pd.concat(tables, ignore_index=True)
+
+
+def blast_table(job: StudyJob, seeds: Sequence[int], sets: int) -> pd.DataFrame:
+    """Return a row a seed, blast radius, scheme and packing: loss at a number of failures."""
+    rows = []
+    for seed, (index, radius) in product(seeds, enumerate(BLAST_RADII)):
+        rng = stream(seed, Purpose.BLASTS, index)
+        counts = random_counts(rng, sets, BLAST_FAILURES, job.domains, job.domain_gpus, radius)
+        rows += [{"seed": seed, "blast_radius": radius, **row} for row in _losses(counts, job)]
+    return pd.DataFrame(rows)
+
+
+def availability_table(fractions: Iterable[float], seeds: Sequence[int], sets: int) -> pd.DataFrame:
+    """Return a row a seed, domain size and failed fraction: whole domains by formula and by draw.
+
+    `share` is the mean over the sets, `standard_error` that of the mean.
+    """
+    rows = []
+    cells = list(enumerate(product(DOMAIN_SIZES, fractions)))
+    for seed, (index, (size, fraction)) in product(seeds, cells):
+        domains, failures = GPUS // size, round(GPUS * fraction)
+        rng = stream(seed, Purpose.AVAILABILITY, index)
+        share = (random_counts(rng, sets, failures, domains, size) == 0).mean(axis=1)
+        formula = available_fraction(domains * size, size, failures)
+        error = share.std(ddof=1) / np.sqrt(sets)
+        rows.append((seed, size, fraction, formula, share.mean(), error))
+    columns = ["seed", "domain_gpus", "failed_fraction", "formula", "share", "standard_error"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _losses(counts: Counts, job: StudyJob) -> Iterator[dict[str, Any]]:
+    for scheme, packing in product(Scheme, (True, False)):
+        shares, resharded = (
+            lost_shares(counts, job, scheme, packing=packing, resharded=all_of_it)
+            for all_of_it in (False, True)
+        )
+        low, high = np.percentile(shares, (5, 95))
+        losses = {"loss": shares.mean(), "low": low, "high": high, "resharded": resharded.mean()}
+        yield {"scheme": scheme.value, "packed": packing, **losses}
+
+
 DAY_S = 86_400.0
-HOUR_S = 3_600.0
-LLAMA3_FAILURES_PER_GPU_S = INTERRUPTIONS / (OBSERVED_DAYS * DAY_S * OBSERVED_GPUS)
-"""Llama 3's rate: 419 interruptions in 54 days on 16,384 GPUs, each taken for one GPU."""
+SOFTWARE_REPAIR_S = 3 * 3_600.0
+"""How long a GPU is gone whose hardware is whole."""
+LLAMA3_FAILURES_PER_GPU_S = 419 / (54 * DAY_S * 16_384)
+"""Llama 3's rate (Grattafiori et al. 2024, table 5): 419 unexpected interruptions in 54 days of
+pretraining on 16,384 GPUs, each taken for one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +197,8 @@ class TraceRules:
     # Rate at which a healthy GPU fails; times between failures are exponential.
     failures_per_gpu_s: float = LLAMA3_FAILURES_PER_GPU_S
     hardware_share: float = 0.78  # Share of failures that need a repair of the hardware.
-    # How long that takes; each of the values is as likely as the others.
+    # How long that takes, each value as likely as the others; else it is `SOFTWARE_REPAIR_S`.
     hardware_repair_s: tuple[float, ...] = (5 * DAY_S,)
-    software_repair_s: float = 3 * HOUR_S  # How long a GPU is gone else.
-
-    def __post_init__(self) -> None:
-        durations = (self.duration_s, self.software_repair_s, *self.hardware_repair_s)
-        if not self.hardware_repair_s or min(*durations, self.failures_per_gpu_s) <= 0.0:
-            raise UserError("trace: durations and rates must be above 0")
-        if not 0.0 <= self.hardware_share <= 1.0:
-            raise UserError(
-                f"trace: hardware_share is {self.hardware_share}; use a share from 0 to 1"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +230,6 @@ class Trace:
         """How long the state after each event lasts, shape (events,)."""
         return np.diff(self.times_s, append=self.duration_s)
 
-    def share_of_time(self, chosen: NDArray[np.bool_]) -> float:
-        """Return the share of the trace that is spent in chosen states."""
-        return float(self.lengths_s[chosen].sum() / self.duration_s)
-
     def mean_over_time(self, values: NDArray[np.float64]) -> float:
         """Return the mean over time of a value of each state that is 0 before any event."""
         return float(float(values @ self.lengths_s) / self.duration_s)
@@ -113,10 +252,10 @@ def simulate_trace(rules: TraceRules, rng: np.random.Generator) -> Trace:
     Failures of the whole cluster come at the summed rate of all GPUs; one that would hit a GPU
     which is being repaired does not happen, so every healthy GPU fails at its own rate.
     """
-    rate_per_s = rules.gpus * rules.failures_per_gpu_s
+    mean_s = 1 / (rules.gpus * rules.failures_per_gpu_s)
     back_s: dict[int, float] = {}
     events: list[tuple[float, int, int]] = []
-    now_s = rng.exponential(1 / rate_per_s)
+    now_s = rng.exponential(mean_s)
     while now_s < rules.duration_s:
         gpu = int(rng.integers(rules.gpus))
         if back_s.get(gpu, 0.0) <= now_s:
@@ -124,7 +263,7 @@ def simulate_trace(rules: TraceRules, rng: np.random.Generator) -> Trace:
             events.append((now_s, gpu, 1))
             if back_s[gpu] < rules.duration_s:
                 events.append((back_s[gpu], gpu, -1))
-        now_s += rng.exponential(1 / rate_per_s)
+        now_s += rng.exponential(mean_s)
     events.sort()
     times_s, gpus, changes = zip(*events, strict=True) if events else ((), (), ())
     return Trace(
@@ -137,7 +276,7 @@ def simulate_trace(rules: TraceRules, rng: np.random.Generator) -> Trace:
 
 def _repair_s(rules: TraceRules, rng: np.random.Generator) -> float:
     if rng.random() >= rules.hardware_share:
-        return rules.software_repair_s
+        return SOFTWARE_REPAIR_S
     return rules.hardware_repair_s[int(rng.integers(len(rules.hardware_repair_s)))]
 
 
@@ -151,9 +290,6 @@ RATE_FACTORS = (1, 3)
 """Failure rates over Llama 3's."""
 THRESHOLD = 0.001
 """Failed fraction that the paper counts the time above."""
-GRID_STEPS = 180
-"""Points of a trace in the figure: two hours apart."""
-AVAILABILITY_DOMAINS = (32, 64)
 
 
 def trace_rules(repair: str, rate_factor: int) -> TraceRules:
@@ -194,7 +330,8 @@ def course_table(repair: str, rate_factor: int, seed: int, count: int) -> pd.Dat
 
     Columns `day`, `median`, `low`, `high`, `one`.
     """
-    grid_s = np.linspace(0.0, trace_rules(repair, rate_factor).duration_s, GRID_STEPS + 1)
+    # Points two hours apart.
+    grid_s = np.linspace(0.0, trace_rules(repair, rate_factor).duration_s, 180 + 1)
     courses = []
     for trace in traces(repair, rate_factor, seed, count):
         failed = np.concatenate(([0], trace.failed))
@@ -207,12 +344,13 @@ def course_table(repair: str, rate_factor: int, seed: int, count: int) -> pd.Dat
 
 def _failed(trace: Trace) -> dict[str, float]:
     failed = trace.failed
+    above_s = trace.lengths_s[failed > THRESHOLD * GPUS].sum()
     result = {
-        "share_above": trace.share_of_time(failed > THRESHOLD * GPUS),
+        "share_above": float(above_s / trace.duration_s),
         "peak_gpus": float(failed.max(initial=0)),
         "mean_fraction": trace.mean_over_time(failed / GPUS),
     }
-    for size in AVAILABILITY_DOMAINS:
+    for size in (32, 64):
         whole = trace.domain_counts(GPUS // size, size) == 0
         result[f"least_availability_tp{size}"] = float(whole.mean(axis=1).min(initial=1.0))
     return result
@@ -247,27 +385,19 @@ def failing_spares_table(repair: str, seeds: Sequence[int], count: int) -> pd.Da
     gpus = (job.domains + MOST_SPARES) * job.domain_gpus
     rules = replace(trace_rules(repair, 1), gpus=gpus)
     rows: list[tuple[Any, ...]] = []
-    for seed in seeds:
-        for index in range(count):
-            trace = simulate_trace(rules, stream(seed, Purpose.FAILING_SPARES, index))
-            counts = trace.domain_counts(job.domains + MOST_SPARES, job.domain_gpus)
-            peaks = counts[trace.local_peaks]
-            rows += [
-                (seed, index, scheme.value, spares_needed(peaks, job, scheme)) for scheme in Scheme
-            ]
+    for seed, index in product(seeds, range(count)):
+        trace = simulate_trace(rules, stream(seed, Purpose.FAILING_SPARES, index))
+        counts = trace.domain_counts(job.domains + MOST_SPARES, job.domain_gpus)
+        peaks = counts[trace.local_peaks]
+        rows += [(seed, index, each.value, spares_needed(peaks, job, each)) for each in Scheme]
     return pd.DataFrame(rows, columns=["seed", "trace", "scheme", "spares"])
 
 
 def spares_needed(counts: Counts, job: StudyJob, scheme: Scheme) -> int:
     """Return the fewest spare domains, in whole replicas, with which every state keeps the batch.
 
-    States are rows of failed GPUs by domain; spares come last, and only as many as there are take
-    part.
-
-    Raises
-    ------
-    ValueError
-        All spares together are not enough.
+    States are rows of failed GPUs by domain, spares last; it is a ValueError if all spares together
+    are not enough.
     """
     plans = job.plans(scheme)
     for domains in range(job.domains, counts.shape[1] + 1, PIPELINE_STAGES):
