@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.record import Record
+from faultline.experiments.runs.single_run import run
 from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.models import IndependentGroups
@@ -30,6 +36,7 @@ from faultline.strategies.checkpoint_policies import EverySteps
 OnEngine = Callable[[Job, Strategy], tuple[list[Event], Progress]]
 
 NEVER_S = 1e15
+COLUMNS = "time,component,kind,lasts,factor,repair"
 
 SOUND = Rules(
     clock="renewal",
@@ -164,3 +171,52 @@ def log_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
         for event in events
         if event.kind is not EventKind.RECOVERED
     ]
+
+
+def agreed(
+    scenario: str,
+    settings: Sequence[str],
+    seed: int,
+    *,
+    rel: float = 1e-6,
+    record_rel: float = 1e-6,
+) -> tuple[Record, list[Event]]:
+    """Play on both engines, assert that they tell the same story, and return what came of it."""
+    asked = load_scenario(scenario, settings)
+    ours: list[Event] = []
+    theirs: list[Event] = []
+    replayed = run(asked, seed, "replay", ours.append)
+    simulated = run(asked, seed, "simgrid", theirs.append)
+    assert [event[1:] for event in ours] == [event[1:] for event in theirs]
+    times_s = [event.time_s for event in ours]
+    assert [event.time_s for event in theirs] == pytest.approx(times_s, rel=rel)
+    assert replayed.keys() == simulated.keys()
+    _compare(replayed, simulated, replayed.keys() - {"engine"}, record_rel, 1e-3)
+    assert replayed["failures"] > 0
+    return replayed, ours
+
+
+def alike(
+    asked: Scenario, seed: int = 0, *columns: str, rel: float = 1e-6, abs_s: float = 0.0
+) -> Record:
+    """Play on both engines, assert that some columns are the same, and return the replay's."""
+    replayed, simulated = run(asked, seed), run(asked, seed, "simgrid")
+    _compare(replayed, simulated, columns or ("time_s",), rel, abs_s)
+    return replayed
+
+
+def traced(folder: Path, *rows: str, columns: str = COLUMNS) -> list[str]:
+    """Write a trace, in which the last cells of a row may be missing; return its settings."""
+    path = folder / "trace.csv"
+    filled = (row + "," * (columns.count(",") - row.count(",")) for row in rows)
+    path.write_text("\n".join([columns, *filled]) + "\n", encoding="utf-8")
+    return ["failures.model=trace", f'failures.trace="{path}"']
+
+
+def _compare(
+    replayed: Record, simulated: Record, columns: Iterable[str], rel: float, abs_s: float
+) -> None:
+    for column in columns:
+        value: Any = replayed[column]
+        near = pytest.approx(value, rel=rel, abs=abs_s) if isinstance(value, float) else value
+        assert simulated[column] == near, column

@@ -17,7 +17,8 @@ from faultline.simulator.background import ALONE, Sharing, Write, WriteBesideSte
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulator.test_engines_agree_on_played_schemes import SMALL
+from tests.simulator.helpers import alike
+from tests.simulator.test_engines_agree_on_schemes import PLAYED
 
 # No latency, and nothing on the way to storage but adapters: flows that meet share equally.
 BARE = {
@@ -212,11 +213,8 @@ def test_engines_agree_while_writers_fail(tmp_path: Path, kind: list[str], seed:
     """Every few steps a group fails, often in the middle of its write; some copy besides."""
     failing = [*FAILING, "job.groups=4", "job.gpus=32", *kind]
     asked = beside(tmp_path / "four.xml", {"domains": 4}, *failing)
-    ours, theirs = run(asked, seed), run(asked, seed, "simgrid")
-    assert ours["restarts"] > 3
-    assert theirs["restarts"] == ours["restarts"]
-    for name in ("time_s", "checkpoint_s", "all_reduce_s"):
-        assert theirs[name] == pytest.approx(ours[name], rel=0.01), name
+    record = alike(asked, seed, "restarts", "time_s", "checkpoint_s", "all_reduce_s", rel=0.01)
+    assert record["restarts"] > 3
 
 
 @pytest.mark.slow
@@ -226,11 +224,9 @@ def test_engines_agree_on_copies_to_peers_beside_a_model(tmp_path: Path) -> None
     narrow = {"domains": 4, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"}
     write_xml(load_preset("hgx-h100", **narrow), path)
     kind = [*PEERS, "protection.interval_steps=2", "~times.checkpoint_write_s"]
-    changes = [*SMALL, *kind, "failures.mtbf_s=6", "job.steps=60", f"platform.file={path}"]
+    changes = [*PLAYED, *kind, "failures.mtbf_s=6", "job.steps=60", f"platform.file={path}"]
     asked = load_scenario("llama3-70b-hgx", changes)
     assert resolve(asked).protected.beside is not None
-    ours, theirs = run(asked, 1), run(asked, 1, "simgrid")
-    assert ours["snapshots"] > 10
-    assert ours["restarts"] > 1
-    for name in ("time_s", "checkpoint_s", "all_reduce_s"):
-        assert theirs[name] == pytest.approx(ours[name], rel=0.01), name
+    record = alike(asked, 1, "time_s", "checkpoint_s", "all_reduce_s", rel=0.01)
+    assert record["snapshots"] > 10
+    assert record["restarts"] > 1

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from faultline.experiments.runs.record import Record
 
-from tests.simulator.test_engines_agree import compare, settings_of
+from tests.simulator.helpers import agreed
+from tests.simulator.test_engines_agree import settings_of
 from tests.stated_times import NOTHING_MEASURED
 
 # Of 96 GPUs in 24 groups, a host takes two groups down, a switch six, and the last cause all.
@@ -57,13 +58,13 @@ def by_cause(record: Record) -> dict[str, int]:
     return {key: value for key, value in record.items() if key.startswith("failures_by_cause.")}
 
 
-def compare_mix(
+def agreed_mix(
     tmp_path: Path, scenario: str, scheme: str, seed: int, *more: str, steps: int = 40
 ) -> Record:
     path = tmp_path / "causes.toml"
     path.write_text(CAUSES, encoding="utf-8")
     model = ["failures.model=mix", f"failures.mix={path}", "job.time_limit_s=40000", *JOB, *more]
-    record, _ = compare(scenario, settings_of(scheme, 24, 3, steps, *model), seed)
+    record, _ = agreed(scenario, settings_of(scheme, 24, 3, steps, *model), seed)
     counted = by_cause(record)
     assert list(counted) == [
         f"failures_by_cause.{name}" for name in ("gpu", "host", "switch", "storage")
@@ -74,7 +75,7 @@ def compare_mix(
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
 def test_a_mix_with_failures_of_several_groups(scheme: str, tmp_path: Path) -> None:
-    record = compare_mix(tmp_path, "spare-study", scheme, 3)
+    record = agreed_mix(tmp_path, "spare-study", scheme, 3)
     assert record["failures_by_cause.host"] + record["failures_by_cause.switch"] > 0
     assert record["restarts"] > 0
 
@@ -89,7 +90,7 @@ def test_a_mix_with_failures_of_several_groups(scheme: str, tmp_path: Path) -> N
     ids=["begins anew", "watchdog", "rescaled, hosts across groups"],
 )
 def test_a_mix_with_one_option_changed(option: list[str], tmp_path: Path) -> None:
-    compare_mix(tmp_path, "spare-sound", "spare", 1, *option)
+    agreed_mix(tmp_path, "spare-sound", "spare", 1, *option)
 
 
 @pytest.mark.slow
@@ -97,14 +98,14 @@ def test_a_mix_with_one_option_changed(option: list[str], tmp_path: Path) -> Non
 @pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
 @pytest.mark.parametrize("option", [[], BEGINS_ANEW], ids=["absorbed", "begins anew"])
 def test_mixes_over_many_seeds(option: list[str], scheme: str, seed: int, tmp_path: Path) -> None:
-    compare_mix(tmp_path, "spare-sound", scheme, seed, *option, steps=150)
+    agreed_mix(tmp_path, "spare-sound", scheme, seed, *option, steps=150)
 
 
-def compare_trace(tmp_path: Path, rows: list[str], scheme: str, *more: str) -> Record:
+def agreed_trace(tmp_path: Path, rows: list[str], scheme: str, *more: str) -> Record:
     path = tmp_path / "trace.csv"
     path.write_text("\n".join(["time,component,cause", *rows]) + "\n", encoding="utf-8")
     model = ["failures.model=trace", f"failures.trace={path}", "job.time_limit_s=40000", *JOB]
-    record, _ = compare("spare-sound", settings_of(scheme, 24, 3, 40, *model, *more), 0)
+    record, _ = agreed("spare-sound", settings_of(scheme, 24, 3, 40, *model, *more), 0)
     return record
 
 
@@ -127,15 +128,15 @@ ROWS = [
 def test_a_trace_with_failures_at_the_same_moment_and_on_the_edges_of_phases(
     scheme: str, tmp_path: Path
 ) -> None:
-    record = compare_trace(tmp_path, ROWS, scheme)
+    record = agreed_trace(tmp_path, ROWS, scheme)
     assert record["failures_by_cause.twice at once"] == 9
     assert record["failures_by_cause.all"] == 24
     assert record["failures_while_down"] > 0 or scheme == "checkpoint"
 
 
 def test_a_trace_that_is_repeated(tmp_path: Path) -> None:
-    once = compare_trace(tmp_path, ROWS[:6], "spare", "times.restart_s=100")
-    again = compare_trace(
+    once = agreed_trace(tmp_path, ROWS[:6], "spare", "times.restart_s=100")
+    again = agreed_trace(
         tmp_path, ROWS[:6], "spare", "times.restart_s=100", "failures.after_end=repeat"
     )
     assert again["failures"] > once["failures"]
@@ -151,7 +152,7 @@ def test_a_restart_waits_for_the_repair_of_what_has_failed(tmp_path: Path) -> No
     path.write_text("\n".join(["time,component,cause,repair", *rows]) + "\n", encoding="utf-8")
     model = ["failures.model=trace", f"failures.trace={path}", "times.restart_s=300", *JOB]
     waits = [
-        compare("spare-sound", settings_of("checkpoint", 24, 1, 40, *model, *more), 0)[0]
+        agreed("spare-sound", settings_of("checkpoint", 24, 1, 40, *model, *more), 0)[0]
         for more in ((), ("recovery.hardware=repaired",))
     ]
     assert [one["restarts"] for one in waits] == [2, 1]
@@ -202,7 +203,7 @@ def test_a_mix_of_all_kinds(scheme: str, reactions: tuple[str, str, str], tmp_pa
         *JOB,
     ]
     redundancy = 1 if scheme == "replica-drop" else 3
-    record, _ = compare("spare-sound", settings_of(scheme, 24, redundancy, 900, *settings), 2)
+    record, _ = agreed("spare-sound", settings_of(scheme, 24, redundancy, 900, *settings), 2)
     counts = [value for key, value in record.items() if key.startswith("disturbances.")]
     assert len(counts) == 7
     assert all(counts)

@@ -26,8 +26,7 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import EventKind
 from faultline.strategies.registry import build_strategy
 
-from tests.simulator.helpers import SOUND, Scripted, small_job
-from tests.simulator.test_engines_agree import compare
+from tests.simulator.helpers import SOUND, Scripted, agreed, small_job
 
 NIC = 50e9
 """Of hgx-h100, in bytes/s."""
@@ -223,7 +222,7 @@ def test_both_engines_play_all_rings_of_groups_that_fail(
         settings.append("job.time_limit_s=5000")
     else:
         settings.append("strategy.redundancy=2")
-    record, events = compare("spare-sound", settings, seed=3)
+    record, events = agreed("spare-sound", settings, seed=3)
     assert record["restarts"] > 1
     assert EventKind.MISSING in {event.kind for event in events}
 
@@ -238,4 +237,4 @@ def test_both_engines_play_all_rings_however_exactly(
     path = tmp_path / "p.xml"
     write_shared_adapters(path)
     settings = [*MULTI_RING, f'platform.file="{path}"', "strategy.redundancy=2"]
-    compare(scenario, [*settings, f"all_reduce.fidelity={fidelity}"], seed)
+    agreed(scenario, [*settings, f"all_reduce.fidelity={fidelity}"], seed)

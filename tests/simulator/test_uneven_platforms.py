@@ -12,7 +12,7 @@ from faultline.experiments.runs.single_run import run
 from faultline.platforms import load_preset, write_xml
 from faultline.simulator.pattern.step_shares import StepShares
 
-from tests.simulator.test_engines_agree import compare
+from tests.simulator.helpers import agreed
 
 SOUND = 6.25e9
 """Bytes/s of an adapter of the study's cluster, 12.5e9, behind its 2:1 core."""
@@ -72,7 +72,7 @@ def test_engines_agree_whoever_is_left(
     changes = ["job.steps=60", "job.compute_jitter=0", "failures.mtbf_s=1000"]
     changes += [f"strategy.name={scheme}", *kept]
     changes += ["strategy.redundancy=2"] * (scheme == "spare")
-    record, _ = compare("spare-sound", on(path, *changes), seed=0)
+    record, _ = agreed("spare-sound", on(path, *changes), seed=0)
     assert record["failures"] >= 6
 
 
