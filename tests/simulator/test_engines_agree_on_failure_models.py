@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from faultline.experiments.runs.record import Record
 
-from tests.simulator.helpers import agreed
+from tests.simulator.helpers import agreed, traced
 from tests.simulator.test_engines_agree import settings_of
 from tests.stated_times import NOTHING_MEASURED
 
@@ -102,9 +102,8 @@ def test_mixes_over_many_seeds(option: list[str], scheme: str, seed: int, tmp_pa
 
 
 def agreed_trace(tmp_path: Path, rows: list[str], scheme: str, *more: str) -> Record:
-    path = tmp_path / "trace.csv"
-    path.write_text("\n".join(["time,component,cause", *rows]) + "\n", encoding="utf-8")
-    model = ["failures.model=trace", f"failures.trace={path}", "job.time_limit_s=40000", *JOB]
+    trace = traced(tmp_path, *rows, columns="time,component,cause")
+    model = [*trace, "job.time_limit_s=40000", *JOB]
     record, _ = agreed("spare-sound", settings_of(scheme, 24, 3, 40, *model, *more), 0)
     return record
 
@@ -147,10 +146,9 @@ def test_a_restart_waits_for_the_repair_of_what_has_failed(tmp_path: Path) -> No
 
     The third fails in passing.
     """
-    path = tmp_path / "trace.csv"
-    rows = ["500,gpu-3,a,700", "500,gpu-9,b,", "900,gpu-40,c,5000"]
-    path.write_text("\n".join(["time,component,cause,repair", *rows]) + "\n", encoding="utf-8")
-    model = ["failures.model=trace", f"failures.trace={path}", "times.restart_s=300", *JOB]
+    rows = ["500,gpu-3,a,700", "500,gpu-9,b", "900,gpu-40,c,5000"]
+    trace = traced(tmp_path, *rows, columns="time,component,cause,repair")
+    model = [*trace, "times.restart_s=300", *JOB]
     waits = [
         agreed("spare-sound", settings_of("checkpoint", 24, 1, 40, *model, *more), 0)[0]
         for more in ((), ("recovery.hardware=repaired",))

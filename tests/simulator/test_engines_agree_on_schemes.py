@@ -18,7 +18,7 @@ from faultline.platforms import load_preset, write_xml
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.registry import all_strategies
 
-from tests.simulator.helpers import agreed, alike
+from tests.simulator.helpers import agreed, alike, traced
 from tests.stated_times import NOTHING_MEASURED
 
 SLOW = pytest.mark.slow
@@ -250,22 +250,24 @@ def test_stages_migrate_where_the_state_is_in_memory() -> None:
     assert run(load_scenario("spare-sound", settings), 3)["load_s"] == 0
 
 
-NOTHING_LEFT = """time,component,kind,repair
-1000,gpu-5,hardware,9000
-3000,gpu-133,hardware,30000
-5000,gpu-260,hardware,15000
-"""
-ABSENT = """time,component,kind,repair
-1000,gpu-5,hardware,9000
-3000,gpu-120005,hardware,500
-%f,gpu-240005,hardware,500
-"""
+NOTHING_LEFT = (
+    "1000,gpu-5,hardware,,,9000",
+    "3000,gpu-133,hardware,,,30000",
+    "5000,gpu-260,hardware,,,15000",
+)
 
 
-def traced(tmp_path: Path, trace: str, *more: str) -> list[str]:
+def absent(third_s: float) -> tuple[str, ...]:
+    """Return failures of three groups, of which the third comes at this time."""
+    return (
+        "1000,gpu-5,hardware,,,9000",
+        "3000,gpu-120005,hardware,,,500",
+        f"{third_s},gpu-240005,hardware,,,500",
+    )
+
+
+def dropping(tmp_path: Path, rows: tuple[str, ...], *more: str) -> list[str]:
     """Return the settings of DP-DROP on three replicas that fail as a trace says."""
-    path = tmp_path / "trace.csv"
-    path.write_text(trace)
     return [
         "strategy.name=dp-drop",
         "strategy.dp-drop.packing=false",
@@ -276,16 +278,15 @@ def traced(tmp_path: Path, trace: str, *more: str) -> list[str]:
         "checkpoint.interval_steps=5",
         "times.checkpoint_write_s=58.8",
         "times.all_reduce_per_group_s=0.01",
-        "failures.model=trace",
-        f"failures.trace={path}",
         "times.restart_s=600",
+        *traced(tmp_path, *rows),
         *more,
     ]
 
 
 def test_a_job_of_which_no_replica_is_left_waits_for_repairs(tmp_path: Path) -> None:
     """The first of three broken replicas is repaired at 10,000 s; the job restarts with it."""
-    settings = traced(tmp_path, NOTHING_LEFT, "job.steps=60", "~restart.readers")
+    settings = dropping(tmp_path, NOTHING_LEFT, "job.steps=60", "~restart.readers")
     record, events = agreed("spare-sound", settings, seed=0)
     restarted = [event.time_s for event in events if event.kind == EventKind.RESTARTED]
     assert len(restarted) == 3
@@ -307,13 +308,13 @@ MEASURED_LOAD = [
 
 def test_a_load_with_a_replica_absent_is_broken_by_a_failure(tmp_path: Path) -> None:
     """At 3,000 s the second replica fails, with the first absent; the third in the load after."""
-    calm = traced(tmp_path, ABSENT % 50_000, *MEASURED_LOAD)
+    calm = dropping(tmp_path, absent(50_000), *MEASURED_LOAD)
     _, events = agreed("spare-sound", calm, seed=0)
     begun = [event.time_s for event in events if event.kind == EventKind.RESTARTED]
     ended = [event.time_s for event in events if event.kind == EventKind.LOADED]
     load_s = ended[1] - begun[1]
     assert load_s > 10.0
-    broken = traced(tmp_path, ABSENT % (begun[1] + load_s / 3), *MEASURED_LOAD)
+    broken = dropping(tmp_path, absent(begun[1] + load_s / 3), *MEASURED_LOAD)
     _, events = agreed("spare-sound", broken, seed=0)
     again = [event.time_s for event in events if event.kind == EventKind.LOADED]
     assert again[1] - begun[1] == pytest.approx(2 * load_s, rel=1e-6)
@@ -321,7 +322,7 @@ def test_a_load_with_a_replica_absent_is_broken_by_a_failure(tmp_path: Path) -> 
 
 def test_a_load_with_a_replica_absent_is_played_by_messages(tmp_path: Path) -> None:
     """Where all read at once, four share the storage's bandwidth that five would share."""
-    settings = traced(tmp_path, ABSENT % 50_000, *MEASURED_LOAD, "restart.readers=every-group")
+    settings = dropping(tmp_path, absent(50_000), *MEASURED_LOAD, "restart.readers=every-group")
     asked = load_scenario("spare-sound", settings)
     events: list[Event] = []
     run(asked, 0, "simgrid", events.append)

@@ -14,16 +14,16 @@ from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hit_list import HitList
 from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, Verdict, WipeOut
 
-from tests.simulator.helpers import Scripted, replayed, small_job
+from tests.simulator.helpers import Scripted, replayed, small_job, traced
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
 
-TRACE = """time,component,kind,repair
-1000,gpu-3,hardware,9000
-1100,gpu-17,hardware,9000
-1150,host-5,hardware,20000
-6000,gpu-40,software,100
-12000,gpu-50,hardware,9000
-"""
+TRACE = (
+    "1000,gpu-3,hardware,,,9000",
+    "1100,gpu-17,hardware,,,9000",
+    "1150,host-5,hardware,,,20000",
+    "6000,gpu-40,software,,,100",
+    "12000,gpu-50,hardware,,,9000",
+)
 
 
 class Listener(Strategy):
@@ -60,8 +60,6 @@ class Listener(Strategy):
 @pytest.mark.parametrize("protection", ["storage", "async-storage"])
 def test_what_breaks_in_a_restart_is_told_after_the_next(tmp_path: Path, protection: str) -> None:
     """Restarts take 600 s: GPUs 17 and 40 to 47 break in the first. Nothing is told twice."""
-    path = tmp_path / "trace.csv"
-    path.write_text(TRACE)
     scenario = load_scenario(
         "spare-sound",
         [
@@ -71,8 +69,7 @@ def test_what_breaks_in_a_restart_is_told_after_the_next(tmp_path: Path, protect
             "job.parameter_bytes=1e12",
             "job.steps=300",
             "job.compute_jitter=0",
-            "failures.model=trace",
-            f"failures.trace={path}",
+            *traced(tmp_path, *TRACE),
             "failures.gpus_per_host=8",
             "times.restart_s=600",
             *NOTHING_MEASURED,

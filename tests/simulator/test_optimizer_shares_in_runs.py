@@ -11,6 +11,8 @@ from faultline.experiments.job.recoveries import ExplainedRecovery, explained_re
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 
+from tests.simulator.helpers import traced
+
 JOB = ["job.steps=12", "checkpoint.interval_steps=4", "times.restart_s=50", "job.compute_jitter=0"]
 
 
@@ -23,10 +25,7 @@ ENGINES = ["replay", pytest.param("simgrid", marks=pytest.mark.slow)]
 
 
 def played(rows: list[str], folder: Path, engine: EngineName, *changes: str) -> Record:
-    trace = folder / "trace.csv"
-    text = "\n".join(["time,component,kind", *rows, "1e7,job,software"])
-    trace.write_text(text, encoding="utf-8")
-    failures = ["failures.model=trace", f'failures.trace="{trace}"', "~failures.mtbf_s"]
+    failures = [*traced(folder, *rows, "1e7,job,software"), "~failures.mtbf_s"]
     scenario = load_scenario("llama3-70b-hgx", [*JOB, *failures, *changes])
     return run(scenario, 0, engine)
 

@@ -1,18 +1,14 @@
-"""What SimGrid measures on the paper's rail plane, and the cache that keeps it."""
+"""What SimGrid measures on the paper's rail plane."""
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
-import faultline.simulator.probe_cache as cache
 import pytest
-from faultline.platforms import ENGINE_CONFIGURATION, load_preset, read_platform, write_xml
+from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import ConstantTime, RingTime
-from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
@@ -84,128 +80,3 @@ def test_a_ring_of_the_survivors_takes_the_time_of_a_smaller_ring(tmp_path: Path
     fitted = probe(path, traffic).ring_time()
     survivors = replace(traffic, hosts=traffic.hosts[:5])
     assert fitted(5) == pytest.approx(probe(path, survivors).all_reduce_s, rel=1e-6)
-
-
-KNOWN = ProbeResult(2.0, 0.001, 58.8, 60.0, groups=4)
-
-
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Replace the measurement by one that takes no time and is written down."""
-    measured: list[Path] = []
-
-    def pretend(platform: Path, traffic: Traffic) -> ProbeResult:
-        measured.append(platform)
-        return KNOWN
-
-    monkeypatch.setattr(cache, "probe", pretend)
-    return measured
-
-
-def test_a_platform_is_measured_once(counted: list[Path], tmp_path: Path) -> None:
-    path, traffic = plane(4, tmp_path)
-    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
-    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
-    assert len(counted) == 1
-
-
-def test_another_simgrid_or_network_model_measures_anew(
-    counted: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, traffic = plane(4, tmp_path)
-    cached_probe(path, traffic, tmp_path / "probes")
-    monkeypatch.setattr(cache, "_simgrid_version", lambda: "4.2")
-    cached_probe(path, traffic, tmp_path / "probes")
-    assert len(counted) == 2
-    monkeypatch.setitem(ENGINE_CONFIGURATION, "network/crosstraffic", "1")
-    cached_probe(path, traffic, tmp_path / "probes")
-    assert len(counted) == 3
-
-
-def test_a_copy_of_a_platform_is_known_already(counted: list[Path], tmp_path: Path) -> None:
-    path, traffic = plane(4, tmp_path)
-    cached_probe(path, traffic, tmp_path / "probes")
-    copy = tmp_path / "copy.xml"
-    copy.write_bytes(path.read_bytes())
-    cached_probe(copy, traffic, tmp_path / "probes")
-    assert len(counted) == 1
-
-
-def test_an_edited_platform_or_other_traffic_is_measured_anew(
-    counted: list[Path], tmp_path: Path
-) -> None:
-    path, traffic = plane(4, tmp_path)
-    for asked in (
-        traffic,
-        replace(traffic, bytes_per_rank=1.0),
-        replace(traffic, fidelity="chunk"),
-        replace(traffic, hosts=traffic.hosts[::-1]),
-    ):
-        cached_probe(path, asked, tmp_path / "probes")
-    path.write_text(path.read_text(encoding="utf-8") + "<!-- edited -->", encoding="utf-8")
-    cached_probe(path, traffic, tmp_path / "probes")
-    assert len(counted) == 5
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "",
-        "{",
-        "null",
-        "[]",
-        "7",
-        "{}",
-        '{"all_reduce_s": 1.0}',
-        json.dumps({**asdict(KNOWN), "all_reduce_s": -1.0}),
-        json.dumps({**asdict(KNOWN), "save_s": float("nan")}),
-        json.dumps({**asdict(KNOWN), "load_s": "1"}),
-        json.dumps({**asdict(KNOWN), "groups": 5}),
-        json.dumps({**asdict(KNOWN), "more": 1.0}),
-    ],
-)
-def test_a_damaged_entry_is_measured_again_and_mended(
-    damage: str, counted: list[Path], tmp_path: Path
-) -> None:
-    path, traffic = plane(4, tmp_path)
-    cached_probe(path, traffic, tmp_path / "probes")
-    (entry,) = (tmp_path / "probes").iterdir()
-    entry.write_text(damage, encoding="utf-8")
-    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
-    assert len(counted) == 2
-    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
-    assert len(counted) == 2
-
-
-def test_an_entry_of_binary_rubbish_is_measured_again(counted: list[Path], tmp_path: Path) -> None:
-    path, traffic = plane(4, tmp_path)
-    cached_probe(path, traffic, tmp_path / "probes")
-    (entry,) = (tmp_path / "probes").iterdir()
-    entry.write_bytes(b"\xff\x00\xfe")
-    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
-
-
-def test_a_cache_that_cannot_be_written_is_done_without(
-    counted: list[Path], tmp_path: Path
-) -> None:
-    path, traffic = plane(4, tmp_path)
-    in_the_way = tmp_path / "a-file"
-    in_the_way.write_text("", encoding="utf-8")
-    assert cached_probe(path, traffic, in_the_way / "probes") == KNOWN
-
-
-def test_two_processes_may_fill_the_cache_at_once(tmp_path: Path) -> None:
-    """Both measure, both get the same numbers, and one whole entry is left."""
-    path, traffic = plane(4, tmp_path)
-    tasks = [(path, traffic, tmp_path / "probes")] * 2
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        # Pool workers may not have children of their own: the measurement needs a process.
-        first, second = pool.starmap(_probe_as_a_process_of_its_own, tasks)
-    assert first == second
-    assert [entry.suffix for entry in (tmp_path / "probes").iterdir()] == [".json"]
-    assert cached_probe(path, traffic, tmp_path / "probes") == first
-
-
-def _probe_as_a_process_of_its_own(path: Path, traffic: Traffic, directory: Path) -> ProbeResult:
-    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-    return cached_probe(path, traffic, directory)

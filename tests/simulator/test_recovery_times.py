@@ -32,6 +32,8 @@ from faultline.strategies.recovery import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.simulator.helpers import traced
+
 PRICES = RecoveryPrices(
     gpus=1024,
     detect_s=10.0,
@@ -223,20 +225,13 @@ def test_what_has_failed_is_detected_sooner_or_later(
     tmp_path: Path, scheme: str, component: str, kind: str, detected_s: float
 ) -> None:
     """One failure: with `by-kind` the run takes longer by the difference, in both engines."""
-    trace = tmp_path / "trace.csv"
-    trace.write_text(f"time,component,cause,kind,repair\n40,{component},it,{kind},60s\n")
-    asked = load_scenario("mecefo-7b").with_(
-        {
-            **{
-                "failures.model": "trace",
-                "failures.trace": str(trace),
-                "failures.clock": "renewal",
-            },
-            **{"failures.distribution": None, "failures.mtbf_s": None, "failures.shape": None},
-            **{"strategy.name": scheme, "job.steps": 20, "times.restart_s": None},
-            **{"recovery.detect_s": 7.0, "failures.gpus_per_switch": 8},
-        }
-    )
+    settings = [
+        *traced(tmp_path, f"40,{component},{kind},,,60s"),
+        *("failures.clock=renewal", "~failures.distribution", "~failures.mtbf_s"),
+        *("~failures.shape", f"strategy.name={scheme}", "job.steps=20", "~times.restart_s"),
+        *("recovery.detect_s=7", "failures.gpus_per_switch=8"),
+    ]
+    asked = load_scenario("mecefo-7b", settings)
     by_kind = asked.with_({"recovery.detected": "by-kind"})
     for engine in ("replay", "simgrid"):
         alike, kinds = run(asked, 1, engine), run(by_kind, 1, engine)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faultline.platforms import load_preset, write_xml
 from faultline.simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast
 from faultline.simulator.collectives.catalogue import ALGORITHMS, Setting, schedule_of
 from faultline.simulator.collectives.exchange import PointToPoint
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.ring import RingAllReduce
-from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.collectives.schedule import Fidelity, Hop
 
-from tests.simulator.collectives.stage_hand import Play, all_at_once, one_after_the_other
+from tests.simulator.collectives.stage_hand import Play, all_at_once, gpu, one_after_the_other
 
 NVLINK = Hop(2 * 250e-9 + 100e-9, 450e9)
 RAIL = Hop(2 * (0.5e-6 + 0.25e-6) + 0.2e-6, 50e9)
@@ -21,16 +21,10 @@ RAIL = Hop(2 * (0.5e-6 + 0.25e-6) + 0.2e-6, 50e9)
 SIZES = (64e3, 1e6, 256e6)
 
 
-def gpu(index: int) -> str:
-    return f"gpu-{index:06d}"
-
-
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def servers(servers_of: Callable[..., Path]) -> Path:
     """17 HGX servers below one leaf switch a rail: every edge of a rail is the same."""
-    path = tmp_path_factory.mktemp("platform") / "hgx.xml"
-    write_xml(load_preset("hgx-h100", domains=17), path)
-    return path
+    return servers_of(domains=17)
 
 
 @pytest.mark.parametrize("collective", list(ALGORITHMS))
@@ -113,7 +107,9 @@ def test_flows_and_chunks_agree_where_edges_differ(collective: str, servers: Pat
 
 
 @pytest.mark.parametrize("fidelity", ["flow", "chunk"])
-def test_two_collectives_at_once_share_a_trunk_fairly(fidelity: str, tmp_path: Path) -> None:
+def test_two_collectives_at_once_share_a_trunk_fairly(
+    fidelity: Fidelity, servers_of: Callable[..., Path]
+) -> None:
     """Two rings of two GPUs below the same two leaf switches, 1 GB and 3 GB.
 
     Leaf switches 4:1: four GPUs of 50 GB/s get a trunk of 50 GB/s, so while both rings run each
@@ -121,22 +117,10 @@ def test_two_collectives_at_once_share_a_trunk_fairly(fidelity: str, tmp_path: P
     Ring B has sent 1 GB by then; 2 GB at the full 50 GB/s take another 40 ms: 80 ms. Messages of
     ring B are cut in two (chunk), which changes nothing. Latencies: a few us.
     """
-    path = tmp_path / "shared.xml"
-    write_xml(
-        load_preset(
-            "hgx-h100",
-            **{
-                "domains": 8,
-                "gpus_per_domain": 2,
-                "domains_per_leaf": 4,
-                "oversubscription": [4],
-            },
-        ),
-        path,
-    )
+    path = servers_of(domains=8, gpus_per_domain=2, domains_per_leaf=4, oversubscription=[4])
     plays = [
-        Play(RingAllReduce(2, 1e9), [gpu(0), gpu(8)], fidelity),  # type: ignore[arg-type]
-        Play(RingAllReduce(2, 3e9), [gpu(2), gpu(10)], fidelity),  # type: ignore[arg-type]
+        Play(RingAllReduce(2, 1e9), [gpu(0), gpu(8)], fidelity),
+        Play(RingAllReduce(2, 3e9), [gpu(2), gpu(10)], fidelity),
     ]
     small, large = all_at_once(path, plays)
     assert max(left.time_s for left in small.values()) == pytest.approx(0.040, rel=1e-3)
