@@ -161,16 +161,21 @@ def replayed(job: Job, strategy: Strategy, tell: Callable[[Event], None] | None 
     return training.progress
 
 
-def log_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+def log_of(events: Sequence[Event]) -> list[str]:
     """Shorten events to what a reader can check by hand: time, kind, steps done, groups.
 
     The ends of recoveries are left out: what follows tells their time.
     """
     return [
-        (round(event.time_s, 6), event.kind.value, event.step, *event.groups)
+        " ".join(map(str, (f"{event.time_s:.10g}", event.kind.value, event.step, *event.groups)))
         for event in events
         if event.kind is not EventKind.RECOVERED
     ]
+
+
+def lines(log: str) -> list[str]:
+    """Return the lines of a log that is written with a comma between them."""
+    return log.split(", ")
 
 
 def agreed(
