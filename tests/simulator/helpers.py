@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -216,6 +217,14 @@ def traced(folder: Path, *rows: str, columns: str = COLUMNS) -> list[str]:
     filled = (row + "," * (columns.count(",") - row.count(",")) for row in rows)
     path.write_text("\n".join([columns, *filled]) + "\n", encoding="utf-8")
     return ["failures.model=trace", f'failures.trace="{path}"']
+
+
+def edited(platform: Path, into: Path, pattern: str, other: str, places: int = 1) -> Path:
+    """Write a platform in which what a pattern finds, so many times, is other; return it."""
+    text, found = re.subn(pattern, other, platform.read_text(encoding="utf-8"))
+    assert found == places
+    into.write_text(text, encoding="utf-8")
+    return into
 
 
 def _compare(

@@ -105,16 +105,16 @@ SOUND_BUT = {
 }
 
 
-@pytest.mark.parametrize("option", STUDY_BUT)
-def test_the_study_with_one_option_changed(option: str) -> None:
-    settings = settings_of("spare", 24, 3, 25, *STUDY_BUT[option])
-    agreed("spare-study", settings, seed=2)
-
-
-@pytest.mark.parametrize("option", SOUND_BUT)
-def test_the_sound_scenario_with_one_option_changed(option: str) -> None:
-    settings = settings_of("spare", 24, 3, 40, *SOUND_BUT[option])
-    agreed("spare-sound", settings, seed=2)
+@pytest.mark.parametrize(
+    ("scenario", "steps", "option"),
+    [
+        *(("spare-study", 25, option) for option in STUDY_BUT.values()),
+        *(("spare-sound", 40, option) for option in SOUND_BUT.values()),
+    ],
+    ids=[*STUDY_BUT, *SOUND_BUT],
+)
+def test_one_option_changed(scenario: str, steps: int, option: list[str]) -> None:
+    agreed(scenario, settings_of("spare", 24, 3, steps, *option), seed=2)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])

@@ -6,6 +6,7 @@ schemes change in them, and under every preset of recovery, moves of state inclu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import cycle, product
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
-from faultline.platforms import load_preset, write_xml
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.registry import all_strategies
 
@@ -121,9 +121,8 @@ PLAYED_QUICKLY = ("recycle",)
     "option",
     [name if name in PLAYED_QUICKLY else pytest.param(name, marks=SLOW) for name in PLAYED_SCHEMES],
 )
-def test_twenty_played_steps(tmp_path: Path, option: str) -> None:
-    path = tmp_path / "servers.xml"
-    write_xml(load_preset("hgx-h100", domains=4, domains_per_leaf=4), path)
+def test_twenty_played_steps(servers_of: Callable[..., Path], option: str) -> None:
+    path = servers_of(domains=4, domains_per_leaf=4)
     changes = [*PLAYED, *PLAYED_SCHEMES[option], f"platform.file={path}"]
     record, events = agreed("llama3-70b-hgx", changes, 3, rel=1e-5, record_rel=1e-2)
     found = sum(event.kind is EventKind.MISSING for event in events)

@@ -15,7 +15,7 @@ from faultline.experiments.runs.single_run import run
 from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.platforms.outages import cables_between_switches, cables_with_a_way_around
 
-from tests.simulator.helpers import alike, traced
+from tests.simulator.helpers import alike, edited, traced
 
 On = Callable[..., Scenario]
 STEPS = 2
@@ -55,18 +55,6 @@ def on_cables(servers_of: Callable[..., Path], tmp_path: Path) -> On:
     return on
 
 
-def with_less(platform: Path, link: str, factor: float, folder: Path) -> Path:
-    """Return the platform with less bandwidth of a link of GPU 9, written into its XML."""
-    text = platform.read_text(encoding="utf-8")
-    begin = text.index(f'<link id="{link}-000009" bandwidth="') + len(f'<link id="{link}-000009" ')
-    end = text.index('"', begin + len('bandwidth="')) + 1
-    rate = {"nvlink": 450e9, "pcie": 64e9, "nic": 50e9}[link]
-    edited = folder / "edited.xml"
-    less = f'bandwidth="{rate / factor:.0f}Bps"'
-    edited.write_text(text[:begin] + less + text[end:], encoding="utf-8")
-    return edited
-
-
 def steps_s(record: Record) -> float:
     """Return the time of the steps, without the checkpoint at the end."""
     spent = (record[f"{part}_s"] for part in ("compute", "all_reduce", "degraded"))
@@ -74,17 +62,25 @@ def steps_s(record: Record) -> float:
 
 
 @pytest.mark.parametrize(
-    ("level", "link"), [("nvlink", "nvlink"), ("pcie", "pcie"), ("adapter", "nic")]
+    ("level", "link", "bytes_per_s"),
+    [("nvlink", "nvlink", 450e9), ("pcie", "pcie", 64e9), ("adapter", "nic", 50e9)],
 )
 def test_a_slow_link_of_a_gpu_is_an_xml_with_less_of_it(
-    level: str, link: str, on_model: On, servers_of: Callable[..., Path], tmp_path: Path
+    level: str,
+    link: str,
+    bytes_per_s: float,
+    on_model: On,
+    servers_of: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
     slowed = alike(on_model(f"0,{level}-9,slow,1e9,6"))
     assert slowed["degraded_s"] > 0.0
     nothing = "1e8,gpu-0,slow,1,2"
-    less = with_less(servers_of(domains=4, domains_per_leaf=4), link, 6, tmp_path)
-    edited, sound = run(on_model(nothing, platform=less), 0), run(on_model(nothing), 0)
-    assert slowed["degraded_s"] == pytest.approx(steps_s(edited) - steps_s(sound), rel=1e-3)
+    servers, with_less = servers_of(domains=4, domains_per_leaf=4), tmp_path / "less.xml"
+    pattern, less = rf'(<link id="{link}-000009" bandwidth=)"[^"]+"', f"{bytes_per_s / 6:.0f}Bps"
+    edited(servers, with_less, pattern, rf'\1"{less}"')
+    narrow, sound = run(on_model(nothing, platform=with_less), 0), run(on_model(nothing), 0)
+    assert slowed["degraded_s"] == pytest.approx(steps_s(narrow) - steps_s(sound), rel=1e-3)
 
 
 @pytest.mark.parametrize(

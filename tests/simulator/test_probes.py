@@ -1,15 +1,34 @@
-"""What SimGrid measures on the paper's rail plane."""
+"""What SimGrid measures, and the cache that keeps it: of a job, its state, and collectives."""
 
 from __future__ import annotations
 
+import json
+import multiprocessing
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
 
+import faultline.simulator.probe_cache as job_module
+import faultline.simulator.simgrid_engine.collective_probe as collective_module
+import faultline.simulator.simgrid_engine.state_probe as state_module
 import pytest
-from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.platforms import (
+    ENGINE_CONFIGURATION,
+    ClusterSpec,
+    load_preset,
+    read_platform,
+    write_xml,
+)
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import ConstantTime, RingTime
+from faultline.simulator.probe_cache import cached_probe
+from faultline.simulator.simgrid_engine.collective_probe import probe_collective
 from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
+from faultline.simulator.simgrid_engine.scenes import Flow
+from faultline.simulator.simgrid_engine.state_probe import cached_state_probe, probe_state_transfers
+from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 GPUS = 600_000
@@ -80,3 +99,220 @@ def test_a_ring_of_the_survivors_takes_the_time_of_a_smaller_ring(tmp_path: Path
     fitted = probe(path, traffic).ring_time()
     survivors = replace(traffic, hosts=traffic.hosts[:5])
     assert fitted(5) == pytest.approx(probe(path, survivors).all_reduce_s, rel=1e-6)
+
+
+KNOWN = ProbeResult(2.0, 0.001, 58.8, 60.0, groups=4)
+TRANSFERS = StateTransfers(4, 1e9, 2e9, ((0, 1), (2, 3)), 1, 1e9)
+
+
+def servers(**overrides: object) -> ClusterSpec:
+    return load_preset("hgx-h100", domains=4, domains_per_leaf=2, **overrides)
+
+
+def pretend_scenes(_: object, platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[float]:
+    return [0.5 + number for number in range(len(scenes))]
+
+
+class Probe(NamedTuple):
+    """What is replaced by something that takes no time, and a question that would need it."""
+
+    module: ModuleType
+    name: str
+    pretend: Callable[..., Any]
+    ask: Callable[[Path, Path], Any]
+    """Of a platform and the directory of the cache."""
+
+
+def traffic_on(platform: Path) -> Traffic:
+    names = read_platform(platform).gpu_names
+    storage = read_platform(platform).storage or ""
+    return Traffic([[name] for name in names], storage, 1e8, all_reduce=True, save=True, load=True)
+
+
+PROBES = {
+    "job": Probe(
+        job_module,
+        "probe",
+        lambda *_: KNOWN,
+        lambda platform, folder: cached_probe(platform, traffic_on(platform), folder),
+    ),
+    "state": Probe(
+        state_module,
+        "in_own_process",
+        pretend_scenes,
+        lambda _, folder: cached_state_probe(servers(), TRANSFERS, folder),
+    ),
+    "collective": Probe(
+        collective_module,
+        "in_own_process",
+        lambda *_: (0.5, 4, "nic"),
+        lambda platform, folder: probe_collective(
+            platform, "all-reduce", "ring", 1e6, 4, directory=folder
+        ),
+    ),
+}
+
+
+class Cache(NamedTuple):
+    """A probe whose measurements take no time and are written down: their arguments."""
+
+    probe: Probe
+    platform: Path
+    folder: Path
+    measured: list[tuple[Any, ...]]
+
+    def ask(self) -> Any:
+        return self.probe.ask(self.platform, self.folder)
+
+
+@pytest.fixture
+def cache(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    platform_of: Callable[[int], Path],
+    tmp_path: Path,
+) -> Cache:
+    probe, measured = PROBES[request.param], []
+
+    def pretend(*asked: object) -> object:
+        measured.append(asked)
+        return probe.pretend(*asked)
+
+    monkeypatch.setattr(probe.module, probe.name, pretend)
+    platform = tmp_path / "platform.xml"
+    platform.write_bytes(platform_of(4).read_bytes())
+    return Cache(probe, platform, tmp_path / "probes", measured)
+
+
+def of(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("cache", names, indirect=True)
+
+
+@of(*PROBES)
+def test_it_is_measured_once(cache: Cache) -> None:
+    first = cache.ask()
+    assert cache.ask() == first
+    assert len(cache.measured) == len(list(cache.folder.iterdir())) == 1
+
+
+@of("state")
+def test_a_platform_that_was_written_for_a_probe_is_gone(cache: Cache) -> None:
+    assert cache.ask() == probe_state_transfers(servers(), TRANSFERS)
+    assert not any(platform.exists() for _, platform, _ in cache.measured)
+
+
+@of("job")
+def test_another_simgrid_or_network_model_measures_anew(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.ask()
+    monkeypatch.setattr(job_module, "_simgrid_version", lambda: "4.2")
+    cache.ask()
+    assert len(cache.measured) == 2
+    monkeypatch.setitem(ENGINE_CONFIGURATION, "network/crosstraffic", "1")
+    cache.ask()
+    assert len(cache.measured) == 3
+
+
+@of("job")
+def test_a_copy_of_a_platform_is_known_already_and_an_edited_one_is_not(cache: Cache) -> None:
+    cache.ask()
+    copy = cache.platform.with_name("copy.xml")
+    copy.write_bytes(cache.platform.read_bytes())
+    cache.probe.ask(copy, cache.folder)
+    assert len(cache.measured) == 1
+    copy.write_text(copy.read_text(encoding="utf-8") + "<!-- edited -->", encoding="utf-8")
+    cache.probe.ask(copy, cache.folder)
+    assert len(cache.measured) == 2
+
+
+@of("job")
+def test_other_traffic_is_measured_anew(cache: Cache) -> None:
+    traffic = traffic_on(cache.platform)
+    changes: list[dict[str, Any]] = [
+        {},
+        {"bytes_per_rank": 1.0},
+        {"fidelity": "chunk"},
+        {"hosts": traffic.hosts[::-1]},
+    ]
+    for change in changes:
+        cached_probe(cache.platform, replace(traffic, **change), cache.folder)
+    assert len(cache.measured) == len(changes)
+
+
+@of("state")
+def test_another_platform_or_request_is_measured_anew(cache: Cache) -> None:
+    requests = [
+        (servers(), TRANSFERS),
+        (servers(memory_bandwidth="400GB/s"), TRANSFERS),
+        (servers(pcie_bandwidth="128GB/s"), TRANSFERS),
+        (servers(), replace(TRANSFERS, groups=2)),
+        (servers(), replace(TRANSFERS, copies=0)),
+        (servers(), replace(TRANSFERS, peers=((0, 2), (1, 3)))),
+        (servers(), replace(TRANSFERS, snapshot_bytes_per_gpu=3e9)),
+        (servers(), replace(TRANSFERS, state_bytes_per_gpu=3e9)),
+        (servers(), replace(TRANSFERS, gradient_bytes_per_gpu=3e9)),
+    ]
+    for _ in range(2):
+        for spec, transfers in requests:
+            cached_state_probe(spec, transfers, cache.folder)
+    assert len(cache.measured) == len(requests)
+
+
+@of("collective")
+def test_another_algorithm_or_size_is_measured_anew(cache: Cache) -> None:
+    for algorithm, size_bytes in (("chain", 1e6), ("binomial", 1e6), ("chain", 2e6)):
+        probe_collective(
+            cache.platform, "broadcast", algorithm, size_bytes, 4, directory=cache.folder
+        )
+    assert len(cache.measured) == 3
+
+
+BROKEN = [b"", b"{", b"null", b"[]", b"7", b"{}", b'{"time_s": 1.0}', b"\xff\x00\xfe"]
+IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
+    "job": [{"all_reduce_s": -1.0}, {"save_s": float("nan")}, {"load_s": "1"}, {"groups": 5}],
+    "state": [{"copy_s": float("nan")}, {"load_s": -1.0}, {"send_s": "long"}, {"fetch_s": 1}],
+    "collective": [{"time_s": float("nan")}, {"time_s": -1.0}, {"messages": "many"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("cache", "damage"),
+    [(name, damage) for name in PROBES for damage in (*BROKEN, {"more": 1.0}, *IMPOSSIBLE[name])],
+    indirect=["cache"],
+)
+def test_a_damaged_entry_is_measured_again_and_mended(
+    damage: bytes | dict[str, object], cache: Cache
+) -> None:
+    good = cache.ask()
+    (entry,) = cache.folder.iterdir()
+    stored = json.loads(entry.read_bytes())
+    content = damage if isinstance(damage, bytes) else json.dumps(stored | damage).encode()
+    entry.write_bytes(content)
+    assert cache.ask() == cache.ask() == good
+    assert json.loads(entry.read_bytes()) == stored
+    assert len(cache.measured) == 2
+
+
+@of("job")
+def test_a_cache_that_cannot_be_written_is_done_without(cache: Cache, tmp_path: Path) -> None:
+    in_the_way = tmp_path / "a-file"
+    in_the_way.write_text("", encoding="utf-8")
+    assert cache.probe.ask(cache.platform, in_the_way / "probes") == KNOWN
+
+
+def test_two_processes_may_fill_the_cache_at_once(
+    platform_of: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """Both measure, both get the same numbers, and one whole entry is left."""
+    ask = PROBES["job"].ask
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        # Pool workers may not have children of their own: the measurement needs a process.
+        first, second = pool.starmap(_probe_as_its_own, [(platform_of(4), tmp_path)] * 2)
+    assert first == second == ask(platform_of(4), tmp_path)
+    assert [entry.suffix for entry in tmp_path.iterdir()] == [".json"]
+
+
+def _probe_as_its_own(platform: Path, directory: Path) -> ProbeResult:
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    return cached_probe(platform, traffic_on(platform), directory)

@@ -85,6 +85,8 @@ def test_one_failure_costs_a_restart_and_the_work_since_the_checkpoint(played: P
         "restart": 100,
         "load": 3,
     }
+    assert (progress.completed_steps, progress.played_steps, progress.checkpoints) == (4, 5, 2)
+    assert progress.downtime_s == 103
 
 
 @pytest.mark.parametrize(("fraction", "shows_s"), [(0.0, 39), (0.5, 40), (1.0, 41)])
@@ -286,6 +288,7 @@ def test_a_lost_type_is_computed_by_the_group_that_hosts_it_too(played: Play) ->
         "12 missing 0 1, 13 reordered 0 0 2 3, 25 step 1, 47 step 2, 52 checkpoint 2 0"
     )
     assert progress.stack_computations == 2 + 2
+    assert (progress.reorderings, progress.seconds["patch_compute"]) == (1, 10)
 
 
 def test_a_failure_in_patch_compute_fails_the_retried_all_reduce(played: Play) -> None:
@@ -328,7 +331,8 @@ def test_failures_of_groups_that_are_dropped_count_but_change_nothing(played: Pl
     log, progress = played({1: [5.0, 10.0], 2: [20.0]}, Obedient(3, [{}, None]), steps=2)
     assert log[:4] == lines("12 missing 0 1, 15 step 1, 27 missing 1 2, 27 wipe-out 1")
     assert progress.failures_while_down == 1
-    assert progress.restarts == 1
+    assert (progress.restarts, progress.reorderings) == (1, 0)
+    assert progress.seconds["reconfigure"] == 1
 
 
 def test_a_failure_in_a_load_breaks_it_and_those_left_load_anew(played: Play) -> None:

@@ -28,7 +28,6 @@ from faultline.simulator.run import play
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
-from faultline.strategies.checkpoint_policies import EverySteps
 from faultline.strategies.recovery import RESTART
 from faultline.strategies.registry import build_strategy
 from hypothesis import given
@@ -50,21 +49,18 @@ class ScriptedEngine:
         self,
         all_reduces: Sequence[Missing] = (),
         saves: Sequence[Missing] = (),
-        restart_failures: Sequence[tuple[float, int]] = (),
     ) -> None:
         self.clocks: Any = SimpleNamespace(failures=0, failures_while_down=0, failures_by_cause={})
         self.phases: list[Phase] = []
         self.now_s = 0.0
         self._scripts = {AllReduce: list(all_reduces), Save: list(saves)}
-        self._restart_failures = tuple(restart_failures)
 
     def execute(self, phase: Phase) -> Outcome:
         self.phases.append(phase)
         script = self._scripts.get(type(phase), [])
         missing = tuple(script.pop(0)) if script else ()
         self.now_s += self._time_s(phase, missing)
-        failures = self._restart_failures if isinstance(phase, Restart) else ()
-        return Outcome(self.now_s, missing, failures)
+        return Outcome(self.now_s, missing)
 
     @staticmethod
     def _time_s(phase: Phase, missing: Missing) -> float:
@@ -88,31 +84,6 @@ def log_and_progress(
     assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
     assert progress.now_s == engine.now_s
     return events, progress
-
-
-def test_a_checkpoint_every_other_step_and_one_after_the_last() -> None:
-    events, progress = log_and_progress(Obedient(3, []), ScriptedEngine(), steps=5)
-    assert log_of(events) == lines(
-        "12 step 1, 24 step 2, 29 checkpoint 2 0, 41 step 3, 53 step 4, 58 checkpoint 4 0, "
-        "70 step 5, 75 checkpoint 5 0"
-    )
-    assert progress.seconds["compute"] == 50
-    assert progress.seconds["all_reduce"] == 10
-    assert progress.seconds["checkpoint"] == 15
-    assert progress.downtime_s == 0
-    assert (progress.completed_steps, progress.played_steps, progress.checkpoints) == (5, 5, 3)
-
-
-def test_the_phases_of_a_step_go_to_all_members() -> None:
-    engine = ScriptedEngine()
-    log_and_progress(Obedient(2, []), engine, steps=2)
-    assert engine.phases == [
-        Compute((0, 1), 1),
-        AllReduce((0, 1)),
-        Compute((0, 1), 1),
-        AllReduce((0, 1)),
-        Save((0, 1), 0, True),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -152,33 +123,6 @@ def test_a_job_that_fails_before_its_first_checkpoint_begins_at_step_0(resume: A
     assert progress.played_steps == 4
 
 
-def test_failures_of_a_restart_are_told_with_their_own_times() -> None:
-    engine = ScriptedEngine([(0,)], restart_failures=[(40.0, 2), (77.0, 1)])
-    events, _ = log_and_progress(Obedient(3, [None]), engine, steps=1)
-    assert log_of(events)[2:5] == lines(
-        "40 failure-in-restart 0 2, 77 failure-in-restart 0 1, 112 restarted 0"
-    )
-
-
-def test_a_step_that_lost_nothing_commits_at_once() -> None:
-    """10 + 2 until the failure shows, 1 for the controller, and the step is done at 13."""
-    engine = ScriptedEngine([(2,)])
-    events, progress = log_and_progress(Obedient(3, [{}]), engine, fixed_step="commits", steps=2)
-    assert log_of(events) == lines("12 missing 0 2, 13 step 1, 25 step 2, 30 checkpoint 2 0")
-    assert engine.phases[2:4] == [Reconfigure((0, 1), (2,)), Compute((0, 1), 1)]
-    assert progress.seconds["detection"] == 2
-    assert progress.seconds["reconfigure"] == progress.downtime_s == 1
-
-
-def test_a_step_that_lost_nothing_repeats_its_all_reduce() -> None:
-    engine = ScriptedEngine([(2,)])
-    events, progress = log_and_progress(Obedient(3, [{}]), engine, steps=2)
-    assert log_of(events) == lines("12 missing 0 2, 15 step 1, 27 step 2, 32 checkpoint 2 0")
-    assert engine.phases[2:4] == [Reconfigure((0, 1), (2,)), AllReduce((0, 1))]
-    assert progress.seconds["all_reduce"] == 4
-    assert progress.reorderings == 0
-
-
 @pytest.mark.parametrize("fixed_step", ["commits", "retries"])
 def test_patch_compute_is_always_followed_by_an_all_reduce(fixed_step: Any) -> None:
     """12 until the failure shows, 1 for the controller, 2 types of 10 s, 2 for the all-reduce."""
@@ -205,23 +149,6 @@ def test_a_second_failure_in_the_retried_all_reduce_is_patched_again() -> None:
     assert engine.phases[-2] == AllReduce((0, 2))
     assert progress.seconds["detection"] == 4
     assert progress.played_steps == 1
-
-
-def test_a_second_failure_in_the_retried_all_reduce_may_be_a_wipe_out() -> None:
-    engine = ScriptedEngine([(3,), (1,)])
-    events, progress = log_and_progress(Obedient(4, [{0: 1}, None]), engine, steps=1)
-    assert log_of(events)[2:6] == lines(
-        "25 missing 0 1, 25 wipe-out 0, 125 restarted 0, 128 loaded 0"
-    )
-    assert progress.completed_steps == 1
-
-
-def test_a_restart_brings_every_group_back() -> None:
-    engine = ScriptedEngine([(3,), (), (1,)])
-    log_and_progress(Obedient(4, [{}, None]), engine, steps=2, checkpoint_policy=EverySteps(9))
-    restart = engine.phases.index(Restart(4, recovery=RESTART.without_standbys()))
-    assert engine.phases[restart - 1] == AllReduce((0, 1, 2))
-    assert engine.phases[restart + 2] == Compute((0, 1, 2, 3), 1)
 
 
 def test_the_checkpoint_of_a_writer_that_is_down_is_left_out() -> None:
