@@ -14,6 +14,8 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
+from faultline.platforms import read_platform
+from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.models import IndependentGroups
@@ -22,6 +24,7 @@ from faultline.simulator.progress import Progress
 from faultline.simulator.recovery_times import RecoveryPrices
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
+from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import (
@@ -217,6 +220,21 @@ def traced(folder: Path, *rows: str, columns: str = COLUMNS) -> list[str]:
     filled = (row + "," * (columns.count(",") - row.count(",")) for row in rows)
     path.write_text("\n".join([columns, *filled]) + "\n", encoding="utf-8")
     return ["failures.model=trace", f'failures.trace="{path}"']
+
+
+def traffic_on(
+    platform_xml: Path,
+    groups: int,
+    bytes_per_rank: float,
+    order: Sequence[int] = (),
+    fidelity: Fidelity = "flow",
+) -> Traffic:
+    """Place groups on the GPUs of a platform in order, or in another one."""
+    platform = read_platform(platform_xml)
+    names = platform.gpu_names
+    size = len(names) // groups
+    hosts = [names[group * size : (group + 1) * size] for group in order or range(groups)]
+    return Traffic(hosts, platform.storage or "", bytes_per_rank, True, True, True, fidelity)
 
 
 def edited(platform: Path, into: Path, pattern: str, other: str, places: int = 1) -> Path:

@@ -18,8 +18,6 @@ from faultline.platforms import (
     ENGINE_CONFIGURATION,
     ClusterSpec,
     load_preset,
-    read_platform,
-    write_xml,
 )
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import ConstantTime, RingTime
@@ -31,32 +29,32 @@ from faultline.simulator.simgrid_engine.state_probe import cached_state_probe, p
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
+from tests.simulator.helpers import traffic_on
+
 GPUS = 600_000
 REPLICA_BYTES = 2e13
 CORE_BYTES_PER_S = 6.25e9
 """A NIC of 12.5 GB/s behind a core that is oversubscribed 2:1."""
 
 
-def plane(groups: int, directory: Path, fidelity: Fidelity = "flow") -> tuple[Path, Traffic]:
-    path = directory / f"plane-{groups}.xml"
-    write_xml(load_preset("spare-600k", groups=groups), path)
-    platform = read_platform(path)
-    traffic = Traffic(
-        [[name] for name in platform.gpu_names],
-        platform.storage or "",
-        REPLICA_BYTES / (GPUS / groups),
-        all_reduce=True,
-        save=True,
-        load=True,
-        fidelity=fidelity,
-    )
-    return path, traffic
+Plane = Callable[..., tuple[Path, Traffic]]
+
+
+@pytest.fixture
+def plane(platform_of: Callable[[int], Path]) -> Plane:
+    """Return what a replica of 2e13 B sends, a rank a group, and the platform of so many groups."""
+
+    def of(groups: int, fidelity: Fidelity = "flow") -> tuple[Path, Traffic]:
+        path, share_bytes = platform_of(groups), REPLICA_BYTES / (GPUS / groups)
+        return path, traffic_on(path, groups, share_bytes, fidelity=fidelity)
+
+    return of
 
 
 @pytest.mark.parametrize("groups", [4, 8, 24])
-def test_a_ring_all_reduce_takes_what_its_closed_form_says(groups: int, tmp_path: Path) -> None:
+def test_a_ring_all_reduce_takes_what_its_closed_form_says(groups: int, plane: Plane) -> None:
     """2 (n - 1)/n of a group's share of 2e13 B over 6.25 GB/s, and latencies well below 1 ms."""
-    measured = probe(*plane(groups, tmp_path))
+    measured = probe(*plane(groups))
     transfer_s = REPLICA_BYTES / (GPUS / groups) / CORE_BYTES_PER_S
     assert measured.all_reduce_s == pytest.approx(RingTime(0.0, transfer_s)(groups), rel=1e-3)
     hop_s = measured.empty_all_reduce_s / (2 * (groups - 1))
@@ -66,16 +64,16 @@ def test_a_ring_all_reduce_takes_what_its_closed_form_says(groups: int, tmp_path
     )
 
 
-def test_every_message_takes_as_long_as_steady_flows(tmp_path: Path) -> None:
-    flows = probe(*plane(8, tmp_path, "flow"))
-    messages = probe(*plane(8, tmp_path, "chunk"))
+def test_every_message_takes_as_long_as_steady_flows(plane: Plane) -> None:
+    flows = probe(*plane(8, "flow"))
+    messages = probe(*plane(8, "chunk"))
     assert messages.all_reduce_s == pytest.approx(flows.all_reduce_s, rel=1e-6)
     assert messages.empty_all_reduce_s == pytest.approx(flows.empty_all_reduce_s, rel=1e-3)
 
 
-def test_a_checkpoint_takes_what_the_storage_s_bandwidth_says(tmp_path: Path) -> None:
+def test_a_checkpoint_takes_what_the_storage_s_bandwidth_says(plane: Plane) -> None:
     """One replica of 2e13 B at 340 GB/s is 58.8 s; loading passes it on along a chain at once."""
-    measured = probe(*plane(8, tmp_path))
+    measured = probe(*plane(8))
     assert measured.save_s == pytest.approx(REPLICA_BYTES / 340e9, rel=1e-3)
     assert measured.load_s >= measured.save_s
 
@@ -93,9 +91,9 @@ def test_an_all_reduce_among_one_takes_no_time() -> None:
     assert ConstantTime(2.0)(1) == 2.0
 
 
-def test_a_ring_of_the_survivors_takes_the_time_of_a_smaller_ring(tmp_path: Path) -> None:
+def test_a_ring_of_the_survivors_takes_the_time_of_a_smaller_ring(plane: Plane) -> None:
     """Fitted on 8 and asked for 5, it foretells what a ring of the first 5 hosts measures."""
-    path, traffic = plane(8, tmp_path)
+    path, traffic = plane(8)
     fitted = probe(path, traffic).ring_time()
     survivors = replace(traffic, hosts=traffic.hosts[:5])
     assert fitted(5) == pytest.approx(probe(path, survivors).all_reduce_s, rel=1e-6)
@@ -123,18 +121,12 @@ class Probe(NamedTuple):
     """Of a platform and the directory of the cache."""
 
 
-def traffic_on(platform: Path) -> Traffic:
-    names = read_platform(platform).gpu_names
-    storage = read_platform(platform).storage or ""
-    return Traffic([[name] for name in names], storage, 1e8, all_reduce=True, save=True, load=True)
-
-
 PROBES = {
     "job": Probe(
         job_module,
         "probe",
         lambda *_: KNOWN,
-        lambda platform, folder: cached_probe(platform, traffic_on(platform), folder),
+        lambda platform, folder: cached_probe(platform, traffic_on(platform, 4, 1e8), folder),
     ),
     "state": Probe(
         state_module,
@@ -228,7 +220,7 @@ def test_a_copy_of_a_platform_is_known_already_and_an_edited_one_is_not(cache: C
 
 @of("job")
 def test_other_traffic_is_measured_anew(cache: Cache) -> None:
-    traffic = traffic_on(cache.platform)
+    traffic = traffic_on(cache.platform, 4, 1e8)
     changes: list[dict[str, Any]] = [
         {},
         {"bytes_per_rank": 1.0},
@@ -315,4 +307,4 @@ def test_two_processes_may_fill_the_cache_at_once(
 
 def _probe_as_its_own(platform: Path, directory: Path) -> ProbeResult:
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-    return cached_probe(platform, traffic_on(platform), directory)
+    return cached_probe(platform, traffic_on(platform, 4, 1e8), directory)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
@@ -183,17 +182,20 @@ def step_s() -> float:
     )
 
 
-ENGINES = ["replay", pytest.param("simgrid", marks=pytest.mark.slow)]
+@pytest.fixture(params=["replay", pytest.param("simgrid", marks=pytest.mark.slow)])
+def losing(request: pytest.FixtureRequest, step_s: float, tmp_path: Path) -> Played:
+    """Return what plays a run that loses something after so many steps, on either engine."""
+
+    def of(lost: list[tuple[float, str]], *changes: str) -> Record:
+        rows = [f"{steps * step_s},{what}" for steps, what in lost]
+        failures = [*traced(tmp_path, *rows, "1e7,job,software"), "~failures.mtbf_s"]
+        scenario = load_scenario("llama3-70b-hgx", [*TWELVE, *failures, *changes])
+        return run(scenario, 0, request.param)
+
+    return of
 
 
-def played_shares(rows: list[str], folder: Path, engine: EngineName, *changes: str) -> Record:
-    failures = [*traced(folder, *rows, "1e7,job,software"), "~failures.mtbf_s"]
-    scenario = load_scenario("llama3-70b-hgx", [*TWELVE, *failures, *changes])
-    return run(scenario, 0, engine)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("scheme", ["replica-drop", "mecefo"])
+@pytest.mark.parametrize(("scheme", "what"), [("replica-drop", "group"), ("mecefo", "gpu")])
 @pytest.mark.parametrize(
     ("lost", "keys", "restarts"),
     [
@@ -205,60 +207,45 @@ def played_shares(rows: list[str], folder: Path, engine: EngineName, *changes: s
     ],
 )
 def test_who_is_lost_takes_its_share_along(
-    scheme: str,
-    lost: list[int],
-    keys: list[str],
-    restarts: int,
-    engine: EngineName,
-    step_s: float,
-    tmp_path: Path,
+    scheme: str, what: str, lost: list[int], keys: list[str], restarts: int, losing: Played
 ) -> None:
-    rows = [f"{2.5 * step_s},group-{group},hardware" for group in lost]
-    if scheme == "mecefo":
-        gpus = 32
-        rows = [f"{2.5 * step_s},gpu-{gpus * group},hardware" for group in lost]
-    record = played_shares(rows, tmp_path, engine, f"strategy.name={scheme}", *keys)
+    """Of a group of 32 GPUs the first stands for what it has."""
+    numbers = [32 * group if what == "gpu" else group for group in lost]
+    rows = [(2.5, f"{what}-{number},hardware") for number in numbers]
+    record = losing(rows, f"strategy.name={scheme}", *keys)
     assert record["restarts"] == restarts
     assert record["failures"] == len(lost)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_survivors_save_only_what_they_have(
-    engine: EngineName, step_s: float, tmp_path: Path
-) -> None:
+def test_survivors_save_only_what_they_have(losing: Played) -> None:
     """Just in time: nothing but the step, or all since the last checkpoint on storage."""
-    rows = [f"{2.5 * step_s},group-2,hardware"]
+    rows = [(2.5, "group-2,hardware")]
     kept = ["strategy.name=checkpoint", "protection.name=just-in-time"]
-    with_it = played_shares(rows, tmp_path, engine, *kept)
-    without = played_shares(rows, tmp_path, engine, *kept, "model.optimizer_backup=none")
+    with_it = losing(rows, *kept)
+    without = losing(rows, *kept, "model.optimizer_backup=none")
     assert (with_it["restarts_from_peers"], without["restarts_from_peers"]) == (1, 0)
     assert without["repeated_s"] > with_it["repeated_s"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+ONE, TWO, THREE, FOUR = (f"group-{number},hardware" for number in (1, 2, 3, 4))
+
+
 @pytest.mark.parametrize(
     ("lost", "from_peers"),
     [
         # Of 0, 2, 3, 4 ... the second two keep each other's, whoever did before one had left.
-        pytest.param([(2.5, 1), (4.5, 3), (4.5, 4)], 0, id="both who do since one has left"),
-        pytest.param([(2.5, 2), (8.5, 3), (12.5, "job")], 1, id="one after the other, made good"),
-        pytest.param([(2.5, 2), (4.5, 3)], 0, id="the other before that"),
+        pytest.param([(2.5, ONE), (4.5, THREE), (4.5, FOUR)], 0, id="both since one has left"),
+        pytest.param(
+            [(2.5, TWO), (8.5, THREE), (12.5, "job,software")], 1, id="one by one, made good"
+        ),
+        pytest.param([(2.5, TWO), (4.5, THREE)], 0, id="the other before that"),
     ],
 )
 def test_shares_are_dealt_anew_for_survivors_too(
-    lost: list[tuple[float, int | str]],
-    from_peers: int,
-    engine: EngineName,
-    step_s: float,
-    tmp_path: Path,
+    lost: list[tuple[float, str]], from_peers: int, losing: Played
 ) -> None:
     """Nobody saves just in time what the rest of the job takes for lost, and all else is saved."""
-    rows = [
-        f"{at * step_s},job,software" if group == "job" else f"{at * step_s},group-{group},hardware"
-        for at, group in lost
-    ]
-    kept = ["strategy.name=replica-drop", "protection.name=just-in-time"]
-    record = played_shares(rows, tmp_path, engine, *kept)
+    record = losing(lost, "strategy.name=replica-drop", "protection.name=just-in-time")
     assert (record["restarts"], record["restarts_from_peers"]) == (1, from_peers)
 
 

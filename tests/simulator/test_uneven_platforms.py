@@ -15,34 +15,21 @@ from faultline.platforms import (
     load_preset,
     parse_spec,
     rail_plane,
-    read_platform,
     write_xml,
 )
 from faultline.simulator.durations import ConstantTime, RingTime
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
 from faultline.simulator.simgrid_engine.process import run_on_simgrid
-from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import EventKind
 from faultline.strategies.registry import build_strategy
 
-from tests.simulator.helpers import Scripted, agreed, alike, edited, small_job, traced
+from tests.simulator.helpers import Scripted, agreed, alike, edited, small_job, traced, traffic_on
 
 NIC = 50e9
 """Of hgx-h100, in bytes/s."""
 
 PAGE = Path(__file__).parents[2] / "docs" / "modelling-a-cluster.md"
-
-
-def traffic_on(
-    path: Path, groups: int, bytes_per_rank: float, order: Sequence[int] = ()
-) -> Traffic:
-    """Place groups on a platform in order, or in another one."""
-    platform = read_platform(path)
-    names = platform.gpu_names
-    size = len(names) // groups
-    hosts = [names[group * size : (group + 1) * size] for group in order or range(groups)]
-    return Traffic(hosts, platform.storage or "", bytes_per_rank, True, True, True)
 
 
 def probed(spec: ClusterSpec, groups: int, bytes_per_rank: float, path: Path) -> ProbeResult:
