@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from faultline.experiments.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,6 +31,27 @@ def snippets(language: str | None = None) -> Iterator[Snippet]:
             if language in (None, block[1]):
                 line = text.count("\n", 0, block.start()) + 1
                 yield Snippet(f"{page.name}:{line}", block[1], block[2])
+
+
+def page(name: str) -> str:
+    """Return the text of a page."""
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str, language: str) -> list[str]:
+    """Return what stands between the fences of a page, of one language."""
+    return [block[2] for block in _FENCED.finditer(page(name)) if block[1] == language]
+
+
+def played(commands: Iterable[str]) -> int:
+    """Run commands, one after the other; return how many there are."""
+    count = 0
+    for command in commands:
+        count += 1
+        program, *arguments = shlex.split(command)
+        assert program == "faultline"
+        assert main(arguments) == 0, command
+    return count
 
 
 def commands(program: str) -> Iterator[Snippet]:

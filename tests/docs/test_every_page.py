@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from faultline.experiments.job.check import check_scenario
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.platforms import parse_spec
 
-from tests.docs.pages import PAGES, ROOT, Snippet, commands, snippets, words_of
+from tests.docs.pages import PAGES, ROOT, Snippet, commands, page, snippets, words_of
 
 COMMANDS = list(commands("faultline"))
 
@@ -102,6 +103,19 @@ def test_the_code_of_a_page_passes_the_linter(snippet: Snippet, tmp_path: Path) 
         path.write_text(snippet.text, encoding="utf-8")
         types = _run("mypy", str(path))
         assert types.returncode == 0, types.stdout
+
+
+NAMED = sorted(set(re.findall(r"`(tests/\S+?)::(\w+)`", page("trust.md"))))
+
+
+def test_promises_name_tests() -> None:
+    assert len(NAMED) >= 30
+
+
+@pytest.mark.parametrize(("path", "name"), NAMED)
+def test_a_test_that_a_promise_names_exists(path: str, name: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert re.search(rf"^def {name}\(", text, re.MULTILINE)
 
 
 def _file_of(snippet: Snippet) -> tuple[str, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,20 @@ def platform_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Pat
     def of(groups: int) -> Path:
         path = directory / f"{groups}.xml"
         write_xml(load_preset("spare-600k", groups=groups), path)
+        return path
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def servers_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return what writes the platform of servers of eight H100, for all who ask for the same."""
+    directory = tmp_path_factory.mktemp("servers")
+
+    def of(**overrides: object) -> Path:
+        path = directory / f"{sha256(repr(overrides).encode()).hexdigest()}.xml"
+        if not path.exists():
+            write_xml(load_preset("hgx-h100", **overrides), path)
         return path
 
     return of

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.runs.record import Record
+from faultline.experiments.runs.single_run import run
+from faultline.platforms import read_platform
+from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.models import IndependentGroups
@@ -15,6 +24,7 @@ from faultline.simulator.progress import Progress
 from faultline.simulator.recovery_times import RecoveryPrices
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
+from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import (
@@ -30,6 +40,7 @@ from faultline.strategies.checkpoint_policies import EverySteps
 OnEngine = Callable[[Job, Strategy], tuple[list[Event], Progress]]
 
 NEVER_S = 1e15
+COLUMNS = "time,component,kind,lasts,factor,repair"
 
 SOUND = Rules(
     clock="renewal",
@@ -154,13 +165,90 @@ def replayed(job: Job, strategy: Strategy, tell: Callable[[Event], None] | None 
     return training.progress
 
 
-def log_of(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+def log_of(events: Sequence[Event]) -> list[str]:
     """Shorten events to what a reader can check by hand: time, kind, steps done, groups.
 
     The ends of recoveries are left out: what follows tells their time.
     """
     return [
-        (round(event.time_s, 6), event.kind.value, event.step, *event.groups)
+        " ".join(map(str, (f"{event.time_s:.10g}", event.kind.value, event.step, *event.groups)))
         for event in events
         if event.kind is not EventKind.RECOVERED
     ]
+
+
+def lines(log: str) -> list[str]:
+    """Return the lines of a log that is written with a comma between them."""
+    return log.split(", ")
+
+
+def agreed(
+    scenario: str,
+    settings: Sequence[str],
+    seed: int,
+    *,
+    rel: float = 1e-6,
+    record_rel: float = 1e-6,
+) -> tuple[Record, list[Event]]:
+    """Play on both engines, assert that they tell the same story, and return what came of it."""
+    asked = load_scenario(scenario, settings)
+    ours: list[Event] = []
+    theirs: list[Event] = []
+    replayed = run(asked, seed, "replay", ours.append)
+    simulated = run(asked, seed, "simgrid", theirs.append)
+    assert [event[1:] for event in ours] == [event[1:] for event in theirs]
+    times_s = [event.time_s for event in ours]
+    assert [event.time_s for event in theirs] == pytest.approx(times_s, rel=rel)
+    assert replayed.keys() == simulated.keys()
+    _compare(replayed, simulated, replayed.keys() - {"engine"}, record_rel, 1e-3)
+    assert replayed["failures"] > 0
+    return replayed, ours
+
+
+def alike(
+    asked: Scenario, seed: int = 0, *columns: str, rel: float = 1e-6, abs_s: float = 0.0
+) -> Record:
+    """Play on both engines, assert that some columns are the same, and return the replay's."""
+    replayed, simulated = run(asked, seed), run(asked, seed, "simgrid")
+    _compare(replayed, simulated, columns or ("time_s",), rel, abs_s)
+    return replayed
+
+
+def traced(folder: Path, *rows: str, columns: str = COLUMNS) -> list[str]:
+    """Write a trace, in which the last cells of a row may be missing; return its settings."""
+    path = folder / "trace.csv"
+    filled = (row + "," * (columns.count(",") - row.count(",")) for row in rows)
+    path.write_text("\n".join([columns, *filled]) + "\n", encoding="utf-8")
+    return ["failures.model=trace", f'failures.trace="{path}"']
+
+
+def traffic_on(
+    platform_xml: Path,
+    groups: int,
+    bytes_per_rank: float,
+    order: Sequence[int] = (),
+    fidelity: Fidelity = "flow",
+) -> Traffic:
+    """Place groups on the GPUs of a platform in order, or in another one."""
+    platform = read_platform(platform_xml)
+    names = platform.gpu_names
+    size = len(names) // groups
+    hosts = [names[group * size : (group + 1) * size] for group in order or range(groups)]
+    return Traffic(hosts, platform.storage or "", bytes_per_rank, True, True, True, fidelity)
+
+
+def edited(platform: Path, into: Path, pattern: str, other: str, places: int = 1) -> Path:
+    """Write a platform in which what a pattern finds, so many times, is other; return it."""
+    text, found = re.subn(pattern, other, platform.read_text(encoding="utf-8"))
+    assert found == places
+    into.write_text(text, encoding="utf-8")
+    return into
+
+
+def _compare(
+    replayed: Record, simulated: Record, columns: Iterable[str], rel: float, abs_s: float
+) -> None:
+    for column in columns:
+        value: Any = replayed[column]
+        near = pytest.approx(value, rel=rel, abs=abs_s) if isinstance(value, float) else value
+        assert simulated[column] == near, column

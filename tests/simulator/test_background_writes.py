@@ -1,7 +1,8 @@
-"""Snapshots in the background meet the exchange of gradients: both slow down, in both engines."""
+"""Snapshots in the background meet the exchange of gradients; what breaks off is not saved."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 
@@ -11,13 +12,16 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
-from faultline.platforms.preset_library import load_preset
-from faultline.platforms.xml_writer import write_xml
+from faultline.platforms import read_platform
 from faultline.simulator.background import ALONE, Sharing, Write, WriteBesideSteps, WriteClock
+from faultline.simulator.phases import Save
+from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine.traffic import Traffic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulator.test_engines_agree_on_played_schemes import SMALL
+from tests.simulator.helpers import SOUND, STUDY, Scripted, alike, small_job
+from tests.simulator.test_engines_agree_on_schemes import PLAYED
 
 # No latency, and nothing on the way to storage but adapters: flows that meet share equally.
 BARE = {
@@ -48,9 +52,13 @@ BESIDE = [
 FAILING = ["failures.mtbf_s=40", "times.restart_s=20", "~restart.readers", "job.steps=60"]
 
 
-def beside(path: Path, preset: dict[str, object], *more: str) -> Scenario:
-    write_xml(load_preset("hgx-h100", **preset), path)
+def beside(path: Path, *more: str) -> Scenario:
     return load_scenario("spare-sound", [*BESIDE, f"platform.file={path}", *more])
+
+
+@pytest.fixture(scope="module")
+def bare(servers_of: Callable[..., Path]) -> Path:
+    return servers_of(**BARE)
 
 
 @given(part_s=st.floats(0.1, 100), write_s=st.floats(0.1, 100), share=st.floats(0.05, 0.95))
@@ -120,13 +128,13 @@ def test_a_course_is_what_a_clock_goes_through(
     assert times.course(passes_s, sync_s) == pytest.approx((longer_s, write.whole_s), abs=1e-6)
 
 
-def test_two_flows_that_share_an_adapter_take_half_each(tmp_path: Path) -> None:
+def test_two_flows_that_share_an_adapter_take_half_each(bare: Path) -> None:
     """Adapters of 50 GB/s send 50 GB of gradients and 200 GB of state a GPU: 1 s and 4 s alone.
 
     2 s of compute leave 2 s of the write. At half pace each, the all-reduce takes 2 s, and leaves
     1 s of it, which goes with the next compute: each of four writes costs the job 1 s.
     """
-    asked = beside(tmp_path / "bare.xml", BARE)
+    asked = beside(bare)
     question = resolve(asked)
     found = question.durations.write_beside
     assert found is not None
@@ -160,7 +168,7 @@ SNAPSHOTS = [
     ids=["to the own memory", "and to a peer's"],
 )
 def test_copies_share_pcie_with_the_exchange(
-    tmp_path: Path, kind: list[str], flows: int, copied: float
+    bare: Path, kind: list[str], flows: int, copied: float
 ) -> None:
     """PCIe of 64 GB/s carries 192 GB of copies a GPU: 3 s alone, of which compute leaves 1 s.
 
@@ -168,7 +176,7 @@ def test_copies_share_pcie_with_the_exchange(
     with the next compute. A peer's copy passes the sender's PCIe, and upwards the receiver's too.
     """
     state = [f"protection.state_over_parameters={2 * copied / 50e9}"]
-    asked = beside(tmp_path / "bare.xml", BARE, *SNAPSHOTS, *kind, *state)
+    asked = beside(bare, *SNAPSHOTS, *kind, *state)
     question = resolve(asked)
     found = question.protected.beside
     assert found is not None
@@ -183,16 +191,16 @@ def test_copies_share_pcie_with_the_exchange(
         assert record["checkpoint_s"] == pytest.approx(3 * delay_s + question.durations.save_s)
 
 
-def test_copies_that_fit_into_compute_cost_nothing_and_are_not_played(tmp_path: Path) -> None:
+def test_copies_that_fit_into_compute_cost_nothing_and_are_not_played(bare: Path) -> None:
     small = ["protection.state_over_parameters=1"]
-    asked = beside(tmp_path / "bare.xml", BARE, *SNAPSHOTS, *OWN, *small)
+    asked = beside(bare, *SNAPSHOTS, *OWN, *small)
     assert resolve(asked).protected.beside is None
 
 
-def test_flows_that_share_no_link_leave_each_other_alone(tmp_path: Path) -> None:
+def test_flows_that_share_no_link_leave_each_other_alone(servers_of: Callable[..., Path]) -> None:
     """Groups of one server reduce over NVLink; the adapters carry the write alone."""
     one = ["job.groups=8", "job.gpus=8", "job.parameter_bytes=4e10"]
-    asked = beside(tmp_path / "one.xml", {"domains": 1}, *one)
+    asked = beside(servers_of(domains=1), *one)
     assert durations_of(asked).write_beside is None
 
 
@@ -208,29 +216,77 @@ BOTH = [*OWN, "protection.interval_steps=2", "protection.host_memory_bytes=1e15"
         pytest.param(BOTH, 1, marks=pytest.mark.slow),
     ],
 )
-def test_engines_agree_while_writers_fail(tmp_path: Path, kind: list[str], seed: int) -> None:
+def test_engines_agree_while_writers_fail(
+    servers_of: Callable[..., Path], kind: list[str], seed: int
+) -> None:
     """Every few steps a group fails, often in the middle of its write; some copy besides."""
     failing = [*FAILING, "job.groups=4", "job.gpus=32", *kind]
-    asked = beside(tmp_path / "four.xml", {"domains": 4}, *failing)
-    ours, theirs = run(asked, seed), run(asked, seed, "simgrid")
-    assert ours["restarts"] > 3
-    assert theirs["restarts"] == ours["restarts"]
-    for name in ("time_s", "checkpoint_s", "all_reduce_s"):
-        assert theirs[name] == pytest.approx(ours[name], rel=0.01), name
+    asked = beside(servers_of(domains=4), *failing)
+    record = alike(asked, seed, "restarts", "time_s", "checkpoint_s", "all_reduce_s", rel=0.01)
+    assert record["restarts"] > 3
 
 
 @pytest.mark.slow
-def test_engines_agree_on_copies_to_peers_beside_a_model(tmp_path: Path) -> None:
+def test_engines_agree_on_copies_to_peers_beside_a_model(
+    servers_of: Callable[..., Path],
+) -> None:
     """Adapters of a tenth make copies as long as steps; every few steps a group fails."""
-    path = tmp_path / "servers.xml"
-    narrow = {"domains": 4, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"}
-    write_xml(load_preset("hgx-h100", **narrow), path)
+    path = servers_of(**{"domains": 4, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"})
     kind = [*PEERS, "protection.interval_steps=2", "~times.checkpoint_write_s"]
-    changes = [*SMALL, *kind, "failures.mtbf_s=6", "job.steps=60", f"platform.file={path}"]
+    changes = [*PLAYED, *kind, "failures.mtbf_s=6", "job.steps=60", f"platform.file={path}"]
     asked = load_scenario("llama3-70b-hgx", changes)
     assert resolve(asked).protected.beside is not None
-    ours, theirs = run(asked, 1), run(asked, 1, "simgrid")
-    assert ours["snapshots"] > 10
-    assert ours["restarts"] > 1
-    for name in ("time_s", "checkpoint_s", "all_reduce_s"):
-        assert theirs[name] == pytest.approx(ours[name], rel=0.01), name
+    record = alike(asked, 1, "time_s", "checkpoint_s", "all_reduce_s", rel=0.01)
+    assert record["snapshots"] > 10
+    assert record["restarts"] > 1
+
+
+def save_while_a_host_fails(path: Path, rule: str, fails: bool) -> tuple[tuple[int, ...], float]:
+    """Let group 0 write from two hosts, of which the one without its rank goes down meanwhile."""
+    import simgrid
+    from faultline.platforms.xml_names import CONTROLLER_HOST
+    from faultline.simulator.simgrid_engine.controller import SimgridEngine
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+
+    engine = load_engine(path)
+    platform = read_platform(path)
+    names = platform.gpu_names
+    traffic = Traffic(
+        [names[:2], names[2:]],
+        platform.storage or "",
+        1e11,
+        all_reduce=False,
+        save=True,
+        load=False,
+    )
+    job = small_job(Scripted({}), STUDY if rule == "skips" else SOUND, groups=2)
+    assert job.rules.failed_writer == rule
+    player = SimgridEngine(job, traffic, path)
+    player.failure_injector.power_on()
+    outcomes: list[tuple[tuple[int, ...], float]] = []
+
+    def control() -> None:
+        outcome = player.execute(Save((0, 1), 0, True))
+        outcomes.append((outcome.missing, outcome.now_s))
+
+    def strike() -> None:
+        simgrid.this_actor.sleep_until(0.5)
+        if fails:
+            simgrid.Host.by_name(names[1]).turn_off()
+
+    actor_on(CONTROLLER_HOST, "failure", strike)
+    actor_on(CONTROLLER_HOST, "controller", control)
+    run_to_the_end(engine)
+    return outcomes[0]
+
+
+@pytest.mark.parametrize("rule", ["skips", "replaced"])
+def test_a_transfer_that_breaks_off_has_not_saved(
+    rule: str, platform_of: Callable[[int], Path]
+) -> None:
+    path = platform_of(4)
+    missing, saved_s = in_own_process(save_while_a_host_fails, path, rule, False)
+    assert missing == ()
+    assert saved_s > 1.0
+    missing, _ = in_own_process(save_while_a_host_fails, path, rule, True)
+    assert missing == (0,)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from faultline.platforms import load_preset, read_platform, write_xml
+from faultline.platforms import read_platform
 from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.pattern.placed_step import PlacedStep
@@ -21,6 +21,8 @@ from faultline.simulator.workload.layout import Layout
 from faultline.strategies.base import Hit, Strategy
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.registry import strategy_class
+from faultline.strategies.takeover.pipeline_schedule import pipeline_timeline
+from faultline.strategies.takeover.stage_work import Halves, StageWork
 
 from tests.simulator.test_step_timing import NIC, NVLINK, SPEED, pattern_of
 
@@ -113,10 +115,8 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("changed") / "servers.xml"
-    write_xml(load_preset("hgx-h100", domains=9, domains_per_leaf=9), path)
-    return path
+def platform(servers_of: Callable[..., Path]) -> Path:
+    return servers_of(domains=9, domains_per_leaf=9)
 
 
 def placed(path: Path, step: StepPattern) -> PlacedStep:
@@ -195,40 +195,12 @@ def test_folded_unfolded_and_in_the_engine(
 
 
 def one_forward_one_backward(stages: Sequence[tuple[float, float]], micro_batches: int) -> float:
-    """Return when a pipeline is through whose messages take no time, event by event.
-
-    Parameters
-    ----------
-    stages : sequence of (float, float)
-        Seconds of a forward and of a backward pass.
-    micro_batches : int
-        How many.
-    """
-    last = len(stages) - 1
-    to_do = []
-    for stage in range(len(stages)):
-        ahead = min(last - stage, micro_batches)
-        forward = [("forward", number) for number in range(micro_batches)]
-        backward = [("backward", number) for number in range(micro_batches)]
-        order = forward[:ahead]
-        for number in range(micro_batches - ahead):
-            order += [forward[ahead + number], backward[number]]
-        to_do.append(order + backward[micro_batches - ahead :])
-    ended = {("forward", number, -1): 0.0 for number in range(micro_batches)}
-    free = [0.0] * len(stages)
-    while any(to_do):
-        for stage, order in enumerate(to_do):
-            while order:
-                kind, number = order[0]
-                needed = (kind, number, stage - 1 if kind == "forward" else stage + 1)
-                if kind == "backward" and stage == last:
-                    needed = ("forward", number, last)
-                if needed not in ended:
-                    break
-                free[stage] = max(free[stage], ended[needed]) + stages[stage][kind == "backward"]
-                ended[kind, number, stage] = free[stage]
-                order.pop(0)
-    return max(free)
+    """Return when a pipeline is through whose messages take no time, of seconds of its passes."""
+    work = [
+        StageWork(Halves(forward_s), Halves(), Halves(backward_s), Halves())
+        for forward_s, backward_s in stages
+    ]
+    return pipeline_timeline(work, micro_batches).iteration_s
 
 
 LAYER, OUTPUT = (FORWARD_S, BACKWARD_S), (OUTPUT_S / 3, OUTPUT_S * 2 / 3)

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.timeline import EventKind
+
+from tests.simulator.helpers import agreed
 
 SCHEMES = ["checkpoint", "replication", "spare"]
 # Each scenario and each scheme twice over is what `make test-full` is for.
@@ -23,19 +24,6 @@ PAIRS = [
     ("spare-sound", "spare"),
     pytest.param("spare-study", "spare", marks=pytest.mark.slow),
     pytest.param("spare-sound", "replication", marks=pytest.mark.slow),
-]
-COUNTS = [
-    "completed_steps",
-    "played_steps",
-    "restarts",
-    "failures",
-    "failures_while_down",
-    "reorderings",
-    "moved_types",
-    "checkpoints",
-    "mean_stacks",
-    "redundancy",
-    "checkpoint_interval_steps",
 ]
 
 
@@ -53,31 +41,13 @@ def settings_of(scheme: str, groups: int, redundancy: int, steps: int, *more: st
     return [*settings, *more]
 
 
-def compare(scenario: str, settings: list[str], seed: int) -> tuple[Record, list[Event]]:
-    """Play on both engines, assert that they agree, and return what came of it."""
-    asked = load_scenario(scenario, settings)
-    events: dict[str, list[Event]] = {"replay": [], "simgrid": []}
-    replayed = run(asked, seed, "replay", events["replay"].append)
-    simulated = run(asked, seed, "simgrid", events["simgrid"].append)
-    for ours, theirs in zip(events["replay"], events["simgrid"], strict=False):
-        assert ours[1:] == theirs[1:]
-        assert ours.time_s == pytest.approx(theirs.time_s, rel=1e-6)
-    assert len(events["replay"]) == len(events["simgrid"])
-    assert [replayed[key] for key in COUNTS] == [simulated[key] for key in COUNTS]
-    for key, value in replayed.items():
-        if isinstance(value, float):
-            assert simulated[key] == pytest.approx(value, rel=1e-6, abs=1e-3), key
-    assert replayed["failures"] > 0
-    return replayed, events["replay"]
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(
     ("groups", "redundancy"), [(24, 3), pytest.param(60, 4, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
 def test_a_few_dozen_steps(scenario: str, groups: int, redundancy: int, scheme: str) -> None:
-    record, events = compare(scenario, settings_of(scheme, groups, redundancy, 40), seed=1)
+    record, events = agreed(scenario, settings_of(scheme, groups, redundancy, 40), seed=1)
     kinds = {event.kind for event in events}
     assert EventKind.MISSING in kinds
     if scheme == "checkpoint":
@@ -95,7 +65,7 @@ def test_a_few_dozen_steps(scenario: str, groups: int, redundancy: int, scheme: 
 def test_three_hundred_steps(
     scenario: str, groups: int, redundancy: int, scheme: str, seed: int
 ) -> None:
-    record, _ = compare(scenario, settings_of(scheme, groups, redundancy, 300), seed)
+    record, _ = agreed(scenario, settings_of(scheme, groups, redundancy, 300), seed)
     assert record["restarts"] > 1
     assert scheme == "checkpoint" or record["completed_steps"] == 300
 
@@ -135,16 +105,16 @@ SOUND_BUT = {
 }
 
 
-@pytest.mark.parametrize("option", STUDY_BUT)
-def test_the_study_with_one_option_changed(option: str) -> None:
-    settings = settings_of("spare", 24, 3, 25, *STUDY_BUT[option])
-    compare("spare-study", settings, seed=2)
-
-
-@pytest.mark.parametrize("option", SOUND_BUT)
-def test_the_sound_scenario_with_one_option_changed(option: str) -> None:
-    settings = settings_of("spare", 24, 3, 40, *SOUND_BUT[option])
-    compare("spare-sound", settings, seed=2)
+@pytest.mark.parametrize(
+    ("scenario", "steps", "option"),
+    [
+        *(("spare-study", 25, option) for option in STUDY_BUT.values()),
+        *(("spare-sound", 40, option) for option in SOUND_BUT.values()),
+    ],
+    ids=[*STUDY_BUT, *SOUND_BUT],
+)
+def test_one_option_changed(scenario: str, steps: int, option: list[str]) -> None:
+    agreed(scenario, settings_of("spare", 24, 3, steps, *option), seed=2)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
@@ -159,7 +129,7 @@ def test_the_sound_scenario_with_one_option_changed(option: str) -> None:
     ids=str,
 )
 def test_replication_with_one_option_changed(option: list[str], seed: int) -> None:
-    compare("spare-study", settings_of("replication", 24, 3, 40, *option), seed)
+    agreed("spare-study", settings_of("replication", 24, 3, 40, *option), seed)
 
 
 # When a checkpoint is due, and who comes back at one; failures often enough to make it matter.
@@ -186,7 +156,7 @@ REJOIN = ["rejoin.when=at-checkpoint", "rejoin.repair_s=600", "rejoin.spare_grou
 @pytest.mark.parametrize("option", ADAPTIVE)
 def test_checkpoints_and_returns_that_adapt(option: str, scenario: str, scheme: str) -> None:
     settings = settings_of(scheme, 24, 3, 60, *ADAPTIVE[option])
-    record, events = compare(scenario, settings, seed=4)
+    record, events = agreed(scenario, settings, seed=4)
     assert record["completed_steps"] == 60
     back = [event for event in events if event.kind == EventKind.REJOINED]
     assert bool(back) == ("rejoin.when=at-checkpoint" in settings)
@@ -199,7 +169,7 @@ def test_groups_rejoin_the_messages_of_the_all_reduce(
 ) -> None:
     messages = ["~times.all_reduce_per_group_s", f"all_reduce.fidelity={fidelity}"]
     settings = settings_of(scheme, 12, 3, 40, *messages, *REJOIN)
-    _, events = compare(scenario, settings, seed=5)
+    _, events = agreed(scenario, settings, seed=5)
     assert EventKind.REJOINED in {event.kind for event in events}
 
 
@@ -214,7 +184,7 @@ def test_many_groups_rejoin_the_messages_of_the_all_reduce(
     messages = ["~times.all_reduce_per_group_s", f"all_reduce.fidelity={fidelity}"]
     policy = ["checkpoint.policy=dynamic"] if seed % 2 else []
     settings = settings_of(scheme, 16, 3, 150, *messages, *REJOIN, *policy)
-    record, events = compare(scenario, settings, seed)
+    record, events = agreed(scenario, settings, seed)
     assert record["completed_steps"] == 150
     assert EventKind.REJOINED in {event.kind for event in events}
 
@@ -222,14 +192,14 @@ def test_many_groups_rejoin_the_messages_of_the_all_reduce(
 @pytest.mark.parametrize("patch", ["one-stack", "as-needed"])
 def test_patch_compute_of_either_kind(patch: str) -> None:
     settings = settings_of("spare", 24, 4, 60, f"strategy.spare.patch_compute={patch}")
-    record, _ = compare("spare-sound", settings, seed=3)
+    record, _ = agreed("spare-sound", settings, seed=3)
     assert record["moved_types"] > 0
 
 
 def test_replication_is_held_up_by_a_writer_that_dies_at_its_own_pace() -> None:
     """Seeds 0 and 1 of this job have writers that fail while the others are through already."""
     for seed in (0, 1):
-        compare("spare-study", settings_of("replication", 24, 3, 80), seed)
+        agreed("spare-study", settings_of("replication", 24, 3, 80), seed)
 
 
 def means_agree(scenario: str, settings: list[str], seeds: int, keys: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Both engines live through the same mixes and traces, failures of several groups included."""
+"""Both engines live through the same mixes and traces, and keep snapshots alike beneath them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from faultline.experiments.runs.record import Record
 
-from tests.simulator.test_engines_agree import compare, settings_of
-from tests.stated_times import NOTHING_MEASURED
+from tests.simulator.helpers import agreed, traced
+from tests.simulator.test_engines_agree import settings_of
+from tests.stated_times import NOTHING_MEASURED, PROTECTED, SNAPSHOTS
 
 # Of 96 GPUs in 24 groups, a host takes two groups down, a switch six, and the last cause all.
 CAUSES = """
@@ -57,13 +58,13 @@ def by_cause(record: Record) -> dict[str, int]:
     return {key: value for key, value in record.items() if key.startswith("failures_by_cause.")}
 
 
-def compare_mix(
+def agreed_mix(
     tmp_path: Path, scenario: str, scheme: str, seed: int, *more: str, steps: int = 40
 ) -> Record:
     path = tmp_path / "causes.toml"
     path.write_text(CAUSES, encoding="utf-8")
     model = ["failures.model=mix", f"failures.mix={path}", "job.time_limit_s=40000", *JOB, *more]
-    record, _ = compare(scenario, settings_of(scheme, 24, 3, steps, *model), seed)
+    record, _ = agreed(scenario, settings_of(scheme, 24, 3, steps, *model), seed)
     counted = by_cause(record)
     assert list(counted) == [
         f"failures_by_cause.{name}" for name in ("gpu", "host", "switch", "storage")
@@ -74,7 +75,7 @@ def compare_mix(
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
 def test_a_mix_with_failures_of_several_groups(scheme: str, tmp_path: Path) -> None:
-    record = compare_mix(tmp_path, "spare-study", scheme, 3)
+    record = agreed_mix(tmp_path, "spare-study", scheme, 3)
     assert record["failures_by_cause.host"] + record["failures_by_cause.switch"] > 0
     assert record["restarts"] > 0
 
@@ -89,7 +90,7 @@ def test_a_mix_with_failures_of_several_groups(scheme: str, tmp_path: Path) -> N
     ids=["begins anew", "watchdog", "rescaled, hosts across groups"],
 )
 def test_a_mix_with_one_option_changed(option: list[str], tmp_path: Path) -> None:
-    compare_mix(tmp_path, "spare-sound", "spare", 1, *option)
+    agreed_mix(tmp_path, "spare-sound", "spare", 1, *option)
 
 
 @pytest.mark.slow
@@ -97,14 +98,13 @@ def test_a_mix_with_one_option_changed(option: list[str], tmp_path: Path) -> Non
 @pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
 @pytest.mark.parametrize("option", [[], BEGINS_ANEW], ids=["absorbed", "begins anew"])
 def test_mixes_over_many_seeds(option: list[str], scheme: str, seed: int, tmp_path: Path) -> None:
-    compare_mix(tmp_path, "spare-sound", scheme, seed, *option, steps=150)
+    agreed_mix(tmp_path, "spare-sound", scheme, seed, *option, steps=150)
 
 
-def compare_trace(tmp_path: Path, rows: list[str], scheme: str, *more: str) -> Record:
-    path = tmp_path / "trace.csv"
-    path.write_text("\n".join(["time,component,cause", *rows]) + "\n", encoding="utf-8")
-    model = ["failures.model=trace", f"failures.trace={path}", "job.time_limit_s=40000", *JOB]
-    record, _ = compare("spare-sound", settings_of(scheme, 24, 3, 40, *model, *more), 0)
+def agreed_trace(tmp_path: Path, rows: list[str], scheme: str, *more: str) -> Record:
+    trace = traced(tmp_path, *rows, columns="time,component,cause")
+    model = [*trace, "job.time_limit_s=40000", *JOB]
+    record, _ = agreed("spare-sound", settings_of(scheme, 24, 3, 40, *model, *more), 0)
     return record
 
 
@@ -127,15 +127,15 @@ ROWS = [
 def test_a_trace_with_failures_at_the_same_moment_and_on_the_edges_of_phases(
     scheme: str, tmp_path: Path
 ) -> None:
-    record = compare_trace(tmp_path, ROWS, scheme)
+    record = agreed_trace(tmp_path, ROWS, scheme)
     assert record["failures_by_cause.twice at once"] == 9
     assert record["failures_by_cause.all"] == 24
     assert record["failures_while_down"] > 0 or scheme == "checkpoint"
 
 
 def test_a_trace_that_is_repeated(tmp_path: Path) -> None:
-    once = compare_trace(tmp_path, ROWS[:6], "spare", "times.restart_s=100")
-    again = compare_trace(
+    once = agreed_trace(tmp_path, ROWS[:6], "spare", "times.restart_s=100")
+    again = agreed_trace(
         tmp_path, ROWS[:6], "spare", "times.restart_s=100", "failures.after_end=repeat"
     )
     assert again["failures"] > once["failures"]
@@ -146,12 +146,11 @@ def test_a_restart_waits_for_the_repair_of_what_has_failed(tmp_path: Path) -> No
 
     The third fails in passing.
     """
-    path = tmp_path / "trace.csv"
-    rows = ["500,gpu-3,a,700", "500,gpu-9,b,", "900,gpu-40,c,5000"]
-    path.write_text("\n".join(["time,component,cause,repair", *rows]) + "\n", encoding="utf-8")
-    model = ["failures.model=trace", f"failures.trace={path}", "times.restart_s=300", *JOB]
+    rows = ["500,gpu-3,a,700", "500,gpu-9,b", "900,gpu-40,c,5000"]
+    trace = traced(tmp_path, *rows, columns="time,component,cause,repair")
+    model = [*trace, "times.restart_s=300", *JOB]
     waits = [
-        compare("spare-sound", settings_of("checkpoint", 24, 1, 40, *model, *more), 0)[0]
+        agreed("spare-sound", settings_of("checkpoint", 24, 1, 40, *model, *more), 0)[0]
         for more in ((), ("recovery.hardware=repaired",))
     ]
     assert [one["restarts"] for one in waits] == [2, 1]
@@ -202,8 +201,89 @@ def test_a_mix_of_all_kinds(scheme: str, reactions: tuple[str, str, str], tmp_pa
         *JOB,
     ]
     redundancy = 1 if scheme == "replica-drop" else 3
-    record, _ = compare("spare-sound", settings_of(scheme, 24, redundancy, 900, *settings), 2)
+    record, _ = agreed("spare-sound", settings_of(scheme, 24, redundancy, 900, *settings), 2)
     counts = [value for key, value in record.items() if key.startswith("disturbances.")]
     assert len(counts) == 7
     assert all(counts)
     assert record["degraded_s"] > 0
+
+
+PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
+COMPONENTS = ("gpu", "host", "group")
+ANEW = [
+    "restart.failure_during=begins-anew",
+    "restart.failure_while_waiting=surfaces",
+    "failures.mtbf_s=900",
+]
+
+
+def protected(scheme: str, protection: str, seed: int, *more: str, steps: int = 30) -> Record:
+    settings = settings_of(scheme, 24, 3, steps, *PROTECTED, f"protection.name={protection}", *more)
+    record, _ = agreed("spare-sound", settings, seed)
+    assert record["restarts"] > 0
+    return record
+
+
+@pytest.mark.parametrize(
+    ("scheme", "protection", "option"),
+    [
+        ("checkpoint", "reft", ["failures.component=group"]),
+        ("replication", "async-storage", []),
+        ("spare", "gemini", ["failures.mtbf_s=60"]),
+    ],
+)
+def test_a_few_dozen_steps(scheme: str, protection: str, option: list[str]) -> None:
+    record = protected(scheme, protection, 1, *option)
+    assert record["snapshots"] > 0
+    assert (record["restarts_from_memory"] + record["restarts_from_peers"] > 0) == (
+        protection != "async-storage"
+    )
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_groups_rejoin_beneath_every_protection(protection: str) -> None:
+    back = ["rejoin.when=at-checkpoint", "rejoin.repair_s=600", "failures.mtbf_s=200"]
+    record = protected("spare", protection, 1, *back)
+    assert record["rejoined"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["failures.component=group", "protection.reft.placement=neighbours"],
+        ["failures.component=gpu", "failures.hardware_share=1", "protection.reft.code=none"],
+        ["protection.reft.copying=free-running"],
+        ["protection.reft.copying=blocking"],
+        ANEW,
+    ],
+    ids=["whole groups", "no code", "free-running", "blocking", "begins anew"],
+)
+def test_reft_with_one_option_changed(option: list[str]) -> None:
+    record = protected("checkpoint", "reft", 2, *option)
+    assert record["snapshots"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
+def test_with_measured_times(scheme: str) -> None:
+    measured = [
+        "job.gpus=600000",
+        *(f"~{key}" for key in SNAPSHOTS),
+        "~times.all_reduce_per_group_s",
+        "~times.checkpoint_write_s",
+        "restart.readers=one-group",
+        "failures.mtbf_s=100",
+    ]
+    record = protected(scheme, "reft", 0, *measured)
+    assert record["restarts_from_memory"] + record["restarts_from_peers"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("protection", PROTECTIONS)
+@pytest.mark.parametrize("scheme", ["checkpoint", "replication", "spare"])
+def test_all_of_them(scheme: str, protection: str, component: str, seed: int) -> None:
+    more = ANEW if seed == 2 else []
+    protected(scheme, protection, seed, f"failures.component={component}", *more, steps=120)

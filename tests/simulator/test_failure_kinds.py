@@ -80,174 +80,135 @@ def played(on_engine: OnEngine) -> Playing:
     )[1]
 
 
-# Failures, reactions, changes, the time of the job, and what is lost under which causes.
-BY_HAND: dict[str, tuple[list[Failure], Reactions, dict[str, Any], float, dict[str, float]]] = {
+def case(
+    failures: list[Failure], comes: Any, lost_s: dict[str, float] | None = None, **changes: Any
+) -> tuple[list[Failure], Any, dict[str, float], dict[str, Any]]:
+    """Return failures, what comes of them, what is lost under which causes, and what is changed."""
+    return failures, comes, lost_s or {}, changes
+
+
+# What comes of them is the time of the job.
+BY_HAND = {
     # From 5 to 25: step 2 begins within and computes 15 s; step 3 begins later.
-    "a slow GPU": (
-        [happening("slow", 5.0, 20.0, 1.5)],
-        Reactions(),
-        {},
-        UNDISTURBED_S + 5,
-        {"degraded": 5},
-    ),
+    "a slow GPU": case([happening("slow", 5.0, 20.0, 1.5)], UNDISTURBED_S + 5, {"degraded": 5}),
     # Members wait for the slowest, whatever else is slow.
-    "two slow GPUs": (
+    "two slow GPUs": case(
         [happening("slow", 5.0, 20.0, 1.5), happening("slow", 6.0, 1e3, 1.2, groups=range(1, 2))],
-        Reactions(),
-        {},
         UNDISTURBED_S + 5 + 2 + 2,
         {"degraded": 9},
     ),
     # The same, of the all-reduce only.
-    "a slow adapter": (
-        [happening("slow", 5.0, 20.0, 1.5, "adapter")],
-        Reactions(),
-        {},
-        UNDISTURBED_S + 1,
-        {"degraded": 1},
+    "a slow adapter": case(
+        [happening("slow", 5.0, 20.0, 1.5, "adapter")], UNDISTURBED_S + 1, {"degraded": 1}
     ),
-    "a part of the network": (
-        [happening("partial", 5.0, 20.0, 1.25, "switch")],
-        Reactions(),
-        {},
-        UNDISTURBED_S + 0.5,
-        {"degraded": 0.5},
+    "a part of the network": case(
+        [happening("partial", 5.0, 20.0, 1.25, "switch")], UNDISTURBED_S + 0.5, {"degraded": 0.5}
     ),
     # Found and stopped at 5 + 9 = 14: the others compute step 2 until 22, and miss it at 24.
-    "a slow GPU that is evicted": (
+    "a slow GPU that is evicted": case(
         [happening("slow", 5.0, 1e4, 1.5)],
-        Reactions(Evict(9.0)),
-        {},
         24 + 103 + UNDISTURBED_S,
         {"repeated": 12 + 10, "detection": 2, "restart": 100, "load": 3},
+        reactions=Reactions(Evict(9.0)),
     ),
-    "over before it is found": (
+    "over before it is found": case(
         [happening("slow", 5.0, 8.0, 1.5)],
-        Reactions(Evict(9.0)),
-        {},
         UNDISTURBED_S + 5,
         {"degraded": 5},
+        reactions=Reactions(Evict(9.0)),
     ),
-    "a flap within the retries": (
-        [happening("flap", 5.0, 7.0, level="adapter")],
-        Reactions(),
-        {},
-        UNDISTURBED_S + 7,
-        {"degraded": 7},
+    "a flap within the retries": case(
+        [happening("flap", 5.0, 7.0, level="adapter")], UNDISTURBED_S + 7, {"degraded": 7}
     ),
     # Retries until 42; the group is down since 35, so step 2 is lost at 54.
-    "a flap beyond them": (
+    "a flap beyond them": case(
         [happening("flap", 5.0, 70.0, level="adapter")],
-        Reactions(),
-        {},
         54 + 103 + UNDISTURBED_S,
         {"detection": 30 + 2, "repeated": 12 + 10, "restart": 100, "load": 3},
     ),
     # Step 2 computes until 22 and hangs until 622; restart and load until 725.
-    "a hang": (
+    "a hang": case(
         [happening("hang", 5.0)],
-        Reactions(),
-        {},
         725 + UNDISTURBED_S,
         {"detection": 600, "repeated": 12 + 10, "restart": 100, "load": 3},
     ),
-    "a hang that is aborted": (
+    "a hang that is aborted": case(
         [happening("hang", 5.0, 60.0)],
-        Reactions(hang="abort"),
-        {},
         UNDISTURBED_S + 10 + 60,
         {"detection": 60, "repeated": 10},
+        reactions=Reactions(hang="abort"),
     ),
     # Of 8 steps, the 3rd ends at 41, after the onset; found at 70, where the 5th ends. The state of
     # step 4, saved at 58, is bad: from 173 on steps 3 to 8 with checkpoints at 4, 6 and 8.
-    "corruption": (
+    "corruption": case(
         [happening("corrupt", 30.0, 40.0)],
-        Reactions(),
-        {"steps": 8},
         173 + 6 * 12 + 3 * 5,
         {"repeated": 36, "restart": 100, "load": 3, "checkpoint": 5 * 5},
+        steps=8,
     ),
     # Found at 41, and gone with the restart: nothing is saved between.
-    "corruption that is found soon": (
+    "corruption that is found soon": case(
         [happening("corrupt", 30.0, 5.0)],
-        Reactions(),
-        {},
         41 + 103 + 2 * 12 + 5,
         {"repeated": 12, "restart": 100, "load": 3},
     ),
     # A failure at 45 restarts to step 4's state of 58? There is none: to step 2's of 29, older than
     # the onset, and so the corruption is never found.
-    "corruption that a restart undoes": (
+    "corruption that a restart undoes": case(
         [happening("corrupt", 30.0, 40.0), happening("hardware", 45.0)],
-        Reactions(),
-        {"steps": 8},
         53 + 103 + 6 * 12 + 3 * 5,
         {"repeated": 12 + 10, "detection": 2, "restart": 100, "load": 3},
+        steps=8,
     ),
     # Notice until 25: at 29 there is a checkpoint, one more is written, and the job restarts.
-    "planned work": (
+    "planned work": case(
         [happening("planned", 5.0, 20.0, level="host")],
-        Reactions(),
-        {},
         29 + 5 + 103 + 2 * 12 + 5,
         {"checkpoint": 15, "restart": 100, "load": 3},
     ),
     # Notice until 25: step 2 and its checkpoint are done at 29.
-    "planned work on a machine that another takes over from": (
+    "planned work on a machine that another takes over from": case(
         [happening("planned", 5.0, 20.0, level="host")],
-        Reactions(planned="migrate", migrate_s=15.0),
-        {},
         UNDISTURBED_S + 15,
         {"reconfigure": 15},
+        reactions=Reactions(planned="migrate", migrate_s=15.0),
     ),
     # A failure at 13 restarts the job at 24, and the work is done by the way.
-    "planned work that waits": (
+    "planned work that waits": case(
         [happening("planned", 5.0, 1.0, level="host"), happening("hardware", 13.0)],
-        Reactions(planned="wait", planned_limit_s=1e4),
-        {},
         24 + 103 + UNDISTURBED_S,
         {"repeated": 12 + 10, "detection": 2, "restart": 100, "load": 3},
+        reactions=Reactions(planned="wait", planned_limit_s=1e4),
     ),
     # From 20 to 40: nothing is saved at 24; step 3 ends at 36, and 4 at 48.
-    "no storage to save to": (
-        [happening("storage", 20.0, 20.0, level="job")],
-        Reactions(),
-        {},
-        UNDISTURBED_S - 5,
-        {},
+    "no storage to save to": case(
+        [happening("storage", 20.0, 20.0, level="job")], UNDISTURBED_S - 5
     ),
     # From 20 to 26: back at the end of step 3, at 36, where step 2's checkpoint is made up for.
-    "storage is back": (
-        [happening("storage", 20.0, 6.0, level="job")],
-        Reactions(),
-        {},
-        UNDISTURBED_S,
-        {},
-    ),
+    "storage is back": case([happening("storage", 20.0, 6.0, level="job")], UNDISTURBED_S),
     # Snapshots on storage stall 1 s: none at 24, one at 48, and the last checkpoint.
-    "no storage for snapshots": (
+    "no storage for snapshots": case(
         [happening("storage", 20.0, 27.0, level="job")],
-        Reactions(),
-        {"checkpoint_policy": Never(), "tiers": (ON_STORAGE,)},
         48 + 1 + 5,
-        {},
+        checkpoint_policy=Never(),
+        tiers=(ON_STORAGE,),
     ),
     # Restarted at 124 from a failure at 13, there is nothing to load before 500.
-    "no storage to load from": (
+    "no storage to load from": case(
         [happening("storage", 10.0, 490.0, level="job"), happening("hardware", 13.0)],
-        Reactions(),
-        {},
         503 + UNDISTURBED_S,
         {"repeated": 22, "detection": 2, "restart": 100, "load": 376 + 3},
     ),
-    "validation": ([], Reactions(validation_share=0.1), {}, UNDISTURBED_S + 4, {"redundancy": 4}),
-}  # fmt: skip
+    "validation": case(
+        [], UNDISTURBED_S + 4, {"redundancy": 4}, reactions=Reactions(validation_share=0.1)
+    ),
+}
 
 
-@pytest.mark.parametrize("case", BY_HAND)
-def test_the_simplest_case_of_each_kind(case: str, played: Playing) -> None:
-    failures, reactions, changes, time_s, lost_s = BY_HAND[case]
-    progress = played(job_under(failures, reactions, **changes))
+@pytest.mark.parametrize("name", BY_HAND)
+def test_the_simplest_case_of_each_kind(name: str, played: Playing) -> None:
+    failures, time_s, lost_s, changes = BY_HAND[name]
+    progress = played(job_under(failures, **changes))
     assert progress.now_s == pytest.approx(time_s, rel=1e-9)
     steps = changes.get("steps", 4)
     expected = {"compute": 10.0 * steps, "all_reduce": 2.0 * steps, "checkpoint": 2.5 * steps}
@@ -269,88 +230,82 @@ SLOW = happening("slow", 5.0, 1e6, 2.0)
 ALSO_SLOW = happening("slow", 6.0, 1e6, 2.0, groups=range(1, 2))
 SLOW_LINK = happening("slow", 5.0, 1e6, 6.0, "adapter")
 
-# All begin at 5 or 6; step 2 begins at 12, and so does what is done about it.
-ANSWERED: dict[str, tuple[list[Failure], SlowResponse, dict[str, Any], dict[str, float], str]] = {
+# All begin at 5 or 6; step 2 begins at 12, and so does what is done about it: what comes of them.
+ANSWERED = {
     # Group 0 has 2 of 12 micro-batches, in 10 s; the others 5, in 12.5 s.
-    "dealt anew": (
+    "dealt anew": case(
         [SLOW],
-        answering(False, Remedy("redeal", 1.0)),
-        {},
-        {"degraded": 3 * 2.5, "reconfigure": 1},
         "redeal",
+        {"degraded": 3 * 2.5, "reconfigure": 1},
+        slow_response=answering(False, Remedy("redeal", 1.0)),
     ),
     # The second is found a step later: 2, 2 and 8 in 20 s are as good as 3, 3 and 6, in 15 s? No.
-    "both are dealt for": (
+    "both are dealt for": case(
         [SLOW, ALSO_SLOW],
-        answering(False, Remedy("redeal", 1.0)),
-        {},
-        {"degraded": 3 * 5, "reconfigure": 1},
         "redeal",
+        {"degraded": 3 * 5, "reconfigure": 1},
+        slow_response=answering(False, Remedy("redeal", 1.0)),
     ),
     # 12 times as slow: the others have six each, in 15 s.
-    "one that is too slow has none": (
+    "one that is too slow has none": case(
         [SLOW._replace(factor=12.0)],
-        answering(False, Remedy("redeal", 1.0)),
-        {},
-        {"degraded": 3 * 5, "reconfigure": 1},
         "redeal",
+        {"degraded": 3 * 5, "reconfigure": 1},
+        slow_response=answering(False, Remedy("redeal", 1.0)),
     ),
     # Well again at 30, where step 3 begins at 25.5: dealt as before from step 4 on.
-    "undone": (
+    "undone": case(
         [SLOW._replace(lasts_s=25.0)],
-        answering(False, Remedy("redeal", 1.0)),
-        {"checkpoint_policy": Never()},
-        {"degraded": 2 * 2.5, "reconfigure": 1},
         "redeal",
+        {"degraded": 2 * 2.5, "reconfigure": 1},
+        slow_response=answering(False, Remedy("redeal", 1.0)),
+        checkpoint_policy=Never(),
     ),
     # One group has both slow nodes, and 2 of 12 micro-batches.
-    "put together": (
+    "put together": case(
         [SLOW, ALSO_SLOW],
-        answering(False, Remedy("redeal", 1.0), Remedy("swap", 7.0)),
-        {"layout": TWO_HOSTS},
-        {"degraded": 3 * 2.5, "reconfigure": 8},
         "redeal swap",
+        {"degraded": 3 * 2.5, "reconfigure": 8},
+        slow_response=answering(False, Remedy("redeal", 1.0), Remedy("swap", 7.0)),
+        layout=TWO_HOSTS,
     ),
-    "a link between stages": (
+    "a link between stages": case(
         [SLOW_LINK],
-        answering(False, Remedy("redeal", 1.0), Remedy("swap", 7.0)),
-        {},
-        {"reconfigure": 7},
         "swap",
+        {"reconfigure": 7},
+        slow_response=answering(False, Remedy("redeal", 1.0), Remedy("swap", 7.0)),
     ),
     # A checkpoint more, and a restart, whose state is that of the first step.
-    "left behind": (
+    "left behind": case(
         [SLOW],
-        answering(False, Remedy("restart", 108.0)),
-        {},
-        {"checkpoint": 5, "restart": 100, "load": 3},
         "restart",
+        {"checkpoint": 5, "restart": 100, "load": 3},
+        slow_response=answering(False, Remedy("restart", 108.0)),
     ),
     # 10 s are lost in step 2, as much as dealing costs; then 2.5 s a step: 20 s after four more.
-    "one after the other": (
+    "one after the other": case(
         [SLOW],
-        answering(True, Remedy("redeal", 10.0), Remedy("restart", 20.0)),
-        {"steps": 8, "checkpoint_policy": Never()},
-        {"degraded": 10 + 4 * 2.5, "reconfigure": 10, "checkpoint": 5, "restart": 100, "load": 3},
         "redeal restart",
+        {"degraded": 10 + 4 * 2.5, "reconfigure": 10, "checkpoint": 5, "restart": 100, "load": 3},
+        slow_response=answering(True, Remedy("redeal", 10.0), Remedy("restart", 20.0)),
+        steps=8,
+        checkpoint_policy=Never(),
     ),
     # Dealing does not help a link: 10 s a step.
-    "what does not help is left out": (
+    "what does not help is left out": case(
         [SLOW_LINK],
-        answering(True, Remedy("redeal", 1.0), Remedy("swap", 15.0)),
-        {},
-        {"degraded": 20, "reconfigure": 15},
         "swap",
+        {"degraded": 20, "reconfigure": 15},
+        slow_response=answering(True, Remedy("redeal", 1.0), Remedy("swap", 15.0)),
     ),
 }
 
 
-@pytest.mark.parametrize("case", ANSWERED)
-def test_what_is_done_about_slow_parts(case: str, played: Playing) -> None:
-    failures, response, changes, lost_s, taken = ANSWERED[case]
-    changes = {"layout": None, **changes, "slow_response": response}
+@pytest.mark.parametrize("name", ANSWERED)
+def test_what_is_done_about_slow_parts(name: str, played: Playing) -> None:
+    failures, taken, lost_s, changes = ANSWERED[name]
     steps = changes.get("steps", 4)
-    progress = played(job_under(failures, **changes))
+    progress = played(job_under(failures, **{"layout": None, **changes}))
     assert {name for name, times in progress.remedies.items() if times} == {*taken.split()}
     saved = 5.0 if "checkpoint_policy" in changes else 2.5 * steps
     lost_s = {**lost_s, "checkpoint": lost_s.get("checkpoint", 0.0) + saved}

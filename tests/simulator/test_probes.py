@@ -1,20 +1,35 @@
-"""What SimGrid measures on the paper's rail plane, and the cache that keeps it."""
+"""What SimGrid measures, and the cache that keeps it: of a job, its state, and collectives."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
 
-import faultline.simulator.probe_cache as cache
+import faultline.simulator.probe_cache as job_module
+import faultline.simulator.simgrid_engine.collective_probe as collective_module
+import faultline.simulator.simgrid_engine.state_probe as state_module
 import pytest
-from faultline.platforms import ENGINE_CONFIGURATION, load_preset, read_platform, write_xml
+from faultline.platforms import (
+    ENGINE_CONFIGURATION,
+    ClusterSpec,
+    load_preset,
+)
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import ConstantTime, RingTime
 from faultline.simulator.probe_cache import cached_probe
+from faultline.simulator.simgrid_engine.collective_probe import probe_collective
 from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
+from faultline.simulator.simgrid_engine.scenes import Flow
+from faultline.simulator.simgrid_engine.state_probe import cached_state_probe, probe_state_transfers
+from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
 from faultline.simulator.simgrid_engine.traffic import Traffic
+
+from tests.simulator.helpers import traffic_on
 
 GPUS = 600_000
 REPLICA_BYTES = 2e13
@@ -22,26 +37,24 @@ CORE_BYTES_PER_S = 6.25e9
 """A NIC of 12.5 GB/s behind a core that is oversubscribed 2:1."""
 
 
-def plane(groups: int, directory: Path, fidelity: Fidelity = "flow") -> tuple[Path, Traffic]:
-    path = directory / f"plane-{groups}.xml"
-    write_xml(load_preset("spare-600k", groups=groups), path)
-    platform = read_platform(path)
-    traffic = Traffic(
-        [[name] for name in platform.gpu_names],
-        platform.storage or "",
-        REPLICA_BYTES / (GPUS / groups),
-        all_reduce=True,
-        save=True,
-        load=True,
-        fidelity=fidelity,
-    )
-    return path, traffic
+Plane = Callable[..., tuple[Path, Traffic]]
+
+
+@pytest.fixture
+def plane(platform_of: Callable[[int], Path]) -> Plane:
+    """Return what a replica of 2e13 B sends, a rank a group, and the platform of so many groups."""
+
+    def of(groups: int, fidelity: Fidelity = "flow") -> tuple[Path, Traffic]:
+        path, share_bytes = platform_of(groups), REPLICA_BYTES / (GPUS / groups)
+        return path, traffic_on(path, groups, share_bytes, fidelity=fidelity)
+
+    return of
 
 
 @pytest.mark.parametrize("groups", [4, 8, 24])
-def test_a_ring_all_reduce_takes_what_its_closed_form_says(groups: int, tmp_path: Path) -> None:
+def test_a_ring_all_reduce_takes_what_its_closed_form_says(groups: int, plane: Plane) -> None:
     """2 (n - 1)/n of a group's share of 2e13 B over 6.25 GB/s, and latencies well below 1 ms."""
-    measured = probe(*plane(groups, tmp_path))
+    measured = probe(*plane(groups))
     transfer_s = REPLICA_BYTES / (GPUS / groups) / CORE_BYTES_PER_S
     assert measured.all_reduce_s == pytest.approx(RingTime(0.0, transfer_s)(groups), rel=1e-3)
     hop_s = measured.empty_all_reduce_s / (2 * (groups - 1))
@@ -51,16 +64,16 @@ def test_a_ring_all_reduce_takes_what_its_closed_form_says(groups: int, tmp_path
     )
 
 
-def test_every_message_takes_as_long_as_steady_flows(tmp_path: Path) -> None:
-    flows = probe(*plane(8, tmp_path, "flow"))
-    messages = probe(*plane(8, tmp_path, "chunk"))
+def test_every_message_takes_as_long_as_steady_flows(plane: Plane) -> None:
+    flows = probe(*plane(8, "flow"))
+    messages = probe(*plane(8, "chunk"))
     assert messages.all_reduce_s == pytest.approx(flows.all_reduce_s, rel=1e-6)
     assert messages.empty_all_reduce_s == pytest.approx(flows.empty_all_reduce_s, rel=1e-3)
 
 
-def test_a_checkpoint_takes_what_the_storage_s_bandwidth_says(tmp_path: Path) -> None:
+def test_a_checkpoint_takes_what_the_storage_s_bandwidth_says(plane: Plane) -> None:
     """One replica of 2e13 B at 340 GB/s is 58.8 s; loading passes it on along a chain at once."""
-    measured = probe(*plane(8, tmp_path))
+    measured = probe(*plane(8))
     assert measured.save_s == pytest.approx(REPLICA_BYTES / 340e9, rel=1e-3)
     assert measured.load_s >= measured.save_s
 
@@ -78,134 +91,220 @@ def test_an_all_reduce_among_one_takes_no_time() -> None:
     assert ConstantTime(2.0)(1) == 2.0
 
 
-def test_a_ring_of_the_survivors_takes_the_time_of_a_smaller_ring(tmp_path: Path) -> None:
+def test_a_ring_of_the_survivors_takes_the_time_of_a_smaller_ring(plane: Plane) -> None:
     """Fitted on 8 and asked for 5, it foretells what a ring of the first 5 hosts measures."""
-    path, traffic = plane(8, tmp_path)
+    path, traffic = plane(8)
     fitted = probe(path, traffic).ring_time()
     survivors = replace(traffic, hosts=traffic.hosts[:5])
     assert fitted(5) == pytest.approx(probe(path, survivors).all_reduce_s, rel=1e-6)
 
 
 KNOWN = ProbeResult(2.0, 0.001, 58.8, 60.0, groups=4)
+TRANSFERS = StateTransfers(4, 1e9, 2e9, ((0, 1), (2, 3)), 1, 1e9)
+
+
+def servers(**overrides: object) -> ClusterSpec:
+    return load_preset("hgx-h100", domains=4, domains_per_leaf=2, **overrides)
+
+
+def pretend_scenes(_: object, platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[float]:
+    return [0.5 + number for number in range(len(scenes))]
+
+
+class Probe(NamedTuple):
+    """What is replaced by something that takes no time, and a question that would need it."""
+
+    module: ModuleType
+    name: str
+    pretend: Callable[..., Any]
+    ask: Callable[[Path, Path], Any]
+    """Of a platform and the directory of the cache."""
+
+
+PROBES = {
+    "job": Probe(
+        job_module,
+        "probe",
+        lambda *_: KNOWN,
+        lambda platform, folder: cached_probe(platform, traffic_on(platform, 4, 1e8), folder),
+    ),
+    "state": Probe(
+        state_module,
+        "in_own_process",
+        pretend_scenes,
+        lambda _, folder: cached_state_probe(servers(), TRANSFERS, folder),
+    ),
+    "collective": Probe(
+        collective_module,
+        "in_own_process",
+        lambda *_: (0.5, 4, "nic"),
+        lambda platform, folder: probe_collective(
+            platform, "all-reduce", "ring", 1e6, 4, directory=folder
+        ),
+    ),
+}
+
+
+class Cache(NamedTuple):
+    """A probe whose measurements take no time and are written down: their arguments."""
+
+    probe: Probe
+    platform: Path
+    folder: Path
+    measured: list[tuple[Any, ...]]
+
+    def ask(self) -> Any:
+        return self.probe.ask(self.platform, self.folder)
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Replace the measurement by one that takes no time and is written down."""
-    measured: list[Path] = []
+def cache(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    platform_of: Callable[[int], Path],
+    tmp_path: Path,
+) -> Cache:
+    probe, measured = PROBES[request.param], []
 
-    def pretend(platform: Path, traffic: Traffic) -> ProbeResult:
-        measured.append(platform)
-        return KNOWN
+    def pretend(*asked: object) -> object:
+        measured.append(asked)
+        return probe.pretend(*asked)
 
-    monkeypatch.setattr(cache, "probe", pretend)
-    return measured
-
-
-def test_a_platform_is_measured_once(counted: list[Path], tmp_path: Path) -> None:
-    path, traffic = plane(4, tmp_path)
-    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
-    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
-    assert len(counted) == 1
+    monkeypatch.setattr(probe.module, probe.name, pretend)
+    platform = tmp_path / "platform.xml"
+    platform.write_bytes(platform_of(4).read_bytes())
+    return Cache(probe, platform, tmp_path / "probes", measured)
 
 
+def of(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("cache", names, indirect=True)
+
+
+@of(*PROBES)
+def test_it_is_measured_once(cache: Cache) -> None:
+    first = cache.ask()
+    assert cache.ask() == first
+    assert len(cache.measured) == len(list(cache.folder.iterdir())) == 1
+
+
+@of("state")
+def test_a_platform_that_was_written_for_a_probe_is_gone(cache: Cache) -> None:
+    assert cache.ask() == probe_state_transfers(servers(), TRANSFERS)
+    assert not any(platform.exists() for _, platform, _ in cache.measured)
+
+
+@of("job")
 def test_another_simgrid_or_network_model_measures_anew(
-    counted: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, traffic = plane(4, tmp_path)
-    cached_probe(path, traffic, tmp_path / "probes")
-    monkeypatch.setattr(cache, "_simgrid_version", lambda: "4.2")
-    cached_probe(path, traffic, tmp_path / "probes")
-    assert len(counted) == 2
+    cache.ask()
+    monkeypatch.setattr(job_module, "_simgrid_version", lambda: "4.2")
+    cache.ask()
+    assert len(cache.measured) == 2
     monkeypatch.setitem(ENGINE_CONFIGURATION, "network/crosstraffic", "1")
-    cached_probe(path, traffic, tmp_path / "probes")
-    assert len(counted) == 3
+    cache.ask()
+    assert len(cache.measured) == 3
 
 
-def test_a_copy_of_a_platform_is_known_already(counted: list[Path], tmp_path: Path) -> None:
-    path, traffic = plane(4, tmp_path)
-    cached_probe(path, traffic, tmp_path / "probes")
-    copy = tmp_path / "copy.xml"
-    copy.write_bytes(path.read_bytes())
-    cached_probe(copy, traffic, tmp_path / "probes")
-    assert len(counted) == 1
+@of("job")
+def test_a_copy_of_a_platform_is_known_already_and_an_edited_one_is_not(cache: Cache) -> None:
+    cache.ask()
+    copy = cache.platform.with_name("copy.xml")
+    copy.write_bytes(cache.platform.read_bytes())
+    cache.probe.ask(copy, cache.folder)
+    assert len(cache.measured) == 1
+    copy.write_text(copy.read_text(encoding="utf-8") + "<!-- edited -->", encoding="utf-8")
+    cache.probe.ask(copy, cache.folder)
+    assert len(cache.measured) == 2
 
 
-def test_an_edited_platform_or_other_traffic_is_measured_anew(
-    counted: list[Path], tmp_path: Path
-) -> None:
-    path, traffic = plane(4, tmp_path)
-    for asked in (
-        traffic,
-        replace(traffic, bytes_per_rank=1.0),
-        replace(traffic, fidelity="chunk"),
-        replace(traffic, hosts=traffic.hosts[::-1]),
-    ):
-        cached_probe(path, asked, tmp_path / "probes")
-    path.write_text(path.read_text(encoding="utf-8") + "<!-- edited -->", encoding="utf-8")
-    cached_probe(path, traffic, tmp_path / "probes")
-    assert len(counted) == 5
+@of("job")
+def test_other_traffic_is_measured_anew(cache: Cache) -> None:
+    traffic = traffic_on(cache.platform, 4, 1e8)
+    changes: list[dict[str, Any]] = [
+        {},
+        {"bytes_per_rank": 1.0},
+        {"fidelity": "chunk"},
+        {"hosts": traffic.hosts[::-1]},
+    ]
+    for change in changes:
+        cached_probe(cache.platform, replace(traffic, **change), cache.folder)
+    assert len(cache.measured) == len(changes)
+
+
+@of("state")
+def test_another_platform_or_request_is_measured_anew(cache: Cache) -> None:
+    requests = [
+        (servers(), TRANSFERS),
+        (servers(memory_bandwidth="400GB/s"), TRANSFERS),
+        (servers(pcie_bandwidth="128GB/s"), TRANSFERS),
+        (servers(), replace(TRANSFERS, groups=2)),
+        (servers(), replace(TRANSFERS, copies=0)),
+        (servers(), replace(TRANSFERS, peers=((0, 2), (1, 3)))),
+        (servers(), replace(TRANSFERS, snapshot_bytes_per_gpu=3e9)),
+        (servers(), replace(TRANSFERS, state_bytes_per_gpu=3e9)),
+        (servers(), replace(TRANSFERS, gradient_bytes_per_gpu=3e9)),
+    ]
+    for _ in range(2):
+        for spec, transfers in requests:
+            cached_state_probe(spec, transfers, cache.folder)
+    assert len(cache.measured) == len(requests)
+
+
+@of("collective")
+def test_another_algorithm_or_size_is_measured_anew(cache: Cache) -> None:
+    for algorithm, size_bytes in (("chain", 1e6), ("binomial", 1e6), ("chain", 2e6)):
+        probe_collective(
+            cache.platform, "broadcast", algorithm, size_bytes, 4, directory=cache.folder
+        )
+    assert len(cache.measured) == 3
+
+
+BROKEN = [b"", b"{", b"null", b"[]", b"7", b"{}", b'{"time_s": 1.0}', b"\xff\x00\xfe"]
+IMPOSSIBLE: dict[str, list[dict[str, object]]] = {
+    "job": [{"all_reduce_s": -1.0}, {"save_s": float("nan")}, {"load_s": "1"}, {"groups": 5}],
+    "state": [{"copy_s": float("nan")}, {"load_s": -1.0}, {"send_s": "long"}, {"fetch_s": 1}],
+    "collective": [{"time_s": float("nan")}, {"time_s": -1.0}, {"messages": "many"}],
+}
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [
-        "",
-        "{",
-        "null",
-        "[]",
-        "7",
-        "{}",
-        '{"all_reduce_s": 1.0}',
-        json.dumps({**asdict(KNOWN), "all_reduce_s": -1.0}),
-        json.dumps({**asdict(KNOWN), "save_s": float("nan")}),
-        json.dumps({**asdict(KNOWN), "load_s": "1"}),
-        json.dumps({**asdict(KNOWN), "groups": 5}),
-        json.dumps({**asdict(KNOWN), "more": 1.0}),
-    ],
+    ("cache", "damage"),
+    [(name, damage) for name in PROBES for damage in (*BROKEN, {"more": 1.0}, *IMPOSSIBLE[name])],
+    indirect=["cache"],
 )
 def test_a_damaged_entry_is_measured_again_and_mended(
-    damage: str, counted: list[Path], tmp_path: Path
+    damage: bytes | dict[str, object], cache: Cache
 ) -> None:
-    path, traffic = plane(4, tmp_path)
-    cached_probe(path, traffic, tmp_path / "probes")
-    (entry,) = (tmp_path / "probes").iterdir()
-    entry.write_text(damage, encoding="utf-8")
-    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
-    assert len(counted) == 2
-    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
-    assert len(counted) == 2
+    good = cache.ask()
+    (entry,) = cache.folder.iterdir()
+    stored = json.loads(entry.read_bytes())
+    content = damage if isinstance(damage, bytes) else json.dumps(stored | damage).encode()
+    entry.write_bytes(content)
+    assert cache.ask() == cache.ask() == good
+    assert json.loads(entry.read_bytes()) == stored
+    assert len(cache.measured) == 2
 
 
-def test_an_entry_of_binary_rubbish_is_measured_again(counted: list[Path], tmp_path: Path) -> None:
-    path, traffic = plane(4, tmp_path)
-    cached_probe(path, traffic, tmp_path / "probes")
-    (entry,) = (tmp_path / "probes").iterdir()
-    entry.write_bytes(b"\xff\x00\xfe")
-    assert cached_probe(path, traffic, tmp_path / "probes") == KNOWN
-
-
-def test_a_cache_that_cannot_be_written_is_done_without(
-    counted: list[Path], tmp_path: Path
-) -> None:
-    path, traffic = plane(4, tmp_path)
+@of("job")
+def test_a_cache_that_cannot_be_written_is_done_without(cache: Cache, tmp_path: Path) -> None:
     in_the_way = tmp_path / "a-file"
     in_the_way.write_text("", encoding="utf-8")
-    assert cached_probe(path, traffic, in_the_way / "probes") == KNOWN
+    assert cache.probe.ask(cache.platform, in_the_way / "probes") == KNOWN
 
 
-def test_two_processes_may_fill_the_cache_at_once(tmp_path: Path) -> None:
+def test_two_processes_may_fill_the_cache_at_once(
+    platform_of: Callable[[int], Path], tmp_path: Path
+) -> None:
     """Both measure, both get the same numbers, and one whole entry is left."""
-    path, traffic = plane(4, tmp_path)
-    tasks = [(path, traffic, tmp_path / "probes")] * 2
+    ask = PROBES["job"].ask
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         # Pool workers may not have children of their own: the measurement needs a process.
-        first, second = pool.starmap(_probe_as_a_process_of_its_own, tasks)
-    assert first == second
-    assert [entry.suffix for entry in (tmp_path / "probes").iterdir()] == [".json"]
-    assert cached_probe(path, traffic, tmp_path / "probes") == first
+        first, second = pool.starmap(_probe_as_its_own, [(platform_of(4), tmp_path)] * 2)
+    assert first == second == ask(platform_of(4), tmp_path)
+    assert [entry.suffix for entry in tmp_path.iterdir()] == [".json"]
 
 
-def _probe_as_a_process_of_its_own(path: Path, traffic: Traffic, directory: Path) -> ProbeResult:
+def _probe_as_its_own(platform: Path, directory: Path) -> ProbeResult:
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-    return cached_probe(path, traffic, directory)
+    return cached_probe(platform, traffic_on(platform, 4, 1e8), directory)

@@ -21,6 +21,7 @@ from faultline.simulator.recovery_times import (
     sent_moves,
 )
 from faultline.simulator.simgrid_engine.group_state import GroupState
+from faultline.simulator.spare_pool import SparePool
 from faultline.strategies.recovery import (
     RESTART,
     RESTART_AS_IS,
@@ -31,6 +32,8 @@ from faultline.strategies.recovery import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.simulator.helpers import edited, traced
 
 PRICES = RecoveryPrices(
     gpus=1024,
@@ -121,15 +124,12 @@ def test_a_stage_takes_its_bytes_over_the_adapter_and_a_slow_one_longer(tmp_path
     (usual,) = sent_moves([Move(1, 0, 0, 8)], 4, range(4))
     usual_s = moves.duration_s([usual])
     assert usual_s == pytest.approx(9.07e10 / 8 / 25e9, rel=0.1)
-    text = path.read_text(encoding="utf-8")
-    slow = text.replace('"nic-000016" bandwidth="25GBps"', '"nic-000016" bandwidth="2.5GBps"')
-    assert slow != text
-    path.write_text(slow, encoding="utf-8")
-    edited = durations_of(load_scenario("mecefo-7b", changes)).moves
-    assert edited is not None
-    assert edited.duration_s([usual]) == pytest.approx(10 * usual_s, rel=0.1)
+    edited(path, path, r'("nic-000016" bandwidth=)"25GBps"', r'\1"2.5GBps"')
+    slow = durations_of(load_scenario("mecefo-7b", changes)).moves
+    assert slow is not None
+    assert slow.duration_s([usual]) == pytest.approx(10 * usual_s, rel=0.1)
     (spared,) = sent_moves([Move(1, 1, 1, 8)], 4, range(4))
-    assert edited.duration_s([spared]) == pytest.approx(usual_s, rel=0.01)
+    assert slow.duration_s([spared]) == pytest.approx(usual_s, rel=0.01)
 
 
 def test_factors_of_a_tail_have_mean_one_and_are_the_seed_s_alone() -> None:
@@ -223,20 +223,13 @@ def test_what_has_failed_is_detected_sooner_or_later(
     tmp_path: Path, scheme: str, component: str, kind: str, detected_s: float
 ) -> None:
     """One failure: with `by-kind` the run takes longer by the difference, in both engines."""
-    trace = tmp_path / "trace.csv"
-    trace.write_text(f"time,component,cause,kind,repair\n40,{component},it,{kind},60s\n")
-    asked = load_scenario("mecefo-7b").with_(
-        {
-            **{
-                "failures.model": "trace",
-                "failures.trace": str(trace),
-                "failures.clock": "renewal",
-            },
-            **{"failures.distribution": None, "failures.mtbf_s": None, "failures.shape": None},
-            **{"strategy.name": scheme, "job.steps": 20, "times.restart_s": None},
-            **{"recovery.detect_s": 7.0, "failures.gpus_per_switch": 8},
-        }
-    )
+    settings = [
+        *traced(tmp_path, f"40,{component},{kind},,,60s"),
+        *("failures.clock=renewal", "~failures.distribution", "~failures.mtbf_s"),
+        *("~failures.shape", f"strategy.name={scheme}", "job.steps=20", "~times.restart_s"),
+        *("recovery.detect_s=7", "failures.gpus_per_switch=8"),
+    ]
+    asked = load_scenario("mecefo-7b", settings)
     by_kind = asked.with_({"recovery.detected": "by-kind"})
     for engine in ("replay", "simgrid"):
         alike, kinds = run(asked, 1, engine), run(by_kind, 1, engine)
@@ -252,3 +245,63 @@ def test_who_has_no_standby_waits_for_other_hardware() -> None:
     assert [phase[:2] for phase in prices.phases(lacking, 4)] == [("hardware", 90), ("launch", 5)]
     stated = replace(prices, stated_s={"restart": 30.0})
     assert (stated.duration_s(usual, 4), stated.duration_s(lacking, 4)) == (30.0, 110.0)
+
+
+def test_spares_first_then_repaired_groups_in_the_order_of_their_failures() -> None:
+    shop = SparePool(1, 100.0)
+    shop.bring(2, 10.0)
+    assert shop.next_ready_s == 0.0
+    assert shop.collect([7, 3], 20.0) == (7,)
+    assert shop.next_ready_s == 110.0
+    assert shop.collect([3], 109.0) == ()
+    assert shop.collect([3], 110.0) == (3,)
+
+
+def test_a_repaired_group_whose_place_is_taken_is_a_spare() -> None:
+    shop = SparePool(1, 100.0)
+    shop.bring(1, 0.0)
+    assert shop.collect([5], 1.0) == (5,)
+    shop.bring(1, 200.0)
+    assert shop.collect([6], 200.0) == (6,)
+
+
+def test_a_restart_brings_everything_back() -> None:
+    shop = SparePool(2, 1e9)
+    shop.bring(2, 0.0)
+    shop.collect([0, 1], 0.0)
+    shop.restart()
+    shop.bring(2, 5.0)
+    assert shop.collect([0, 1], 5.0) == (0, 1)
+
+
+def test_what_stands_by_fails_and_is_repaired() -> None:
+    """Two live 30 s and 1,000 s: at 50 s one is under repair until 130 s, and lives 10 s more."""
+    pool = SparePool(2, 100.0, iter([30.0, 1000.0, 10.0, 500.0, 7.0]))
+    assert pool.collect([1, 2], 50.0) == (1,)
+    assert pool.failures == 1
+    # It failed again at 140 s, and is there from 240 s on.
+    assert pool.collect([2], 239.0) == ()
+    assert pool.failures == 2
+    assert pool.collect([2], 240.0) == (2,)
+
+
+@given(
+    spares=st.integers(0, 4),
+    repair_s=st.floats(0, 50),
+    gaps_s=st.lists(st.tuples(st.floats(0, 30), st.integers(0, 3)), max_size=30),
+)
+def test_no_more_places_are_filled_than_there_is_hardware(
+    spares: int, repair_s: float, gaps_s: list[tuple[float, int]]
+) -> None:
+    shop, now_s, down, brought = SparePool(spares, repair_s), 0.0, 0, []
+    filled = 0
+    for gap_s, failing in gaps_s:
+        now_s += gap_s
+        shop.bring(failing, now_s)
+        brought += [now_s] * failing
+        down += failing
+        returning = shop.collect(list(range(down)), now_s)
+        filled += len(returning)
+        down -= len(returning)
+        ready = spares + sum(time_s + repair_s <= now_s for time_s in brought)
+        assert filled == min(ready, filled + down)

@@ -1,49 +1,56 @@
-"""What a restart waits for, how often there is one, and to which step the job goes back."""
+"""What restarts wait for, how often they come, what they find, and where a job goes back to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faultline.experiments.config.grid import EngineName
+from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.platforms import load_preset, write_xml
 from faultline.simulator.recovery_times import SentMove
 from faultline.simulator.simgrid_engine.played_times import _in_order
 from faultline.strategies.recovery import Move
+
+from tests.simulator.helpers import alike, traced
 
 # Four servers; a replica has one of them, two stages of four GPUs.
 JOB = [
     *("model.name=llama3-8b", "model.pipeline=2", "model.tensor=4", "model.micro_batches=8"),
     *("job.gpus=32", "job.groups=4", "job.compute_jitter=0"),
-    *("failures.model=trace", "~failures.mtbf_s", "failures.trace_span_s=1e9"),
+    *("~failures.mtbf_s", "failures.trace_span_s=1e9"),
 ]
 ONE_STANDBY = ["recovery.hardware=standby", "recovery.standbys=1", "recovery.replenish_s=1e6"]
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("restarts") / "servers.xml"
-    write_xml(load_preset("hgx-h100", domains=4, domains_per_leaf=4), path)
-    return path
+Asked = Callable[..., Scenario]
+Played = Callable[..., Record]
 
 
-def played(servers: Path, rows: list[str], *changes: str, engine: EngineName = "replay") -> Record:
-    """Play a run; rows are time, component, kind, lasts, factor, repair."""
-    trace = servers.parent / "trace.csv"
-    header = "time,component,kind,lasts,factor,repair"
-    filled = (row + "," * (5 - row.count(",")) for row in rows)
-    trace.write_text("\n".join([header, *filled]) + "\n", encoding="utf-8")
-    files = [f'platform.file="{servers}"', f'failures.trace="{trace}"']
-    return run(load_scenario("llama3-70b-hgx", [*JOB, *files, *changes]), 0, engine)
+@pytest.fixture
+def asked(servers_of: Callable[..., Path], tmp_path: Path) -> Asked:
+    """Return what makes a scenario of the rows of a trace and of changes."""
+    platform = f'platform.file="{servers_of(domains=4, domains_per_leaf=4)}"'
+
+    def of(rows: list[str], *changes: str) -> Scenario:
+        settings = [*JOB, platform, *traced(tmp_path, *rows), *changes]
+        return load_scenario("llama3-70b-hgx", settings)
+
+    return of
+
+
+@pytest.fixture
+def played(asked: Asked) -> Played:
+    return lambda rows, *changes: run(asked(rows, *changes), 0)
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replica-drop", "spare", "replication"])
-def test_who_has_left_for_being_slow_does_not_come_back_slow(scheme: str, servers: Path) -> None:
+def test_who_has_left_for_being_slow_does_not_come_back_slow(scheme: str, played: Played) -> None:
     keys = ["failures.kinds.slow=restart", "job.steps=100", "checkpoint.interval_steps=4"]
-    record = played(servers, ["20,gpu-1,slow,600,3"], *keys, f"strategy.name={scheme}")
+    record = played(["20,gpu-1,slow,600,3"], *keys, f"strategy.name={scheme}")
     assert record["restarts"] == 1
 
 
@@ -52,43 +59,43 @@ def test_who_has_left_for_being_slow_does_not_come_back_slow(scheme: str, server
     [([10, 1300, 1500], 1), ([10, 200, 1300, 1500], 2), ([10, 200, 400], 2)],
 )
 def test_a_standby_comes_back_for_each_that_was_sent(
-    failures_s: list[int], lacking: int, servers: Path
+    failures_s: list[int], lacking: int, played: Played
 ) -> None:
     """And for no other: a failure more never makes a later one cheaper."""
     rows = [f"{time_s},group-1,hardware" for time_s in failures_s]
     keys = [*ONE_STANDBY, "recovery.replenish_s=1000", "~times.restart_s", "job.steps=1300"]
-    record = played(servers, rows, *keys, "checkpoint.interval_steps=10")
-    alone = played(servers, rows[:1], *keys, "checkpoint.interval_steps=10")
+    record = played(rows, *keys, "checkpoint.interval_steps=10")
+    alone = played(rows[:1], *keys, "checkpoint.interval_steps=10")
     assert record["restarts"] == len(rows)
     waited_s = record["restart_s"] - len(rows) * alone["restart_s"]
     assert waited_s == pytest.approx(90.0 * lacking)
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "varuna", "dp-drop", "mecefo"])
-def test_who_replaces_nothing_waits_for_no_standby(scheme: str, servers: Path) -> None:
+def test_who_replaces_nothing_waits_for_no_standby(scheme: str, played: Played) -> None:
     """Of a stated time, too, only those who need another machine do."""
     rows = [f"{time_s},job,hardware" for time_s in (10, 200, 400)]
     keys = [*ONE_STANDBY, "times.restart_s=60", "job.steps=300", "checkpoint.interval_steps=10"]
-    record = played(servers, rows, *keys, "rejoin.repair_s=0", f"strategy.name={scheme}")
+    record = played(rows, *keys, "rejoin.repair_s=0", f"strategy.name={scheme}")
     per_restart_s = [60.0 + (90.0 if scheme == "checkpoint" else 0.0)] * record["restarts"]
     assert record["restart_s"] == pytest.approx(sum(per_restart_s))
 
 
-def test_no_wait_for_other_hardware_is_less_than_none(servers: Path) -> None:
+def test_no_wait_for_other_hardware_is_less_than_none(played: Played) -> None:
     keys = ["times.restart_s=60", "recovery.standby_s=100", "recovery.reschedule_s=10"]
     rows = ["10,group-0,hardware", "100,group-1,hardware"]
-    record = played(servers, rows, *ONE_STANDBY, *keys, "job.steps=60")
+    record = played(rows, *ONE_STANDBY, *keys, "job.steps=60")
     assert record["restart_s"] == pytest.approx(60.0 * record["restarts"])
 
 
-def test_what_is_back_lacks_no_hardware(servers: Path) -> None:
+def test_what_is_back_lacks_no_hardware(played: Played) -> None:
     """A hang after the group that had no standby was repaired and has come back."""
     rows = ["10,group-1,hardware,,,50", "30,group-2,hardware,,,60", "300,job,hang,3"]
     keys = [*ONE_STANDBY, "rejoin.when=at-checkpoint", "checkpoint.interval_steps=10"]
     shape = ["strategy.name=replica-drop", "model.shard_optimizer=false", "job.steps=350"]
     keys += ["rejoin.repair_s=60"]
-    waiting = played(servers, rows, *keys, *shape, "~times.restart_s")
-    alone = played(servers, rows[2:], *keys, *shape, "~times.restart_s")
+    waiting = played(rows, *keys, *shape, "~times.restart_s")
+    alone = played(rows[2:], *keys, *shape, "~times.restart_s")
     assert waiting["restarts"] == alone["restarts"] == 1
     assert waiting["rejoined"] == 2
     assert waiting["restart_s"] == pytest.approx(alone["restart_s"])
@@ -96,17 +103,17 @@ def test_what_is_back_lacks_no_hardware(servers: Path) -> None:
 
 @pytest.mark.parametrize("happening", ["job,hang,3", "host-1,planned,0"])
 def test_survivors_have_the_step_at_which_nothing_was_missing(
-    happening: str, servers: Path
+    happening: str, played: Played
 ) -> None:
     """Just in time; also after a restart that had gone back to the beginning."""
     keys = ["protection.name=just-in-time", "strategy.name=replica-drop", "job.steps=40"]
     lost = ["14,group-2,hardware", "14,group-3,hardware"]
     known = ["times.restart_s=60", "checkpoint.interval_steps=1000"]
     for before in ([], lost):
-        sound = played(servers, before or ["1e8,gpu-0,software"], *keys, *known)
-        record = played(servers, [*before, f"110,{happening}"], *keys, *known)
+        sound = played(before or ["1e8,gpu-0,software"], *keys, *known)
+        record = played([*before, f"110,{happening}"], *keys, *known)
         if not before:
-            record = played(servers, [f"20,{happening}"], *keys, *known)
+            record = played([f"20,{happening}"], *keys, *known)
         assert record["restarts"] == sound["restarts"] + 1
         # The step that hung is done again, and no other; nor is any left out.
         step_s = sound["step_s"]
@@ -115,10 +122,10 @@ def test_survivors_have_the_step_at_which_nothing_was_missing(
         assert again == 0
 
 
-def test_maintenance_that_was_announced_is_not_detected(servers: Path) -> None:
+def test_maintenance_that_was_announced_is_not_detected(played: Played) -> None:
     keys = ["~times.restart_s", "recovery.diagnose_s=120", "job.steps=40"]
-    planned = played(servers, ["10,host-1,planned,20"], *keys)
-    broken = played(servers, ["10,host-1,hardware"], *keys)
+    planned = played(["10,host-1,planned,20"], *keys)
+    broken = played(["10,host-1,hardware"], *keys)
     assert broken["restart_s"] - planned["restart_s"] == pytest.approx(130.0)
 
 
@@ -132,30 +139,22 @@ def test_maintenance_that_was_announced_is_not_detected(servers: Path) -> None:
     ],
 )
 def test_somebody_dies_while_the_broken_step_is_done_again(
-    scheme: str, first: str, second: str, servers: Path
+    scheme: str, first: str, second: str, played: Played, asked: Asked
 ) -> None:
     keys = [f"strategy.name={scheme}", "model.shard_optimizer=false", "times.restart_s=20"]
-    once = played(servers, [f"3,{first},hardware,,,1e5"], *keys, "job.steps=6")
+    once = played([f"3,{first},hardware,,,1e5"], *keys, "job.steps=6")
     moment_s = 3.4 + once["reconfigure_s"]
     for later_s in (0.05, 0.6, 1.6):
         rows = [f"3,{first},hardware,,,1e5", f"{moment_s + later_s},{second},hardware,,,1e5"]
-        replayed, simulated = (
-            played(servers, rows, *keys, "job.steps=6", engine=engine)
-            for engine in ("replay", "simgrid")
-        )
-        assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=1e-5)
+        alike(asked(rows, *keys, "job.steps=6"), rel=1e-5)
 
 
 @pytest.mark.parametrize("group", [1, 2, 5])
-def test_state_moves_between_servers_where_its_groups_are(group: int, servers: Path) -> None:
+def test_state_moves_between_servers_where_its_groups_are(group: int, asked: Asked) -> None:
     """Two groups on each server: who fetches from the other, and who from the next server."""
     keys = ["strategy.name=mecefo", "job.groups=8", "model.tensor=2", "times.restart_s=60"]
     rows = [f"3,gpu-{4 * group},hardware,,,1e5"]
-    replayed, simulated = (
-        played(servers, rows, *keys, "job.steps=4", engine=engine)
-        for engine in ("replay", "simgrid")
-    )
-    assert simulated["reconfigure_s"] == pytest.approx(replayed["reconfigure_s"], rel=1e-6)
+    alike(asked(rows, *keys, "job.steps=4"), 0, "reconfigure_s")
 
 
 def test_groups_are_named_anew_by_their_places_in_domains() -> None:
@@ -166,3 +165,94 @@ def test_groups_are_named_anew_by_their_places_in_domains() -> None:
     assert pair(4, 5) == pair(0, 1) == (0, 1)
     assert pair(5, 6) == pair(7, 0) == (1, 2)
     assert pair(6, 3) == (0, 3)
+
+
+TWELVE = [
+    "job.steps=12",
+    "checkpoint.interval_steps=4",
+    "times.restart_s=50",
+    "job.compute_jitter=0",
+]
+
+
+@pytest.fixture(scope="module")
+def step_s() -> float:
+    return float(
+        run(load_scenario("llama3-70b-hgx", [*TWELVE, "failures.mtbf_s=1e12"]), 0)["step_s"]
+    )
+
+
+@pytest.fixture(params=["replay", pytest.param("simgrid", marks=pytest.mark.slow)])
+def losing(request: pytest.FixtureRequest, step_s: float, tmp_path: Path) -> Played:
+    """Return what plays a run that loses something after so many steps, on either engine."""
+
+    def of(lost: list[tuple[float, str]], *changes: str) -> Record:
+        rows = [f"{steps * step_s},{what}" for steps, what in lost]
+        failures = [*traced(tmp_path, *rows, "1e7,job,software"), "~failures.mtbf_s"]
+        scenario = load_scenario("llama3-70b-hgx", [*TWELVE, *failures, *changes])
+        return run(scenario, 0, request.param)
+
+    return of
+
+
+@pytest.mark.parametrize(("scheme", "what"), [("replica-drop", "group"), ("mecefo", "gpu")])
+@pytest.mark.parametrize(
+    ("lost", "keys", "restarts"),
+    [
+        pytest.param([2], [], 0, id="one, and its neighbour has its share"),
+        pytest.param([2, 3], [], 1, id="both who keep each other's"),
+        pytest.param([1, 2], [], 0, id="two who do not"),
+        pytest.param([2], ["model.optimizer_backup=none"], 1, id="one, and nobody has its share"),
+        pytest.param([2, 3], ["model.shard_optimizer=false"], 0, id="two of whom all have all"),
+    ],
+)
+def test_who_is_lost_takes_its_share_along(
+    scheme: str, what: str, lost: list[int], keys: list[str], restarts: int, losing: Played
+) -> None:
+    """Of a group of 32 GPUs the first stands for what it has."""
+    numbers = [32 * group if what == "gpu" else group for group in lost]
+    rows = [(2.5, f"{what}-{number},hardware") for number in numbers]
+    record = losing(rows, f"strategy.name={scheme}", *keys)
+    assert record["restarts"] == restarts
+    assert record["failures"] == len(lost)
+
+
+def test_survivors_save_only_what_they_have(losing: Played) -> None:
+    """Just in time: nothing but the step, or all since the last checkpoint on storage."""
+    rows = [(2.5, "group-2,hardware")]
+    kept = ["strategy.name=checkpoint", "protection.name=just-in-time"]
+    with_it = losing(rows, *kept)
+    without = losing(rows, *kept, "model.optimizer_backup=none")
+    assert (with_it["restarts_from_peers"], without["restarts_from_peers"]) == (1, 0)
+    assert without["repeated_s"] > with_it["repeated_s"]
+
+
+ONE, TWO, THREE, FOUR = (f"group-{number},hardware" for number in (1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("lost", "from_peers"),
+    [
+        # Of 0, 2, 3, 4 ... the second two keep each other's, whoever did before one had left.
+        pytest.param([(2.5, ONE), (4.5, THREE), (4.5, FOUR)], 0, id="both since one has left"),
+        pytest.param(
+            [(2.5, TWO), (8.5, THREE), (12.5, "job,software")], 1, id="one by one, made good"
+        ),
+        pytest.param([(2.5, TWO), (4.5, THREE)], 0, id="the other before that"),
+    ],
+)
+def test_shares_are_dealt_anew_for_survivors_too(
+    lost: list[tuple[float, str]], from_peers: int, losing: Played
+) -> None:
+    """Nobody saves just in time what the rest of the job takes for lost, and all else is saved."""
+    record = losing(lost, "strategy.name=replica-drop", "protection.name=just-in-time")
+    assert (record["restarts"], record["restarts_from_peers"]) == (1, from_peers)
+
+
+def test_what_a_failure_needs_is_a_restart() -> None:
+    """Also where it is explained."""
+    for backup, recoveries in (("neighbour", ["shrink", "restart"]), ("none", ["restart"])):
+        scenario = load_scenario("llama3-70b-hgx", [f"model.optimizer_backup={backup}"])
+        told = explained_recoveries(scenario, ["replica-drop"])
+        found = [one.recovery for one in told if isinstance(one, ExplainedRecovery)]
+        assert [one for one in found if one != "rejoin"] == recoveries

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
+import numpy as np
 import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.badput import Ledger
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.renewal_rate import constant_rate
@@ -18,8 +22,13 @@ from faultline.simulator.shared_optimizer import SharedOptimizer
 from faultline.simulator.snapshots import Losses, Saved, Shelf
 from faultline.strategies.checkpoint_period import best_period_s
 from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard, Never
+from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups
-from faultline.strategies.protection.base import Durable, LoadTimes, Recovery, Tier
+from faultline.strategies.protection.base import Durable, Keeper, LoadTimes, Recovery, Tier
+
+from tests.simulator.helpers import replayed
+from tests.stated_times import SNAPSHOTS
+from tests.strategies.in_memory.raim5 import encode, rebuild
 
 # Four groups of two servers of four GPUs; two servers share a scale-up domain.
 LAYOUT = JobLayout(4, 8, 4, 8, 16)
@@ -152,37 +161,32 @@ def test_where_a_restart_finds_the_state(
     assert found(filled(STORAGE), *failures) == expected
 
 
-def test_without_another_tier_the_last_checkpoint_is_left() -> None:
-    assert found(filled(), failure(185.0, 0, "job")) == (1, None)
-
-
 def test_what_is_older_than_the_checkpoint_is_of_no_use() -> None:
     memory = filled()
     state, _, load_s = memory.recover(saved(12, 300.0), saved(10, 250.0), [])
     assert (state.steps, load_s) == (10, None)
 
 
-def test_a_lost_snapshot_stays_lost() -> None:
+@pytest.mark.parametrize(
+    ("before", "first", "after", "second"),
+    [
+        # Without another tier the last checkpoint is left, and what is lost stays lost.
+        ([failure(185.0, 0, "job")], (1, None), [], (1, None)),
+        # Replaced nodes hold what they have to: a loss and one of its peer later do not add up.
+        ([failure(185.0, 0)], (8, 10.0), [failure(510.0, 4)], (8, 10.0)),
+        # What is lost in a load is lost to the next restart.
+        ([failure(185.0, 0)], (8, 10.0), [failure(450.0, 0), failure(510.0, 4)], (1, None)),
+    ],
+    ids=["all", "one of a pair each time", "one in the load"],
+)
+def test_what_two_restarts_find(
+    before: list[Failure], first: object, after: list[Failure], second: object
+) -> None:
+    """The first began at 400 and told all there was; the job goes on at 500."""
     memory = filled()
-    assert found(memory, failure(185.0, 0, "job")) == (1, None)
+    assert found(memory, *before) == first
     memory.guard(range(4), 400.0, 500.0)
-    assert found(memory) == (1, None)
-
-
-def test_replaced_nodes_hold_what_they_have_to() -> None:
-    """A loss before the restart and one of its peer after it do not add up."""
-    memory = filled()
-    assert found(memory, failure(185.0, 0)) == (8, 10.0)
-    memory.guard(range(4), 400.0, 500.0)
-    assert found(memory, failure(510.0, 4)) == (8, 10.0)
-
-
-def test_what_is_lost_in_a_load_is_lost_to_the_next_restart() -> None:
-    """The restart began at 400 and told all there was; the job goes on at 500."""
-    memory = filled()
-    assert found(memory, failure(185.0, 0)) == (8, 10.0)
-    memory.guard(range(4), 400.0, 500.0)
-    assert found(memory, failure(450.0, 0), failure(510.0, 4)) == (1, None)
+    assert found(memory, *after) == second
 
 
 def test_losses_take_no_more_place_than_there_are_components() -> None:
@@ -237,3 +241,99 @@ def test_nobody_has_to_ask_for_a_snapshot_before_the_last_one_is_whole() -> None
     assert shelf.not_due_before(2, 20.0, 0) == (inf, 50.0)
     assert not shelf.due(4, 49.9, 0)
     assert shelf.due(5, 50.0, 0)
+
+
+NODES, SIZE = 16, 4
+JOB = {
+    "job.groups": NODES,
+    "job.gpus": NODES * 8,
+    "job.parameter_bytes": 1e11,
+    "job.steps": 1500,
+    "times.compute_s": 30.0,
+    "strategy.name": "checkpoint",
+    "failures.mtbf_s": 600.0,
+    "failures.component": "host",
+    "failures.hardware_share": 0.8,
+    "failures.gpus_per_host": 8,
+    "times.all_reduce_s": 1.0,
+    "times.checkpoint_write_s": 1.0,
+    "times.restart_s": 300.0,
+    "restart.readers": None,
+    "times.shrink_s": 0.0,
+    "protection.name": "reft",
+    **SNAPSHOTS,
+    "protection.interval_steps": 1,
+    "protection.reft.sharding_group": SIZE,
+}
+
+
+@dataclass
+class WithBytes:
+    """Keeps real shares in each node, and rebuilds them from what is left."""
+
+    groups: NodeGroups
+    inner: Keeper
+    ways: Counter[str] = field(default_factory=Counter)
+    most_lost: int = 0
+
+    def __post_init__(self) -> None:
+        draws = np.random.default_rng(7)
+        self.shares = [
+            draws.integers(0, 256, size=60 + node, dtype=np.uint8) for node in range(NODES)
+        ]
+
+    def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
+        way = self.inner.recovery(lost_nodes)
+        self.ways[str(way)] += 1
+        if way is None:
+            with pytest.raises(StrategyError, match="are lost"):
+                self._rebuild(lost_nodes)
+        else:
+            self._rebuild(lost_nodes)
+        return way
+
+    def _rebuild(self, lost_nodes: Collection[int]) -> None:
+        for group in range(self.groups.groups):
+            nodes = list(self.groups.nodes_of(group))
+            kept = encode([self.shares[node] for node in nodes])
+            left = [None if node in lost_nodes else kept[at] for at, node in enumerate(nodes)]
+            self.most_lost = max(self.most_lost, left.count(None))
+            found = rebuild(left, [len(self.shares[node]) for node in nodes])
+            for node, member in zip(nodes, found, strict=True):
+                assert np.array_equal(member.share, self.shares[node])
+
+
+def test_each_restart_finds_the_bytes_it_says_it_finds() -> None:
+    """One loss a group is rebuilt byte by byte; of two the code says that it cannot."""
+    question = resolve(load_scenario("spare-sound", JOB))
+    job = question.job(1)
+    peers = question.protected.protection.peers
+    assert peers is not None
+    memory = job.work.tiers[0]
+    keeper = WithBytes(peers, memory.keeper)
+    tiers = (replace(memory, keeper=keeper), *job.work.tiers[1:])
+    job = replace(job, work=replace(job.work, tiers=tiers))
+    progress = replayed(job, question.strategy())
+    assert keeper.ways["peers"] == progress.restarts_from_peers > 3
+    assert keeper.ways["local"] == progress.restarts_from_memory > 0
+    # Two of one group within a restart.
+    assert keeper.ways["None"] > 0
+    assert keeper.most_lost >= 2
+
+
+def test_without_a_process_of_its_own_memory_ends_with_the_trainer() -> None:
+    changes = JOB | {"protection.reft.snapshot_process": "in-trainer", "job.steps": 300}
+    question = resolve(load_scenario("spare-sound", changes))
+    progress = replayed(question.job(1), question.strategy())
+    assert progress.restarts > 3
+    assert progress.restarts_from_memory == progress.restarts_from_peers == 0
+
+
+@pytest.mark.slow
+def test_no_snapshot_is_whole_before_its_copies_are_launched() -> None:
+    changes: dict[str, object] = {"protection.name": "reft", "protection.launch_s": 5.0}
+    asked = load_scenario("spare-sound", changes)
+    whole = resolve(asked).protected.snapshot_cost.lag_s
+    sooner = resolve(asked.with_({"protection.launch_s": 0.0})).protected
+    assert sooner.times.copy_s < 5.0
+    assert whole == pytest.approx(5.0 + sooner.snapshot_cost.lag_s - sooner.times.copy_s)

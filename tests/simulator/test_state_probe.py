@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import faultline.simulator.simgrid_engine.state_probe as module
 import numpy as np
 import pytest
-from faultline.platforms import (
-    ClusterSpec,
-    PlatformError,
-    load_preset,
-    read_platform,
-    write_xml,
-)
+from faultline.platforms import ClusterSpec, PlatformError, load_preset, read_platform, write_xml
 from faultline.simulator.collectives.ring import RingAllReduce
+from faultline.simulator.simgrid_engine.folded_servers import folded_servers
 from faultline.simulator.simgrid_engine.state_flows import Layout, all_reduces
 from faultline.simulator.simgrid_engine.state_probe import probe_state_transfers
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 
+from tests.simulator.helpers import edited
 from tests.strategies.in_memory import raim5
 
 SNAPSHOT, STATE, GRADIENTS = 4e9, 10e9, 8e9
@@ -154,24 +152,25 @@ def test_the_xml_of_a_spec_takes_as_long_as_the_spec(
     )
 
 
-def test_one_slow_link_of_an_edited_xml_slows_the_copies_of_all(tmp_path: Path) -> None:
-    path = tmp_path / "platform.xml"
-    write_xml(servers(), path)
-    text = path.read_text()
-    narrow = text.replace('"pcie-000013" bandwidth="64GBps"', '"pcie-000013" bandwidth="16GBps"')
-    assert narrow != text
-    path.write_text(narrow)
-    found = probe_state_transfers(servers(), asked(), read_platform(path))
+def test_one_slow_link_of_an_edited_xml_slows_the_copies_of_all(
+    servers_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    pcie = r'("pcie-000013" bandwidth=)"64GBps"'
+    narrow = edited(
+        servers_of(domains=8, domains_per_leaf=2), tmp_path / "narrow.xml", pcie, r'\1"16GBps"'
+    )
+    found = probe_state_transfers(servers(), asked(), read_platform(narrow))
     assert found.copy_s == pytest.approx(SNAPSHOT / 16e9, rel=1e-4)
     assert found.load_s == pytest.approx(STATE / 16e9, rel=1e-4)
 
 
-def test_gpus_that_are_not_those_of_the_spec_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "platform.xml"
-    write_xml(servers(), path)
-    path.write_text(path.read_text().replace('"gpu-000063"', '"gpu-000099"'))
+def test_gpus_that_are_not_those_of_the_spec_are_named(
+    servers_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    sound = servers_of(domains=8, domains_per_leaf=2)
+    other = edited(sound, tmp_path / "other.xml", '"gpu-000063"', '"gpu-000099"', 6)
     with pytest.raises(PlatformError, match="gpu-000063 is not in both the file and the spec"):
-        probe_state_transfers(servers(), asked(), read_platform(path))
+        probe_state_transfers(servers(), asked(), read_platform(other))
 
 
 def test_groups_smaller_than_a_server_are_played_gpu_by_gpu() -> None:
@@ -251,3 +250,44 @@ def test_four_thousand_gpus_are_measured_in_seconds() -> None:
     start_s = perf_counter()
     probe_state_transfers(servers(domains=512, domains_per_leaf=32), asked(groups=512, peers=peers))
     assert perf_counter() - start_s < 15.0
+
+
+FOLDED: dict[str, tuple[ClusterSpec, StateTransfers]] = {
+    "shared adapters, thin trunks": (
+        servers(gpus_per_nic=2, oversubscription=[3], client_bandwidth="3GB/s"),
+        asked(copies=2),
+    ),
+    "two rails, slow memory": (servers(rails=2, memory_bandwidth="150GB/s"), asked(copies=3)),
+    "plain fat-tree, two servers a group": (
+        servers(rail_optimised=False, oversubscription=[3]),
+        asked(groups=4),
+    ),
+    "18 servers a domain, few rails": (
+        load_preset("gb200-nvl72", domains=2, domains_per_leaf=1, oversubscription=[2]),
+        asked(groups=36, peers=tuple((n, n + 9, n + 18, n + 27) for n in range(9)), copies=2),
+    ),
+    "a rail a position": (
+        load_preset("gb200-nvl72", domains=2, rails=72, gpus_per_host=8),
+        asked(groups=18, peers=((0, 9), (1, 12), (2, 3), (4, 17))),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOLDED)
+def test_one_gpu_a_server_takes_as_long_as_all_of_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, transfers = FOLDED[name]
+    folded = probe_state_transfers(spec, transfers)
+    monkeypatch.setattr(module, "folded_servers", lambda _: None)
+    full = probe_state_transfers(spec, transfers)
+    assert asdict(folded) == pytest.approx(asdict(full), rel=1e-6)
+
+
+def test_rails_that_servers_share_in_part_do_not_fold() -> None:
+    """Servers of 4 GPUs on 6 rails: 0 to 3, then 4, 5, 0, 1."""
+    assert folded_servers(load_preset("gb200-nvl72", rails=6)) is None
+    folded = folded_servers(load_preset("gb200-nvl72"))
+    assert folded is not None
+    assert (folded.gpus, folded.rails) == (8 * 18, 1)

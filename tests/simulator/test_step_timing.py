@@ -20,6 +20,8 @@ from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.simgrid_engine.step_timing import time_step, time_steps
 from faultline.simulator.workload.layout import Layout, Placement, place_on_platform
 
+from tests.simulator.helpers import edited
+
 SPEED, NVLINK, NIC = 989e12, 450e9, 50e9
 """Of hgx-h100, in FLOP/s and bytes/s."""
 NVLINK_LATENCY_S = 2 * 250e-9 + 100e-9
@@ -231,15 +233,9 @@ def test_a_slow_gpu_makes_everybody_play_and_wait(tmp_path: Path) -> None:
     layout = Layout(2, 2, 8)
     platform, hosts = placed(tmp_path, layout, domains=4)
     (sound,) = time_steps(platform, [(hosts, pattern_of(layout, 16))])
-    text = platform.read_text(encoding="utf-8")
-    slow = hosts[1][1][3]
-    before, _, after = text.partition(f'id="{slow}"')
-    old = after.partition('speed="')[2].partition('"')[0]
-    platform.write_text(
-        before + f'id="{slow}"' + after.replace(f'speed="{old}"', f'speed="{SPEED / 2}f"', 1),
-        encoding="utf-8",
-    )
-    (hit,) = time_steps(platform, [(hosts, pattern_of(layout, 16))])
+    slow = rf'(id="{hosts[1][1][3]}"[^>]* speed=)"[^"]+"'
+    half = edited(platform, tmp_path / "slow.xml", slow, rf'\1"{SPEED / 2}f"')
+    (hit,) = time_steps(half, [(hosts, pattern_of(layout, 16))])
     assert hit.activities > 4 * sound.activities
     # The last stage computes 3.3 ms a micro-batch, and now 6.6.
     assert hit.passes_s - sound.passes_s == pytest.approx(16 * 3.3e-3, rel=0.1)

@@ -1,44 +1,234 @@
-"""Where groups are unlike, it counts who is left, who writes and who loads: in both engines."""
+"""All rings of groups of several GPUs, on both engines; who is alike, and who counts if not."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of
-from faultline.experiments.runs.single_run import run
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms import (
+    ClusterSpec,
+    load_preset,
+    parse_spec,
+    rail_plane,
+    write_xml,
+)
+from faultline.simulator.durations import ConstantTime, RingTime
 from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
+from faultline.simulator.simgrid_engine.process import run_on_simgrid
+from faultline.simulator.timeline import EventKind
+from faultline.strategies.registry import build_strategy
 
-from tests.simulator.test_engines_agree import compare
+from tests.simulator.helpers import Scripted, agreed, alike, edited, small_job, traced, traffic_on
 
-SOUND = 6.25e9
+NIC = 50e9
+"""Of hgx-h100, in bytes/s."""
+
+PAGE = Path(__file__).parents[2] / "docs" / "modelling-a-cluster.md"
+
+
+def probed(spec: ClusterSpec, groups: int, bytes_per_rank: float, path: Path) -> ProbeResult:
+    write_xml(spec, path)
+    return probe(path, traffic_on(path, groups, bytes_per_rank))
+
+
+def servers(domains: int, domains_per_leaf: int, core: int = 1) -> ClusterSpec:
+    return load_preset(
+        "hgx-h100", domains=domains, domains_per_leaf=domains_per_leaf, oversubscription=[core]
+    )
+
+
+def our_cluster() -> ClusterSpec:
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return parse_spec(text, "our-cluster.toml")
+
+
+def test_two_gpus_that_share_an_adapter_take_twice_as_long(tmp_path: Path) -> None:
+    """The cluster of the page, a server a group: 2 * 15/16 of 125 GB at half of 50 GB/s."""
+    measured = probed(our_cluster(), 16, 1e12 / 8, tmp_path / "p.xml")
+    assert measured.all_reduce_s == pytest.approx(9.375, rel=1e-4)
+
+
+def test_groups_that_fill_a_leaf_share_its_uplinks(tmp_path: Path) -> None:
+    """Eight rings a rail over a 4:1 core: 2 * 3/4 of 15.625 GB at a quarter of 50 GB/s."""
+    measured = probed(servers(32, 8, core=4), 4, 15.625e9, tmp_path / "p.xml")
+    assert measured.all_reduce_s == pytest.approx(1.875, rel=1e-4)
+    assert measured.ring_unevenness == pytest.approx(0.0, abs=1e-6)
+
+
+def test_every_message_of_all_rings_takes_as_long_as_steady_flows(
+    servers_of: Callable[..., Path],
+) -> None:
+    path = servers_of(domains=8, domains_per_leaf=2, oversubscription=[4])
+    traffic = traffic_on(path, 4, 1e9)
+    flows, messages = probe(path, traffic), probe(path, replace(traffic, fidelity="chunk"))
+    assert messages.all_reduce_s == pytest.approx(flows.all_reduce_s, rel=1e-4)
+    assert flows.all_reduce_s == pytest.approx(RingTime(0.0, 1e9 / NIC * 4)(4), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("spec", "groups"), [(our_cluster(), 16), (servers(8, 2, core=4), 4)], ids=["page", "4:1"]
+)
+def test_a_rail_plane_takes_as_long_as_all_rails(
+    spec: ClusterSpec, groups: int, tmp_path: Path
+) -> None:
+    """Folded and unfolded: only where this holds may one rail stand for all."""
+    whole = probed(spec, groups, 1e10, tmp_path / "whole.xml")
+    plane = probed(rail_plane(spec), groups, 1e10, tmp_path / "plane.xml")
+    assert plane.all_reduce_s == pytest.approx(whole.all_reduce_s, rel=1e-9)
+    assert plane.empty_all_reduce_s == pytest.approx(whole.empty_all_reduce_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("core", [1, 2])
+def test_a_group_a_server_is_alike_wherever_it_is(core: int, tmp_path: Path) -> None:
+    """At 2:1 too: of two servers below a leaf, one at a time goes up.
+
+    Replay must be able to trust a time measured with all groups for any that are left.
+    """
+    measured = probed(servers(8, 2, core), 8, 1e10, tmp_path / "p.xml")
+    assert measured.ring_unevenness < 1e-3
+    assert measured.storage_unevenness < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("domains", "domains_per_leaf", "core", "order", "times"),
+    [
+        # Four servers below a leaf, two groups of two: side by side they have four times more.
+        pytest.param(8, 4, 8, (), 4, id="survivors below one leaf do not pass the thin core"),
+        # In this order each edge passes the core, two of them up from each leaf.
+        pytest.param(4, 2, 2, (0, 2, 1, 3), 2, id="pairs alike share a trunk all together"),
+    ],
+)
+def test_a_pair_has_more_than_its_part_of_all(
+    domains: int,
+    domains_per_leaf: int,
+    core: int,
+    order: Sequence[int],
+    times: int,
+    servers_of: Callable[..., Path],
+) -> None:
+    path = servers_of(domains=domains, domains_per_leaf=domains_per_leaf, oversubscription=[core])
+    traffic = traffic_on(path, 4, 1e10, order)
+    measured = probe(path, traffic)
+    assert measured.ring_unevenness == pytest.approx(times - 1, rel=1e-3)
+    # That is no theory: two groups, measured.
+    pair = probe(path, replace(traffic, hosts=traffic.hosts[:2]))
+    assert measured.ring_time()(2) == pytest.approx(times * pair.all_reduce_s, rel=1e-3)
+
+
+@pytest.mark.parametrize("gpu", [3, 24])
+def test_one_adapter_of_a_long_latency_is_seen(
+    gpu: int, servers_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Also where it is not the first of its group."""
+    nic = rf'(<link id="nic-{gpu:06d}" bandwidth="50GBps" latency=)"600ns"'
+    sound = servers_of(domains=4, domains_per_leaf=2)
+    path = edited(sound, tmp_path / "slow.xml", nic, r'\1"1s"')
+    measured = probe(path, traffic_on(path, 4, 1e10))
+    assert measured.ring_unevenness > 1.0
+    assert measured.storage_unevenness > 0.1
+
+
+@pytest.mark.parametrize(
+    ("told_s", "watchdog_s", "steps"),
+    [(0.06, None, 4), (10.0, None, 4), (0.06, 0.1, 0), (0.06, 0.2, 4)],
+)
+def test_it_takes_what_its_messages_take(
+    told_s: float, watchdog_s: float | None, steps: int, servers_of: Callable[..., Path]
+) -> None:
+    """The SimGrid engine plays messages: what a probe told does not make them faster.
+
+    A watchdog that fires first fails them each time, and one that fires later does not.
+    """
+    path = servers_of(domains=4, domains_per_leaf=1)
+    traffic = replace(traffic_on(path, 4, 4e9), save=False, load=False, storage="")
+    needed_s = RingTime(0.0, 4e9 / NIC)(4)
+    watched = {"detection": "watchdog", "watchdog_s": watchdog_s} if watchdog_s else {}
+    stated = {"all_reduce_s": ConstantTime(told_s), "give_up_after_restarts": 3}
+    job = small_job(Scripted({}), groups=4, **stated, **watched)
+    progress = run_on_simgrid(job, build_strategy("checkpoint", 4, 1), path, traffic).progress
+    assert 0.1 < needed_s < 0.2
+    assert progress.completed_steps == steps
+    assert progress.seconds["all_reduce"] == pytest.approx(steps * needed_s, rel=1e-3)
+    assert progress.restarts == (0 if steps else 3)
+    assert progress.seconds["detection"] == pytest.approx(0.1 * progress.restarts)
+
+
+MULTI_RING = [
+    *("job.groups=8", "job.gpus=32", "job.steps=30", "job.compute_jitter=0"),
+    *("times.compute_s=2", "job.parameter_bytes=4e11"),
+    *("failures.mtbf_s=60", "times.restart_s=30", "checkpoint.interval_steps=5"),
+    *("~times.all_reduce_per_group_s", "~times.checkpoint_write_s", "restart.readers=one-group"),
+]
+"""All-reduces of 14 s, so that most failures fall into one; writes of 8 s."""
+
+
+@pytest.fixture(scope="module")
+def shared_adapters(servers_of: Callable[..., Path]) -> str:
+    """Return servers of four GPUs on two adapters, each below a leaf switch and a 4:1 core."""
+    shared = {"gpus_per_domain": 4, "gpus_per_nic": 2, "domains": 8, "domains_per_leaf": 1}
+    return f'platform.file="{servers_of(**shared, oversubscription=[4])}"'
+
+
+@pytest.mark.parametrize(
+    "scheme", ["checkpoint", pytest.param("replication", marks=pytest.mark.slow), "spare"]
+)
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["restart.failure_during=absorbed"],
+        ["detection.mode=watchdog", "detection.watchdog_s=40"],
+        ["detection.failure_in_all_reduce=next-step"],
+    ],
+    ids=["sound", "watchdog", "next step"],
+)
+def test_both_engines_play_all_rings_of_groups_that_fail(
+    scheme: str, option: list[str], shared_adapters: str
+) -> None:
+    settings = [*MULTI_RING, shared_adapters, f"strategy.name={scheme}", *option]
+    if scheme == "checkpoint":
+        settings.append("job.time_limit_s=5000")
+    else:
+        settings.append("strategy.redundancy=2")
+    record, events = agreed("spare-sound", settings, seed=3)
+    assert record["restarts"] > 1
+    assert EventKind.MISSING in {event.kind for event in events}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("fidelity", ["flow", "chunk"])
+@pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
+def test_both_engines_play_all_rings_however_exactly(
+    scenario: str, fidelity: str, seed: int, shared_adapters: str
+) -> None:
+    settings = [*MULTI_RING, shared_adapters, "strategy.redundancy=2"]
+    agreed(scenario, [*settings, f"all_reduce.fidelity={fidelity}"], seed)
+
+
+SOUND_NIC = 6.25e9
 """Bytes/s of an adapter of the study's cluster, 12.5e9, behind its 2:1 core."""
-SLOW = 1e9
+SLOW_NIC = 1e9
 """Bytes/s of the adapter of group 3."""
 
 
 @pytest.fixture(scope="module")
-def slow_adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def slow_adapter(
+    platform_of: Callable[[int], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     path = tmp_path_factory.mktemp("uneven") / "slow.xml"
-    write_xml(load_preset("spare-600k", groups=8), path)
-    edited, count = re.subn(
-        r'("nic-000003" bandwidth=)"12.5GBps"', r'\1"1GBps"', path.read_text(encoding="utf-8")
-    )
-    assert count == 1
-    path.write_text(edited, encoding="utf-8")
-    return path
+    return edited(platform_of(8), path, r'("nic-000003" bandwidth=)"12.5GBps"', r'\1"1GBps"')
 
 
 @pytest.fixture(scope="module")
-def thin_core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def thin_core(servers_of: Callable[..., Path]) -> Path:
     """Four servers a leaf, two a group: neighbours pass the 8:1 core, or do not."""
-    path = tmp_path_factory.mktemp("uneven") / "core.xml"
-    spec = load_preset("hgx-h100", domains=8, domains_per_leaf=4, oversubscription=[8])
-    write_xml(spec, path)
-    return path
+    return servers_of(domains=8, domains_per_leaf=4, oversubscription=[8])
 
 
 def on_slow(path: Path, *more: str) -> list[str]:
@@ -72,7 +262,7 @@ def test_engines_agree_whoever_is_left(
     changes = ["job.steps=60", "job.compute_jitter=0", "failures.mtbf_s=1000"]
     changes += [f"strategy.name={scheme}", *kept]
     changes += ["strategy.redundancy=2"] * (scheme == "spare")
-    record, _ = compare("spare-sound", on(path, *changes), seed=0)
+    record, _ = agreed("spare-sound", on(path, *changes), seed=0)
     assert record["failures"] >= 6
 
 
@@ -83,24 +273,22 @@ def test_the_slow_one_slows_as_long_as_it_is_there(slow_adapter: Path) -> None:
     assert rings is not None
     everybody, others = tuple(range(8)), (0, 1, 2, 4, 5, 6, 7)
     with_it, without_it = (rings.sync_s(StepShares(members)) for members in (everybody, others))
-    size_bytes = with_it * SLOW / (2 * 7 / 8)
+    size_bytes = with_it * SLOW_NIC / (2 * 7 / 8)
     assert without_it == pytest.approx(sound_s(7), rel=1e-3)
     pair = rings.sync_s(StepShares((2, 3)))
-    assert pair == pytest.approx(size_bytes / SLOW, rel=1e-3)
+    assert pair == pytest.approx(size_bytes / SLOW_NIC, rel=1e-3)
 
 
 def test_the_storage_waits_for_who_is_slow(slow_adapter: Path, tmp_path: Path) -> None:
     """A group writes and reads through its adapter; passed on, all wait for who gets it slowly."""
-    text, path = slow_adapter.read_text(encoding="utf-8"), tmp_path / "fast-storage.xml"
-    fast, count = re.subn(r'(id="storage-(read|write)" bandwidth=)"[^"]+"', r'\1"1TBps"', text)
-    assert count == 2
-    path.write_text(fast, encoding="utf-8")
+    storage_link = r'(id="storage-(read|write)" bandwidth=)"[^"]+"'
+    path = edited(slow_adapter, tmp_path / "fast-storage.xml", storage_link, r'\1"1TBps"', 2)
     settings = on_slow(path, "~times.checkpoint_write_s", "restart.readers=one-group")
     storage = durations_of(load_scenario("spare-sound", settings)).storage
     assert storage is not None
-    size_bytes = storage.save_s(3) * SLOW
-    assert storage.save_s(0) == pytest.approx(size_bytes / SOUND, rel=1e-3)
-    read_s, passed_s = size_bytes / SOUND, size_bytes / SLOW
+    size_bytes = storage.save_s(3) * SLOW_NIC
+    assert storage.save_s(0) == pytest.approx(size_bytes / SOUND_NIC, rel=1e-3)
+    read_s, passed_s = size_bytes / SOUND_NIC, size_bytes / SLOW_NIC
     assert storage.load_s((0, 1, 2)) == pytest.approx(2 * read_s, rel=1e-2)
     assert storage.load_s((0, 1, 3)) == pytest.approx(read_s + passed_s, rel=1e-2)
     assert storage.load_s((3, 4, 5)) == pytest.approx(2 * passed_s, rel=1e-2)
@@ -110,15 +298,11 @@ def test_a_run_is_faster_once_the_slow_one_has_gone(slow_adapter: Path, tmp_path
     """Its group dies for good in the second step, and a sound one in the control."""
     took_s, played = {}, 0
     for gone in (3, 5):
-        trace = tmp_path / f"gone-{gone}.csv"
-        rows = ["time,component,kind,repair", f"100,group-{gone},hardware,1000000"]
-        trace.write_text("\n".join(rows), encoding="utf-8")
         changes = ["strategy.name=replica-drop", "job.steps=20", "job.compute_jitter=0"]
-        changes += ["failures.model=trace", f'failures.trace="{trace}"']
+        changes += traced(tmp_path, f"100,group-{gone},hardware,,,1000000")
         scenario = load_scenario("spare-sound", on_slow(slow_adapter, *changes))
-        records = [run(scenario, 0, "replay"), run(scenario, 0, "simgrid")]
-        assert records[0]["time_s"] == pytest.approx(records[1]["time_s"], rel=1e-9)
-        took_s[gone], played = records[0]["time_s"], records[0]["played_steps"]
+        record = alike(scenario, rel=1e-9)
+        took_s[gone], played = record["time_s"], record["played_steps"]
     rings = durations_of(scenario).rings
     assert rings is not None
     slow_s, sound_s = (

@@ -37,6 +37,11 @@ class Exit:
     time_s: float
 
 
+def gpu(index: int) -> str:
+    """Return the name of a GPU's host."""
+    return f"gpu-{index:06d}"
+
+
 def one_after_the_other(platform: Path, plays: Sequence[Play]) -> list[float]:
     """Return the time of each collective, alone on the platform."""
     return in_own_process(_in_turn, platform, plays)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import pytest
-from faultline.platforms import load_preset, write_xml
 from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.collectives.sharding import (
@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.simulator.collectives.numeric_player import play
-from tests.simulator.collectives.stage_hand import Play, one_after_the_other
+from tests.simulator.collectives.stage_hand import Play, gpu, one_after_the_other
 
 NVLINK = Hop(2 * 250e-9 + 100e-9, 450e9)
 RAIL = Hop(2 * (0.5e-6 + 0.25e-6) + 0.2e-6, 50e9)
@@ -146,15 +146,13 @@ def test_no_reduction_is_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("platform") / "hgx.xml"
-    write_xml(load_preset("hgx-h100", domains=4), path)
-    return path
+def servers(servers_of: Callable[..., Path]) -> Path:
+    return servers_of(domains=4)
 
 
 def hosts_of(degrees: list[int]) -> list[str]:
     """The first GPUs of each server: rank k of every replica on rail k."""
-    return [f"gpu-{8 * n + k:06d}" for n, degree in enumerate(degrees) for k in range(degree)]
+    return [gpu(8 * n + k) for n, degree in enumerate(degrees) for k in range(degree)]
 
 
 @pytest.mark.parametrize("degrees", [[8, 7], [8, 8, 6], [8, 7, 6, 8]])

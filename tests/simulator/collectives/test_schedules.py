@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -44,72 +45,47 @@ def hierarchical(domains: int, rails: int) -> HierarchicalAllReduce:
     )
 
 
-@pytest.mark.parametrize(
-    "schedule",
-    [
+def promises() -> Iterator[tuple[Schedule, np.ndarray, np.ndarray]]:
+    """Yield what members have before and after; NaN stands for nothing before, any value after."""
+    all_reduces: list[Schedule] = [
         *(RingAllReduce(n, 1e6) for n in MEMBERS),
         *(HalvingDoublingAllReduce(n, 1e6) for n in MEMBERS),
         *(DoubleTreeAllReduce(n, 1e6, pieces) for n in MEMBERS for pieces in (1, 2, 5)),
         *(hierarchical(*shape) for shape in ((1, 4), (4, 1), (2, 2), (3, 4), (5, 3))),
-    ],
-    ids=str,
-)
-def test_after_an_all_reduce_everybody_has_the_sum(schedule: Schedule) -> None:
-    buffers = numbers(schedule)
-    total = buffers.sum(axis=0)
+    ]
+    for schedule in all_reduces:
+        given = numbers(schedule)
+        yield schedule, given, np.tile(given.sum(axis=0), (schedule.members, 1))
+    for n in MEMBERS:
+        own, diagonal = np.arange(1.0, n + 1.0), np.eye(n, dtype=bool)
+        # Member p has the sum of piece p, or everybody the part of everybody.
+        given = numbers(RingReduceScatter(n, 1e6))
+        yield RingReduceScatter(n, 1e6), given, np.where(diagonal, given.sum(axis=0), np.nan)
+        yield RingAllGather(n, 1e6), np.where(diagonal, own, np.nan), np.tile(own, (n, 1))
+        # Everybody has what the first one had.
+        for broadcast in (
+            BinomialBroadcast(n, 1e6),
+            *(ChainBroadcast(n, 1e6, pieces) for pieces in (1, 4)),
+        ):
+            sent = np.arange(float(broadcast.piece_count))
+            given = np.full((n, len(sent)), np.nan)
+            given[0] = sent
+            yield broadcast, given, np.tile(sent, (n, 1))
+        # Everybody has what was meant for them: of rows by sender, a column by receiver.
+        meant = np.arange(float(n * n)).reshape(n, n)
+        from_me = np.where(diagonal[:, :, None], meant[:, None, :], np.nan).reshape(n, n * n)
+        to_me = np.where(diagonal[:, None, :], meant, np.nan).reshape(n, n * n)
+        yield PairwiseAllToAll(n, 1e6), from_me, to_me
+    yield PointToPoint(2, 1e6), np.array([[3.0], [np.nan]]), np.array([[np.nan], [3.0]])
+
+
+@pytest.mark.parametrize(("schedule", "given", "promised"), list(promises()), ids=str)
+def test_everybody_has_what_the_collective_promises(
+    schedule: Schedule, given: np.ndarray, promised: np.ndarray
+) -> None:
+    buffers = given.copy()
     play(schedule, buffers)
-    assert (buffers == total).all()
-
-
-@pytest.mark.parametrize("members", MEMBERS)
-def test_after_a_reduce_scatter_member_p_has_the_sum_of_piece_p(members: int) -> None:
-    schedule = RingReduceScatter(members, 1e6)
-    buffers = numbers(schedule)
-    total = buffers.sum(axis=0)
-    play(schedule, buffers)
-    assert (np.diagonal(buffers) == total).all()
-
-
-@pytest.mark.parametrize("members", MEMBERS)
-def test_after_an_all_gather_everybody_has_the_part_of_everybody(members: int) -> None:
-    schedule = RingAllGather(members, 1e6)
-    parts = np.arange(1.0, members + 1.0)
-    buffers = np.full((members, members), np.nan)
-    np.fill_diagonal(buffers, parts)
-    play(schedule, buffers)
-    assert (buffers == parts).all()
-
-
-@pytest.mark.parametrize("members", MEMBERS)
-@pytest.mark.parametrize("pieces", [0, 1, 4])
-def test_after_a_broadcast_everybody_has_what_the_first_one_had(members: int, pieces: int) -> None:
-    """0 pieces stand for the binomial tree."""
-    schedule: Schedule = BinomialBroadcast(members, 1e6)
-    if pieces:
-        schedule = ChainBroadcast(members, 1e6, pieces)
-    buffers = np.full((members, schedule.piece_count), np.nan)
-    buffers[0] = np.arange(schedule.piece_count)
-    play(schedule, buffers)
-    assert (buffers == np.arange(schedule.piece_count)).all()
-
-
-@pytest.mark.parametrize("members", MEMBERS)
-def test_after_an_all_to_all_everybody_has_what_was_meant_for_them(members: int) -> None:
-    schedule = PairwiseAllToAll(members, 1e6)
-    meant = np.arange(members**2, dtype=float).reshape(members, members)
-    buffers = np.full((members, members**2), np.nan)
-    for position in range(members):
-        buffers[position, position * members : (position + 1) * members] = meant[position]
-    play(schedule, buffers)
-    received = buffers.reshape(members, members, members)
-    for position in range(members):
-        assert (received[position, :, position] == meant[:, position]).all()
-
-
-def test_point_to_point_brings_the_buffer_from_the_first_to_the_last() -> None:
-    buffers = np.array([[3.0], [np.nan]])
-    play(PointToPoint(2, 1e6), buffers)
-    assert buffers[1, 0] == 3.0
+    assert ((buffers == promised) | np.isnan(promised)).all()
 
 
 @pytest.mark.parametrize("members", [2, 3, 6, 8, 17])
@@ -175,18 +151,24 @@ def test_bus_bandwidth_has_the_factors_of_nccl_tests(collective: str, factor: fl
     assert bus_factor(collective, 8) == factor
 
 
-def test_wrong_requests_are_told_in_one_line() -> None:
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "told"),
+    [
+        ("all-reduse", None, r"no collective is called 'all-reduse'.*all-gather"),
+        ("broadcast", "ring", r"broadcast has no algorithm 'ring'.*binomial, chain"),
+        ("all-reduce", "hierarchical", "equally many ranks in every scale-up domain"),
+        ("point-to-point", "direct", "point-to-point has 2 ranks, not 3"),
+    ],
+)
+def test_wrong_requests_are_told_in_one_line(
+    collective: str, algorithm: str | None, told: str
+) -> None:
     setting = Setting(3, 1e6, [[0, 1], [2]], Hop(1e-6, 1e9))
-    with pytest.raises(CollectiveError, match=r"no collective is called 'all-reduse'.*all-gather"):
-        algorithm_of("all-reduse", None)
-    with pytest.raises(
-        CollectiveError, match=r"broadcast has no algorithm 'ring'.*binomial, chain"
-    ):
-        algorithm_of("broadcast", "ring")
-    with pytest.raises(CollectiveError, match="equally many ranks in every scale-up domain"):
-        schedule_of("all-reduce", "hierarchical", setting)
-    with pytest.raises(CollectiveError, match="point-to-point has 2 ranks, not 3"):
-        schedule_of("point-to-point", "direct", setting)
+    with pytest.raises(CollectiveError, match=told):
+        schedule_of(collective, algorithm_of(collective, algorithm), setting)
+
+
+def test_domains_of_a_hierarchy_are_alike_and_rings_come_first() -> None:
     with pytest.raises(ValueError, match="equally many"):
         HierarchicalAllReduce(3, 1e6, [[0, 1], [2]])
     assert algorithm_of("all-reduce", None) == "ring"

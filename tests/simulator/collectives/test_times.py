@@ -1,19 +1,22 @@
-"""Simulated times against alpha-beta formulas, chunks against flows, and shares of links."""
+"""Simulated times against alpha-beta formulas, chunks against flows, and what limits them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faultline.platforms import load_preset, write_xml
+from faultline.platforms import PlatformError
 from faultline.simulator.collectives.broadcast import BinomialBroadcast, ChainBroadcast
 from faultline.simulator.collectives.catalogue import ALGORITHMS, Setting, schedule_of
 from faultline.simulator.collectives.exchange import PointToPoint
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.ring import RingAllReduce
-from faultline.simulator.collectives.schedule import Hop
+from faultline.simulator.collectives.schedule import Fidelity, Hop
+from faultline.simulator.simgrid_engine.collective_probe import probe_collective
 
-from tests.simulator.collectives.stage_hand import Play, all_at_once, one_after_the_other
+from tests.simulator.collectives.stage_hand import Play, all_at_once, gpu, one_after_the_other
+from tests.simulator.helpers import edited
 
 NVLINK = Hop(2 * 250e-9 + 100e-9, 450e9)
 RAIL = Hop(2 * (0.5e-6 + 0.25e-6) + 0.2e-6, 50e9)
@@ -21,16 +24,10 @@ RAIL = Hop(2 * (0.5e-6 + 0.25e-6) + 0.2e-6, 50e9)
 SIZES = (64e3, 1e6, 256e6)
 
 
-def gpu(index: int) -> str:
-    return f"gpu-{index:06d}"
-
-
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def servers(servers_of: Callable[..., Path]) -> Path:
     """17 HGX servers below one leaf switch a rail: every edge of a rail is the same."""
-    path = tmp_path_factory.mktemp("platform") / "hgx.xml"
-    write_xml(load_preset("hgx-h100", domains=17), path)
-    return path
+    return servers_of(domains=17)
 
 
 @pytest.mark.parametrize("collective", list(ALGORITHMS))
@@ -113,7 +110,9 @@ def test_flows_and_chunks_agree_where_edges_differ(collective: str, servers: Pat
 
 
 @pytest.mark.parametrize("fidelity", ["flow", "chunk"])
-def test_two_collectives_at_once_share_a_trunk_fairly(fidelity: str, tmp_path: Path) -> None:
+def test_two_collectives_at_once_share_a_trunk_fairly(
+    fidelity: Fidelity, servers_of: Callable[..., Path]
+) -> None:
     """Two rings of two GPUs below the same two leaf switches, 1 GB and 3 GB.
 
     Leaf switches 4:1: four GPUs of 50 GB/s get a trunk of 50 GB/s, so while both rings run each
@@ -121,22 +120,10 @@ def test_two_collectives_at_once_share_a_trunk_fairly(fidelity: str, tmp_path: P
     Ring B has sent 1 GB by then; 2 GB at the full 50 GB/s take another 40 ms: 80 ms. Messages of
     ring B are cut in two (chunk), which changes nothing. Latencies: a few us.
     """
-    path = tmp_path / "shared.xml"
-    write_xml(
-        load_preset(
-            "hgx-h100",
-            **{
-                "domains": 8,
-                "gpus_per_domain": 2,
-                "domains_per_leaf": 4,
-                "oversubscription": [4],
-            },
-        ),
-        path,
-    )
+    path = servers_of(domains=8, gpus_per_domain=2, domains_per_leaf=4, oversubscription=[4])
     plays = [
-        Play(RingAllReduce(2, 1e9), [gpu(0), gpu(8)], fidelity),  # type: ignore[arg-type]
-        Play(RingAllReduce(2, 3e9), [gpu(2), gpu(10)], fidelity),  # type: ignore[arg-type]
+        Play(RingAllReduce(2, 1e9), [gpu(0), gpu(8)], fidelity),
+        Play(RingAllReduce(2, 3e9), [gpu(2), gpu(10)], fidelity),
     ]
     small, large = all_at_once(path, plays)
     assert max(left.time_s for left in small.values()) == pytest.approx(0.040, rel=1e-3)
@@ -145,11 +132,8 @@ def test_two_collectives_at_once_share_a_trunk_fairly(fidelity: str, tmp_path: P
 
 def test_a_collective_waits_for_its_slowest_edge_only(tmp_path: Path, servers: Path) -> None:
     """Edit one NIC to a tenth of its bandwidth: the formula holds with that bandwidth."""
-    text = servers.read_text(encoding="utf-8")
-    slow = tmp_path / "slow.xml"
-    line = next(row for row in text.splitlines() if 'link id="nic-000008"' in row)
-    slow.write_text(text.replace(line, line.replace("50GBps", "5GBps")), encoding="utf-8")
-    assert "5GBps" in slow.read_text(encoding="utf-8")
+    nic = r'(link id="nic-000008" bandwidth=)"50GBps"'
+    slow = edited(servers, tmp_path / "slow.xml", nic, r'\1"5GBps"')
     ring = RingAllReduce(4, 1e9)
     hosts = [gpu(8 * n) for n in range(4)]
     (flow_s, chunk_s) = one_after_the_other(
@@ -158,3 +142,68 @@ def test_a_collective_waits_for_its_slowest_edge_only(tmp_path: Path, servers: P
     expected_s = ring.alpha_beta_s(Hop(RAIL.latency_s, 5e9))
     assert flow_s == pytest.approx(expected_s, rel=1e-3)
     assert chunk_s == pytest.approx(expected_s, rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def four_servers(servers_of: Callable[..., Path]) -> Path:
+    return servers_of(domains=4, domains_per_leaf=2)
+
+
+def test_a_ring_on_one_rail_by_hand(four_servers: Path, tmp_path: Path) -> None:
+    """1 GB on four servers: 1.5 GB at 50 GB/s; below two leaf switches a round takes 2.3 us."""
+    result = probe_collective(
+        four_servers, "all-reduce", "ring", 1e9, 4, placement="spread", directory=tmp_path
+    )
+    assert result.time_s == pytest.approx(0.03 + 6 * 2.3e-6, rel=1e-6)
+    assert result.alpha_beta_s == pytest.approx(result.time_s, rel=1e-6)
+    assert result.algorithm_bandwidth_bytes_per_s == pytest.approx(1e9 / result.time_s)
+    assert result.bus_bandwidth_bytes_per_s == pytest.approx(1.5e9 / result.time_s)
+    assert result.limited_by == "nic"
+    assert result.messages == 4
+
+
+def test_what_limits_a_collective_is_counted(
+    four_servers: Path, servers_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    """NVLink inside a server, NICs between them, latency for a kilobyte, a trunk where it is thin.
+
+    An oversubscribed leaf switch passes up 1/4 of what its NICs deliver; PCIe of 20 GB/s is slower
+    than its NIC of 50 GB/s.
+    """
+    thin = servers_of(domains=4, domains_per_leaf=2, oversubscription=[4])
+    old = servers_of(domains=2, pcie_bandwidth="20GB/s")
+    asked = {
+        "nvlink": (four_servers, "all-reduce", "ring", 1e9, 8, "packed"),
+        "nic": (four_servers, "all-reduce", "ring", 1e9, 32, "packed"),
+        "latency": (four_servers, "all-reduce", "ring", 1e3, 32, "packed"),
+        "up_leaf": (thin, "all-reduce", "halving-doubling", 1e9, 4, "spread"),
+        "pcie": (old, "point-to-point", "direct", 1e9, 2, "spread"),
+    }
+    for limit, (path, collective, algorithm, size, ranks, placement) in asked.items():
+        result = probe_collective(
+            path,
+            collective,
+            algorithm,
+            size,
+            ranks,
+            "flow",
+            placement,
+            directory=tmp_path,  # type: ignore[arg-type]
+        )
+        assert result.limited_by == limit
+
+
+def test_an_edited_platform_is_measured_anew(four_servers: Path, tmp_path: Path) -> None:
+    half = edited(four_servers, tmp_path / "half.xml", 'th="450GBps"', 'th="225GBps"', 32)
+    fast, slow = (
+        probe_collective(path, "all-gather", "ring", 1e9, 8, directory=tmp_path)
+        for path in (four_servers, half)
+    )
+    assert slow.time_s == pytest.approx(2 * fast.time_s, rel=0.01)
+
+
+def test_too_many_ranks_are_refused(four_servers: Path) -> None:
+    with pytest.raises(PlatformError, match="has 32 GPUs: 33 ranks are too many"):
+        probe_collective(four_servers, "all-reduce", "ring", 1e6, 33)
+    with pytest.raises(PlatformError, match=r"has 4 scale-up domains.*5 ranks are too many"):
+        probe_collective(four_servers, "all-reduce", "ring", 1e6, 5, placement="spread")

@@ -1,0 +1,144 @@
+"""Pages are real: their files, their commands and their code work, and print what they promise."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from faultline.experiments.commands import sweep
+from faultline.experiments.config.grid import read_grid
+from faultline.experiments.config.mix_file import load_mix, shipped_mixes
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.runs.sweep_plan import make_plan
+from faultline.platforms import parse_spec
+from faultline.strategies.registry import all_strategies
+
+from tests.docs.pages import ROOT, blocks, page, played
+from tests.experiments.runs.in_process import Invented, some_record
+
+
+def lines_of(name: str, language: str = "sh") -> list[str]:
+    return [line for one in blocks(name, language) for line in one.replace("\\\n", "").splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_failure_models(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "failure-models.md"
+    causes, slow = blocks(name, "toml")
+    _, _, slow_cause = slow.partition("\n\n")
+    Path("our-causes.toml").write_text(causes + slow_cause, encoding="utf-8")
+    (trace,) = blocks(name, "csv")
+    Path("log.csv").write_text(trace, encoding="utf-8")
+    (jobs,) = blocks(name, "text")
+    Path("sacct.txt").write_text(jobs, encoding="utf-8")
+    assert played(lines_of(name)) == 11
+    printed = capsys.readouterr().out
+    assert "power-shelf" in printed
+    assert "4 failures" in printed
+    assert "2 failures of 17 nodes" in printed
+    assert load_mix("ours.toml").cause[0].per_1000_node_days is not None
+    assert Path("llama3.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("llama3.csv").read_text(encoding="utf-8").startswith("time,component,cause")
+
+
+def test_every_shipped_mix_and_its_source_are_named() -> None:
+    text = page("failure-models.md")
+    for name in shipped_mixes():
+        assert f"`{name}`" in text
+        (paper, *_) = re.findall(r"arXiv \d+\.\d+", load_mix(name).source)
+        assert paper in text
+
+
+def test_modelling_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "modelling-a-cluster.md"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (spec,) = blocks(name, "toml")
+    Path("our-cluster.toml").write_text(spec, encoding="utf-8")
+    assert played(lines_of(name)) == 12
+    printed = capsys.readouterr()
+    assert "128 GPUs" in printed.out
+    assert "oversubscribed 2:1" in printed.out
+    assert "the file is as its spec says" in printed.out
+    promised = re.findall(r"^ecmp .*$", page(name), re.MULTILINE)
+    assert len(promised) == 3
+    for line in promised:
+        assert line.split() in [re.findall(r"[\w.-]+", row) for row in printed.out.splitlines()]
+    assert Path("our-cluster.png").read_bytes().startswith(b"\x89PNG")
+    (code,) = blocks(name, "python")
+    exec(code, {})
+    assert "rack rack-00003 32" in capsys.readouterr().out
+
+
+def test_the_error_of_a_cluster_is_the_one_that_comes() -> None:
+    (spec,) = blocks("modelling-a-cluster.md", "toml")
+    promised = re.search(r"faultline: (our-cluster\.toml:.*)", page("modelling-a-cluster.md"))
+    assert promised is not None
+    with pytest.raises(ValueError, match=re.escape(promised[1])):
+        parse_spec(spec.replace('"400Gbps"', '"400Gb"'), "our-cluster.toml")
+
+
+@pytest.mark.parametrize("command", lines_of("nonuniform.md", ""))
+def test_nonuniform(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With longer or fewer steps, which take less time to play."""
+    shorter = "times.compute_s=60" if "ntp-32k" in command else "job.steps=50"
+    assert played([f"{command} --set {shorter} --json"]) == 1
+    record = json.loads(capsys.readouterr().out)
+    assert record["failures"] > 0
+    assert record["degraded_s"] > 0
+
+
+def test_nonuniform_schemes_and_their_keys_are_named() -> None:
+    schemes = {"dp-drop", "ntp", "ntp-pw", "spare-ntp", "replication-ntp"}
+    keys = {name: {*all_strategies()[name].Options.model_fields} for name in schemes}
+    known = schemes.union(*keys.values(), Scenario().model.model_dump())
+    named = {*re.findall(r"`([a-z_]+|[a-z]+-[a-z-]+)`", page("nonuniform.md"))}
+    assert schemes - {"ntp"} <= named
+    assert named <= known | {"slow", "boosted", "smaller-batch", "spare-sound"}
+    assert keys["dp-drop"] | keys["ntp"] <= named | {"resharding_slowdown"}
+
+
+PLANNING = lines_of("planning.md")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        # A cluster of another size than the scenario's is measured and played at length.
+        pytest.param(one, marks=[pytest.mark.slow] * ("--gpus 100000" in one))
+        for one in PLANNING
+    ],
+)
+def test_planning(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert played([command]) == 1
+    if command == PLANNING[0]:
+        example = blocks("planning.md", "text")[0]
+        printed = capsys.readouterr().out
+        assert [line.rstrip() for line in printed.splitlines()] == example.splitlines()
+
+
+def test_the_grid_of_sweeps_has_as_many_runs_as_it_says() -> None:
+    (grid,) = blocks("sweeps.md", "toml")
+    Path("grid.toml").write_text(grid, encoding="utf-8")
+    manifest = make_plan(read_grid("grid.toml")).manifest
+    said = re.search(r"these are (\d+) points\s+and (\d+) runs", page("sweeps.md"))
+    assert said is not None
+    assert [len(manifest.points), len(manifest.run_ids)] == [*map(int, said.groups())]
+
+
+def test_sweeps(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With invented results: what is simulated is tested elsewhere."""
+    invented = Invented(lambda request: {**some_record(request)})
+    monkeypatch.setattr(sweep, "_executor", lambda arguments: invented)
+    assert played(lines_of("sweeps.md"))
+    (code,) = blocks("sweeps.md", "python")
+    capsys.readouterr()
+    exec(compile(code, str(ROOT / "docs" / "sweeps.md"), "exec"), {})
+    assert "strategy.redundancy" in capsys.readouterr().out

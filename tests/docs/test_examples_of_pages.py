@@ -1,0 +1,82 @@
+"""The schemes and protections that pages show as examples are real: jobs train with them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.protected import protected_job
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.plugins.skeleton import write_scheme_package
+from faultline.strategies.base import Continue, StrategyOptions, WipeOut
+from faultline.strategies.protection.registry import all_protections
+from faultline.testing import check_scheme
+
+from tests.docs.pages import blocks, page
+from tests.simulator.helpers import replayed
+from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
+
+
+def example(name: str) -> Any:
+    """Return the module that a page shows, under a name by which a process finds it again."""
+    called = f"example_of_{name}"
+    module = sys.modules.setdefault(called, ModuleType(called))
+    exec(blocks(f"{name}.md", "python")[0], vars(module))
+    return module
+
+
+def test_a_scheme_decides_as_its_docstring_says() -> None:
+    buddies = example("adding-a-scheme").Buddies(6, 2, StrategyOptions())
+    assert buddies.on_failures((2,)) == Continue((2,), patch={3: 1})
+    assert buddies.plan().members == (0, 1, 3, 4, 5)
+    assert buddies.on_failures((3,)) == WipeOut((3,))
+
+
+def test_a_scheme_keeps_what_schemes_promise() -> None:
+    check_scheme(example("adding-a-scheme").Buddies)
+
+
+def test_a_new_package_begins_with_the_example(tmp_path: Path) -> None:
+    write_scheme_package("buddies", tmp_path)
+    written = (tmp_path / "faultline_buddies" / "__init__.py").read_text(encoding="utf-8")
+    assert blocks("adding-a-scheme.md", "python")[0] == f"# strategies/buddies.py\n{written}"
+
+
+def test_a_scheme_trains_through_failures() -> None:
+    settings = ["job.groups=24", "job.steps=200", *NOTHING_MEASURED]
+    job = resolve(load_scenario("spare-sound", settings)).job(seed=0)
+    progress = replayed(job, example("adding-a-scheme").Buddies(24, 2, StrategyOptions()))
+    assert progress.completed_steps == 200
+    assert progress.restarts > 0
+    assert progress.reorderings > 0
+
+
+def test_every_protection_has_its_row() -> None:
+    for name in all_protections():
+        assert f"\n| `{name}`" in page("protection.md")
+
+
+def test_a_protection_keeps_the_state_beneath_a_scheme() -> None:
+    settings = [
+        *("strategy.name=checkpoint", "job.groups=24", "job.gpus=384", "job.steps=60"),
+        *NOTHING_MEASURED,
+        *("job.parameter_bytes=1e11", "times.restart_s=300"),
+        *("protection.name=reft", *SNAPSHOT_SETTINGS, "times.snapshot_copy_s=2"),
+    ]
+    scenario = load_scenario("spare-sound", settings)
+    question = resolve(scenario)
+    protection = example("protection").WholeCopies(protected_job(scenario), StrategyOptions())
+    # All nodes at the first position of their replica are lost: nobody has that part.
+    assert protection.recovery(range(0, 48, 2)) is None
+    assert protection.recovery(range(2, 48)) == "peers"
+
+    question = replace(question, protected=replace(question.protected, protection=protection))
+    job = question.job(seed=0)
+    assert job.work.tiers[0].stall_s == 2.0
+    progress = replayed(job, question.strategy())
+    assert progress.completed_steps == 60
+    assert progress.restarts_from_memory > 0
