@@ -296,6 +296,8 @@ def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
         "Framed: the least ratio of the panel; dashed: the closed forms' choice in the simulation.",
         f"Simulated jobs of {steps:,} steps.",
     ]
+    if frame[_RATIO].isna().any():
+        notes.append("Empty: the closed form does not hold.")
     shown = runs[["status", "error", "source", _REDUNDANCY, _INTERVAL, "seed", _RATIO]]
     figure = draw_heat_map(shown, _INTERVAL, _REDUNDANCY, _RATIO, "source", notes)
     write_title(figure, f"{look_of(best.scheme).label}: time-to-train ratio")
@@ -303,9 +305,9 @@ def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
     for source, axis in zip((CLOSED_FORM, SIMULATION), figure.axes, strict=False):
         mine = frame[frame["source"] == source]
         means = mine.groupby([_REDUNDANCY, _INTERVAL])[_RATIO].mean()
-        least = means.idxmin()
-        frames = [(least, "solid")]
-        if source == SIMULATION and least != point_of(best):
+        # Where no closed form holds, none of its points is the least.
+        frames = [(means.idxmin(), "solid")] if means.notna().any() else []
+        if source == SIMULATION and (tuple(point_of(best)), "solid") not in frames:
             frames.append((tuple(point_of(best)), "dashed"))
         for (redundancy, interval), line in frames:
             corner = (columns.index(interval), rows.index(redundancy))
