@@ -21,7 +21,7 @@ from faultline.simulator.workload.layout import Layout
 from faultline.strategies.base import Hit, Strategy
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.registry import strategy_class
-from faultline.strategies.takeover.pipeline_schedule import pipeline_timeline
+from faultline.strategies.takeover.pipeline_schedule import exact_iteration
 from faultline.strategies.takeover.stage_work import Halves, StageWork
 
 from tests.simulator.test_step_timing import NIC, NVLINK, SPEED, pattern_of
@@ -200,7 +200,7 @@ def one_forward_one_backward(stages: Sequence[tuple[float, float]], micro_batche
         StageWork(Halves(forward_s), Halves(), Halves(backward_s), Halves())
         for forward_s, backward_s in stages
     ]
-    return pipeline_timeline(work, micro_batches).iteration_s
+    return exact_iteration(work, micro_batches)
 
 
 LAYER, OUTPUT = (FORWARD_S, BACKWARD_S), (OUTPUT_S / 3, OUTPUT_S * 2 / 3)

@@ -39,7 +39,7 @@ from faultline.strategies.takeover.node_costs import (
     node_memory_bytes,
     overhead_from,
 )
-from faultline.strategies.takeover.pipeline_schedule import approximate_iteration, pipeline_timeline
+from faultline.strategies.takeover.pipeline_schedule import approximate_iteration, exact_iteration
 from faultline.strategies.takeover.stage_work import LowRank, Techniques, proportional_work
 from scipy.optimize import brentq
 
@@ -126,12 +126,12 @@ def _closed_form(costs: list[float]) -> float:
 
 def _cost_at_place(slowdown: float, place: int) -> float:
     """Return the cost that slows an exact 1F1B pipeline by so much, at a place from the front."""
-    healthy_s = pipeline_timeline([proportional_work(1.0)] * STAGES, MICRO_BATCHES).iteration_s
+    healthy_s = exact_iteration([proportional_work(1.0)] * STAGES, MICRO_BATCHES)
 
     def too_slow(cost: float) -> float:
         stages = [proportional_work(1.0)] * (STAGES - 1)
         stages[place] = proportional_work(cost)
-        return pipeline_timeline(stages, MICRO_BATCHES).iteration_s / healthy_s - slowdown
+        return exact_iteration(stages, MICRO_BATCHES) / healthy_s - slowdown
 
     return float(brentq(too_slow, 1e-6, 10.0))
 
