@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 from faultline.experiments.config.errors import UserError
@@ -155,7 +155,7 @@ def _numbers(where: str, values: list[Any]) -> list[tuple[float, float]]:
     except (TypeError, ValueError, OverflowError):
         raise UserError(f'{where}.values has to hold pairs such as [1714564800, "1"]') from None
     # NaN is what Prometheus writes where it knows nothing.
-    return [(time_s, value) for time_s, value in read if value == value] or read[:1]  # noqa: PLR0124
+    return [(time_s, value) for time_s, value in read if not isnan(value)] or read[:1]
 
 
 def _downs(values: list[tuple[float, float]]) -> Iterator[Down]:
