@@ -12,9 +12,9 @@ from typing import Any
 
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.progress import WorkProgress
 from faultline.experiments.runs.player import message_console
 from rich.progress import (
-    Progress,
     ProgressColumn,
     SpinnerColumn,
     TextColumn,
@@ -57,17 +57,15 @@ def _finite(value: Any) -> Any:
 
 
 @contextmanager
-def progress_of(*columns: ProgressColumn) -> Iterator[Progress]:
-    """Show progress on the standard error, on terminals only, and wipe it out at the end."""
-    console = message_console()
-    disabled = console.quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=disabled) as progress:
+def progress_of(*columns: ProgressColumn) -> Iterator[WorkProgress]:
+    """Show progress on the standard error; a terminal's bar is wiped out at the end."""
+    with WorkProgress(*columns, console=message_console(), transient=True) as progress:
         yield progress
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show on terminals what is under way and for how long; nothing is to be printed meanwhile."""
+    """Show what is under way and for how long; nothing is to be printed meanwhile."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with progress_of(*columns) as progress:
         progress.add_task(what, total=None)

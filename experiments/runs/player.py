@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.errors import QUIET, UserError
+from faultline.experiments.progress import WorkProgress
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.manifest import seal, unseal
 from faultline.experiments.runs.point import (
@@ -25,9 +26,7 @@ from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.store import StoredRun, open_store
 from faultline.experiments.screen import Screen, text_column
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress
-
-_LINE_EVERY_S = 30.0
+from rich.progress import BarColumn, MofNCompleteColumn
 
 
 class Display:
@@ -38,39 +37,33 @@ class Display:
 
     def __init__(self, console: Console, name: str, total: int, done: int, failed: int) -> None:
         self._console, self._name, self._total, self._before = console, name, total, done
-        self._began_s = self._told_s = time.monotonic()
-        self._bar = Progress(
+        self._began_s = time.monotonic()
+        self.bar = WorkProgress(
             text_column("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             text_column("{task.fields[pace]}"),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            get_time=time.monotonic,
         )
         pace = self._pace(done, failed)
-        self._task = self._bar.add_task(name, total=total, completed=done, pace=pace)
+        self._task = self.bar.add_task(name, total=total, completed=done, pace=pace)
 
     def __enter__(self) -> Display:
-        self._bar.start()
+        self.bar.start()
         if not self._console.is_terminal:
-            self._say(f"{self._name}: {self._before} of {self._total} runs are there")
+            there = f"{self._name}: {self._before} of {self._total} runs are there"
+            self._console.print(there, soft_wrap=True)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self.bar.stop()
 
     def update(self, done: int, failed: int) -> None:
         """Show the number of runs that are there by now, and how many of them failed."""
         pace = self._pace(done, failed)
-        self._bar.update(self._task, completed=done, pace=pace)
-        now_s = time.monotonic()
-        if not self._console.is_terminal and now_s - self._told_s >= _LINE_EVERY_S:
-            self._told_s = now_s
-            self._say(f"{self._name}: {done} of {self._total} runs, {pace}")
-
-    def _say(self, line: str) -> None:
-        self._console.print(line, soft_wrap=True)
+        self.bar.update(self._task, completed=done, pace=pace)
 
     def _pace(self, done: int, failed: int) -> str:
         """Return rate, time left and number of failed runs in a few words."""

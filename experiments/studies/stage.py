@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
+from faultline.experiments.progress import WorkProgress
 from faultline.experiments.runs.player import message_console, play
 from faultline.experiments.runs.point import Call, Point
 from faultline.experiments.screen import text_column
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -30,16 +31,15 @@ class Stage:
     seeds: int = 3  # Seeds a cell.
     full: bool = False  # Everything that was published, however long it takes.
     workers: int | None = None  # Worker processes; as many as there are cores if None.
-    _progress: Progress = field(init=False, repr=False)
+    _progress: WorkProgress = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._progress = Progress(
+        self._progress = WorkProgress(
             text_column("{task.description:22}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             console=message_console(),
-            disable=self.console.quiet,
         )
 
     def __enter__(self) -> Stage:

@@ -194,25 +194,24 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def test_where_nobody_watches_there_is_a_line_every_half_a_minute(clock: Clock) -> None:
+def test_runs_into_a_file_are_reported_in_lines(clock: Clock) -> None:
     """One hundred runs were there, then two a second: 30 s bring 60, and 840 are left."""
     said = io.StringIO()
     with Display(Console(file=said), "mine", 1000, 100, 1) as display:
         for done in range(101, 161):
             clock.now_s += 0.5
             display.update(done, 2)
-    assert said.getvalue().splitlines() == [
-        "mine: 100 of 1000 runs are there",
-        "mine: 160 of 1000 runs, 2.0 runs/s, 7:00 left, 2 failed",
-    ]
+        assert display.bar.lines() == [
+            "mine: 160 of 1,000, 0:30, 2.0 runs/s, 7:00 left, 2 failed",
+        ]
+    assert said.getvalue().splitlines() == ["mine: 100 of 1000 runs are there"]
 
 
 def test_slow_runs_are_counted_by_the_minute(clock: Clock) -> None:
-    said = io.StringIO()
-    with Display(Console(file=said), "mine", 100, 0, 0) as display:
+    with Display(Console(file=io.StringIO()), "mine", 100, 0, 0) as display:
         clock.now_s += 60
         display.update(1, 0)
-    assert "1.0 runs/min, 1:39:00 left, 0 failed" in said.getvalue()
+        assert "1.0 runs/min, 1:39:00 left, 0 failed" in display.bar.lines()[0]
 
 
 def test_a_terminal_has_a_bar_with_done_total_rate_time_left_and_failures() -> None:

@@ -1,0 +1,32 @@
+"""Progress of long work: bars on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+import time
+
+from faultline.experiments.progress import WorkProgress
+from rich.console import Console
+
+
+def test_work_that_reports_nothing_still_prints_lines_to_a_file() -> None:
+    printed = io.StringIO()
+    with WorkProgress(console=Console(file=printed), line_every_s=0.01) as progress:
+        progress.add_task("step times", total=40, note="of SimGrid")
+        deadline_s = time.monotonic() + 10
+        while not printed.getvalue() and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+    first, *_ = printed.getvalue().splitlines()
+    assert first == "step times: 0 of 40, 0:00, of SimGrid"
+
+
+def test_finished_work_and_a_quiet_console_print_nothing() -> None:
+    printed = io.StringIO()
+    with WorkProgress(console=Console(file=printed), line_every_s=0.01) as progress:
+        progress.update(progress.add_task("done", total=1), completed=1)
+        assert progress.lines() == []
+        time.sleep(0.05)
+    with WorkProgress(console=Console(file=printed, quiet=True), line_every_s=0.01) as progress:
+        progress.add_task("under way", total=1)
+        time.sleep(0.05)
+    assert printed.getvalue() == ""
