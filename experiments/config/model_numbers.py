@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from math import isclose
+from math import ceil, isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
-from faultline.experiments.config.tables.job import ModelTable
+from faultline.experiments.config.tables.job import MOST_STEPS, ModelTable
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec import ClusterSpec
@@ -109,13 +109,46 @@ def numbers_of_model(
         raise UserError(f'model.name = "{model.name}": {error}') from error
     numbers = dict(zip(MODELLED_KEYS, values, strict=True))
     for path, value in numbers.items():
-        given = value_at(stated, path)
-        if isinstance(given, int | float) and not isclose(given, value, rel_tol=1e-9):
-            raise UserError(
-                f"{'.'.join(path)} = {given:g}: the model comes to {value:g}; leave it out, or set "
-                'model.name = "stated"'
-            )
+        _check_stated(path, value, stated, "the model comes to", 'set model.name = "stated"')
     return numbers
+
+
+def steps_of_tokens(scenario: Scenario) -> int:
+    """Return the steps that ``job.tokens`` takes, the last of them perhaps not full.
+
+    Raises UserError if the scenario does not say how many tokens a step has, if it states another
+    number of steps, or if there are more than a job may have.
+    """
+    job, model, stated = scenario.job, scenario.model, scenario.stated()
+    assert job.tokens is not None
+    open_keys = {"micro_batches", "sequence_tokens"} - model.model_fields_set
+    if model.name == "stated" and open_keys:
+        raise UserError(
+            f"job.tokens = {job.tokens:g}: the tokens of a step are unknown; state "
+            f"{' and '.join(f'model.{name}' for name in sorted(open_keys))}, or job.steps instead"
+        )
+    sequences = job.groups * model.micro_batches * model.micro_batch_sequences
+    step_tokens = sequences * transformer_of(model).sequence_tokens
+    steps = ceil(job.tokens / step_tokens)
+    if steps > MOST_STEPS:
+        raise UserError(
+            f"job.tokens = {job.tokens:g}: at {step_tokens:,} tokens a step these are {steps:.3g} "
+            f"steps; a job has at most {MOST_STEPS:,}"
+        )
+    came = f"{step_tokens:,} tokens per step make it"
+    _check_stated(("job", "steps"), steps, stated, came, "leave out job.tokens")
+    return steps
+
+
+def _check_stated(
+    path: tuple[str, str], value: float, stated: Mapping[str, Any], came: str, remedy: str
+) -> None:
+    """Raise UserError if a key is stated with another value than follows from others."""
+    given = value_at(stated, path)
+    if isinstance(given, int | float) and not isclose(given, value, rel_tol=1e-9):
+        raise UserError(
+            f"{'.'.join(path)} = {given:g}: {came} {value:g}; leave it out, or {remedy}"
+        )
 
 
 def transformer_of(table: ModelTable) -> Transformer:

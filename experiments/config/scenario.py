@@ -11,7 +11,11 @@ from typing import Any, Literal, NamedTuple
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import and_more, mistakes_in, set_keys
-from faultline.experiments.config.model_numbers import gpus_of_cluster, numbers_of_model
+from faultline.experiments.config.model_numbers import (
+    gpus_of_cluster,
+    numbers_of_model,
+    steps_of_tokens,
+)
 from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.config.tables.job import JobTable, ModelTable, PlatformTable
 from faultline.experiments.config.tables.phases import (
@@ -121,13 +125,15 @@ class Scenario(Table):
         follows from it. Raises PlatformError if the platform is no good.
         """
         job, stated = self.job, self.stated()
-        numbers: Mapping[tuple[str, str], float] = {}
+        numbers: dict[tuple[str, str], float] = {}
         if self.model.name != "stated":
-            numbers = numbers_of_model(self.model, job.groups, self.platform.file, stated)
+            numbers |= numbers_of_model(self.model, job.groups, self.platform.file, stated)
         elif job.gpus is None:
             whole = job.gpus_per_group is not None
             gpus = job.all_gpus if whole else gpus_of_cluster(self.platform.file)
-            numbers = {("job", "gpus"): gpus}
+            numbers["job", "gpus"] = gpus
+        if job.tokens is not None:
+            numbers["job", "steps"] = steps_of_tokens(self)
         if not numbers:
             return self
         for (table, name), value in numbers.items():

@@ -17,6 +17,7 @@ ModelName = Literal[
     "ntp-480b",
     "custom",
 ]
+MOST_STEPS = 10**9
 HUNDRED_YEARS_S = 100 * 365.25 * 86_400.0
 _MODELLED = {"model.name": get_args(ModelName)[1:]}
 _CUSTOM = {"model.name": ["custom", "stated"]}
@@ -47,10 +48,18 @@ class JobTable(Table):
     )
     steps: int = key(
         100_000,
-        "Training steps to complete.",
-        "choice: a round number; state yours",
+        "Training steps to complete; follows from job.tokens where that is stated.",
+        "choice: a round number; state yours, or job.tokens",
         "steps",
-        between=(1, 10**9),
+        between=(1, MOST_STEPS),
+    )
+    tokens: float | None = key(
+        None,
+        "Tokens to train on: job.steps is this over the tokens of a step, rounded up. A step has "
+        "job.groups * model.micro_batches * model.micro_batch_sequences * model.sequence_tokens.",
+        "choice: unset; job.steps counts",
+        "1",
+        above=(0, 1e18),
     )
     compute_jitter: float = key(
         0.0,
