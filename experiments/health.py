@@ -7,7 +7,6 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from faultline.experiments.runs.point import cores
+from faultline.platforms.child_python import python_command
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.simgrid_check import FlowCheck, single_flow
@@ -278,7 +278,7 @@ def _import_checks() -> list[Check]:
     environment = {name: text for name, text in os.environ.items() if name != "LD_LIBRARY_PATH"}
     try:
         child = subprocess.run(
-            [sys.executable, "-c", "import simgrid"],
+            python_command("import simgrid"),
             capture_output=True,
             text=True,
             timeout=60.0,

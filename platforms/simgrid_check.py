@@ -6,15 +6,14 @@ The first question about any platform: does a single flow get what the links say
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from faultline.platforms.child_python import python_command
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.platform_data import Platform, Route
 from faultline.platforms.xml_reader import read_platform
@@ -70,16 +69,13 @@ def play_flows(path: str | Path, flows: Sequence[Flow], timeout_s: float = 120.0
 
 def _ask(path: str | Path, flows: Sequence[Flow], timeout_s: float) -> dict[str, Any]:
     task = json.dumps({"platform": str(path), "flows": list(flows)})
-    package_parent = str(Path(__file__).resolve().parent.parent)
-    search_path = os.pathsep.join(filter(None, [package_parent, os.environ.get("PYTHONPATH")]))
     try:
         child = subprocess.run(
-            [sys.executable, "-m", "faultline.platforms.simgrid_child"],
+            python_command("from faultline.platforms.simgrid_child import main; main()"),
             input=task,
             capture_output=True,
             text=True,
             timeout=timeout_s,
-            env={**os.environ, "PYTHONPATH": search_path},
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -1,8 +1,8 @@
 """Runs inside a process of its own: loads a platform in SimGrid and plays flows on it.
 
 SimGrid allows one engine a process and ends the process at errors, so nobody imports this module:
-`simgrid_check` starts it as ``python -m platforms.simgrid_child`` with a task as JSON on standard
-input, and reads the answer as JSON from the last line of standard output.
+`simgrid_check` calls `main` in a fresh interpreter with a task as JSON on standard input, and reads
+the answer as JSON from the last line of standard output.
 """
 
 from __future__ import annotations
@@ -65,7 +65,3 @@ def main() -> None:
     if task["flows"]:
         answer["seconds"] = _flow_seconds(engine, task["flows"])
     sys.stdout.write(json.dumps(answer) + "\n")
-
-
-if __name__ == "__main__":
-    main()

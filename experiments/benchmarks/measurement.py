@@ -2,15 +2,14 @@
 
 The peak of memory there is the measurement's own.
 
-The parent runs this module with a task as JSON on standard input; the answer is JSON in the last
-line of standard output. A process made by `multiprocessing` would not do: it imports the main
-module of its parent and all that this imports.
+The parent calls `answer_task` there with a task as JSON on standard input; the answer is JSON in
+the last line of standard output. A process made by `multiprocessing` would not do: it imports the
+main module of its parent and all that this imports.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +17,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ParamSpec
+
+from faultline.platforms.child_python import python_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +79,13 @@ def measured(
     Raises BenchmarkError if the function failed, or took longer than five minutes.
     """
     task = json.dumps([function.__module__, function.__name__, args, kwargs])
-    parent = str(Path(__file__).resolve().parents[2])
-    search_path = os.pathsep.join(filter(None, [parent, os.environ.get("PYTHONPATH")]))
     try:
         child = subprocess.run(
-            [sys.executable, "-m", __spec__.name],
+            python_command(f"from {__name__} import answer_task; answer_task()"),
             input=task,
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,
-            env={**os.environ, "PYTHONPATH": search_path},
             check=False,
         )
     except subprocess.TimeoutExpired as error:
@@ -112,12 +110,9 @@ def peak_memory_bytes() -> int:
         return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _main() -> None:
+def answer_task() -> None:
+    """Read a task, call its function, and print the answer."""
     module, name, args, kwargs = json.load(sys.stdin)
     answer: Answer = getattr(import_module(module), name)(*args, **kwargs)
     answer.setdefault("peak_mb", peak_memory_bytes() / 1e6)
     print(json.dumps(answer))
-
-
-if __name__ == "__main__":
-    _main()

@@ -34,6 +34,7 @@ from faultline.experiments.runs.point import (
     cores,
 )
 from faultline.experiments.runs.provenance import Environment, difference, environment
+from faultline.platforms.child_python import python_command
 
 # Somebody who ends processes by hand, or a machine short of memory, may hit the same place again.
 _ATTEMPTS = 4
@@ -227,15 +228,10 @@ class _Process:
     def __init__(self) -> None:
         self.connection, theirs = Pipe()
         self._ended = False
-        # The owner's module path, and nothing before it: `-m` would look into the working
-        # directory first, where a folder of the same name may lie.
-        code = (
-            f"import sys; sys.path[:] = {sys.path!r}; "
-            f"from faultline.experiments.runs.fork_server import serve; serve({theirs.fileno()})"
-        )
+        code = f"from faultline.experiments.runs.fork_server import serve; serve({theirs.fileno()})"
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", code],
+                python_command(code),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

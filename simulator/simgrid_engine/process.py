@@ -19,6 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
+from faultline.platforms.child_python import helpers_on_safe_path
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.run import play
@@ -134,7 +135,7 @@ class OwnProcess:
             target=_serve, args=(tasks_there, begin, arguments), daemon=kept
         )
         try:
-            with _script_left_alone():
+            with _script_left_alone(), helpers_on_safe_path():
                 self._process.start()
         except (EOFError, ConnectionError) as gone:
             raise KilledError("the process was killed as it began") from gone

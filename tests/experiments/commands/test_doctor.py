@@ -72,7 +72,7 @@ def test_a_simgrid_without_rpath_is_told_apart(
         'raise ImportError("libsimgrid.so.4.1: cannot open shared object file")\n',
         encoding="utf-8",
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
     check = doctor(ask, 1)["import without LD_LIBRARY_PATH"]
     assert check["state"] == "failed"
     assert "rpath" in check["meaning"]
@@ -83,7 +83,7 @@ def test_a_platform_that_simgrid_cannot_play_is_a_failed_check(
 ) -> None:
     """A SimGrid that can be imported, and nothing else."""
     (tmp_path / "simgrid.py").write_text("", encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
     checks = doctor(ask, 1)
     assert checks["import without LD_LIBRARY_PATH"]["state"] == "ok"
     assert checks["hgx-h100"]["state"] == "failed"
