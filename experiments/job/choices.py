@@ -134,8 +134,8 @@ class Choice:
     """A scheme with a redundancy and an interval, and what closed forms say of it."""
 
     question: ResolvedJob  # The job under this choice; its redundancy and intervals are the choice.
-    # Time to train over that without redundancy, failures and checkpoints, by which choices are put
-    # in order. It is a prediction only if `is_prediction`.
+    # Time to train over that of undisturbed steps, by which choices are put in order. It is a
+    # prediction only if `is_prediction`.
     ratio: float
     availability: float  # Share of the time that is not spent in restarts.
     steps_per_life: float  # Steps from one restart to the next.
@@ -287,10 +287,9 @@ def _of_plain_forms(question: ResolvedJob) -> Choice:
     interval = question.protected.kept_every_steps(question.interval_steps)
     period_s = costs.save_s + min(interval, job.steps) * step_s
     availability = costs.availability(period_s, time_to_failure_s)
-    ideal_s = costs.compute_s + costs.all_reduce_s
     return Choice(
         question,
-        step_s / ideal_s / availability if availability else inf,
+        step_s / question.ideal_step_s / availability if availability else inf,
         time_to_failure_s / (time_to_failure_s + costs.restart_s),
         time_to_failure_s / (period_s / interval),
         step_s,
@@ -414,4 +413,5 @@ def _step_costs(question: ResolvedJob, rules: Rules) -> StepCosts:
         failed_all_reduce_s=failed_s + durations.recovery.duration_s(SHRINK, scenario.job.groups),
         spared_all_reduce_s=all_reduce_s if rules.fixed_step == "commits" else 0.0,
         restart_loses_steps=1 if rules.resume == "redo" else 0,
+        undisturbed_s=question.ideal_step_s,
     )

@@ -11,7 +11,7 @@ from typing import Literal
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
+from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, JobTable
 from faultline.experiments.config.tables.recovery import OPEN_PRICES
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import (
@@ -46,7 +46,7 @@ from faultline.strategies.checkpoint_policies import (
     FollowingHazard,
     Never,
 )
-from faultline.strategies.closed_forms.prediction import Prediction
+from faultline.strategies.closed_forms.prediction import Prediction, largest_of_normals
 from faultline.strategies.recovery import SHRINK, Recovery
 from faultline.strategies.registry import strategy_class
 
@@ -75,9 +75,8 @@ class ResolvedJob:
 
     @property
     def ideal_step_s(self) -> float:
-        """Time of a step without redundancy, failures, jitter and checkpoints, in seconds."""
-        job = self.scenario.job
-        return self.scenario.compute_s + self.durations.all_reduce_s(job.groups)
+        """Time of a step without redundancy, failures and checkpoints, in seconds."""
+        return undisturbed_step_s(self.scenario.job, self.scenario.compute_s, self.durations)
 
     @property
     def sources(self) -> dict[str, Source]:
@@ -294,6 +293,29 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
             f"detection.watchdog_s = {scenario.detection.watchdog_s:g}: fires in a sound "
             f"all-reduce, which takes {all_reduce_s:g} s; use more than that"
         )
+
+
+def undisturbed_step_s(job: JobTable, compute_s: float, durations: Durations) -> float:
+    """Return the mean time of a step without redundancy, failures and checkpoints, in seconds.
+
+    Parameters
+    ----------
+    job : JobTable
+        The job; it says whether all wait for the slowest group under its jitter.
+    compute_s : float
+        Time that a group computes at nominal pace, in seconds.
+    durations : Durations
+        Times of the job's phases.
+    """
+    jitter = job.compute_jitter if job.undisturbed_step == "with-jitter" else 0.0
+    slowest = _mean_slowest(job.groups, jitter, job.minimum_compute_factor) if jitter else 1.0
+    return compute_s * slowest + durations.all_reduce_s(job.groups)
+
+
+@cache
+def _mean_slowest(groups: int, jitter: float, minimum_factor: float) -> float:
+    """Return the mean of the largest of `groups` factors on the time of a shard type."""
+    return 1.0 + jitter * float(largest_of_normals([groups], (minimum_factor - 1.0) / jitter)[0])
 
 
 def _restart_of(scenario: Scenario) -> Recovery:

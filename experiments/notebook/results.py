@@ -51,7 +51,7 @@ class Record(dict[str, Any]):
 
     @property
     def time_to_train_ratio(self) -> float:
-        """Time over that without redundancy, failures, jitter and checkpoints."""
+        """Time over that of undisturbed steps, without redundancy, failures and checkpoints."""
         return float(self["time_to_train_ratio"])
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.durations import durations_of, recovery_prices
 from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
-from faultline.experiments.job.resolved_job import settings_of
+from faultline.experiments.job.resolved_job import settings_of, undisturbed_step_s
 from faultline.experiments.job.step_times import step_time_of
 from faultline.platforms.units import TIME, format_quantity
 from faultline.simulator.job import Durations
@@ -42,9 +42,8 @@ class Situation:
 
     @property
     def ideal_step_s(self) -> float:
-        """Time of a step without redundancy, failures, jitter and checkpoints, in seconds."""
-        groups = self.scenario.job.groups
-        return self.compute_s + self.durations.all_reduce_s(groups)
+        """Time of a step without redundancy, failures and checkpoints, in seconds."""
+        return undisturbed_step_s(self.scenario.job, self.compute_s, self.durations)
 
     @property
     def ideal_s(self) -> float:

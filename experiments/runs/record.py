@@ -39,15 +39,14 @@ class PlayedRun:
 
     @property
     def full_batch_s(self) -> float:
-        """Compute of one shard type and the all-reduce of all groups, in seconds."""
-        groups = self.job.scenario.job.groups
-        return self.job.scenario.compute_s + self.job.durations.all_reduce_s(groups)
+        """An undisturbed step that trains a full batch (`job.undisturbed_step`), in seconds."""
+        return self.job.ideal_step_s
 
     @property
     def ideal_s(self) -> float:
-        """What the kept full batches take without redundancy, failures, jitter and checkpoints.
+        """What the kept full batches take without redundancy, failures and checkpoints.
 
-        T_0 of Lee et al. 2026 (SPARe). Steps are counted in full batches: one that trains half a
+        Steps are counted in full batches: one that trains half a
         batch is half a step. Where the job gave up, only those that it has done count.
         """
         return self.progress.completed_batches * self.full_batch_s
@@ -270,7 +269,7 @@ _DEFINED = (
         "step_s",
         "number",
         "undisturbed step",
-        "time of a step of all groups without failures, redundancy, jitter and checkpoints",
+        "mean time of a step of all groups without failures, redundancy and checkpoints",
         "lower",
         unit="s",
         shown_unit="s",
@@ -372,7 +371,7 @@ _DEFINED = (
         "time_to_train_ratio",
         "number",
         "time-to-train ratio",
-        "simulated time over that of as many steps without redundancy, failures, jitter and "
+        "simulated time over that of as many undisturbed steps, without redundancy, failures and "
         "checkpoints; infinite where no step was done",
         "lower",
         value=lambda run: run.progress.now_s / run.ideal_s if run.ideal_s else float("inf"),

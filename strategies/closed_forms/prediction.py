@@ -44,12 +44,16 @@ class StepCosts:
         Time of that second all-reduce if a step that lost nothing commits without it, else 0.
     restart_loses_steps : int
         Steps before the last checkpoint that a restart does again.
+    undisturbed_s : float or None
+        A step of the same job without failures, redundancy and checkpoints, in seconds; None for
+        one without jitter either.
     """
 
     jitter: float = 0.0
     failed_all_reduce_s: float = 0.0
     spared_all_reduce_s: float = 0.0
     restart_loses_steps: int = 0
+    undisturbed_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,8 @@ class Prediction:
     availability : float
         Share of the time that is not spent in restarts.
     time_to_train_ratio : float
-        Time to train over that without redundancy, failures, jitter and checkpoints, of a job
-        without end.
+        Time to train over that of undisturbed steps (`StepCosts.undisturbed_s`), of a job without
+        end.
     """
 
     mean_failures: float
@@ -168,7 +172,8 @@ def predict(
     life_s = time_s + step_s / 2.0
     checkpoints = kept_periods(life, interval_steps * step_s)
     kept = interval_steps * checkpoints - extra.restart_loses_steps * min(1.0, checkpoints)
-    ideal_s = kept * (costs.compute_s + costs.all_reduce_s)
+    nominal_s = costs.compute_s + costs.all_reduce_s
+    ideal_s = kept * (nominal_s if extra.undisturbed_s is None else extra.undisturbed_s)
     return Prediction(
         mean_failures=law.mean_failures,
         time_to_wipe_out_s=time_s,
@@ -247,12 +252,12 @@ def _slowest_of_survivors(groups: int) -> FloatArray:
     return largest_of_normals(np.arange(groups, 0, -1))
 
 
-def largest_of_normals(numbers: ArrayLike) -> FloatArray:
+def largest_of_normals(numbers: ArrayLike, least: float = -9.0) -> FloatArray:
     """Return the mean of the largest of n standard normal variates, for each n of `numbers`.
 
-    The integral over x of ``1 - Phi(x)^n`` for x > 0 less that of ``Phi(x)^n`` for x < 0.
+    Variates below `least` count as that: it and the integral of ``1 - Phi(x)^n`` from there on.
     """
-    x = np.linspace(-9.0, 9.0, 1801)
+    x = np.linspace(max(least, -9.0), 9.0, 1801)
     log_below = np.log(np.maximum(ndtr(x), 1e-300))
     powers = np.exp(np.asarray(numbers, dtype=float)[:, None] * log_below)
-    return np.asarray((np.heaviside(x, 0.5) - powers).sum(axis=1) * (x[1] - x[0]))
+    return np.asarray(x[0] + np.trapezoid(1.0 - powers, x, axis=1))

@@ -76,6 +76,15 @@ class JobTable(Table):
         ge=0,
         lt=1,
     )
+    undisturbed_step: Literal["with-jitter", "nominal"] = key(
+        "with-jitter",
+        "The step over which time-to-train ratios and goodput are counted.",
+        "choice: what the same job takes without failures",
+        choices={
+            "with-jitter": "all groups wait for the slowest of them: its mean under compute_jitter",
+            "nominal": "all groups take times.compute_s; T_0 of Lee et al. 2026 (SPARe)",
+        },
+    )
     parameter_bytes: float = key(
         1.4e11,
         "Size of a model replica's parameters, and of the gradients that are reduced; "

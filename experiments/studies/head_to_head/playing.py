@@ -128,7 +128,7 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
         strategy.failure_course(),
         GroupLifetimes(groups, Exponential(costs.mtbf_s * groups).survival),
         protected.costs_of_memory(costs) if protected.in_background else costs,
-        StepCosts(jitter=job.compute_jitter, failed_all_reduce_s=failed_s),
+        StepCosts(job.compute_jitter, failed_s, undisturbed_s=question.ideal_step_s),
         protected.kept_every_steps(question.interval_steps),
     )
     return prediction.ratio_of_job(job.steps)
@@ -192,7 +192,7 @@ def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limi
     """Play a candidate with a seed, until it is done or past the limit of the ratio."""
     cell, ground = match.cell, match.ground
     steps, gpus = ground.steps_in(cell), cell.groups * GPUS_PER_GROUP
-    ideal_s = steps * (ground.scenario.compute_s + ground.durations.all_reduce_s(cell.groups))
+    ideal_s = steps * ground.undisturbed_step_s(cell)
     strategy, job = entry.question.strategy(), entry.question.job(seed)
     # The clock starts with the start-up of what is left.
     limit_s = entry.question.restart_s + limit * ideal_s

@@ -20,6 +20,7 @@ from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.durations import durations_of, recovery_prices
 from faultline.experiments.job.platform_files import platform_file, spec_of
 from faultline.experiments.job.protected import protect
+from faultline.experiments.job.resolved_job import undisturbed_step_s
 from faultline.experiments.studies.head_to_head.failures import Process
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
@@ -221,8 +222,13 @@ class Ground:
 
     def steps_in(self, cell: Cell) -> int:
         """Return how many steps are played: for about 120 failures, from 120 to 5,000."""
-        step_s = self.scenario.compute_s + self.durations.all_reduce_s(cell.groups)
+        step_s = self.undisturbed_step_s(cell)
         return min(_MOST_STEPS, max(_LEAST_STEPS, ceil(_FAILURES_WANTED * cell.mtbf_s / step_s)))
+
+    def undisturbed_step_s(self, cell: Cell) -> float:
+        """Return the mean time of a step in a cell without failures, in seconds."""
+        job = self.scenario.job.model_copy(update={"groups": cell.groups})
+        return undisturbed_step_s(job, self.scenario.compute_s, self.durations)
 
     def process(self, cell: Cell) -> Process:
         """Return the failures of a cell."""

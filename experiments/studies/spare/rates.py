@@ -178,8 +178,7 @@ def steps_to_play(setting: Setting, choice: Choice, full: bool) -> int:
 
 def ideal_s(job: ResolvedJob) -> float:
     """Return the time of the whole job without redundancy, failures and checkpoints, in seconds."""
-    costs = job.costs()
-    return STEPS * (costs.compute_s + costs.all_reduce_s)
+    return STEPS * job.ideal_step_s
 
 
 def with_finished(runs: pd.DataFrame) -> pd.DataFrame:

@@ -125,8 +125,8 @@ def _match(
 
 def test_without_failures_a_job_takes_its_time(ground: Ground) -> None:
     (row,) = play_match(_match(ground, 1e9, 100.0, ["checkpoint/reft"], 1))
-    # Jitter of 1 %: the slowest of 64 groups is 2.4 deviations above the mean.
-    assert 1.02 < row["ratio"] < 1.03
+    # Jitter of 1 % is in a run without failures, too: here of 5,000 steps.
+    assert row["ratio"] == pytest.approx(1.0, abs=5e-4)
     assert row["restarts"] == 0
 
 
