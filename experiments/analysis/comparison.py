@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,7 @@ from rich.table import Table
 
 ROWS_SHOWN = 30
 TITLE_WIDTH = 9
+_FEWEST_SEEDS = 3
 _TITLES = {
     "at_best": "each at its best",
     "overall": "over all settings",
@@ -261,6 +262,12 @@ def make_report(
             f"{value_text(chosen)}"
         )
     notes = caveats(frame)
+    pairs = int(sections["settings"]["pairs"].max())
+    if pairs < _FEWEST_SEEDS:
+        notes.append(
+            f"{counted(pairs, 'seed')}: a difference of fewer than {_FEWEST_SEEDS} may be luck; "
+            "play more seeds."
+        )
     for value, count in unpaired_runs(runs, by, chosen, axes).items():
         if count:
             notes.append(
@@ -324,8 +331,26 @@ def _same_number(text: str, value: Any) -> bool:
         return False
 
 
-def rich_table(report: Report, section: str) -> Table:
-    """Return a section of a comparison as a table; of very many rows, the first."""
+class Words(NamedTuple):
+    """A section of a comparison as people read it.
+
+    Attributes
+    ----------
+    title : str
+        What it shows, and what holds for all its rows.
+    headings : list of (str, bool)
+        Of its columns, each with whether numbers stand below it.
+    rows : list of list of str
+        Its cells.
+    """
+
+    title: str
+    headings: list[tuple[str, bool]]
+    rows: list[list[str]]
+
+
+def section_in_words(report: Report, section: str) -> Words:
+    """Return a section of a comparison as text: units, digits, and only columns that differ."""
     frame = report.sections[section]
     # What is the same in all rows, and in the baseline, tells nothing.
     keys = [key for key in frame.columns if key not in _NUMBERS and key != report.by]
@@ -338,14 +363,23 @@ def rich_table(report: Report, section: str) -> Table:
     metric = quantity(report.metric)
     columns = _columns(report, ours, theirs, shared, metric.scale)
     columns += _count_columns(frame)
-    shown = frame.head(ROWS_SHOWN).to_dict(orient="records")
-    left_out = f"{ROWS_SHOWN} of {len(frame)} rows; --csv FILE writes all"
+    return Words(
+        _title(section, frame, metric),
+        [(title, is_number) for title, is_number, _ in columns],
+        [[text(row) for _, _, text in columns] for row in frame.to_dict(orient="records")],
+    )
+
+
+def rich_table(report: Report, section: str) -> Table:
+    """Return a section of a comparison as a table; of very many rows, the first."""
+    title, headings, rows = section_in_words(report, section)
+    left_out = f"{ROWS_SHOWN} of {len(rows)} rows; --csv FILE writes all"
     return folded_table(
-        ([text(row) for _, _, text in columns] for row in shown),
-        ((title, is_number) for title, is_number, _ in columns),
+        rows[:ROWS_SHOWN],
+        headings,
         TITLE_WIDTH,
-        title=_title(section, frame, metric),
-        caption=left_out if len(frame) > ROWS_SHOWN else None,
+        title=title,
+        caption=left_out if len(rows) > ROWS_SHOWN else None,
     )
 
 

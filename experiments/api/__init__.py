@@ -60,4 +60,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # For people who look what there is; other modules are imported by their names.
+    return sorted(__all__)

@@ -55,7 +55,7 @@ def _plot_run(
     if path.suffix.removeprefix(".") not in PLOT_FORMATS:
         raise UserError(f"-o {path}: name a file that ends in .{', .'.join(PLOT_FORMATS)}")
     make_folder(path.parent, "-o PATH")
-    print_files(arguments, _saved(draw_timeline(events, title, window_s), title, path))
+    print_files(arguments, _saved(arguments, draw_timeline(events, title, window_s), title, path))
 
 
 def _plot_sweep(arguments: argparse.Namespace) -> None:
@@ -70,11 +70,15 @@ def _plot_sweep(arguments: argparse.Namespace) -> None:
     written: dict[Path, str] = {}
     for picture in pictures:
         path = folder / f"{picture.name}.{arguments.format}"
-        written |= _saved(picture.figure, picture.title, path)
+        written |= _saved(arguments, picture.figure, picture.title, path)
     print_files(arguments, written)
 
 
-def _saved(figure: Figure, title: str, path: Path) -> dict[Path, str]:
+def _saved(
+    arguments: argparse.Namespace, figure: Figure, title: str, path: Path
+) -> dict[Path, str]:
+    if arguments.no_title:
+        figure.suptitle("")
     with explained(path, "choose another -o PATH"):
         save_figure(figure, path)
     return {path: f"{path}: {title}"}

@@ -15,11 +15,13 @@ from faultline.experiments.analysis.comparison import (
     Report,
     make_report,
     rich_table,
+    section_in_words,
 )
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.grid import read_grid
+from faultline.experiments.report.latex import latex_of, latex_table
 from faultline.experiments.report.result_tables import comparison_table
 from faultline.experiments.report.standings import METRIC, standings
 from faultline.experiments.report.tables import on_screen
@@ -108,26 +110,37 @@ def execute_compare(arguments: argparse.Namespace) -> None:
     report.notes.extend(sweep.problems[:NAMED_AT_MOST])
     if more := len(sweep.problems[NAMED_AT_MOST:]):
         report.notes.append(f"{more} more such files were left out.")
+    sections = {} if order is None else {"best": order.best()}
+    sections |= report.sections
     if arguments.csv is not None:
-        sections = [table.assign(section=name) for name, table in report.sections.items()]
-        everything = pd.concat(sections, ignore_index=True)
+        named = [table.assign(section=name) for name, table in sections.items()]
+        # All tables name the scheme by its key.
+        named = [table.rename(columns={"strategy": "strategy.name"}) for table in named]
+        everything = pd.concat(named, ignore_index=True)
         everything.insert(0, "section", everything.pop("section"))
-        with explained(f"--csv {arguments.csv}", "name a file that can be written"):
-            write_file(arguments.csv, everything.to_csv(index=False))
+        _write(arguments, "csv", everything.to_csv(index=False))
+    best = None if order is None else comparison_table(order, arguments.price, brief=True)
+    if arguments.latex is not None:
+        tables = [] if best is None else [latex_of(best)]
+        tables += [latex_table(*section_in_words(report, name)) for name in report.sections]
+        _write(arguments, "latex", "\n".join(tables))
     if arguments.json:
-        tables = {name: table.to_dict(orient="records") for name, table in report.sections.items()}
+        records = {name: table.to_dict(orient="records") for name, table in sections.items()}
         chosen = {"metric": report.metric, "by": report.by, "baseline": report.baseline}
-        if order is not None:
-            tables["best"] = order.best().to_dict(orient="records")
-        print_json({**chosen, "notes": report.notes, **tables})
+        print_json({**chosen, "notes": report.notes, **records})
     else:
         # Wider than most terminals, which break a line that is too long: numbers are never cut.
         console = Screen(width=200)
-        if order is not None:
-            best = comparison_table(order, arguments.price, brief=True)
+        if best is not None:
             console.print(on_screen(best, ROWS_SHOWN))
             console.print()
         _print(console, report)
+
+
+def _write(arguments: argparse.Namespace, option: str, text: str) -> None:
+    path: Path = getattr(arguments, option)
+    with explained(f"--{option} {path}", "name a file that can be written"):
+        write_file(path, text)
 
 
 def _print(console: Screen, report: Report) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -393,6 +394,40 @@ def test_csv_has_all_sections(directory: Path, tmp_path: Path, ask: Ask) -> None
     ask(directory, "--csv", path, "--metric", "availability")
     rows = pd.read_csv(path)
     assert dict(rows["section"].value_counts()) == {"settings": 4, "at_best": 2, "overall": 1}
+
+
+def test_csv_begins_with_each_scheme_at_its_best(directory: Path, tmp_path: Path, ask: Ask) -> None:
+    path = tmp_path / "rows.csv"
+    ask(directory, "--csv", path)
+    rows = pd.read_csv(path)
+    best = rows[rows["section"] == "best"]
+    assert list(best.index) == list(range(4))
+    assert set(best[SCHEME]) == {"spare", "replication"}
+    assert (best["goodput"] > 0).all()
+
+
+def test_latex_has_the_digits_and_units_of_the_screen(
+    directory: Path, tmp_path: Path, ask: Ask
+) -> None:
+    path = tmp_path / "tables.tex"
+    printed = ask(directory, "--latex", path)
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 4
+    assert text.count("\\caption{") == 4
+    assert "r = 3" in text
+    assert "MTBF of the system (s)" in text
+    share = re.search(r"([\d.]+) %", printed)
+    assert share is not None
+    assert f"{share[1]} \\%" in text
+    # An unescaped sign of these ends a cell, begins a comment or is an error.
+    assert not re.search(r"(?<!\\)[%#_]", text)
+
+
+def test_fewer_than_three_seeds_are_pointed_out() -> None:
+    frame = random_sweep()
+    assert not any("may be luck" in note for note in make_report(frame, RATIO).notes)
+    few = make_report(frame[frame["seed"] < 2], RATIO)
+    assert any(note.startswith("2 seeds: ") and "may be luck" in note for note in few.notes)
 
 
 def test_the_printed_table_shows_numbers_in_full(directory: Path, ask: Ask) -> None:

@@ -135,6 +135,13 @@ def test_a_run_is_played_and_drawn(tmp_path: Path, ask: Ask) -> None:
     assert path.read_bytes().startswith(MAGIC["svg"])
 
 
+def test_a_title_can_be_left_to_the_caption(tmp_path: Path, ask: Ask) -> None:
+    titled, bare = tmp_path / "titled.svg", tmp_path / "bare.svg"
+    ask("--timeline", "spare-study", *SMALL, "-o", str(titled))
+    ask("--timeline", "spare-study", *SMALL, "-o", str(bare), "--no-title")
+    assert len(bare.read_bytes()) < len(titled.read_bytes())
+
+
 def test_a_timeline_is_drawn_beside_its_file(tmp_path: Path, ask: Ask) -> None:
     timeline = tmp_path / "run.csv"
     assert main(["run", "spare-study", *SMALL, "--timeline", str(timeline)]) == 0
