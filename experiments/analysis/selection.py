@@ -12,6 +12,7 @@ from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
 
+_CHOSEN_TABLES = ("strategy", "protection")
 _OTHER_KNOBS = ("checkpoint.interval_steps",)
 
 
@@ -27,8 +28,9 @@ def varied_axes(frame: pd.DataFrame) -> list[str]:
 
 
 def is_knob(axis: str) -> bool:
-    """Whether a user may set an axis for each scheme on its own, such as its redundancy."""
-    return axis in _OTHER_KNOBS or (axis.startswith("strategy.") and axis != "strategy.name")
+    """Whether a user may set an axis for each scheme: its redundancy, its protection."""
+    table = axis.partition(".")[0]
+    return axis in _OTHER_KNOBS or (table in _CHOSEN_TABLES and axis != "strategy.name")
 
 
 def knobs_of(frame: pd.DataFrame) -> list[str]:

@@ -37,6 +37,9 @@ _PALE = 0.55
 CELLS_ANNOTATED = 150
 """Up to so many cells in a panel carry their number."""
 
+_LEAST_SPREAD = 0.05
+"""The scale of colours spans at least this share of its middle."""
+
 
 def cell_grid(
     table: pd.DataFrame, x: str, y: str, value: str, columns: list[Any], rows: list[Any]
@@ -150,7 +153,10 @@ def _norm(means: pd.Series, metric: str) -> Normalize:
     if finite.empty:
         return Normalize(0, 1)
     log = quantity(metric).shown_unit != "%" and spans(finite)
-    return (LogNorm if log else Normalize)(float(finite.min()), float(finite.max()))
+    low, high = float(finite.min()), float(finite.max())
+    # Differences that nobody would act on do not get the whole scale of colours.
+    widened = max(0.0, _LEAST_SPREAD * abs(high + low) / 2 - (high - low)) / 2
+    return (LogNorm if log else Normalize)(low - widened, high + widened)
 
 
 def _colours(metric: str) -> str:

@@ -97,8 +97,12 @@ _BADPUT = "badput"
 _MOST_BARS = 24
 
 
-def report_page(sweep: Sweep, price_per_gpu_hour: float | None = None) -> str:
+def report_page(
+    sweep: Sweep, price_per_gpu_hour: float | None = None, by: str | None = None
+) -> str:
     """Return the page of a sweep with at least one finished run, as HTML; a price tells the cost.
+
+    `by` is an axis whose values are compared besides schemes and their settings.
 
     Everything from the sweep is escaped. A content security policy lets only the page's own script
     and style run, by their digests, and forbids all loading.
@@ -112,7 +116,7 @@ def report_page(sweep: Sweep, price_per_gpu_hour: float | None = None) -> str:
     )
     style, script = _package_file("style.css"), _package_file("script.js")
     return environment.get_template("template.html").render(
-        page=_content(sweep, price_per_gpu_hour),
+        page=_content(sweep, price_per_gpu_hour, by),
         style=Markup(style),
         style_digest=_digest(style),
         script=Markup(script),
@@ -120,13 +124,13 @@ def report_page(sweep: Sweep, price_per_gpu_hour: float | None = None) -> str:
     )
 
 
-def _content(sweep: Sweep, price_per_gpu_hour: float | None) -> dict[str, Any]:
+def _content(sweep: Sweep, price_per_gpu_hour: float | None, by: str | None) -> dict[str, Any]:
     """Return all that the template asks for; what a sweep does not have is None, or empty."""
     frame, manifest = sweep.frame, sweep.manifest
     runs = frame[frame["status"] == "ok"]
     failed = frame[frame["status"] != "ok"]
     axes = varied_axes(frame)
-    order = standings(runs) if len(runs) else None
+    order = standings(runs, by) if len(runs) else None
     table = points(frame, axes) if len(runs) else None
     fixed = manifest["fixed"]
     content = {

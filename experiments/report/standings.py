@@ -52,8 +52,10 @@ class Standings:
         return self.runs.merge(self.best()[keys], on=keys)
 
 
-def standings(runs: pd.DataFrame) -> Standings:
+def standings(runs: pd.DataFrame, by: str | None = None) -> Standings:
     """Put the choices of a sweep in order.
+
+    An axis `by` counts as a choice, too, though a user may not be free in it: a platform, say.
 
     Notes
     -----
@@ -61,6 +63,8 @@ def standings(runs: pd.DataFrame) -> Standings:
     others of their scheme come last: where runs failed, the mean over the others may flatter.
     """
     knobs = tuple(knobs_of(runs))
+    if by is not None and by not in (*knobs, "strategy.name"):
+        knobs = (*knobs, by)
     conditions = tuple(
         axis for axis in varied_axes(runs) if axis not in knobs and axis != "strategy.name"
     )
@@ -228,6 +232,9 @@ def _under_many_conditions(best: pd.DataFrame, order: Standings) -> Answer:
         return Answer("Nothing finishes: under every condition a job gave up before its last step.")
     seconds = best[best["place"] > 1].groupby(list(order.conditions), dropna=False).head(1)
     leads = [is_clear(row) for row in seconds.to_dict(orient="records")]
+    if not leads:
+        names = sorted({look_of(row["strategy"]).label for row in finished})
+        return Answer(f"{', '.join(names)}: one choice under each of {total:,} conditions.", _ALONE)
     verb = _verb(all(leads))
     one_scheme = order.choices["strategy"].nunique() == 1
     wins = Counter(
@@ -263,8 +270,6 @@ def _of(count: int, total: int) -> str:
 
 def _leads(leads: list[bool], total: int) -> str:
     """Say how often the next best is clearly later than the soonest."""
-    if not leads:
-        return _ALONE
     clear = sum(leads)
     if clear == total:
         return "The lead over the next best is clear of chance each time (paired 95 % intervals)."

@@ -76,6 +76,25 @@ def test_one_seed_says_nothing_of_chance() -> None:
     assert "nothing can be said about chance" in answer(standings(both)).confidence
 
 
+def test_one_choice_under_many_conditions_is_not_called_the_soonest() -> None:
+    alone = pd.concat([runs_of(ONE), runs_of(("spare", 8, 900.0, [1.5, 1.6, 1.4]))])
+    told = answer(standings(alone))
+    assert told.sentence == "SPARe + checkpoint: one choice under each of 2 conditions."
+    assert "soonest" not in told.sentence + told.confidence
+
+
+def test_protections_are_choices_and_so_is_an_axis_that_is_named() -> None:
+    storage = runs_of(("checkpoint", 1, 300.0, [2.0, 2.1])).assign(**{"protection.name": "storage"})
+    reft = runs_of(("checkpoint", 1, 300.0, [1.5, 1.4])).assign(**{"protection.name": "reft"})
+    both = pd.concat([storage, reft], ignore_index=True)
+    order = standings(both)
+    assert order.conditions == ()
+    assert order.best().iloc[0]["protection.name"] == "reft"
+    rates = pd.concat([both, both.assign(**{"failures.mtbf_s": 900.0})], ignore_index=True)
+    assert standings(rates).conditions == ("failures.mtbf_s",)
+    assert standings(rates, by="failures.mtbf_s").conditions == ()
+
+
 def test_a_single_choice_is_compared_with_nothing() -> None:
     told = answer(standings(runs_of(ONE)))
     assert told.sentence.startswith("SPARe + checkpoint, r = 8 takes 2.1 days")
