@@ -111,6 +111,20 @@ def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
         raise OSError(error.errno or errno.EIO, error.strerror, str(path)) from error
 
 
+def own_folder(path: Path) -> Path:
+    """Return a folder that is made unless it is there; a link to another place is refused.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made, or something else is in its place.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink():
+        raise OSError(errno.EINVAL, "a symbolic link, and no folder", str(path))
+    return path
+
+
 def check_writable(path: Path) -> None:
     """Find out before long work, and not after it, that a file could not be put in its place.
 

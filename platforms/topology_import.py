@@ -12,12 +12,15 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.files import read_text
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import GENERATIONS, ClusterSpec
 from faultline.platforms.units import BANDWIDTH, format_quantity, parse_quantity
+from faultline.platforms.xml_reader import LARGEST_BYTES
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -78,11 +81,12 @@ def read_switches(path: Path) -> dict[str, dict[str, str]]:
         If it is no such table; names the line.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            rows = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise PlatformError(f"cannot be read: {error}", str(path)) from error
+        reader = csv.DictReader(StringIO(read_text(path, LARGEST_BYTES), newline=""))
+        rows = list(reader)
+    except OSError as error:
+        raise PlatformError(error.strerror or str(error), str(path)) from error
+    except csv.Error as error:
+        raise PlatformError(f"is no CSV: {error}", str(path)) from error
     if not {"node", "nic", "switch"} <= set(reader.fieldnames or ()):
         raise PlatformError("has no columns node, nic and switch in its first line", str(path))
     switches: dict[str, dict[str, str]] = defaultdict(dict)

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import import_module
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -17,6 +18,7 @@ from faultline.experiments.benchmarks.measurement import Answer, Case, Measureme
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import play_on_simgrid, run
+from faultline.platforms.files import own_folder, write_file
 from faultline.strategies.stacks import StackedShards
 
 _REPLAY = "replay engine, 10,000 steps"
@@ -306,16 +308,15 @@ def time_sweep(runs: int) -> Answer:
     workers = min(cores(), runs)
     with tempfile.TemporaryDirectory() as folder:
         grid = Path(folder) / "grid.toml"
-        grid.write_text(_grid(seeds), encoding="utf-8")
-        with Path(folder, "log").open("w", encoding="utf-8") as log:
-            started = perf_counter()
-            play_plan(
-                make_plan(read_grid(str(grid))),
-                Path(folder) / "sweep",
-                lambda: LocalExecutor(workers),
-                Console(file=log),
-            )
-            sweep_s = perf_counter() - started
+        write_file(grid, _grid(seeds))
+        started = perf_counter()
+        play_plan(
+            make_plan(read_grid(str(grid))),
+            Path(folder) / "sweep",
+            lambda: LocalExecutor(workers),
+            Console(file=StringIO()),
+        )
+        sweep_s = perf_counter() - started
     started = perf_counter()
     for scheme, redundancy in points:
         settings = [f"strategy.name={scheme}", f"strategy.redundancy={redundancy}"]
@@ -344,7 +345,7 @@ def time_table(rows: int) -> Answer:
     from faultline.experiments.runs.table import read_sweep
 
     with tempfile.TemporaryDirectory() as folder:
-        directory = Path(folder)
+        directory = own_folder(Path(folder) / "sweep")
         _fabricate(directory, rows)
         started = perf_counter()
         for name, _, figure in usual_figures(read_sweep(directory)):
@@ -359,10 +360,9 @@ def _fabricate(directory: Path, rows: int) -> None:
     from faultline.experiments.runs.sweep_plan import finish, make_plan
 
     seeds = rows // (len(_SCHEMES) * len(_REDUNDANCIES))
-    path = directory / "grid"
-    path.write_text(_grid(seeds), encoding="utf-8")
+    path = directory.parent / "grid"
+    write_file(path, _grid(seeds))
     manifest = make_plan(read_grid(str(path))).manifest
-    path.unlink()
     record = run(resolve(load_scenario("spare-study", ["job.steps=100"])), 0)
     scheme_at = manifest.keys.index("strategy.name")
     redundancy_at = manifest.keys.index("strategy.redundancy")

@@ -14,7 +14,7 @@ from faultline.experiments.config.model_numbers import cluster_file, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import switch_levels
-from faultline.platforms.files import write_file
+from faultline.platforms.files import read_file, read_text, write_file
 from faultline.platforms.outages import (
     cables_between_switches,
     cables_with_a_way_around,
@@ -27,6 +27,7 @@ from faultline.platforms.simgrid_check import check_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_differences import spec_differences
 from faultline.platforms.xml_names import CONTROLLER_HOST
+from faultline.platforms.xml_reader import LARGEST_BYTES
 from faultline.platforms.xml_writer import with_memory_doors, write_xml, xml_text
 from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
 from faultline.simulator.simgrid_engine.process import SimulationError
@@ -107,7 +108,7 @@ def is_as_generated(scenario: Scenario) -> bool:
 def _was_edited(path: Path) -> bool:
     """Return whether an XML differs from its spec: in a byte, and in what it says."""
     platform = platform_at(path)
-    if platform.spec is not None and path.read_text(encoding="utf-8") == xml_text(platform.spec):
+    if platform.spec is not None and read_text(path, LARGEST_BYTES) == xml_text(platform.spec):
         return False
     return bool(spec_differences(platform))
 
@@ -196,14 +197,21 @@ def with_memories(path: Path) -> Path:
     """
     platform = platform_at(path)
     assert platform.spec is not None, "nothing is measured without"
-    text = with_memory_doors(platform, platform.spec)
-    name = f"{path.stem}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.xml"
-    opened = cache_directory() / "platforms" / name
-    if not opened.exists():
-        opened.parent.mkdir(parents=True, exist_ok=True)
-        write_file(opened, text)
-        keep_within_bounds(opened.parent)
-    return opened
+    return platform_in_cache(with_memory_doors(platform, platform.spec))
+
+
+def platform_in_cache(text: str) -> Path:
+    """Return a file of the cache with a platform's text, named by its digest."""
+    content = text.encode()
+    path = cache_directory() / "platforms" / f"{hashlib.sha256(content).hexdigest()}.xml"
+    try:
+        if read_file(path, LARGEST_BYTES, follow=False) == content:
+            return path
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, content)
+    keep_within_bounds(path.parent)
+    return path
 
 
 def traffic_of(scenario: Scenario, path: Path) -> Traffic:

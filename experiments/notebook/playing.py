@@ -389,20 +389,16 @@ class Platform:
     """
 
     def __init__(self, file: str | Path, /, **changes: Any) -> None:
+        from faultline.experiments.job.platform_files import platform_in_cache
         from faultline.platforms.errors import PlatformError
         from faultline.platforms.preset_library import load_preset, preset_names
         from faultline.platforms.xml_reader import read_platform
-        from faultline.platforms.xml_writer import write_xml
-        from faultline.simulator.cache_folder import cache_directory
+        from faultline.platforms.xml_writer import xml_text
 
         name = str(file)
         if name in preset_names():
             dotted = {key.replace("__", "."): value for key, value in changes.items()}
-            spec = load_preset(name, **dotted)
-            label = "-".join((name, *(f"{key}={value}" for key, value in sorted(dotted.items()))))
-            path = cache_directory() / "platforms" / f"{label}.xml"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_xml(spec, path)
+            path = platform_in_cache(xml_text(load_preset(name, **dotted)))
         elif changes:
             raise UserError(f"{name}: only shipped clusters are changed by keys; edit the XML")
         else:
@@ -420,7 +416,10 @@ class Platform:
 
     def save(self, path: str | Path) -> Path:
         """Copy its XML: a scenario's ``platform.file``, made to be edited."""
-        Path(path).write_bytes(self.path.read_bytes())
+        from faultline.platforms.files import read_file, write_file
+        from faultline.platforms.xml_reader import LARGEST_BYTES
+
+        write_file(Path(path), read_file(self.path, LARGEST_BYTES))
         return Path(path)
 
     def figure(self) -> Figure:

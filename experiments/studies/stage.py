@@ -13,6 +13,7 @@ from faultline.experiments.progress import WorkProgress
 from faultline.experiments.runs.player import message_console, play
 from faultline.experiments.runs.point import Call, Point
 from faultline.experiments.screen import text_column
+from faultline.platforms.files import own_folder
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 
@@ -53,9 +54,13 @@ class Stage:
         """Return how much is played: `full` if everything was asked for."""
         return full if self.full else quick
 
+    def folder(self, name: str) -> Path:
+        """Return a folder inside of the study's own, made unless it is there, and no link."""
+        return own_folder(self.directory / name)
+
     def runs(self, title: str, points: Iterable[Point]) -> pd.DataFrame:
         """Play points; a row a run, in their order, with the labels before the record's columns."""
-        asked, kept = list(points), self.directory / "runs"
+        asked, kept = list(points), self.folder("runs")
         with self.step(title, len(asked)) as advance:
             return pd.DataFrame(play(asked, kept, workers=self.workers, on_done=advance))
 
@@ -74,7 +79,7 @@ class Stage:
         """
         with self.step(title, len(arguments)) as advance:
             tasks: list[Any] = Call.each(function, arguments)
-            kept = None if kept_in is None else self.directory / kept_in
+            kept = None if kept_in is None else self.folder(kept_in)
             return play(tasks, kept, workers=self.workers, on_done=advance)
 
     @contextmanager

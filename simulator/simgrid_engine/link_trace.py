@@ -40,7 +40,7 @@ def links_traced(platform: Path, trace: Path | None) -> Iterator[tuple[Path, tup
         for router in list(tree.iter("router")):
             router.tag = "host"
             router.set("speed", "1f")
-        copy.write_text(_PROLOGUE + ElementTree.tostring(tree.getroot(), "unicode"), "utf-8")
+        write_file(copy, _PROLOGUE + ElementTree.tostring(tree.getroot(), "unicode"))
         said = {
             "tracing": "yes",
             "tracing/filename": str(written),

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.files import write_file
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_writer import with_memory_doors, xml_text
@@ -129,7 +130,7 @@ def _played_platform(
         memory_bytes_per_s = min(widths, default=memory_bytes_per_s)
     with tempfile.TemporaryDirectory(prefix="faultline-") as directory:
         path = Path(directory) / "platform.xml"
-        path.write_text(text, encoding="utf-8")
+        write_file(path, text)
         yield path, layout, memory_bytes_per_s
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 
 from faultline.experiments.config.errors import UserError
+from faultline.platforms.files import write_file
 from faultline.strategies.registry import all_strategies
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -42,7 +43,7 @@ def write_scheme_package(name: str, folder: Path) -> list[Path]:
         path = folder / place
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(filled, encoding="utf-8")
+            write_file(path, filled)
         except OSError as error:
             raise UserError(f"{path}: {error.strerror}; choose another -o DIR") from error
         written.append(path)

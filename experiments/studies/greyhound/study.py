@@ -20,6 +20,7 @@ from faultline.experiments.figures.palette import OKABE_ITO
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.stage import Stage
+from faultline.platforms.files import write_file
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
@@ -58,8 +59,7 @@ Rows = Sequence[tuple[float, str, float, float]]
 
 def _trace(path: Path, rows: Rows) -> Path:
     lines = [f"{begin:g},{what},slow,{lasts:g},{factor:.9g}" for begin, what, lasts, factor in rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(["time,component,kind,lasts,factor", *lines]) + "\n", "utf-8")
+    write_file(path, "\n".join(["time,component,kind,lasts,factor", *lines]) + "\n")
     return path
 
 
@@ -213,7 +213,7 @@ class GreyhoundStudy(Study):
 
     def play(self, stage: Stage) -> Results:
         """Play one slow replica, and the injections."""
-        folder = stage.directory / "traces"
+        folder = stage.folder("traces")
         left = stage.runs("one slow replica", one_slow(folder))
         points = [injected(folder, USUAL, reaction) for reaction in REACTIONS]
         points += [injected(folder, setting, "ski-rental") for setting in SWEPT]

@@ -122,15 +122,11 @@ def failures_of(trace: failures.Trace, job: StudyJob) -> list[Failure]:
     return found
 
 
-def scenario_of(
-    trace: failures.Trace, path: Path, variant: str, *more: str, job: StudyJob | None = None
-) -> Scenario:
-    """Return the job under one of the `VARIANTS`, with a trace that is written to a file.
+def scenario_of(trace: failures.Trace, path: Path, variant: str, *more: str) -> Scenario:
+    """Return the job under one of the `VARIANTS`, with a trace that is in a file.
 
     `more` are further settings, ``key=value``.
     """
-    if not path.exists():
-        write_trace(failures_of(trace, job or study_job()), path)
     span = f"failures.trace_span_s={trace.duration_s}"
     of_trace = ["failures.model=trace", f"failures.trace={path}", span]
     return load_scenario(SCENARIO, [*of_trace, *VARIANTS[variant], *more])
@@ -141,11 +137,10 @@ def loop_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
 
     Traces are written into the directory, as files that scenarios can name.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     for seed in range(seeds):
         for index, trace in enumerate(failures.traces(REPAIR, 1, seed, count)):
             path = directory / f"failures-{seed}-{index}.csv"
-            path.unlink(missing_ok=True)
+            write_trace(failures_of(trace, study_job()), path)
             for variant in VARIANTS:
                 scenario = scenario_of(trace, path, variant)
                 placed = placed_loss(trace, study_job(), variant)
@@ -219,12 +214,12 @@ def domain_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
         for index, trace in enumerate(failures.traces(REPAIR, 1, seed, count)):
             for job in map(job_that_fits, failures.DOMAIN_SIZES):
                 path = directory / f"domains-{job.domain_gpus}-{seed}-{index}.csv"
-                path.unlink(missing_ok=True)
+                write_trace(failures_of(trace, job), path)
                 # Of all GPUs without failures; those that make up no whole replica are idle.
                 full_batches = failures.DAY_S / job.rules.healthy_s * job.batch / BATCH_SEQUENCES
                 settings, domain = domain_settings(job), (job.domain_gpus, job.layout.pipeline)
                 for scheme in DOMAIN_SCHEMES:
-                    scenario = scenario_of(trace, path, scheme, *settings, job=job)
+                    scenario = scenario_of(trace, path, scheme, *settings)
                     values = *domain, index, placed_loss(trace, job, scheme), full_batches
                     yield Point(scenario, seed, labels=tuple(zip(_OF_DOMAINS, values, strict=True)))
 

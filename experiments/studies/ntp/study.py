@@ -71,7 +71,7 @@ class NtpStudy(Study):
             results["courses"] = of_courses.reset_index((0, 1))
         with stage.step("gradient sync"):
             results["checks"] = pd.DataFrame([setting.check_sync(seed) for seed in seeds])
-        kept, traces = stage.directory / "failures", stage.pick(1, 10)
+        kept, traces = stage.folder("failures"), stage.pick(1, 10)
         of_loop = loop.loop_points(kept, stage.seeds, traces)
         of_domains = loop.domain_points(kept, stage.seeds, traces)
         combined = loop.within_points(stage.seeds, stage.pick(5_000, 10_000))

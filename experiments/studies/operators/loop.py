@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.stage import Stage
+from faultline.platforms.files import write_file
 
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 
@@ -74,12 +76,13 @@ def write_incidents(
     incidents: Iterable[Incident], path: Path, components: Sequence[str] = ("job",)
 ) -> Path:
     """Write incidents as a trace that scenarios read; they strike the components in turn."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(("time", "component", "cause", "repair"))
-        for number, one in enumerate(incidents):
-            struck = components[number % len(components)]
-            rows.writerow((repr(one.time_s), struck, one.cause, repr(one.down_s)))
+    text = StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(("time", "component", "cause", "repair"))
+    for number, one in enumerate(incidents):
+        struck = components[number % len(components)]
+        rows.writerow((repr(one.time_s), struck, one.cause, repr(one.down_s)))
+    write_file(path, text.getvalue())
     return path
 
 
@@ -168,8 +171,7 @@ SAMPLE = ("setting", "quantity", "scheme", "sweep", "seed", "value")
 
 def play(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
     """Play jobs; a row a run with `SAMPLE`'s columns."""
-    folder = (stage.directory / "traces").resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = stage.folder("traces").resolve()
     points = [
         job.point(seed, number, folder)
         for number, job in enumerate(jobs)

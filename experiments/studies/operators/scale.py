@@ -28,6 +28,7 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators.loop import DAY_S, EVERY_STEP_KEPT
 from faultline.experiments.studies.stage import Stage
+from faultline.platforms.files import write_file
 
 DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 1.5}
 """How long a first look is, by GPUs, in days."""
@@ -176,15 +177,14 @@ def _varied(variant: Variant, file: Path) -> dict[str, Any]:
             if text.count(old) != 1:
                 raise LookupError(f"the mix {MIXES[VARIED_RATE]} has {text.count(old)} of {old!r}")
             text = text.replace(old, new)
-        file.write_text(text, encoding="utf-8")
+        write_file(file, text)
         keys["failures.mix"] = str(file)
     return keys
 
 
 def play(stage: Stage) -> pd.DataFrame:
     """Play every scheme at every scale; a row a run."""
-    folder = (stage.directory / "mixes").resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = stage.folder("mixes").resolve()
     seeds = max(_LEAST_SEEDS, stage.seeds)
     runs = stage.runs("scale", points(seeds, stage.pick(1, 10), folder))
     kept = ["gpus", *_LABELS, "seed", "goodput", "failures"]

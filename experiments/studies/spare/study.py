@@ -41,7 +41,7 @@ class SpareStudy(Study):
 
     def play(self, stage: Stage) -> Results:
         """Play the cells, the shortcuts, what sound rules lean on, and the failure rates."""
-        fabric = [(groups, stage.directory / "platforms") for groups in cells.GROUPS]
+        fabric = [(groups, stage.folder("platforms")) for groups in cells.GROUPS]
         measured = stage.calls("measuring the fabric", cells.measure_fabric, fabric)
         engines = stage.calls("both engines", cells.compare_engines, cells.SMALL_JOBS)
         chosen = stage.pick(cells.default_cells(), cells.full_cells())

@@ -131,6 +131,29 @@ def test_a_platform_is_read_changed_and_drawn(tmp_path: Path) -> None:
     assert small._repr_html_().startswith("<svg")
 
 
+def test_a_platform_is_kept_in_the_cache_whatever_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "cache" / "faultline" / "platforms"
+    (folder / "hgx-h100-description=a").mkdir(parents=True)
+    for description in ("a/../../../escaped", "x" * 300):
+        platform = fl.Platform("hgx-h100", domains=2, description=description)
+        assert platform.path.parent == folder
+    assert not list(tmp_path.rglob("escaped*"))
+    platform.path.write_text("damaged", encoding="utf-8")
+    assert fl.Platform("hgx-h100", domains=2, description="x" * 300).gpus == 16
+
+
+def test_no_platform_is_saved_through_a_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    (tmp_path / "copy.xml").symlink_to(victim)
+    with pytest.raises(OSError, match="a symbolic link"):
+        fl.Platform("hgx-h100", domains=2).save(tmp_path / "copy.xml")
+    assert victim.read_text(encoding="utf-8") == "precious"
+
+
 def test_a_script_need_not_be_guarded(tmp_path: Path) -> None:
     """Processes of SimGrid do not run it again: it would start others without end."""
     script = tmp_path / "short.py"

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.config.trace_file import read_trace
+from faultline.experiments.config.trace_file import read_trace, write_trace
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.runs.player import play
@@ -75,6 +75,7 @@ def test_the_schemes_plan_as_the_study_does(scheme: type[Ntp]) -> None:
 
 def test_traces_are_written_as_they_were_drawn(tmp_path: Path) -> None:
     trace = next(traces(REPAIR, 1, 3, 1))
+    write_trace(failures_of(trace, study_job()), tmp_path / "trace.csv")
     scenario = scenario_of(trace, tmp_path / "trace.csv", "ntp")
     written = read_trace(tmp_path / "trace.csv", job_layout(scenario))
     assert written == failures_of(trace, study_job())
@@ -101,7 +102,9 @@ def test_the_loop_loses_what_the_placement_study_finds(tmp_path: Path, variant: 
     """
     ratios, away = [], 0.0
     for index, trace in enumerate(traces(REPAIR, 1, 11, 4)):
-        scenario = scenario_of(trace, tmp_path / f"{index}.csv", variant, *COARSE)
+        path = tmp_path / f"{index}.csv"
+        write_trace(failures_of(trace, study_job()), path)
+        scenario = scenario_of(trace, path, variant, *COARSE)
         record = run(scenario, 0)
         trained_s = sum(record[f"{cause}_s"] for cause in ("compute", "all_reduce", "degraded"))
         placed = placed_loss(trace, study_job(), variant)
