@@ -61,6 +61,8 @@ def job_shape(scenario: Scenario) -> JobShape:
     few = (groups for groups in range(1, scenario.job.groups) if fits(*whole, groups=groups))
     shape = replace(shape, least_groups=next(few, scenario.job.groups))
 
+    # A changed pipeline is a plain one: nothing is interleaved in what schemes cut anew.
+    job = replace(job, layout=replace(job.layout, virtual_stages=1))
     alone = memory_of(replace(job, micro_batches=1))
     room_bytes = memory_bytes - alone.total + alone.activations
     shape = replace(shape, micro_batches_that_fit=room_bytes / alone.activations)

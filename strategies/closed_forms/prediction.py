@@ -242,7 +242,7 @@ def _steps_of_a_life(
     return _Steps(
         float(played.sum()) + first,
         float(played @ stacks) + first * float(stacks[0]),
-        float(played @ patched) + first * lives_on * float(course.patch[1]),
+        float(played @ patched) + first * lives_on * float(patch[0]),
     )
 
 

@@ -386,3 +386,18 @@ def test_a_slow_part_of_the_platform(what: str, four_servers: Path) -> None:
         more = float(factor) - 1.0
         assert longer_s <= more * passes_s * (1 + 1e-9)
         assert longer_s >= more * replayed["step_compute_s"] * 0.5
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "recycle", "oobleck"])
+def test_an_interleaved_job_runs_under_schemes_that_change_pipelines(scheme: str) -> None:
+    settings = ["model.virtual_stages=2", "job.steps=10", "failures.mtbf_s=60"]
+    settings += ["failures.component=gpu", f"strategy.name={scheme}"]
+    record = run(load_scenario("llama3-70b-hgx", settings), 0)
+    assert record["completed_steps"] == 10
+    assert record["failures"] > 0
+
+
+def test_a_job_of_one_group_runs_though_nothing_can_stand_in_for_it() -> None:
+    record = run(load_scenario("spare-sound", ["job.groups=1", "job.steps=20"]), 0)
+    assert record["redundancy"] == 1
+    assert record["completed_steps"] == 20
