@@ -77,13 +77,17 @@ def fit(failures: FailureLog) -> Fit:
         by_cause[one.cause].append(one)
     often = sorted(by_cause.items(), key=lambda item: (-len(item[1]), item[0]))
     return Fit(
-        _fit_cause("all", failures.failures, failures),
+        _fit_cause("all", failures.failures, failures, failures.gpu_s),
         tuple(_fit_cause(name, mine, failures) for name, mine in often),
         fit_lemons(failures_of_nodes(failures)),
     )
 
 
-def _fit_cause(name: str, mine: Sequence[Logged], failures: FailureLog) -> CauseFit:
+def _fit_cause(
+    name: str, mine: Sequence[Logged], failures: FailureLog, gpu_s: float | None = None
+) -> CauseFit:
+    """Fit failures of one cause; they are seen in the GPU-seconds of their kind, or in others."""
+    kind: Kind = Counter(one.kind for one in mine).most_common(1)[0][0]
     gaps = fit_gaps([one.time_s for one in mine], failures.span_s)
     dispersion = 1.0
     if gaps.shape is not None and not gaps.memoryless:
@@ -92,9 +96,9 @@ def _fit_cause(name: str, mine: Sequence[Logged], failures: FailureLog) -> Cause
     return CauseFit(
         name,
         Counter(one.level for one in mine).most_common(1)[0][0],
-        Counter(one.kind for one in mine).most_common(1)[0][0],
+        kind,
         len(mine),
-        rate(len(mine), failures.gpu_s, dispersion),
+        rate(len(mine), failures.gpu_s_of(kind) if gpu_s is None else gpu_s, dispersion),
         gaps,
         fit_repair([one.repair_s for one in mine if one.repair_s]),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -249,9 +250,10 @@ def execute_import(arguments: argparse.Namespace) -> None:
         return
     console = _told_of(log)
     console.print(
-        f"trace: {path}; play it with --set failures.model=trace --set failures.trace={path} --set "
-        f"job.gpus={len(log.nodes) * log.gpus_per_node} --set "
-        f"failures.gpus_per_host={log.gpus_per_node}",
+        f"trace: {path}; run it with --set failures.model=trace --set "
+        f"failures.trace={shlex.quote(str(path))} --set job.gpus="
+        f"{len(log.nodes) * log.gpus_per_node} --set failures.gpus_per_host={log.gpus_per_node} "
+        "--set ~failures.mix --set ~failures.mtbf_s",
         soft_wrap=True,
     )
 
@@ -278,7 +280,23 @@ def execute_fit(arguments: argparse.Namespace) -> None:
 
 
 def _log(arguments: argparse.Namespace) -> FailureLog:
-    return read_log(arguments.log, arguments.nodes, arguments.gpus_per_node, arguments.span)
+    columns = None
+    if arguments.columns is not None:
+        parted = [one.partition("=") for one in arguments.columns]
+        columns = {name.lower(): theirs for name, _, theirs in parted}
+        if len(columns) < len(parted) or not all(columns) or not all(columns.values()):
+            raise UserError(
+                f"--columns {' '.join(arguments.columns)}: write NAME=COLUMN once for each column "
+                "to read, for example time=timestamp node=hostname"
+            )
+    return read_log(
+        arguments.log,
+        arguments.nodes,
+        arguments.gpus_per_node,
+        arguments.span,
+        columns,
+        arguments.smallest_job,
+    )
 
 
 def _about(log: FailureLog) -> dict[str, Any]:

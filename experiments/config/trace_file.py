@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from difflib import get_close_matches
 from functools import lru_cache, partial
 from io import BytesIO, StringIO, TextIOWrapper
 from itertools import islice
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import quote
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import read_file, write_file
@@ -346,19 +347,45 @@ def _lines_of(path: Path) -> Iterable[str]:
 
 def _header(cells: list[str], place: str) -> list[str]:
     names = [cell.lower() for cell in cells]
-    for name in names:
-        if name not in COLUMNS:
-            raise UserError(
-                f"{place}: unknown column {quote(name)}; {did_you_mean(name, list(COLUMNS))} "
-                "The first line names the columns"
-            )
-    missing = [name for name in REQUIRED if name not in names]
-    if missing:
-        raise UserError(f"{place}: column {missing[0]} is missing; write {','.join(COLUMNS)}")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"{place}: column {twice} is there twice; keep one of them")
+    if wrong := wrong_columns(names, names, COLUMNS, len(REQUIRED)):
+        raise UserError(
+            f"{place}: {wrong}; the first line names the columns; 'faultline failures import' "
+            "makes a trace of a CSV file with other columns"
+        )
     return names
+
+
+def wrong_columns(
+    found: Sequence[str], names: Sequence[str], columns: Sequence[str], needed: int
+) -> str:
+    """Say what is wrong with the columns of a CSV file, all of it at once; empty if nothing is.
+
+    The header has `found`, which are read as `names`. Of the `columns` that there may be, the first
+    ones are `needed`.
+    """
+    unknown = [one for one, name in zip(found, names, strict=True) if name not in columns]
+    missing = [name for name in columns[:needed] if name not in names]
+    twice = sorted({name for name in names if name in columns and names.count(name) > 1})
+    meant = {one: get_close_matches(one.lower(), columns, n=1) for one in unknown}
+    said = [
+        quote(one) + "".join(f" (did you mean {name!r}?)" for name in meant[one]) for one in unknown
+    ]
+    said = [f"unknown column {', '.join(said)}"] if said else []
+    if missing:
+        said.append(f"{_columns(missing)} missing")
+    if twice:
+        said.append(f"{_columns(twice)} there twice")
+    if not said:
+        return ""
+    return (
+        f"{'; '.join(said)}; found are {', '.join(map(quote, found))}; needed are "
+        f"{', '.join(columns[:needed])}; {', '.join(columns[needed:])} may be there"
+    )
+
+
+def _columns(those: Sequence[str]) -> str:
+    plural = len(those) > 1
+    return f"column{'s' * plural} {', '.join(those)} {'are' if plural else 'is'}"
 
 
 def cause_of(text: str) -> str:
@@ -390,11 +417,10 @@ def _factor(text: str) -> float:
     return float(text) if text else 1.0
 
 
-def seconds_of(column: str, text: str) -> float:
-    """Read a time in seconds: a number, or one with a unit."""
-    read: Callable[[str], float] = float if _NUMBER.fullmatch(text) else parse_time_s
+def seconds_of(column: str, text: str, unit_s: float = 1.0) -> float:
+    """Read a time in seconds: one with a unit, or a number of `unit_s` seconds each."""
     try:
-        seconds = read(text)
+        seconds = float(text) * unit_s if _NUMBER.fullmatch(text) else parse_time_s(text)
     except PlatformError:
         raise _Wrong(f"{column} {quote(text)} is no time; write seconds, or 90min or 3h") from None
     if not isfinite(seconds) or not 0.0 <= seconds <= _LATEST_S:

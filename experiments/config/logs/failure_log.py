@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,11 +41,18 @@ class FailureLog:
     # those that were up, or had a job.
     node_s: float
     notes: tuple[str, ...] = ()  # What a reader has to know of it.
+    # Node-seconds of these in which a failure of software would not have counted.
+    without_software_s: float = 0.0
 
     @property
     def gpu_s(self) -> float:
         """GPU-seconds in which a failure would have been seen."""
         return self.node_s * self.gpus_per_node
+
+    def gpu_s_of(self, kind: Kind) -> float:
+        """Return the GPU-seconds in which a failure of a kind would have counted."""
+        left_out_s = self.without_software_s if kind == "software" else 0.0
+        return (self.node_s - left_out_s) * self.gpus_per_node
 
     def as_failures(self) -> list[Failure]:
         """Return the failures as a trace has them; which groups they hit is for a job to say."""
@@ -61,6 +68,10 @@ class LogFile:
     nodes: int | None  # Nodes of the cluster; None: those that the log names.
     gpus_per_node: int
     span_s: float | None  # For how long it was watched, if longer than the log shows.
+    # Nodes of the smallest job whose failures of software count; None: 2, or 1 if no job has more.
+    smallest_job: int | None = None
+    # What a CSV file calls its columns, by the names that they have here; empty: the same.
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def all_nodes(self, named: Iterable[str]) -> dict[str, int]:
         """Return the places of all nodes: those that a log names, and unnamed ones beside them.
@@ -90,6 +101,12 @@ class LogFile:
         return FailureLog(
             name, form, tuple(failures), tuple(nodes), gpus, span_s, node_s, tuple(notes)
         )
+
+
+def left_out(counts: Mapping[str, int]) -> list[str]:
+    """Return a note of how much of what was left out of a log; none where nothing was."""
+    said = [f"{count:,} {what}" for what, count in counts.items() if count]
+    return [f"left out: {', '.join(said)}"] if said else []
 
 
 def natural_order(names: Iterable[str]) -> list[str]:

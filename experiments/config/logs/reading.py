@@ -6,13 +6,15 @@ These are of failures by node, of badput, and Faultline's own traces.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from io import StringIO
 from math import inf, isfinite
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.keys import quote
@@ -21,6 +23,7 @@ from faultline.experiments.config.logs.failure_log import (
     LogFile,
     Logged,
     first_mistake,
+    left_out,
 )
 from faultline.experiments.config.logs.node_states import (
     PREEMPTION,
@@ -36,6 +39,7 @@ from faultline.experiments.config.trace_file import (
     parse_timestamp,
     read_trace,
     seconds_of,
+    wrong_columns,
 )
 from faultline.platforms.files import read_text
 from faultline.simulator.badput import BADPUT_TYPES
@@ -58,11 +62,42 @@ _BADPUT_NAMES = frozenset(
 )  # fmt: skip
 """What Google's ml-goodput-measurement calls lost time."""
 _TOUCHING_S = 1.0
+_TIMES = ("time", "repair", "seconds")
+_UNITS_S = {
+    name: unit_s
+    for names, unit_s in (
+        ("ms", 0.001),
+        ("s sec secs second seconds", 1.0),
+        ("m min mins minute minutes", 60.0),
+        ("h hr hrs hour hours", 3_600.0),
+        ("d day days", 86_400.0),
+    )
+    for name in names.split()
+}
+"""Units, in seconds, that the name of a column may end with, as in ``downtime_min``."""
+_UNIT = re.compile(rf"(.*[^_ (-])[_ (-]{{1,3}}({'|'.join(_UNITS_S)})\)?")
+_ALIKE = {
+    "time": ("date", "when", "start", "began"),
+    "node": ("host", "machine", "server", "instance"),
+    "cause": ("reason", "type", "error", "category"),
+    "kind": ("class",),
+    "repair": ("downtime", "down", "duration", "lasted"),
+    "badput": ("bucket", "state"),
+    "seconds": ("duration", "lost"),
+}
+"""What other people call the columns."""
+_LEAST_UNIX_S = 1e9
+_NONE = "leave the option out"
 _ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --span"
 
 
 def read_log(
-    path: Path, nodes: int | None = None, gpus_per_node: int = 8, span_s: float | None = None
+    path: Path,
+    nodes: int | None = None,
+    gpus_per_node: int = 8,
+    span_s: float | None = None,
+    columns: Mapping[str, str] | None = None,
+    smallest_job: int | None = None,
 ) -> FailureLog:
     """Read a log of failures, whatever its format.
 
@@ -76,6 +111,11 @@ def read_log(
         GPUs of each.
     span_s : float, optional
         For how many seconds the cluster was watched, if longer than the log shows.
+    columns : mapping, optional
+        What a CSV file calls its columns, by the names that they have here; others are left out.
+    smallest_job : int, optional
+        Nodes of the smallest job of Slurm whose failures of software count; 2 if None, or 1 if no
+        job has more.
 
     Raises
     ------
@@ -86,23 +126,9 @@ def read_log(
         text = read_text(path, LARGEST_BYTES)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a log of failures") from error
-    file = LogFile(path, text, nodes, gpus_per_node, span_s)
     first = next((line for line in text.splitlines() if line.strip()), "")
-    columns = [cell.strip().lower() for cell in first.split(",")]
-    if first.lstrip().startswith(("{", "[")):
-        log = read_prometheus(file)
-    elif is_sacct(first):
-        log = read_sacct(file)
-    elif "component" in columns:
-        log = _read_own_trace(file)
-    elif "badput" in columns:
-        log = _read_badput(file)
-    elif "node" in columns or "time" in columns:
-        log = _read_named(file)
-    elif first and (PREEMPTION.fullmatch(first) or columns[1:2] in (["add"], ["remove"])):
-        log = read_preemptions(file)
-    else:
-        raise UserError(f"{path}:1: this is no log that is known here; give {_FORMATS}")
+    file = LogFile(path, text, nodes, gpus_per_node, span_s, smallest_job, dict(columns or {}))
+    log = _reader_of(file, first)(file)
     if not log.failures:
         raise UserError(f"{path}: nothing fails in it ({log.form}); choose a longer time")
     if not (isfinite(log.node_s) and log.node_s > 0.0):
@@ -110,19 +136,47 @@ def read_log(
     return log
 
 
+def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
+    """Return what reads a log with this first line.
+
+    Raises UserError: it is unknown, or an option has no effect on such a log.
+    """
+    cells = [cell.strip().lower() for cell in first.split(",")]
+    is_csv = False
+    read: Callable[[LogFile], FailureLog]
+    if first.lstrip().startswith(("{", "[")):
+        read = read_prometheus
+    elif is_sacct(first):
+        read = read_sacct
+    elif PREEMPTION.fullmatch(first) or cells[1:2] in (["add"], ["remove"]):
+        read = read_preemptions
+    elif "component" in cells and not file.columns:
+        read = _read_own_trace
+    elif len(cells) > 1:
+        is_csv = True
+        read = _read_badput if {"badput"} & {*cells, *file.columns} else _read_named
+    else:
+        raise UserError(f"{file.path}:1: this is no log that is known here; give {_FORMATS}")
+    if file.columns and not is_csv:
+        raise UserError(f"--columns: {file.path} is no CSV file with columns of its own; {_NONE}")
+    if file.smallest_job is not None and read is not read_sacct:
+        raise UserError(f"--smallest-job: {file.path} is no log of jobs; {_NONE}")
+    return read
+
+
 def _read_named(file: LogFile) -> FailureLog:
     """Read a CSV file with node names; times are seconds, carry a unit, or are timestamps.
 
     Raises UserError, which names the first line that does not fit.
     """
-    read = _rows(file, _COLUMNS, 2, _row)
+    read, dropped = _rows(file, _COLUMNS, 2, _row)
     times = _seconds([when for when, _, _ in read], file.path)
     nodes = file.all_nodes(name for _, name, _ in read)
     failures = sorted(
         one._replace(time_s=time_s, number=nodes[name])
         for time_s, (_, name, one) in zip(times, read, strict=True)
     )
-    notes = [] if file.span_s else [_ENDS_WITH_LAST]
+    notes = dropped if file.span_s else [*dropped, _ENDS_WITH_LAST]
     if file.nodes is None:
         notes.append("only nodes that failed are named: give --nodes for those there are")
     return _watched(file.log("CSV", failures, nodes, notes=notes), file.span_s)
@@ -138,7 +192,7 @@ def _read_badput(file: LogFile) -> FailureLog:
     Raises UserError, which names the first line that does not fit, or nobody says how many nodes
     there are.
     """
-    rows = _rows(file, _BADPUT_COLUMNS, 3, _badput)
+    rows, dropped = _rows(file, _BADPUT_COLUMNS, 3, _badput)
     if file.nodes is None:
         raise UserError(
             f"{file.path}: badput does not say how many nodes there are; give --nodes N"
@@ -167,7 +221,7 @@ def _read_badput(file: LogFile) -> FailureLog:
     log = _watched(log, file.span_s or max(begin_s + row[2] for begin_s, row in lost))
     shares = sorted(by_type.items(), key=lambda one: -one[1])
     note = ", ".join(f"{name} {lost_s / log.span_s:.2%}" for name, lost_s in shares)
-    return replace(log, notes=(f"share of the time: {note}",))
+    return replace(log, notes=(f"share of the time: {note}", *dropped))
 
 
 def _read_own_trace(file: LogFile) -> FailureLog:
@@ -181,9 +235,12 @@ def _read_own_trace(file: LogFile) -> FailureLog:
         )
     # Which groups, domains and switches there are counts for nothing here.
     layout = JobLayout(file.nodes * file.gpus_per_node, 1, file.gpus_per_node, 1, 1)
-    failures = [Logged(*one[:6]) for one in read_trace(file.path, layout)]
+    traced = list(read_trace(file.path, layout))
+    different = dict.fromkeys(traced)
+    failures = [Logged(*one[:6]) for one in different]
     names = (f"host-{number}" for number in range(file.nodes))
-    notes = () if file.span_s else (_ENDS_WITH_LAST,)
+    notes = left_out({"exact duplicates": len(traced) - len(different)})
+    notes += [] if file.span_s else [_ENDS_WITH_LAST]
     return _watched(file.log("trace", failures, names, notes=notes), file.span_s)
 
 
@@ -207,30 +264,39 @@ _Read = TypeVar("_Read")
 
 
 def _rows(
-    file: LogFile, columns: Sequence[str], needed: int, read_row: Callable[[dict[str, str]], _Read]
-) -> list[_Read]:
-    """Read the rows of a CSV file with some columns, the first of which are needed."""
+    file: LogFile, columns: Sequence[str], needed: int, read_row: Callable[[_Cells], _Read]
+) -> tuple[list[_Read], list[str]]:
+    """Read the rows of a CSV file with some columns, the first of which are needed.
+
+    Returns what they say, and a note of what was left out: rows that are there twice, columns that
+    nobody asked for.
+    """
     path = file.path
+    seen: set[tuple[str, ...]] = set()
+    duplicates = 0
     lines = csv.reader(StringIO(file.text, newline=""), strict=True, skipinitialspace=True)
     read: list[_Read] = []
     mistakes: list[str] = []
-    header: list[str] = []
+    header = _Header([], {})
     try:
         for row in lines:
             cells = [cell.strip() for cell in row]
             if not any(cells):
                 continue
             place = f"{path}:{lines.line_num}"
-            if not header:
-                header = _header(cells, place, columns, needed)
-            elif len(cells) != len(header):
+            if not header.found:
+                header = _header(cells, place, columns, needed, file.columns)
+            elif len(cells) != len(header.found):
                 mistakes.append(
-                    f"{place}: has {len(cells)} cells where the header has {len(header)}: "
-                    f"{', '.join(header)}"
+                    f"{place}: has {len(cells)} cells where the header has {len(header.found)}: "
+                    f"{', '.join(header.found)}"
                 )
+            elif (row_as_it_is := tuple(cells)) in seen:
+                duplicates += 1
             else:
+                seen.add(row_as_it_is)
                 try:
-                    read.append(read_row(dict(zip(header, cells, strict=True))))
+                    read.append(read_row(header.cells(cells)))
                 except ValueError as error:
                     mistakes.append(f"{place}: {error}")
     except csv.Error as error:
@@ -238,50 +304,129 @@ def _rows(
     first_mistake(mistakes)
     if not read:
         raise UserError(f"{path}: there is no failure in it; write a row a failure")
-    return read
+    dropped = {"exact duplicates": duplicates}
+    if header.unread:
+        named = ", ".join(map(quote, header.unread))
+        dropped[f"{'column' if len(header.unread) == 1 else 'columns'} ({named})"] = len(
+            header.unread
+        )
+    return read, left_out(dropped)
 
 
-def _header(cells: list[str], place: str, columns: Sequence[str], needed: int) -> list[str]:
-    names = [cell.lower() for cell in cells]
-    for name in names:
+class _Cells(NamedTuple):
+    """The cells of a row."""
+
+    texts: Mapping[str, str]  # By their columns' names here.
+    units_s: Mapping[str, float]  # Units of columns whose names in the file say it, in seconds.
+
+    def text(self, name: str) -> str:
+        """Return what a cell says; nothing where there is no such column."""
+        return self.texts.get(name, "")
+
+    def seconds(self, name: str) -> float:
+        """Return a time in seconds; a number without a unit has that of its column."""
+        return seconds_of(name, self.texts[name], self.units_s.get(name, 1.0))
+
+    def when(self) -> float | datetime:
+        """Return the row's time."""
+        text = self.texts["time"]
+        return parse_timestamp(text) if DATE.match(text) else self.seconds("time")
+
+
+class _Header(NamedTuple):
+    """The first line of a CSV file."""
+
+    found: Sequence[str]  # Its columns, as the file names them.
+    places: Mapping[str, int]  # Where those are that are read, by their names here.
+    units_s: Mapping[str, float] = {}  # Units that the names of columns of times end with.
+    unread: Sequence[str] = ()  # Those that are left out.
+
+    def cells(self, row: Sequence[str]) -> _Cells:
+        """Return the cells of a row of the file that are read."""
+        return _Cells({name: row[at] for name, at in self.places.items()}, self.units_s)
+
+
+def _header(
+    found: list[str], place: str, columns: Sequence[str], needed: int, mapped: Mapping[str, str]
+) -> _Header:
+    """Read the first line of a CSV file, whose columns may be called otherwise (``--columns``)."""
+    for name in mapped:
         if name not in columns:
-            remedy = did_you_mean(name, list(columns))
-            raise UserError(f"{place}: unknown column {quote(name)}; {remedy}")
-    for name in columns[:needed]:
+            raise UserError(f"--columns {name}=...: {did_you_mean(name, list(columns))}")
+    own = {theirs.lower(): name for name, theirs in mapped.items()}
+    names = []
+    for theirs in (cell.lower() for cell in found):
+        stem, unit = _stem_and_unit(theirs)
+        name = stem if unit and stem in _TIMES else theirs
+        names.append(own.get(theirs, "" if name in mapped else name))
+    # Columns that are chosen by name leave the others out.
+    unread = [] if not mapped else [one for one, name in zip(found, names, strict=True)
+                                    if name not in columns]  # fmt: skip
+    for name, theirs in mapped.items():
         if name not in names:
-            raise UserError(f"{place}: column {name} is missing; write {','.join(columns)}")
-    if len(set(names)) < len(names):
-        raise UserError(f"{place}: a column is there twice; keep one of each")
-    return names
+            raise UserError(
+                f"--columns {name}={theirs}: {place} has no such column; it has "
+                f"{', '.join(map(quote, found))}"
+            )
+    kept = [(one, name) for one, name in zip(found, names, strict=True) if one not in unread]
+    if wrong := wrong_columns(
+        [one for one, _ in kept], [name for _, name in kept], columns, needed
+    ):
+        raise UserError(f"{place}: {wrong}; say which is which: {_likely(found, columns, needed)}")
+    places = {name: at for at, name in enumerate(names) if name in columns}
+    units_s = {
+        name: _UNITS_S[unit]
+        for name, at in places.items()
+        if name in _TIMES and (unit := _stem_and_unit(found[at].lower())[1])
+    }
+    return _Header(found, places, units_s, unread)
 
 
-def _when(text: str) -> float | datetime:
-    return parse_timestamp(text) if DATE.match(text) else seconds_of("time", text)
+def _stem_and_unit(name: str) -> tuple[str, str]:
+    """Part the name of a column from the unit that it ends with, if it does."""
+    match = _UNIT.fullmatch(name)
+    return (match[1], match[2]) if match else (name, "")
 
 
-def _badput(cells: dict[str, str]) -> tuple[float | datetime, str, float, str]:
-    name = cells["badput"].upper()
+def _likely(found: Sequence[str], columns: Sequence[str], needed: int) -> str:
+    """Return the option that says which of a file's columns are ours, as far as names tell."""
+    left, said = list(found), []
+    for place, name in enumerate(columns):
+        like = next(
+            (one for word in (name, *_ALIKE[name]) for one in left if word in one.lower()), None
+        )
+        if like is not None:
+            left.remove(like)
+        if like is not None or place < needed:
+            said.append(f"{name}={shlex.quote(like or 'COLUMN')}")
+    return f"--columns {' '.join(said)} (other columns are left out then)"
+
+
+def _badput(cells: _Cells) -> tuple[float | datetime, str, float, str]:
+    name = cells.text("badput").upper()
     if name not in _BADPUT_NAMES:
         remedy = did_you_mean(name, sorted(_BADPUT_NAMES))
-        raise ValueError(f"badput {quote(cells['badput'])} is none of its names; {remedy}")
-    lasts_s = seconds_of("seconds", cells["seconds"])
-    return _when(cells["time"]), name, lasts_s, cells.get("node", "")
+        raise ValueError(f"badput {quote(cells.text('badput'))} is none of its names; {remedy}")
+    return cells.when(), name, cells.seconds("seconds"), cells.text("node")
 
 
-def _row(cells: dict[str, str]) -> tuple[float | datetime, str, Logged]:
-    when = _when(cells["time"])
-    if not cells["node"]:
+def _row(cells: _Cells) -> tuple[float | datetime, str, Logged]:
+    when = cells.when()
+    if not cells.text("node"):
         raise ValueError("names no node; write the name of the one that failed")
-    kind, repair = KINDS[kind_place(cells.get("kind", ""))], cells.get("repair", "")
-    repair_s = seconds_of("repair", repair) if repair else None
-    cause = cause_of(cells.get("cause", ""))
-    return when, cells["node"], Logged(0.0, "host", 0, cause, kind, repair_s)
+    kind = KINDS[kind_place(cells.text("kind"))]
+    repair_s = cells.seconds("repair") if cells.text("repair") else None
+    cause = cause_of(cells.text("cause"))
+    return when, cells.text("node"), Logged(0.0, "host", 0, cause, kind, repair_s)
 
 
 def _seconds(times: list[float | datetime], path: Path) -> list[float]:
     moments = [time for time in times if isinstance(time, datetime)]
     if not moments:
-        return [time for time in times if not isinstance(time, datetime)]
+        seconds = [time for time in times if not isinstance(time, datetime)]
+        # Seconds since 1970 begin with the first; no cluster is watched for 30 years.
+        begin_s = min(seconds) if min(seconds) >= _LEAST_UNIX_S else 0.0
+        return [time - begin_s for time in seconds]
     if len(moments) < len(times):
         raise UserError(f"{path}: some times are timestamps and some are not; write one or other")
     begin = min(moments)

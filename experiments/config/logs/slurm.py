@@ -1,9 +1,10 @@
 """Jobs as Slurm tells them: ``sacct --parsable2`` with State, Start, End and NodeList.
 
 A job that ended in one of the states below is a failure at its end: of a node where the log says of
-which (FailedNode, or a job on one node), else of a whole job. Failures are seen where jobs run: the
-node-seconds are those of jobs. A node that failed is up again when the next job starts on it, at
-the latest.
+which (FailedNode, or a job on one node), else of a whole job. A failure of software on a small job,
+such as a burn-in of one node, does not count: it says nothing of a large job. Failures are seen
+where jobs run: the node-seconds are those of jobs. A node that failed is up again when the next job
+starts on it, at the latest.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import csv
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
@@ -26,6 +27,7 @@ from faultline.experiments.config.logs.failure_log import (
     LogFile,
     Logged,
     first_mistake,
+    left_out,
 )
 from faultline.experiments.config.trace_file import parse_timestamp
 from faultline.simulator.failures.failure import Kind
@@ -104,10 +106,23 @@ class _Jobs:
     lists: dict[str, list[str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     expanded: int = 0
+    seen: set[tuple[str, ...]] = field(default_factory=set)
+    duplicates: int = 0
+    steps: int = 0
+    never_ran: int = 0
 
     def read(self, cells: dict[str, str], line: int) -> None:
         job, state = cells.get("JobID", ""), cells["State"].split(" ")[0].rstrip("+")
-        if "." in job or cells["Start"] in _NEVER or cells["NodeList"] in _NEVER:
+        if "." in job:
+            self.steps += 1
+            return
+        row = tuple(cells.values())
+        if row in self.seen:
+            self.duplicates += 1
+            return
+        self.seen.add(row)
+        if cells["Start"] in _NEVER or cells["NodeList"] in _NEVER:
+            self.never_ran += 1
             return
         try:
             if state not in FAILED and state not in SOUND:
@@ -142,7 +157,10 @@ class _Jobs:
 
 
 def read_sacct(file: LogFile) -> FailureLog:
-    """Read jobs of ``sacct --parsable2``; steps of jobs and jobs that never ran are left out.
+    """Read jobs of ``sacct --parsable2``.
+
+    Left out and counted are steps of jobs, jobs that never ran, rows that are there twice, and
+    failures of software on small jobs.
 
     Raises UserError, which names the first line that does not fit.
     """
@@ -191,19 +209,27 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
         for _, _, state, held, failed in jobs.ran
         if state in FAILED and (culprit := _culprit(held, failed, number_of)) is not None
     }
-    node_s = 0.0
+    largest_job = max(len(held) for *_, held, _ in jobs.ran)
+    smallest_job = file.smallest_job or min(2, largest_job)
+    node_s = small_node_s = 0.0
     for start, end, _, held, _ in jobs.ran:
         start_s = (start - begin).total_seconds()
-        node_s += len(held) * ((end_s if end is None else (end - begin).total_seconds()) - start_s)
+        lasts_s = (end_s if end is None else (end - begin).total_seconds()) - start_s
+        node_s += len(held) * lasts_s
+        if len(held) < smallest_job:
+            small_node_s += len(held) * lasts_s
         for name in starts.keys() & set(held):
             starts[name].append(start_s)
     for times in starts.values():
         times.sort()
-    failures, unknown = [], 0
+    failures, unknown, small = [], 0, 0
     for _, end, state, held, failed in jobs.ran:
         if state not in FAILED or end is None:
             continue
         cause, kind = FAILED[state]
+        if kind == "software" and len(held) < smallest_job:
+            small += 1
+            continue
         time_s = (end - begin).total_seconds()
         culprit = _culprit(held, failed, number_of)
         if culprit is None:
@@ -220,8 +246,16 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
             f"{unknown} failures of hardware under jobs of several nodes: nobody says of which, so "
             "they are of the whole job; ask sacct for FailedNode"
         )
+    counted = {
+        "exact duplicates": jobs.duplicates,
+        "steps of jobs": jobs.steps,
+        "jobs that never ran": jobs.never_ran,
+        f"failures of software on jobs of fewer than {smallest_job} nodes (--smallest-job)": small,
+    }
+    notes += left_out(counted)
     failures.sort(key=lambda one: one.time_s)
-    return file.log("Slurm's sacct", failures, number_of, end_s, node_s, notes)
+    log = file.log("Slurm's sacct", failures, number_of, end_s, node_s, notes)
+    return replace(log, without_software_s=small_node_s)
 
 
 def _culprit(held: list[str], failed: str, known: Mapping[str, int]) -> str | None:

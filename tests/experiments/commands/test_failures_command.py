@@ -154,6 +154,29 @@ def test_a_log_is_imported_and_played(log: Path, tmp_path: Path, ask: Ask) -> No
     assert (drawing["process"], drawing["failures"]) == ("trace", 59)
 
 
+def test_the_printed_settings_run_a_job_that_has_a_mix(log: Path, tmp_path: Path, ask: Ask) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text(
+        'name = "mixed"\n[job]\ngpus = 256\ngroups = 32\nsteps = 3\n'
+        '[failures]\nmodel = "mix"\nmix = "llama3"\n',
+        encoding="utf-8",
+    )
+    printed = ask("import", log, "--nodes", "32", "-o", tmp_path / "trace.csv")
+    settings = printed.split("run it with ")[1].split()
+    loaded = load_scenario(str(job), settings[1::2])
+    assert settings[::2] == ["--set"] * (len(settings) // 2)
+    assert len(failure_model(loaded).failures_until(3 * 86_400.0, 0)) == 59
+
+
+def test_columns_are_mapped_on_the_command_line(tmp_path: Path, ask: Ask) -> None:
+    theirs, trace = tmp_path / "theirs.csv", tmp_path / "trace.csv"
+    theirs.write_text("when,machine,notes\n1h,a,x\n2h,b,y\n", encoding="utf-8")
+    words = ["import", theirs, "-o", trace, "--columns", "time=when"]
+    assert ask.json(*words, "node=machine")["notes"][0] == "left out: 1 column ('notes')"
+    assert "column node is missing" in ask.refused(*words)
+    assert "write NAME=COLUMN once for each" in ask.refused(*words, "node")
+
+
 def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
     mix, figure = tmp_path / "ours.toml", tmp_path / "fit.png"
     asked = ("fit", log, "--nodes", "16", "--span", "3d")

@@ -87,7 +87,7 @@ def test_preemptions_are_failures_until_a_node_is_added_again(tmp_path: Path) ->
 
 
 def test_jobs_of_slurm_fail_where_the_log_says(tmp_path: Path) -> None:
-    log = log_of(tmp_path, SACCT)
+    log = log_of(tmp_path, SACCT, smallest_job=1)
     assert log.nodes == ("gpu01", "gpu02", "gpu03", "gpu04")
     assert log.failures == (
         Logged(7_200.0, "host", 3, "failed", "software", None),
@@ -97,7 +97,96 @@ def test_jobs_of_slurm_fail_where_the_log_says(tmp_path: Path) -> None:
     )
     hours = 2 * 1 + 3 * 2 + 1 + 0.5 + 2 * 1 + 0.5
     assert (log.span_s, log.node_s) == (14_400.0, hours * 3600)
-    assert "1 failures of hardware under jobs of several nodes" in log.notes[-1]
+    assert "1 failures of hardware under jobs of several nodes" in log.notes[-2]
+    assert log.notes[-1] == "left out: 1 steps of jobs, 1 jobs that never ran"
+
+
+def test_small_jobs_and_duplicates_are_left_out_and_counted(tmp_path: Path) -> None:
+    """Job 3 is a program that failed on one node; the node that fails under job 8 did fail."""
+    twice = next(line for line in SACCT.splitlines(keepends=True) if line.startswith("2|"))
+    small = "8|NODE_FAIL|2024-05-01T00:00:00|2024-05-01T00:30:00|gpu04|\n"
+    log = log_of(tmp_path, SACCT + twice + small)
+    assert [(one.time_s, one.level, one.cause) for one in log.failures] == [
+        (1_800.0, "host", "node-fail"),
+        (10_800.0, "host", "node-fail"),
+        (14_400.0, "job", "node-fail"),
+    ]
+    assert log.notes[-1] == (
+        "left out: 1 exact duplicates, 1 steps of jobs, 1 jobs that never ran, 1 failures of "
+        "software on jobs of fewer than 2 nodes (--smallest-job)"
+    )
+    # Failures of software would have counted in 2 x 1, 3 x 2 and 2 x 1 hours of large jobs.
+    assert log.gpu_s_of("hardware") == 12.5 * 3_600 * 8
+    assert log.gpu_s_of("software") == 10 * 3_600 * 8
+
+
+def test_where_all_jobs_have_one_node_their_failures_count(tmp_path: Path) -> None:
+    text = "".join(line for line in SACCT.splitlines(keepends=True) if line[0] in "J34")
+    assert [one.cause for one in log_of(tmp_path, text).failures] == ["failed"]
+
+
+FOREIGN = """\
+Timestamp,hostname,rack,failure_type,downtime_min
+2024-05-01T12:00:00,r1-n9,r1,memory,30
+2024-05-01T12:00:00,r1-n9,r1,memory,30
+2024-05-03T00:00:00,r1-n10,r1,cable,2h
+"""
+
+
+def test_columns_of_others_are_mapped_and_have_the_units_of_their_names(tmp_path: Path) -> None:
+    columns = {"time": "timestamp", "node": "hostname", "cause": "failure_type"}
+    log = log_of(tmp_path, FOREIGN, columns={**columns, "repair": "downtime_min"})
+    assert log.failures == (
+        Logged(0.0, "host", 0, "memory", "hardware", 1_800.0),
+        Logged(36 * 3600.0, "host", 1, "cable", "hardware", 7_200.0),
+    )
+    assert log.notes[0] == "left out: 1 exact duplicates, 1 column ('rack')"
+    assert log_of(tmp_path, FOREIGN, columns=columns).failures[0].repair_s is None
+
+
+def test_all_columns_are_named_with_the_remedy_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as told:
+        log_of(tmp_path, FOREIGN)
+    for said in (
+        "'Timestamp', 'hostname', 'rack', 'failure_type', 'downtime_min'",
+        "columns time, node are missing",
+        "--columns time=Timestamp node=hostname cause=failure_type repair=downtime_min",
+    ):
+        assert said in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("repair", 90.0), ("repair_s", 90.0), ("Repair (minutes)", 5_400.0), ("repair_h", 324_000.0),
+     ("repair_d", 90 * 86_400.0)],
+)  # fmt: skip
+def test_the_name_of_a_column_says_its_unit(tmp_path: Path, header: str, seconds: float) -> None:
+    log = log_of(tmp_path, f"time_h,node,{header}\n1,a,90\n2,b,5s\n")
+    assert [(one.time_s, one.repair_s) for one in log.failures] == [
+        (3_600.0, seconds), (7_200.0, 5.0)
+    ]  # fmt: skip
+
+
+def test_seconds_since_1970_begin_with_the_first_failure(tmp_path: Path) -> None:
+    log = log_of(tmp_path, "time,node\n1714564800,a\n1714564860,b\n")
+    assert (log.failures[1].time_s, log.span_s) == (60.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "said"),
+    [
+        (FOREIGN, {"columns": {"time": "when"}}, "--columns time=when: "),
+        (FOREIGN, {"columns": {"nodes": "hostname"}}, "did you mean 'node'?"),
+        (SACCT, {"columns": {"time": "End"}}, "no CSV file with columns of its own; leave"),
+        (NAMED, {"smallest_job": 2}, "no log of jobs; leave the option out"),
+    ],
+)
+def test_an_option_without_effect_is_refused(
+    tmp_path: Path, text: str, how: dict[str, object], said: str
+) -> None:
+    with pytest.raises(UserError) as told:
+        log_of(tmp_path, text, **how)
+    assert said in str(told.value)
 
 
 def test_a_csv_with_node_names(tmp_path: Path) -> None:
@@ -168,7 +257,7 @@ def test_what_is_imported_can_be_played(tmp_path: Path, text: str) -> None:
         ("time,node\nsoon,a\n", ":2: time 'soon' is no time"),
         ("time,node,kind\n1,a,odd\n2,b,odd\n", ":2: kind 'odd' is none; write hardware"),
         ("time,node\n1,a\n2024-05-01,b\n", "some times are timestamps"),
-        ("time,host\n1,a\n", ":1: unknown column 'host'"),
+        ("time,host\n1,a\n", ":1: unknown column 'host'; column node is missing; found are"),
         ("time,node\n0,a\n", "all failures are at time 0"),
         ("time,badput,seconds\n1,PROGRAM_STARTUPS,3\n", ":2: badput 'PROGRAM_STARTUPS' is none of"),
         ("time,badput,seconds\n1,OTHER,3\n", "how many nodes there are; give --nodes N"),
