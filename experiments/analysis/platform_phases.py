@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from faultline.experiments.config.model_numbers import cluster_file, platform_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import load_scenario, scenario_from
+from faultline.experiments.config.scenario_file import command_scenario, scenario_from
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.resolved_job import resolve
 from faultline.platforms.preset_library import load_preset, preset_names
@@ -61,7 +61,7 @@ def compare_platforms(before: str, after: str, job: str | None, settings: list[s
         tables = {"name": "a group a domain", "platform": {"file": before}, "job": job_table}
         scenario = scenario_from(tables, "platform diff")
     else:
-        scenario = load_scenario(job, [*settings, f"platform.file={before!r}"])
+        scenario = command_scenario(job, [*settings, f"platform.file={before!r}"])
     old, new = _phases_of(scenario), _phases_of(scenario.with_({"platform.file": after}))
     phases = tuple(
         PhaseChange(name, old[name][0], new[name][0], old[name][1]) for name in old if name in new

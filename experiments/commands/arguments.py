@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import re
 import sys
-from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError, HelpFormatter
+from argparse import (
+    SUPPRESS,
+    Action,
+    ArgumentParser,
+    ArgumentTypeError,
+    HelpFormatter,
+    Namespace,
+)
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from importlib.util import find_spec
@@ -42,6 +49,12 @@ _PLAIN = {"scenario reference", "scenario schema", "completion", "schema"}
 """Commands that print a file of a kind of its own; all others print JSON too."""
 
 
+_CONDITION = re.compile(r"\((?:(not)|only) with (-[-\w]+)(?: ([-\w|]+))?\)")
+"""What a help says of an option that has no effect with another, or without it."""
+
+_UNSTATED = object()
+
+
 class Command(NamedTuple):
     """A command, or one that has others, whose words begin with its own."""
 
@@ -54,7 +67,8 @@ class Command(NamedTuple):
     # choice (``png|svg``), more than one (``FILE...``), left out (``KEY?``) or required (``DIR!``);
     # its default stands in brackets, and an option without any is on or off. Lines that go on are
     # indented, ``or`` begins what excludes the option before, and a blank line ends a group that
-    # begins with its title and a colon.
+    # begins with its title and a colon. ``(not with --json)`` or ``(only with --only a|b)`` end a
+    # meaning: otherwise the option has no effect, and is refused.
     options: str = ""
     # ``module:function`` below `commands`. By default the module has the first of the words, with
     # underscores, and the function is ``execute``, or ``execute_`` with the second.
@@ -90,6 +104,50 @@ class _Version(Action):
 
 class _Parser(ArgumentParser):
     """Tells what is wrong with an argument in one line, as everything else does."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and refuse an option that has no effect beside the others."""
+        conditional = {
+            action: found
+            for action in self._actions
+            if (found := list(_CONDITION.finditer(action.help or "")))
+        }
+        namespace = Namespace() if namespace is None else namespace
+        for action in conditional:
+            # An option that is repeated has an empty list where it is not stated.
+            if action.default != []:
+                setattr(namespace, action.dest, _UNSTATED)
+        parsed, others = super().parse_known_args(args, namespace)
+        stated = [
+            action
+            for action in conditional
+            if getattr(parsed, action.dest) is not _UNSTATED and getattr(parsed, action.dest) != []
+        ]
+        for action in conditional:
+            if getattr(parsed, action.dest) is _UNSTATED:
+                default = action.default
+                if isinstance(default, str):
+                    default = self._get_value(action, default)
+                setattr(parsed, action.dest, default)
+        for action in stated:
+            self._check_effect(action, conditional[action], parsed)
+        return parsed, others
+
+    def _check_effect(self, action: Action, conditions: Iterable[re.Match[str]], on: Any) -> None:
+        options = self._option_string_actions
+        for excluded, name, values in map(re.Match.groups, conditions):
+            other = getattr(on, options[name].dest)
+            is_there = other in values.split("|") if values else other not in (None, False, [])
+            if is_there == bool(excluded):
+                written = f"{name} {other if excluded else values}" if values else name
+                self.error(
+                    f"{action.option_strings[-1]}: has no effect "
+                    + (
+                        f"with {written}; leave one of them out"
+                        if excluded
+                        else f"without {written}; add that, or leave it out"
+                    )
+                )
 
     def error(self, message: str) -> NoReturn:
         """Print the error without the usage, and exit with status 2."""

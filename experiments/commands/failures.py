@@ -27,7 +27,7 @@ from faultline.experiments.config.mix_file import (
     shipped_mixes,
 )
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
+from faultline.experiments.config.scenario_file import command_scenario, shipped_scenarios
 from faultline.experiments.config.toml_text import LARGEST_BYTES, parse_toml
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.screen import Screen, screen_as_wide_as
@@ -104,7 +104,7 @@ def _scenario(arguments: argparse.Namespace) -> Scenario:
     what, model = arguments.what, _model(arguments.what)
     if model is None:
         size = [] if arguments.gpus is None else [f"job.gpus={arguments.gpus}"]
-        return load_scenario(what, [*size, *arguments.settings])
+        return command_scenario(what, [*size, *arguments.settings])
     gpus = arguments.gpus or DRAWN_GPUS
     # About so many GPUs a group, and none left over.
     most = max(1, min(gpus // DRAWN_GPUS_PER_GROUP, 100_000))
@@ -116,7 +116,7 @@ def _scenario(arguments: argparse.Namespace) -> Scenario:
         f"job.gpus={gpus}",
         f"job.groups={groups}",
     ]
-    return load_scenario("spare-sound", [*own, *arguments.settings])
+    return command_scenario("spare-sound", [*own, *arguments.settings])
 
 
 def _model(what: str) -> str | None:

@@ -72,6 +72,13 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
+def refuse_idle(arguments: argparse.Namespace, options: Iterable[str], where: str) -> None:
+    """Refuse options that were stated and have no effect there; by their names without dashes."""
+    for option in options:
+        if getattr(arguments, option) not in (None, False):
+            raise UserError(f"--{option}: has no effect {where}; leave it out")
+
+
 @contextmanager
 def explained(place: object, remedy: str = "", *others: type[Exception]) -> Iterator[None]:
     """Tell an error of the system, or another, in one line: where, why, what would be right."""

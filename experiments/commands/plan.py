@@ -14,7 +14,6 @@ from faultline.experiments.commands.output import (
     progress_of,
     waiting,
 )
-from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, answer
 from faultline.experiments.planner.plan import (
     Plan,
@@ -32,8 +31,6 @@ from rich.progress import SpinnerColumn, TimeElapsedColumn
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if no scheme would finish the job."""
-    if arguments.no_simulation and arguments.output is not None:
-        raise UserError("-o FOLDER: its figures show simulations; leave out --no-simulation")
     schemes, not_named = chosen_schemes(arguments.schemes)
     protections = chosen_protections(arguments.protections)
     if arguments.output is not None:
@@ -76,7 +73,7 @@ def execute(arguments: argparse.Namespace) -> int:
             optimised = optimise_schemes(plan, arguments.steps, on_done)
     advice = advise(plan)
     if arguments.json:
-        print_json(answer(plan, advice, optimised))
+        print_json(answer(plan, advice, optimised, arguments.price))
     else:
         # Wide enough that the table is never folded in a file.
         print_plan(screen_as_wide_as(160), plan, advice, optimised, arguments.price)

@@ -19,6 +19,7 @@ from faultline.experiments.commands.output import (
     print_files,
     print_json,
     print_named,
+    refuse_idle,
     waiting,
 )
 from faultline.experiments.config.errors import UserError
@@ -238,8 +239,7 @@ def _cells(one: PhaseChange) -> tuple[str, ...]:
 def execute_import(arguments: argparse.Namespace) -> None:
     """Make a platform, or a spec."""
     if arguments.file.suffix.lower() in {".json", ".graphml"}:
-        if arguments.switches is not None:
-            raise UserError("--switches: a graph says itself what is plugged in; leave it out")
+        refuse_idle(arguments, ["switches", "like"], "on a graph, which has all of its parts")
         text = graph_xml(read_graph(arguments.file), str(arguments.file))
         write_text(text, arguments.output)
         told = f"{arguments.output}: a platform; faultline platform check {arguments.output}"
@@ -250,11 +250,12 @@ def execute_import(arguments: argparse.Namespace) -> None:
     server = read_matrix(text, str(arguments.file))
     switches = None if arguments.switches is None else read_switches(arguments.switches)
     where = str(arguments.file if switches is None else arguments.switches)
-    spec = imported_spec(server, switches, arguments.like, where)
+    like = arguments.like or "hgx-h100"
+    spec = imported_spec(server, switches, like, where)
     with explained(arguments.output, "choose another -o FILE"):
         write_file(arguments.output, tomlkit.dumps(spec.as_mapping()))
     told = (
         f"{arguments.output}: a spec of {spec.gpus:,} GPUs; what is not in these files is that of "
-        f"{arguments.like}: look at it, then faultline platform generate {arguments.output}"
+        f"{like}: look at it, then faultline platform generate {arguments.output}"
     )
     print_files(arguments, {arguments.output: told})

@@ -8,9 +8,15 @@ from pathlib import Path
 from faultline.experiments.analysis.course import read_timeline
 from faultline.experiments.analysis.selection import check_axis
 from faultline.experiments.commands.arguments import PLOT_FORMATS
-from faultline.experiments.commands.output import explained, make_folder, print_files, waiting
+from faultline.experiments.commands.output import (
+    explained,
+    make_folder,
+    print_files,
+    refuse_idle,
+    waiting,
+)
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.scenario_file import command_scenario
 from faultline.experiments.figures.style import save_figure
 from faultline.experiments.figures.sweep_pictures import Wanted, chosen_figure, usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
@@ -21,6 +27,8 @@ from faultline.platforms.files import check_writable, write_file
 from faultline.simulator.timeline import Event
 from matplotlib.figure import Figure
 
+_OF_SWEEPS = ("kind", "x", "y", "metric", "hue", "column")
+
 
 def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
@@ -30,6 +38,7 @@ def execute(arguments: argparse.Namespace) -> None:
     if source is None:
         _plot_run(*_played(arguments), arguments, Path("timeline"))
     elif source.is_file():
+        refuse_idle(arguments, _OF_SWEEPS, "on the picture of one run")
         events = read_timeline(source)
         _plot_run(events, f"Timeline {source.name}", arguments, source.with_suffix(""))
     else:
@@ -37,7 +46,7 @@ def execute(arguments: argparse.Namespace) -> None:
 
 
 def _played(arguments: argparse.Namespace) -> tuple[list[Event], str]:
-    scenario = load_scenario(arguments.timeline, arguments.settings)
+    scenario = command_scenario(arguments.timeline, arguments.settings)
     events: list[Event] = []
     with waiting("playing"):
         record = run(scenario, arguments.seed, arguments.engine, events.append)
@@ -52,7 +61,9 @@ def _plot_run(
     events: list[Event], title: str, arguments: argparse.Namespace, default: Path
 ) -> None:
     window_s = None if arguments.window is None else tuple(arguments.window)
-    path = arguments.output or default.with_name(f"{default.name}.{arguments.format}")
+    if arguments.output is not None:
+        refuse_idle(arguments, ["format"], f"with -o {arguments.output}, which ends in one")
+    path = arguments.output or default.with_name(f"{default.name}.{_format(arguments)}")
     if path.suffix.removeprefix(".") not in PLOT_FORMATS:
         raise UserError(f"-o {path}: name a file that ends in .{', .'.join(PLOT_FORMATS)}")
     make_folder(path.parent, "-o PATH")
@@ -60,9 +71,9 @@ def _plot_run(
 
 
 def _plot_sweep(arguments: argparse.Namespace) -> None:
+    refuse_idle(arguments, ["window"], "on pictures of a sweep")
     sweep = read_sweep(arguments.source)
-    options = ("kind", "x", "y", "metric", "hue", "column")
-    asked = {option: value for option in options if (value := getattr(arguments, option))}
+    asked = {option: value for option in _OF_SWEEPS if (value := getattr(arguments, option))}
     frame = sweep.frame
     with waiting("drawing"):
         pictures = [chosen_figure(frame, Wanted(**asked))] if asked else usual_figures(sweep)
@@ -70,9 +81,13 @@ def _plot_sweep(arguments: argparse.Namespace) -> None:
     make_folder(folder, "-o PATH")
     written: dict[Path, str] = {}
     for picture in pictures:
-        path = folder / f"{picture.name}.{arguments.format}"
+        path = folder / f"{picture.name}.{_format(arguments)}"
         written |= _saved(arguments, picture.figure, picture.title, path)
     print_files(arguments, written)
+
+
+def _format(arguments: argparse.Namespace) -> str:
+    return arguments.format or PLOT_FORMATS[0]
 
 
 def _saved(

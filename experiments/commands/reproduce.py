@@ -6,7 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.commands.output import make_folder, print_json, print_named
+from faultline.experiments.commands.output import (
+    make_folder,
+    print_json,
+    print_named,
+    refuse_idle,
+)
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.screen import Screen
 from faultline.experiments.studies import all_studies, load_study
@@ -19,6 +24,7 @@ def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
     known = all_studies()
     if arguments.name == "list":
+        refuse_idle(arguments, ["full", "seeds", "workers", "output"], "on the list")
         print_named(arguments, known, 18)
         return
     if arguments.name not in known:

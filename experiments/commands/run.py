@@ -17,7 +17,7 @@ from faultline.experiments.commands.output import (
 )
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.scenario_file import command_scenario
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
@@ -30,7 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    scenario = load_scenario(arguments.scenario, arguments.settings)
+    scenario = command_scenario(arguments.scenario, arguments.settings)
     file = arguments.timeline
     links = file if file is not None and file.suffix.lower() == LINKS else None
     events: list[Event] | None = None if file is None or links else []
@@ -87,7 +87,8 @@ def _run_with_progress(
 
 def execute_explain_recovery(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    scenario = load_scenario(arguments.scenario, arguments.settings)
+    open_keys = {"strategy.name": "--schemes"}
+    scenario = command_scenario(arguments.scenario, arguments.settings, open_keys)
     found = list(explained_recoveries(scenario, _schemes(arguments.schemes)))
     recoveries = [one for one in found if isinstance(one, ExplainedRecovery)]
     refused = [one for one in found if isinstance(one, str)]

@@ -39,7 +39,9 @@ def execute_list(arguments: argparse.Namespace) -> None:
 def execute_show(arguments: argparse.Namespace) -> None:
     """Print a scenario with every value filled in."""
     with waiting("measuring on the platform"):
-        resolved = resolve_source(read_source(arguments.scenario, arguments.settings))
+        source = read_source(arguments.scenario, arguments.settings)
+        source.used_scenario()
+        resolved = resolve_source(source)
     if arguments.json:
         keys = {
             key.reference.dotted: {

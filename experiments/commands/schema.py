@@ -80,7 +80,7 @@ _ROWS = _list(_by_name(_SCALAR))
 _INTERVAL = _maybe(_object("", "", "mean low high"))
 _ESTIMATE = _object("", "", "value low high")
 _DIFFERENCES = _list(_object("text effect"))
-_COST = "days gpu_hours time_to_train_ratio"
+_COST = "days gpu_hours cost time_to_train_ratio"
 _CHOICE = _object(
     "scheme",
     "redundancy checkpoint_interval_steps snapshot_interval_steps",

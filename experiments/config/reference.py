@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from inspect import getdoc
@@ -20,6 +20,7 @@ from faultline.experiments.config.keys import (
     likely_keys,
     remedy_for,
     schema_keys,
+    value_at,
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.table import documentation_of
@@ -112,6 +113,26 @@ def documented(key: Key) -> KeyReference:
         only_with={**_scheme_condition(key.path), **stated.only_with},
         source=stated.source or ("" if key.tables else "choice of the scheme"),
     )
+
+
+def unmet_condition(
+    path: KeyPath, scenario: Scenario, open_keys: Collection[str] = ()
+) -> tuple[str, list[str]] | None:
+    """Return the condition for which a key does not count: another key, and values that it needs.
+
+    None where the key counts. A condition on a key that does not count itself is none, nor is one
+    on `open_keys` (dotted), which have several values at a time.
+    """
+    known = schema_keys(Scenario)
+    if path not in known:
+        return None
+    for dotted, values in documented(known[path]).only_with.items():
+        needed = tuple(dotted.split("."))
+        if value_at(scenario, needed) in values or dotted in open_keys:
+            continue
+        if unmet_condition(needed, scenario, open_keys) is None:
+            return dotted, values
+    return None
 
 
 def _docstring(tables: tuple[type[BaseModel], ...]) -> str:

@@ -26,8 +26,10 @@ from faultline.experiments.config.keys import (
     schema_keys,
     set_keys,
     upgrade,
+    value_at,
 )
 from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
+from faultline.experiments.config.reference import unmet_condition
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml, parse_toml_value
 from faultline.platforms.preset_library import preset_names
@@ -47,6 +49,8 @@ class ScenarioSource(TomlSource):
     settings: dict[KeyPath, str] = field(default_factory=dict)
     # What the file calls a key, by its path, where that is a name of version 1.
     names_of_file: dict[KeyPath, KeyPath] = field(default_factory=dict)
+    # What of it options of the command line have set.
+    options: set[KeyPath] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Give keys of version 1 the names they have now."""
@@ -65,22 +69,29 @@ class ScenarioSource(TomlSource):
         """Return the line of a key, or of the closest table around it; None if there is none."""
         return super().line_of(self.names_of_file.get(tuple(map(str, location)), location))
 
-    def change(self, changes: Mapping[str, object] | Iterable[str]) -> None:
+    def change(
+        self, changes: Mapping[str, object] | Iterable[str], option: str | None = None
+    ) -> None:
         """Set values by their dotted keys, or by ``key=value`` as on the command line.
 
-        There, ``~key`` leaves a key open, as if nobody had stated it; else None does.
+        There, ``~key`` leaves a key open, as if nobody had stated it; else None does. An option
+        of the command line that stands for its keys is named where messages name a setting.
 
         Raises UserError if a setting has no key or no equals sign, or the way to a key leads
         through a value.
         """
-        where, told = f"{self.origin}: ", {}
+        where, told = f"{option or self.origin}: ", {}
         if not isinstance(changes, Mapping):
             settings = [(*_read_setting(setting), f"--set {setting}") for setting in changes]
             changes = {key: value for key, value, _ in settings}
             where, told = "--set ", {key: setting for key, _, setting in settings}
+        elif option is not None:
+            told = dict.fromkeys(changes, option)
         told = {RENAMED.get(key, key): setting for key, setting in told.items()}
         for key in set_keys(self.tables, changes, where):
             self.settings[path_of(key)] = told.get(key, where.rstrip(": "))
+            if key in told:
+                self.options.add(path_of(key))
 
     def setting_of(self, location: Location) -> str | None:
         """Return what set a value after it was read; None if it stands in the file."""
@@ -122,6 +133,31 @@ class ScenarioSource(TomlSource):
             raise self.refusal(mistakes)
         return scenario.completed()
 
+    def used_scenario(self, open_keys: Mapping[str, str | None] | None = None) -> Scenario:
+        """Return the validated scenario of a command, whose options all have an effect on it.
+
+        Keys that are open (dotted) are about to get several values, whatever is stated: those that
+        the option beside them says, which is None if they may be stated all the same.
+
+        Raises UserError as `scenario`, or for an option that has no effect.
+        """
+        scenario, open_keys = self.scenario(), open_keys or {}
+        stated = [path for path in self.options if value_at(self.tables, path) is not None]
+        # In the order in which they were stated, on any machine.
+        for path in sorted(stated, key=list(self.settings).index):
+            if instead := open_keys.get(".".join(path)):
+                raise UserError(
+                    f"{self.settings[path]}: has no effect here; name those to compare by {instead}"
+                )
+            if (unmet := unmet_condition(path, scenario, open_keys)) is not None:
+                key, values = unmet
+                raise UserError(
+                    f"{self.settings[path]}: has no effect with {key} = "
+                    f"{quote(value_at(scenario, path_of(key)))}; set {key} to "
+                    f"{' or '.join(values)}, or leave it out"
+                )
+        return scenario
+
 
 def _read_setting(setting: str) -> tuple[str, object]:
     """Return the dotted key and the value of ``key=value``, with a TOML value, or of ``~key``."""
@@ -151,7 +187,8 @@ def shipped_scenarios() -> list[str]:
 
 
 def load_scenario(
-    name_or_path: str, changes: Mapping[str, object] | Iterable[str] = ()
+    name_or_path: str,
+    changes: Mapping[str, object] | Iterable[str] = (),
 ) -> Scenario:
     """Read a scenario and change some of its values.
 
@@ -169,6 +206,18 @@ def load_scenario(
         If the file or a change is no good; the message is one line.
     """
     return read_source(name_or_path, changes).scenario()
+
+
+def command_scenario(
+    name_or_path: str,
+    settings: Iterable[str],
+    open_keys: Mapping[str, str | None] | None = None,
+) -> Scenario:
+    """Read the scenario of a command, as `load_scenario`; each setting is to have an effect.
+
+    See `ScenarioSource.used_scenario`.
+    """
+    return read_source(name_or_path, settings).used_scenario(open_keys)
 
 
 def read_source(

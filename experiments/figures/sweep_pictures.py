@@ -191,6 +191,16 @@ class Wanted(NamedTuple):
     column: str | None = None
 
 
+_IDLE = {
+    "curves": ("y",),
+    "heat-map": ("hue",),
+    "best-map": ("column",),
+    "schemes": ("column",),
+    "badput": ("metric", "column"),
+}
+"""What a kind of picture does not show."""
+
+
 def chosen_figure(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     """Draw one picture as asked for; knobs that it does not show are where the job trains soonest.
 
@@ -205,6 +215,9 @@ def chosen_figure(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     _check_legible(frame, [key for key in (wanted.hue,) if key], "lines", 25)
     _check_legible(frame, [key for key in (wanted.column,) if key], "panels", 25)
     kind = wanted.kind or ("heat-map" if wanted.y else "curves")
+    for option in _IDLE[kind]:
+        if getattr(wanted, option) != Wanted._field_defaults[option]:
+            raise UserError(f"--{option}: has no effect on a picture of kind {kind}; leave it out")
     draw = {
         "curves": _chosen_curves,
         "heat-map": _chosen_heat_map,

@@ -8,7 +8,11 @@ from typing import Any, Literal
 
 import tomlkit
 from faultline.experiments.config.keys import KeyPath, value_at
-from faultline.experiments.config.reference import KeyReference, scenario_reference
+from faultline.experiments.config.reference import (
+    KeyReference,
+    scenario_reference,
+    unmet_condition,
+)
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
 from faultline.experiments.config.toml_text import toml_item, written
@@ -57,7 +61,7 @@ def resolve_source(source: ScenarioSource) -> ResolvedScenario:
             reference,
             value_at(filled, path),
             _origin(source, value_at(filled, path), value_at(defaults, path), path),
-            _counts(reference, filled),
+            unmet_condition(path, filled) is None,
             outcomes.get(reference.dotted, ""),
         )
         for path, reference in scenario_reference().items()
@@ -109,13 +113,6 @@ def _has_value(scenario: Scenario, reference: KeyReference) -> bool:
     above = value_at(scenario, reference.path[:-1])
     return isinstance(above, BaseModel) and not isinstance(
         value_at(scenario, reference.path), BaseModel
-    )
-
-
-def _counts(reference: KeyReference, scenario: Scenario) -> bool:
-    return all(
-        value_at(scenario, tuple(key.split("."))) in values
-        for key, values in reference.only_with.items()
     )
 
 

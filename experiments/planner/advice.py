@@ -176,8 +176,16 @@ def pair_name(scheme: str, protection: str | None) -> str:
     return name if protection in (None, "storage") else f"{name} over {protection}"
 
 
-def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> dict[str, Any]:
-    """Return all of a plan as nested dicts and lists; what is unknown is None."""
+def answer(
+    plan: Plan,
+    advice: Advice,
+    optimised: Sequence[Optimised] = (),
+    price_per_gpu_hour: float | None = None,
+) -> dict[str, Any]:
+    """Return all of a plan as nested dicts and lists; what is unknown is None.
+
+    With a price, in any currency, that is what each choice costs.
+    """
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
     return {
@@ -193,7 +201,7 @@ def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> d
         "all_reduce_s": durations.all_reduce_s(job.groups),
         "assumptions": list(situation.assumptions),
         "seeds": list(plan.seeds),
-        "choices": [_line(plan, line) for line in plan.lines],
+        "choices": [_line(plan, line, price_per_gpu_hour) for line in plan.lines],
         "unverified_choices": plan.unverified,
         "left_out": [asdict(each) for each in plan.left_out],
         "advice": _advice(advice),
@@ -201,7 +209,7 @@ def answer(plan: Plan, advice: Advice, optimised: Sequence[Optimised] = ()) -> d
     }
 
 
-def _line(plan: Plan, line: Line) -> dict[str, Any]:
+def _line(plan: Plan, line: Line, price_per_gpu_hour: float | None) -> dict[str, Any]:
     situation, choice, step_s = plan.situation, line.choice, line.step_s
     off, predicted = line.may_be_off(), choice.predicted_ratio
     if off is None and not choice.rough and predicted is not None:
@@ -221,31 +229,37 @@ def _line(plan: Plan, line: Line) -> dict[str, Any]:
         "predicted": None
         if predicted is None
         else {
-            **_cost(situation, predicted),
+            **_cost(situation, predicted, price_per_gpu_hour),
             "availability": choice.availability,
             "steps_per_life": choice.steps_per_life,
         },
-        "simulated": _simulated(situation, line),
+        "simulated": _simulated(situation, line, price_per_gpu_hour),
         "error": _interval(line.error()),
         "may_be_off": off,
     }
 
 
-def _cost(situation: Situation, ratio: float) -> dict[str, float]:
+def _cost(
+    situation: Situation, ratio: float, price_per_gpu_hour: float | None
+) -> dict[str, float | None]:
+    gpu_hours, price = situation.gpu_hours(ratio), price_per_gpu_hour
     return {
         "days": situation.days(ratio),
-        "gpu_hours": situation.gpu_hours(ratio),
+        "gpu_hours": gpu_hours,
+        "cost": None if price is None else gpu_hours * price,
         "time_to_train_ratio": ratio,
     }
 
 
-def _simulated(situation: Situation, line: Line) -> dict[str, Any] | None:
+def _simulated(
+    situation: Situation, line: Line, price_per_gpu_hour: float | None
+) -> dict[str, Any] | None:
     simulated = line.simulated
     if simulated is None:
         return None
     interval = interval_of(simulated.ratios)
     return {
-        **_cost(situation, interval.mean),
+        **_cost(situation, interval.mean, price_per_gpu_hour),
         "low": interval.low,
         "high": interval.high,
         "goodput": fmean(simulated.goodputs),

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.durations import durations_of, recovery_prices
 from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
@@ -117,17 +118,12 @@ def read_situation(
     UserError
         If a value is no good, or there are fewer GPUs than groups.
     """
-    times = {
-        "failures.mtbf_s": mtbf_s,
-        "times.restart_s": restart_s,
-        "times.checkpoint_write_s": save_s,
-    }
-    settings = [
-        *settings,
-        *(f"{key}={value!r}" for key, value in times.items() if value is not None),
-    ]
-    stated_keys = {setting.partition("=")[0].replace(" ", "") for setting in settings}
-    stated = load_scenario(name, settings)
+    source = read_source(name, settings)
+    source.change({"times.restart_s": restart_s} if restart_s else {}, "--restart")
+    source.change({"times.checkpoint_write_s": save_s} if save_s else {}, "--save")
+    assumptions = _state_mtbf(source, mtbf_s) if mtbf_s else []
+    mtbf_is_stated = ("failures", "mtbf_s") in source.options
+    stated = _scenario(source)
     own_gpus = stated.job.gpus if stated.job.gpus_per_group is None else stated.job.all_gpus
     assert own_gpus is not None, "filled in when a scenario is read"
     asked_groups, groups = groups, groups or stated.job.groups
@@ -140,18 +136,18 @@ def read_situation(
             f"or --groups {min(gpus, own_gpus)} or fewer"
         )
     if asked_groups is not None:
-        settings += [f"job.groups={groups}", *_gpu_settings(own_gpus, groups)]
-    base = load_scenario(name, settings)
-    durations, assumptions = durations_of(base), []
+        source.change({"job.groups": groups, **_gpu_keys(own_gpus, groups)}, "--groups")
+    base = _scenario(source)
+    durations = durations_of(base)
     scenario = base
     if gpus != own_gpus:
-        settings += _gpu_settings(gpus, groups)
-        scaled_s, assumed = _mtbf_at(base, own_gpus, gpus, "failures.mtbf_s" in stated_keys)
+        source.change(_gpu_keys(gpus, groups), "--gpus")
+        scaled_s, assumed = _mtbf_at(base, own_gpus, gpus, mtbf_is_stated)
         if scaled_s is not None:
-            settings.append(f"failures.mtbf_s={scaled_s!r}")
-        scenario = load_scenario(name, settings)
+            source.change({"failures.mtbf_s": scaled_s})
+        scenario = _scenario(source)
         durations = replace(durations, recovery=recovery_prices(scenario, durations.save_s))
-        assumptions = [
+        assumptions += [
             assumed,
             f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
             "the scenario: model and storage bandwidth are taken to change with the GPUs.",
@@ -165,8 +161,30 @@ def read_situation(
     return Situation(scenario, durations, compute_s, tuple(assumptions))
 
 
-def _gpu_settings(gpus: int, groups: int) -> list[str]:
-    return [f"job.gpus={gpus}", f"job.gpus_per_group={gpus // groups}"]
+def _scenario(source: ScenarioSource) -> Scenario:
+    """Return a scenario whose scheme and protection are open."""
+    redundancy = value_at(source.tables, ("strategy", "redundancy"))
+    of_scheme = None if redundancy is not None else "--schemes"
+    return source.used_scenario({"strategy.name": of_scheme, "protection.name": "--protections"})
+
+
+def _state_mtbf(source: ScenarioSource, mtbf_s: float) -> list[str]:
+    """Set the mean time between failures; returns a sentence about what a mix makes of it."""
+    assumptions = []
+    if value_at(source.tables, ("failures", "model")) == "mix":
+        own = _scenario(source)
+        assumptions.append(
+            f"A failure every {_rounded(mtbf_s)}, as stated: all rates of the "
+            f"{own.failures.process} are scaled by one factor, from a failure every "
+            f"{_rounded(failure_model(own).mtbf_s)}."
+        )
+        source.change({"failures.rate": "mtbf"})
+    source.change({"failures.mtbf_s": mtbf_s}, "--mtbf")
+    return assumptions
+
+
+def _gpu_keys(gpus: int, groups: int) -> dict[str, object]:
+    return {"job.gpus": gpus, "job.gpus_per_group": gpus // groups}
 
 
 def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple[float | None, str]:
@@ -179,11 +197,15 @@ def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple
         return None, "The mean time between failures is the one that was stated."
     own_s = stated_mtbf_s(base)
     mtbf_s = own_s * own_gpus / gpus
-    # Rounded for the eye only.
     return mtbf_s, (
-        f"A failure every {format_quantity(float(f'{mtbf_s:.4g}'), TIME)}: the scenario's "
-        f"{format_quantity(own_s, TIME)} at {own_gpus:,} GPUs, scaled with 1 / GPUs."
+        f"A failure every {_rounded(mtbf_s)}: the scenario's {format_quantity(own_s, TIME)} at "
+        f"{own_gpus:,} GPUs, scaled with 1 / GPUs."
     )
+
+
+def _rounded(span_s: float) -> str:
+    """Return a time for the eye only."""
+    return format_quantity(float(f"{span_s:.4g}"), TIME)
 
 
 def _limits_of_the_forms(scenario: Scenario) -> list[str]:

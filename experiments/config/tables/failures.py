@@ -202,7 +202,7 @@ class FailuresTable(Table):
         f"derived: {LLAMA3}, 419 interruptions in 54 days on 16,384 GPUs, at the same rate a GPU",
         "s",
         between=(1e-3, 1e15),
-        only_with={"failures.model": ("independent", "mix")},
+        only_with={"failures.model": ("independent", "mix"), "failures.rate": "mtbf"},
     )
     component: Literal["gpu", "host", "group"] = key(
         "host",

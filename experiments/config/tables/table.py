@@ -31,8 +31,8 @@ class FieldDocumentation(BaseModel):
     # choices, and yes or no.
     unit: str | None = None
     choices: dict[str, str] = {}  # What each of the named choices means.
-    # The field counts only where each of these keys (dotted) has one of these values; a single
-    # value may stand by itself.
+    # The field counts only where each of these keys (dotted) has one of these values, or does not
+    # count itself as long as others leave it in force; a single value may stand by itself.
     only_with: dict[str, Annotated[list[str], BeforeValidator(_as_list)]] = {}
     rule: str | None = None  # The rule of the engines (`simulator.job.Rules`) that it is.
 

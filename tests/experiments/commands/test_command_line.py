@@ -254,3 +254,33 @@ def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("run spare-sound --price 2 --json", "--price: has no effect with --json"),
+        ("plan spare-sound --no-simulation --seeds 3", "--seeds: has no effect with --no-sim"),
+        ("compare . --metric goodput --price 2", "--price: has no effect with --metric"),
+        ("plot . --seed 0", "--seed: has no effect without --timeline"),
+        ("plot . --set job.steps=5", "--set: has no effect without --timeline"),
+        ("plot . --window 0 1", "--window: has no effect on pictures of a sweep"),
+        ("head-to-head --only stalls --side 3", "--side: has no effect with --only stalls"),
+        ("sweep first-look -o . --certificates .", "--certificates: has no effect without --sch"),
+        ("reproduce list --full", "--full: has no effect on the list"),
+        (
+            "run spare-sound --set detection.watchdog_s=9",
+            "watchdog_s=9: has no effect with detection",
+        ),
+    ],
+)
+def test_an_option_without_effect_is_refused(words: str, told: str, ask: Ask) -> None:
+    assert told in ask.refused(*words.split())
+
+
+def test_an_option_with_a_condition_keeps_its_default() -> None:
+    read = argparse.ArgumentParser()
+    declare(read.add_subparsers(), [Command("x", "", options="--n N [3]  (not with --m)\n--m  m")])
+    assert read.parse_args(["x"]).n == 3
+    assert read.parse_args(["x", "--m"]).n == 3
+    assert read.parse_args(["x", "--n", "4"]).n == 4

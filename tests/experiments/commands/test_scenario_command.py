@@ -9,9 +9,15 @@ from typing import Any
 
 import pytest
 import tomlkit
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
+from faultline.experiments.config.scenario_file import (
+    command_scenario,
+    load_scenario,
+    read_source,
+    shipped_scenarios,
+)
 from faultline.experiments.config.toml_text import LARGEST_BYTES, written
 from faultline.experiments.job.check import MOST_MISTAKES
 from faultline.experiments.job.resolved_job import resolve
@@ -141,10 +147,13 @@ def test_every_value_says_where_it_comes_from(tmp_path: Path) -> None:
 
 
 def test_a_value_on_which_nothing_depends_is_marked_or_left_out() -> None:
-    stated = resolved("spare-study", "detection.watchdog_s=700")
-    text = scenario_toml(stated)
+    source = read_source("spare-study")
+    source.change({"detection.watchdog_s": 700.0})
+    text = scenario_toml(resolve_source(source))
     assert "watchdog_s = 700" in text
     assert "[s, --set, not in force]" in text
+    with pytest.raises(UserError, match=r"^--set detection\.watchdog_s=9: has no effect"):
+        command_scenario("spare-study", ["detection.watchdog_s=9"])
     assert "watchdog_s" not in scenario_toml(resolved())
     assert "watchdog_s" in scenario_toml(resolved(), everything=True)
     watched = resolved("spare-study", "detection.mode=watchdog")

@@ -91,7 +91,7 @@ def test_a_step_that_is_played_counts_as_it_was_played() -> None:
 
 
 def test_recoveries_cost_as_on_the_gpus_that_are_planned_with() -> None:
-    stated = (*STATED, "~times.restart_s", "recovery.preset=stock", "times.rejoin_s=1")
+    stated = (*STATED, "~times.restart_s", "recovery.preset=stock")
     planned = read_situation("spare-sound", stated, gpus=2000).durations
     alone = read_situation("spare-sound", (*stated, "job.gpus=2000")).durations
     assert planned.recovery == alone.recovery
@@ -113,6 +113,37 @@ def test_a_stated_mean_time_between_failures_is_kept() -> None:
     by_option = read_situation("spare-sound", STATED, gpus=100_000, mtbf_s=450.0)
     by_setting = read_situation("spare-sound", (*STATED, "failures.mtbf_s=450"), gpus=100_000)
     assert by_option.scenario.failures.mtbf_s == by_setting.scenario.failures.mtbf_s == 450.0
+
+
+def test_a_stated_mean_scales_all_rates_of_a_mix() -> None:
+    mix = (*STATED, "failures.model=mix", "~failures.mtbf_s")
+    own = read_situation("spare-sound", mix)
+    scaled = read_situation("spare-sound", mix, mtbf_s=7200.0)
+    assert scaled.mtbf_s == pytest.approx(7200.0)
+    assert own.mtbf_s < 7200.0 / 10
+    (said,) = [text for text in scaled.assumptions if "scaled by one factor" in text]
+    assert said.startswith("A failure every 7200s, as stated: all rates of the mix llama3")
+
+
+@pytest.mark.parametrize(
+    ("settings", "mtbf_s", "told"),
+    [
+        (["failures.model=trace", "failures.trace=t.csv"], 60.0, "--mtbf: has no effect with fail"),
+        (["failures.model=mix", "failures.mtbf_s=60"], None, "60: has no effect with failures.rat"),
+        (["protection.name=reft"], None, "compare by --protections"),
+        (["strategy.name=spare"], None, "compare by --schemes"),
+    ],
+)
+def test_what_a_plan_does_not_use_is_refused(
+    settings: list[str], mtbf_s: float | None, told: str
+) -> None:
+    with pytest.raises(UserError, match=told):
+        read_situation("spare-sound", settings, mtbf_s=mtbf_s)
+
+
+def test_a_plan_uses_what_counts_for_one_of_its_schemes_or_protections() -> None:
+    read_situation("spare-sound", (*SMALL, "protection.interval_steps=5"))
+    read_situation("spare-sound", (*SMALL, "strategy.name=spare", "strategy.redundancy=2"))
 
 
 def test_spare_groups_are_paid_for() -> None:
@@ -356,9 +387,9 @@ def test_the_undecided_get_more_seeds_and_the_hopeless_are_stopped() -> None:
 @pytest.mark.parametrize("scheme", ["spare", "replication", "checkpoint"])
 def test_a_run_takes_what_a_plan_advises(scheme: str) -> None:
     """`run` once took floor(log2 N + 0.833) where `plan` took the least prediction."""
-    situation = small(f"strategy.name={scheme}", "failures.mtbf_s=20000")
+    situation = small("failures.mtbf_s=20000")
     choice = choices_of(situation, scheme, "storage")[0]
-    question = resolve(situation.scenario)
+    question = resolve(situation.scenario.with_({"strategy.name": scheme}))
     assert (question.redundancy, question.interval_steps) == (
         choice.redundancy,
         choice.interval_steps,

@@ -89,7 +89,7 @@ def test_a_folder_gets_a_figure_and_its_table(tmp_path: Path, ask: Ask) -> None:
         (["--schemes", "spare,wishful"], "no such scheme"),
         (["--groups", "30", "--set", "strategy.redundancy=20"], "at least 567 groups"),
         (["--restart", "60d"], "gets through without another failure"),
-        (["--no-simulation", "-o", "figures"], "leave out --no-simulation"),
+        (["--no-simulation", "-o", "figures"], "has no effect with --no-simulation"),
         (["--optimise", "--set", "checkpoint.policy=dynamic", "--steps", "5"], "no interval"),
     ],
 )
