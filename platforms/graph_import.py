@@ -11,20 +11,25 @@ system, else ``up``.
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.files import read_text
 from faultline.platforms.units import BANDWIDTH, SPEED, TIME, Kind, parse_quantity
 from faultline.platforms.xml_elements import add_management, add_ports, host, link, prop, route
+from faultline.platforms.xml_reader import LARGEST_BYTES, platform_from_xml
 from faultline.platforms.xml_writer import as_text
 
 _ROLES = ("gpu", "switch", "storage")
 _PLACES = (xml_names.HOST_PROPERTY, xml_names.DOMAIN_PROPERTY, xml_names.RACK_PROPERTY)
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _OURS = (xml_names.CONTROLLER_HOST, xml_names.MANAGEMENT, xml_names.FABRIC_ZONE)
 
 
@@ -38,25 +43,32 @@ def read_graph(path: Path) -> nx.Graph:
     """
     where = str(path)
     try:
-        if path.suffix.lower() == ".graphml":
-            graph = nx.read_graphml(path)
-        else:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            edges = "edges" if "edges" in content else "links"
-            graph = nx.node_link_graph(content, edges=edges)
+        text = read_text(path, LARGEST_BYTES)
     except OSError as error:
         raise PlatformError(error.strerror or str(error), where) from error
-    except (ValueError, KeyError, TypeError, nx.NetworkXException, ET.ParseError) as error:
-        what = f"is no graph: {error}; write node-link JSON or GraphML with NetworkX"
-        raise PlatformError(what, where) from error
+    try:
+        if path.suffix.lower() == ".graphml":
+            graph = nx.read_graphml(BytesIO(text.encode()))
+        else:
+            content = json.loads(text)
+            edges = "edges" if "edges" in content else "links"
+            graph = nx.node_link_graph(content, edges=edges)
+        named = nx.relabel_nodes(graph, str)
+    except Exception as error:
+        # NetworkX checks nothing: any error of any kind comes from another content.
+        reason = f"{type(error).__name__}: {error}"
+        what = f"is no graph: {reason}; write node-link JSON or GraphML with NetworkX"
+        raise PlatformError(what, where) from None
     if graph.is_directed() or graph.is_multigraph():
         what = "is directed, or has several edges between two nodes: write one undirected edge each"
         raise PlatformError(what, where)
-    return nx.relabel_nodes(graph, str)
+    if len(named) < len(graph):
+        raise PlatformError("has two nodes of one name, such as 1 and '1': rename one", where)
+    return named
 
 
 def graph_xml(graph: nx.Graph, where: str) -> str:
-    """Return the SimGrid platform of a graph as text.
+    """Return the SimGrid platform of a graph as text, which `read_platform` understands.
 
     Raises
     ------
@@ -80,14 +92,17 @@ def graph_xml(graph: nx.Graph, where: str) -> str:
     for name, node in graph.nodes(data=True):
         if roles[name] == "gpu":
             speed = _quantity(node, "speed", SPEED, f"{where}: GPU {name!r}")
-            host(zone, name, f"{speed:.12g}f", _properties(graph, roles, name, node))
+            host(zone, name, f"{speed:.12g}f", _properties(graph, roles, name, node, where))
         elif roles[name] == "storage":
             host(zone, name, "1Gf", {xml_names.ROLE_PROPERTY: "storage"})
         else:
             ET.SubElement(zone, "router", id=name)
     for one, other, edge in graph.edges(data=True):
         place = f"{where}: edge {one} - {other}"
-        named = f"{edge.get('kind') or _kind(roles[one], roles[other])}-{one}-{other}"
+        kind = edge.get("kind") or _kind(roles[one], roles[other])
+        if not isinstance(kind, str):
+            raise PlatformError(f"kind is {kind!r}: write a text", place)
+        named = f"{kind}-{one}-{other}"
         bandwidth = _quantity(edge, "bandwidth", BANDWIDTH, place)
         latency_s = _quantity(edge, "latency", TIME, place, "0s")
         links.append(link(named, bandwidth, latency_s, "SPLITDUPLEX"))
@@ -96,7 +111,12 @@ def graph_xml(graph: nx.Graph, where: str) -> str:
     zone.extend(links)
     zone.extend(routes)
     add_management(root)
-    return as_text(platform)
+    text = as_text(platform)
+    try:
+        platform_from_xml(text.encode(), "the platform")
+    except (PlatformError, UnicodeEncodeError) as error:
+        raise PlatformError(f"makes no platform that can be read again: {error}", where) from None
+    return text
 
 
 def _role(name: str, node: Mapping[str, Any], where: str) -> str:
@@ -115,12 +135,22 @@ def _kind(*roles: str) -> str:
 
 
 def _properties(
-    graph: nx.Graph, roles: Mapping[str, str], name: str, node: Mapping[str, Any]
+    graph: nx.Graph, roles: Mapping[str, str], name: str, node: Mapping[str, Any], where: str
 ) -> dict[str, str]:
-    stated = {key: str(int(node[key])) for key in _PLACES if key in node}
+    stated = {key: _place(name, node, key, where) for key in _PLACES if key in node}
     switches = sorted(each for each in graph.neighbors(name) if roles[each] == "switch")
     leaf = {xml_names.LEAF_PROPERTY: switches[0]} if switches else {}
     return {xml_names.ROLE_PROPERTY: "gpu", **stated, **leaf}
+
+
+def _place(name: str, node: Mapping[str, Any], key: str, where: str) -> str:
+    """Return the number of a host, a domain or a rack, as GraphML or JSON states it."""
+    stated = node[key]
+    number = str(int(stated)) if isinstance(stated, float) and stated.is_integer() else str(stated)
+    if isinstance(stated, bool) or not _WHOLE_NUMBER.fullmatch(number):
+        what = f"GPU {name!r}: {key} is {stated!r}: write a whole number from 0"
+        raise PlatformError(what, where)
+    return str(int(number))
 
 
 def _quantity(

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import StringIO
+from itertools import product
 from pathlib import Path
 
 from faultline.platforms.errors import PlatformError
@@ -22,6 +23,7 @@ from faultline.platforms.spec import GENERATIONS, ClusterSpec
 from faultline.platforms.units import BANDWIDTH, format_quantity, parse_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES
 
+_LINKS = re.compile(r"NV[0-9]{1,4}")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -56,15 +58,14 @@ def read_matrix(text: str, where: str) -> Server:
     for gpu in gpus:
         if len(cells.get(gpu, ())) < len(names):
             raise PlatformError(f"has no whole row of {gpu}", where)
-    counts = {
-        int(cell[2:])
-        for one in gpus
-        for other, cell in cells[one].items()
-        if other in gpus and cell.startswith("NV")
-    }
-    joined = {
-        one: {two for two in gpus if two == one or cells[one][two].startswith("NV")} for one in gpus
-    }
+    joined = {one: {one} for one in gpus}
+    counts = set()
+    for one, two in product(gpus, gpus):
+        if (cell := cells[one][two]).startswith("NV"):
+            if not _LINKS.fullmatch(cell):
+                raise PlatformError(f"says {cell!r} of {one} and {two}: NV and a number", where)
+            joined[one].add(two)
+            counts.add(int(cell[2:]))
     if len(counts) > 1 or (counts and any(each != set(gpus) for each in joined.values())):
         told = ", ".join(f"NV{count}" for count in sorted(counts))
         what = f"has GPUs that NVLink joins unequally ({told}): import its graph instead"

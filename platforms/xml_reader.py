@@ -20,7 +20,7 @@ from faultline.platforms.platform_data import GpuHost, Hop, Link, Platform
 from faultline.platforms.units import exact_number
 from faultline.platforms.xml_tree import Element, check_elements, parse_xml
 
-_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(.*)", re.S)
+_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(.*)", re.S | re.ASCII)
 _SI = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi", "Yi")
 

@@ -27,15 +27,15 @@ from faultline.experiments.screen import Screen, screen_as_wide_as
 from faultline.platforms.check_report import check_report
 from faultline.platforms.collisions import hashing_cost
 from faultline.platforms.errors import nearest
-from faultline.platforms.files import write_file
+from faultline.platforms.files import read_text, write_file
 from faultline.platforms.graph_import import graph_xml, read_graph
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spec_file import load_spec_with, read_settings
+from faultline.platforms.spec_file import load_spec_with, parse_spec, read_settings
 from faultline.platforms.topology import rail_plane
 from faultline.platforms.topology_import import imported_spec, read_matrix, read_switches
 from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
-from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_text, write_xml
 from rich.box import SIMPLE_HEAD
 
@@ -246,14 +246,16 @@ def execute_import(arguments: argparse.Namespace) -> None:
         print_files(arguments, {arguments.output: told})
         return
     with explained(arguments.file, "name a graph, or what nvidia-smi topo -m prints"):
-        text = arguments.file.read_text(encoding="utf-8", errors="replace")
+        text = read_text(arguments.file, LARGEST_BYTES)
     server = read_matrix(text, str(arguments.file))
     switches = None if arguments.switches is None else read_switches(arguments.switches)
     where = str(arguments.file if switches is None else arguments.switches)
     like = arguments.like or "hgx-h100"
     spec = imported_spec(server, switches, like, where)
+    text = tomlkit.dumps(spec.as_mapping())
+    parse_spec(text, f"{where}: makes no spec that can be read again")
     with explained(arguments.output, "choose another -o FILE"):
-        write_file(arguments.output, tomlkit.dumps(spec.as_mapping()))
+        write_file(arguments.output, text)
     told = (
         f"{arguments.output}: a spec of {spec.gpus:,} GPUs; what is not in these files is that of "
         f"{like}: look at it, then faultline platform generate {arguments.output}"

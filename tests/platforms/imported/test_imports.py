@@ -158,3 +158,12 @@ def test_a_table_that_is_uneven_is_refused(tmp_path: Path, change: object, said:
     path.write_text(change(path.read_text()))  # type: ignore[operator]
     with pytest.raises(PlatformError, match=said):
         imported_spec(read_matrix(MATRIX, "t"), read_switches(path), "hgx-h100", str(path))
+
+
+def test_a_graph_with_a_loop_or_equal_names_of_cables_is_refused() -> None:
+    same = two_racks()
+    for ends in (("a-b", "c"), ("a", "b-c")):
+        same.add_edge(*ends, bandwidth="1GB/s")
+        same.add_edge(ends[0], "spine", bandwidth="1GB/s")
+    with pytest.raises(PlatformError, match="makes no platform that can be read again"):
+        graph_xml(same, "f")
