@@ -55,8 +55,10 @@ class GraphPlayer:
             if one.peer is None and one.amount
         ]
         self._slow: Mapping[Rank, float] = {}
+        self._wanted: Mapping[Rank, float] = self._slow
         # One call begins them all: from within an actor each costs two switches of threads.
         self._begin = simgrid.ExecTask.init("begin", 0.0, host_of(graph.activities[0].rank))
+        self._begin.on_this_completion_cb(self._set_flop)
         waited_for: set[int] = set()
         for task, numbers in zip(self._tasks, graph.waits_for, strict=True):
             for number in numbers:
@@ -80,13 +82,11 @@ class GraphPlayer:
         return len(self._tasks) + 1
 
     def slow_down(self, factors: Mapping[Rank, float]) -> None:
-        """Let some ranks take so many times as long for what they compute, and no others."""
-        for task, rank, amount in self._computed:
-            factor = factors.get(rank, 1.0)
-            if factor != self._slow.get(rank, 1.0):
-                # The property does not know that a task may have several instances.
-                simgrid.ExecTask.flops.fset(task, amount * factor, "instance_0")
-        self._slow = factors
+        """Let some ranks take so many times as long for what they compute, from the next play on.
+
+        Other ranks compute at their own speed.
+        """
+        self._wanted = factors
 
     def start(self) -> None:
         """Start to play the graph once; its last play has ended."""
@@ -106,6 +106,21 @@ class GraphPlayer:
         self._begin.enqueue_firings(1)
         engine.run()
         return float(engine.clock - begun_s)
+
+    def _set_flop(self, _task: simgrid.Task) -> None:
+        """Give tasks the FLOP of slow ranks.
+
+        SimGrid's own thread calls this when a play begins. An actor must not do it: setting FLOP
+        keeps Python's lock while other actors run, and one that wants the lock waits for ever.
+        """
+        if self._wanted == self._slow:
+            return
+        for task, rank, amount in self._computed:
+            factor = self._wanted.get(rank, 1.0)
+            if factor != self._slow.get(rank, 1.0):
+                # The property does not know that a task may have several instances.
+                simgrid.ExecTask.flops.fset(task, amount * factor, "instance_0")
+        self._slow = self._wanted
 
     def _end(self, _task: simgrid.Task) -> None:
         self.ended_s = simgrid.Engine.clock

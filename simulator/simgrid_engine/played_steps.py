@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-import simgrid
 from faultline.platforms.outages import bandwidths_without
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
@@ -75,9 +74,6 @@ class PlayedSteps:
                 shares[link] = min(share, shares.get(link, 1.0))
             self._narrower = shares
         if slow is not self._slow:
-            # Setting what a task computes keeps Python's lock: whoever reports at this moment, such
-            # as the writer of a checkpoint, has to be done first, or both wait for ever.
-            simgrid.this_actor.yield_()
             self._factors = {}
             for failure in slow.causes:
                 for rank in self._slow_ranks(failure):
